@@ -245,7 +245,7 @@ def _options(asked: Mapping[str, object]) -> Options:
         raise UserError("on", f"{shorten(asked)} is not a dictionary of options such as {{'partition': 'gpu'}}")
     on, texts = str(asked.get("place", "slurm")), []
     if on not in executors.AWAY:
-        raise UserError("on", f"{shorten(on)} is not a known place; choices: {', '.join(executors.AWAY)}")
+        raise UserError("on", f"{shorten(on)} is not a known cluster system; choices: {', '.join(executors.AWAY)}")
     for name, value in asked.items():
         if name == "place":
             continue

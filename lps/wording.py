@@ -25,8 +25,8 @@ def step_in_words(values: Mapping[str, object]) -> str:
         return ""
     shares = ", ".join(f"{100 * seconds / total:.0f} % {words}" for words, seconds in spent.items())
     rate = values.get("throughput/decoded_per_s")
-    decoded = f"; its workers decode {rate:,.0f} pictures a second" if isinstance(rate, (int, float)) else ""
-    return f"A step takes {total:.3g} s: {shares}{decoded}."
+    decoded = f" The data workers decode {rate:,.0f} pictures a second." if isinstance(rate, (int, float)) else ""
+    return f"A training step takes {total:.3g} s: {shares}.{decoded}"
 
 
 def share_of(share: float, count: int) -> str:

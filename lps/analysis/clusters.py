@@ -30,8 +30,9 @@ FLAGS = {  # -> (what people read, what it means); the figures are those of `pyt
     ),
     "merge": (
         "mixes classes",
-        "it has at least a third of the images of each of two classes. Shown if nearly all true classes are known. "
-        "With 8 % of the classes hidden, it was correct for 15 of 16 clusters on digits and CIFAR-10",
+        "at least two classes have a third or more of their images in this cluster. This flag is shown if nearly all "
+        "true classes are known. With 8 % of the classes hidden, it was correct for 15 of 16 clusters on digits and "
+        "CIFAR-10",
     ),
     "mixed": (
         "looks mixed",

@@ -279,7 +279,7 @@ def _without_interval(difference: Difference) -> str:
     if min(difference.counts) == 1 or difference.pairs == 1:
         return f"one {difference.unit}: chance cannot be ruled out"
     if abs(difference.mean) < _TINY:
-        return f"the same with all {difference.samples}"
+        return f"equal results with all {difference.samples}"
     return f"the same difference with all {difference.samples}, so chance cannot be estimated"
 
 

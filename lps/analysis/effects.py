@@ -223,17 +223,21 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
         raise UserError("importance", "cannot be computed for runs of different splits")
     setups = _setups(scored, column)
     if len(setups) < _FEWEST_SETUPS:
-        how_many = "there is 1" if len(setups) == 1 else f"there are {len(setups)}"
-        raise UserError("importance", f"needs at least {_FEWEST_SETUPS} different settings of these runs; {how_many}")
+        raise UserError(
+            "importance",
+            f"needs runs with at least {_FEWEST_SETUPS} different configurations; these runs have {len(setups)}",
+        )
     means = np.array([mean for _, mean in setups])
     total = float(((means - means.mean()) ** 2).sum())
     if total <= 1e-12:
-        raise UserError("importance", "has nothing to explain: all setups have the same result")
+        raise UserError("importance", "has nothing to explain: all configurations have the same result")
     importances, left_out = [], {}
     levels = _levels([config for config, _ in setups])
     for name in [name for name, level_indices in levels.items() if 2 * (level_indices.max() + 1) > len(setups)]:
         values = levels.pop(name).max() + 1
-        left_out[name] = f"{values} values among {len(setups)} setups are too many to distinguish from chance"
+        left_out[name] = (
+            f"with {values} values and only {len(setups)} configurations, its effect cannot be separated from chance"
+        )
     unexplained, terms = _residual(levels.values(), means)
     for name, level_indices in levels.items():
         without, fewer_terms = _residual([other_levels for key, other_levels in levels.items() if key != name], means)

@@ -30,7 +30,7 @@ HIGHER_IS_BETTER = ("seen", "novel", "all", "nmi")
 SELECTIONS = {
     "last": "the last epoch",
     "validation": "the epoch with the best accuracy on labeled images whose label was withheld from training",
-    "oracle": "the epoch with the best accuracy on the scored truth (an oracle)",
+    "oracle": "the epoch with the best accuracy on the true classes of the scored images (an oracle)",
 }
 IMAGES = {"unlabeled": "the unlabeled training images", "test": "the test images, which no model was trained on"}
 _SEEN = ("default", "raw", "matched")

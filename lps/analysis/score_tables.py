@@ -34,9 +34,12 @@ def notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
     raw = [group for group in groups if not group.seen_is_matched]
     nameless = [g.label for g in raw if not catalog.method_info(g.config.method).seen_is_aligned]
     if nameless:
-        lines.append(f"{' · '.join(nameless)}: ids have no meaning, so raw seen accuracy is chance")
+        lines.append(f"{' · '.join(nameless)}: ids are not tied to classes, so raw seen accuracy is at chance level")
     if any(group.seen_is_matched for group in groups):
-        lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
+        lines.append(
+            "* seen accuracy after ids were matched with classes; without a star, an image is correct if its id is "
+            "that of its class"
+        )
     if any(group.is_clustered_apart for group in groups):
         lines.append(ABOUT_CLUSTERED_APART)
     for group in groups:

@@ -45,8 +45,11 @@ HEADS = {
     "novel": ("Novel", "Accuracy on images of novel classes after their best matching, percent"),
     "all": ("All", "Accuracy on all unlabeled images with one matching, percent"),
     "nmi": ("NMI", "Normalized mutual information on images of novel classes, percent"),
-    "gap": ("Gap", "Seen minus novel, points"),
-    "conflict": ("Conflict", "Weighted mean of seen and novel minus all, points: what the matchings disagree about"),
+    "gap": ("Gap", "Seen accuracy minus novel accuracy, points"),
+    "conflict": (
+        "Conflict",
+        "(Weighted mean of seen and novel) − all, points: the accuracy lost when one matching must serve all images",
+    ),
     "time": ("Time, s", "Seconds of training and evaluation, without pretraining"),
 }
 

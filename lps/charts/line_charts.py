@@ -53,7 +53,7 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
     turned = len(margin_kl) > 0 and not margin_kl.equals(kl.rename("kl/margin"))
     panels = [
         Panel("Accuracy", 0.5, ".0%", SHARES),
-        Panel("KL of the estimated class distribution" + ", dotted: the margin's" * turned, 0.14),
+        Panel("KL of the estimated class distribution" + ", dotted: the KL that the margin uses" * turned, 0.14),
         Panel("Mean margin", 0.2),
         Panel("Confidence threshold", 0.16, ".0%", (0, 1.06)),
     ]

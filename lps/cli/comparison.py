@@ -57,7 +57,9 @@ def _add_scoring(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--seen", default="default", help="seen accuracy: default, raw or matched")
     sub.add_argument("--images", default="unlabeled", help="scored images: unlabeled or test")
     sub.add_argument(
-        "--select", default="last", help="epoch: last, validation (best on withheld labels) or oracle (best by truth)"
+        "--select",
+        default="last",
+        help="epoch: last, validation (best on withheld labels) or oracle (best on true classes)",
     )
 
 

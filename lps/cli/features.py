@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     top = commands.add("features", _list, "list stored features and the runs that use them", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     for name, act, words in (
-        ("list", _list, "the same"),
+        ("list", _list, "list stored features and the runs that use them (the default)"),
         ("make", _make, "compute the features that runs with features=stored will need; prints their key"),
         ("check", _check, "verify stored features; damaged ones will be computed again when needed"),
         ("delete", _delete, "delete stored features; they will be computed again when needed"),
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
         if name == "make":
             sub.add_argument("--dataset", default="digits", help="see `datasets`")
             sub.add_argument("--workers", type=int, default=1, metavar="N", help="processes of this machine, 1 to 64")
-            help = "compute parts beside other processes that run the same command with the same cache folder"
+            help = "share the work with other processes that run this command with the same cache folder"
             sub.add_argument("--join", action="store_true", help=help)
             add_settings(sub, "any setting, may be repeated")
         if name in ("check", "delete"):

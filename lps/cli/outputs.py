@@ -110,7 +110,9 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
 def _check_export(options) -> None:
     """Raise `UserError` for an option that means nothing with this `--to`."""
     if options.to == "model" and not options.ids:
-        raise UserError("to", "name the runs whose models are exported: python -m lps export RUN --to model")
+        raise UserError(
+            "to", "says nothing about which runs to export; add their ids: python -m lps export RUN --to model"
+        )
     labels = options.to not in _FORMS
     if labels and len(options.ids) != 1:
         forms = ", ".join(_FORMS)

@@ -135,8 +135,9 @@ def _tell(prediction, threshold: float) -> None:
     counts = Counter(name for name, is_none in zip(prediction.names(), none.tolist()) if not is_none)
     for name, count in [*counts.most_common(), (NONE, int(none.sum()))]:
         print(f"{count:>7,}  {shown(name)}", flush=True)
-    rule = f"{NONE}: farther than {threshold:.3f}; {prediction.trade_off.in_words(threshold)}"
-    say(rule if math.isfinite(threshold) else f"{NONE}: only clusters that a person rejected")
+    rule = f'a picture is "{NONE}" if its distance is larger than {threshold:.3f}; '
+    rule += prediction.trade_off.in_words(threshold)
+    say(rule if math.isfinite(threshold) else f'only pictures in clusters that you rejected are "{NONE}"')
     for kind in prediction.kinds:
         say(shown(prediction.kind_in_words(kind), 500))
     if prediction.lost:

@@ -34,8 +34,9 @@ def add(commands: Commands) -> None:
     sub.add_argument(
         "--objective",
         default="balanced",
-        help="what to maximise: balanced (withheld labels of seen classes, times how evenly all classes are used), "
-        "validation (withheld labels only, ignores novel classes), oracle (uses the hidden labels)",
+        help="what to maximise: balanced (accuracy on withheld labels of seen classes, multiplied by the evenness of "
+        "the predicted class sizes), validation (accuracy on withheld labels, ignores novel classes), oracle (uses the "
+        "hidden labels)",
     )
     sub.add_argument("--trials", type=int, help="total number of trials (20); a larger number extends a search")
     sub.add_argument("--parallel", type=int, help="trials at a time; default: one per slot")

@@ -180,7 +180,7 @@ class Board:
             self._ask()
         elif now - self._tried > RETRY_S:
             self._tried = now
-            threading.Thread(target=self._ask, name="question to a place", daemon=True).start()
+            threading.Thread(target=self._ask, name="request to the cluster", daemon=True).start()
         if self._silence:
             raise BackendUnavailable(self._silence, since=self.silent_since)
 

@@ -284,8 +284,8 @@ def _check_labeled(
     class_name = class_names[missing[0]]
     raise UserError(
         name,
-        f"{value} leaves class {shorten(class_name)}, {counted(images, 'training image')}, without a labeled "
-        f"image; {remedy}, or set split.rule to stratified",
+        f"with {value}, class {shorten(class_name)} ({counted(images, 'training image')}) has no labeled image; "
+        f"{remedy}, or set split.rule to stratified",
     )
 
 

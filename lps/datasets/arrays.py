@@ -89,7 +89,7 @@ def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
             raise UserError(
                 "dataset.path",
                 f"{name} takes {data_size(needed)} of memory{why}, and {data_size(free[0])} are free; "
-                f"expected at most {100 * _ROOM:.0f} % of them",
+                f"expected at most {100 * _ROOM:.0f} % of the free memory",
             )
 
 

@@ -70,7 +70,7 @@ CHECKS = (
     Check(
         "leftovers",
         runs_folder.leftovers,
-        "Look at it, then remove it. If this happens again, check the disk (smartctl).",
+        "Open the damaged file, then delete it. If files are damaged again, check the disk (smartctl).",
         "none",
     ),
     Check("runs", runs_folder.runs),

@@ -134,7 +134,8 @@ def leftovers(machine: Machine) -> Iterator[tuple]:
         yield NOTE, says, "leftovers", mend
     torn = [path for path in machine.runs.glob("*/**/.*.tmp") if _age(machine, path) > INCOMING_S]
     if torn:
-        says = f"{len(torn)} unfinished files of writers that were killed, such as {torn[0]}"
+        says = f"{counted(len(torn), 'unfinished file')} left by processes that were killed while writing: {torn[0]}"
+        says += ", ..." * (len(torn) > 1)
         yield NOTE, says, "leftovers", "Resume the run to remove them, or delete them."
     aside = [path for pattern in _ASIDE for path in machine.runs.glob(pattern)]
     if aside:

@@ -17,6 +17,7 @@ from lps.files.atomic_folder import draft_folder, new_folder
 from lps.inference import model_graph, model_work, prediction, trained
 from lps.inference.new_pictures import Form
 from lps.inference.none_of_these import KEPT, TradeOff
+from lps.inference.predicted import NONE
 from lps.inference.trained import Trained
 from lps.network import shipped
 from lps.settings import backbone_names, catalog
@@ -116,14 +117,15 @@ def _card(model: Trained, decisions: Naming, curve: TradeOff, label_facts: Mappi
     parts = {
         "": [f"# {model.run.title}", "", f"Run {model.run.id}, epoch {model.epoch}; made with LPS Studio."],
         "About the model": [
-            f"{info.summary} On {on}.",
+            f"{info.summary} It was trained on {on}.",
             _what_it_takes(form),
         ],
         "Data": _data(model),
         "Classes": _classes(label_facts),
         "Scores": _scores(model),
         "None of these": [
-            f"Farther than {label_facts['none_of_these']['distance']:.4f}: {label_facts['none_of_these']['rule']}."
+            f'A picture is "{NONE}" if its distance is larger than {label_facts["none_of_these"]["distance"]:.4f}. '
+            f"This limit {label_facts['none_of_these']['rule']}."
         ],
         "Limits": _limits(model, decisions, lost),
         "Start weights": _start(model),
@@ -152,10 +154,11 @@ def _data(model: Trained) -> list[str]:
     config, split = model.config, model.material.split
     info = catalog.dataset_info(config.dataset)
     return [
-        f"{info.title}: {counted(len(split.labeled), 'labeled image')} of {counted(split.classes.seen, 'seen class')},"
-        f" {counted(len(split.unlabeled), 'unlabeled one')}, {split.classes.novel} novel classes looked for among them;"
-        f" {counted(len(split.validation), 'label')} withheld, {counted(len(split.test), 'test image')}"
-        f" (seed of the split {split.seed}).",
+        f"The model was trained on {info.title}, with {counted(len(split.labeled), 'labeled image')} of "
+        f"{counted(split.classes.seen, 'seen class')} and {counted(len(split.unlabeled), 'unlabeled image')}. "
+        f"Among the unlabeled images, training looked for {counted(split.classes.novel, 'novel class')}. "
+        f"{counted(len(split.validation), 'label')} withheld from training for validation, "
+        f"{counted(len(split.test), 'test image')}; seed of the split: {split.seed}.",
     ]
 
 
@@ -195,7 +198,12 @@ def _scores(model: Trained) -> list[str]:
             "No accuracy was measured: the classes of the unlabeled images are not known, and no label was withheld."
         ]
     head = ["| accuracy on | | n |", "| --- | ---: | ---: |"]
-    return [*head, *rows, "", "Unlabeled images were used in training without their labels; test images were not used."]
+    return [
+        *head,
+        *rows,
+        "",
+        "Training used the unlabeled images, but not their true classes. It did not use the test images.",
+    ]
 
 
 def _limits(model: Trained, decisions: Naming, lost: list[str]) -> list[str]:
@@ -206,9 +214,14 @@ def _limits(model: Trained, decisions: Naming, lost: list[str]) -> list[str]:
         "- The model file contains features of training images for comparison.",
     ]
     if decisions.moved:
-        limits.append("- Ids are those of the model: they do not reflect images that a user moved or split off.")
+        limits.append(
+            "- Ids are those of the model. Images that a user moved to another cluster or split off are not included."
+        )
     if lost:
-        limits.append(f"- Names without a matching cluster at this epoch: {_cell(', '.join(lost))}.")
+        limits.append(
+            "- These names were given at another epoch, and no cluster of this epoch matches them: "
+            f"{_cell(', '.join(lost))}."
+        )
     return limits
 
 

@@ -46,12 +46,14 @@ class TradeOff:
         """What a threshold keeps, and on what that was measured."""
         at = int(np.searchsorted(self.thresholds, threshold, side="right")) - 1
         if at < 0:
-            return f"keeps none; measured on {self.measured}"
-        sentence = f"keeps {_percent(self.kept[at])} of known pictures"
+            return f"accepts no picture; measured on {self.measured}"
+        sentence = f"accepts {_percent(self.kept[at])} of pictures of known classes"
         sentence += f"; measured on {self.measured}"
         if self.withheld:
-            named = f"{_percent(self.withheld_kept[at])} are kept and {_percent(self.right[at])} get their own name"
-            sentence += f"; of {counted(self.withheld, 'withheld label')} {named}"
+            named = (
+                f"{_percent(self.withheld_kept[at])} are accepted and {_percent(self.right[at])} get the right class"
+            )
+            sentence += f"; of {counted(self.withheld, 'picture')} with a withheld label, {named}"
         return f"{sentence}; how many pictures of other classes it rejects is not known"
 
 

@@ -138,4 +138,4 @@ def _check(predicted: Predicted) -> None:
         raise ValueError("a cluster without a name")
     steps = {getattr(predicted.trade_off, name).shape for name in _CURVES}
     if len(steps) != 1 or len(next(iter(steps))) != 1:
-        raise ValueError("no curve")
+        raise ValueError("the acceptance curve is damaged")

@@ -61,7 +61,8 @@ class Plan:
     def in_words(self) -> str:
         """ "5 names → 3 new seen classes, 431 pictures become labeled; 2 clusters without a name stay novel"."""
         sentence = f"{counted(self.confirmed.named, 'name')} → {counted(len(self.new), 'new seen class')}"
-        sentence += f", {len(self.added)} seen before" if self.added else ""
+        already = "class" if len(self.added) == 1 else "classes"
+        sentence += f" and {len(self.added)} {already} that had labels before" if self.added else ""
         sentence += f", {counted(self.confirmed.pictures, 'picture')} become labeled"
         stay = "stays" if self.novel == 1 else "stay"
         unnamed = [f"{counted(self.novel, 'cluster')} without a name {stay} novel"] if self.novel else []
@@ -83,14 +84,14 @@ class Plan:
                     if hyperparameters[key] == value
                 }
             )
-            words = f", but nothing spreads its guesses over all classes ({', '.join(off)})" if off else ""
+            words = f", but every setting that keeps all classes in use is off ({', '.join(off)})" if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             sentences.append(f"{why}; the run still looks for one more class{words}.")
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"
             sentences.append(
-                f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled; the run may put "
-                "them into the class again, because it only learns from labels."
+                f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled. Training cannot use "
+                'the information "not this class", so the new run may predict the class again.'
             )
         return sentences
 
@@ -236,8 +237,8 @@ def _check(run: Run, rule: str, threshold: float, changes: Mapping[str, object])
         if key in _OWN or key.partition(".")[0] in _FIXED:
             raise UserError(
                 key,
-                "is fixed to that of the first run so that both can be compared; to change it, launch a run "
-                "without the names",
+                "must stay as in the first run so that both runs can be compared; to change it, launch a new run, "
+                "which does not use the cluster names",
             )
     run.check_writable()
 
@@ -282,12 +283,18 @@ def _labels(check: LabelCheck, rule: str, threshold: float) -> tuple[np.ndarray,
 
 def _nothing_said(check: LabelCheck, rule: str, threshold: float) -> str:
     if not _named(check) and not check.said.moved and not check.said.parents:
-        return "would be the same: no cluster with images has a name; name one first"
+        return "would have the same labels as the first run: no cluster with images has a name; name one first"
     if rule == "confident":
-        return f"would be the same: no picture of a named cluster is {100 * threshold:g} % sure; lower the confidence"
+        return (
+            "would have the same labels as the first run: the model is not "
+            f"{100 * threshold:g} % sure of any picture of a named cluster; lower the confidence"
+        )
     if rule == "looked-at":
-        return "would be the same: no picture was put in a named cluster by itself; choose confident or all"
-    return "would be the same run: no picture is left in a named cluster"
+        return (
+            "would have the same labels as the first run: you did not put a single picture in a named cluster; choose "
+            "confident or all"
+        )
+    return "would have the same labels as the first run: no picture is left in a named cluster"
 
 
 def _together(

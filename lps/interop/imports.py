@@ -243,7 +243,7 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
     counts = ", ".join(_count(names, kind) for kind in _LATER if any(name.startswith(f"{kind}/") for name in names))
     lock = claim(run.lock)
     if lock is None:
-        return (f"lacks {counts}; import it again after it ends",)
+        return (f"still without {counts}; import the run again when it has ended",)
     try:
         for name in names:
             disk.make_folder((run.folder / name).parent)

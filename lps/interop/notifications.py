@@ -148,7 +148,10 @@ def send(root: Path, message: Message) -> bool:
     if os.environ.get(DETAILS) == "1" and message.private:
         lines.append(message.private)
     if num_held:
-        lines.append(f"{counted(num_held, 'message')} before this one not sent: at most {MOST} per hour")
+        were = "was" if num_held == 1 else "were"
+        lines.append(
+            f"{counted(num_held, 'message')} before this one {were} not sent, because at most {MOST} are sent per hour"
+        )
     return bool(everybody.notify(title=f"LPS Studio: {message.title}", body="\n".join(lines)))
 
 

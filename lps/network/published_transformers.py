@@ -176,7 +176,7 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
     if channels != 3 or (width % 64 and width not in _HEADS) or not (width and patch and hidden and grid):
         raise UserError(
             "network.checkpoint",
-            f"is for {channels} channels and {width} wide; expected 3 channels and a multiple of 64",
+            f"has {channels} input channels and width {width}; expected 3 channels and a multiple of 64 as width",
         )
     return Build(
         **sizes,

@@ -35,8 +35,8 @@ _BASELINES = {f"accuracy/{name}": f"baseline/kmeans/{name}" for name in ("seen",
 _BASELINES["nmi/novel"] = "baseline/kmeans/nmi"
 _CURVES = ("accuracy/novel", "accuracy/seen", "accuracy/all", "kl")
 _ABOUT_CURVES = (
-    "Each line is the mean of n runs at each epoch, its band is the range from lowest to highest. As recorded during "
-    "training: protocol orca, seen accuracy as each method defines it."
+    "Each line is the mean of n runs at each epoch. The band is the range from the lowest run to the highest. The "
+    "values were recorded during training, with protocol orca and with seen accuracy as each method defines it."
 )
 _MISSING = "–"
 _FOOTER = "Made by LPS Studio. This file is complete and works offline."
@@ -219,7 +219,7 @@ def _numbers(run: Run, past: History, summary: dict) -> list[Block]:
     rows = [[_with_unit(name), *(_number(name, values.get(name)) for values in (last, best, before))] for name in names]
     heads = ["", f"Last, epoch {past.last_epoch}", f"Best, epoch {best['epoch']}" if best else "Best", "k-means before"]
     notes = ["On the unlabeled images, under the default protocol.", f"Best: {best_by}."]
-    notes.append("k-means before: k-means on the start features, before training.")
+    notes.append("The last column shows k-means on the features of the start weights, before training.")
     if any(name.startswith("test/") for name in names) and run_scores.course(run).test_clusters(run.config()) == "test":
         rows = [[f"{row[0]}‡" if row[0].startswith("Test images") else row[0], *row[1:]] for row in rows]
         notes.append(sentence(run_scores.ABOUT_CLUSTERED_APART))
@@ -339,7 +339,7 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
     rows = [clean_line(labels.title_of(int(ids[i]), decisions, defaults)) for i in order]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
     alt = f"Images of every class in each cluster at epoch {epochs[-1]}"
-    note = f"Epoch {epochs[-1]}; clusters by their matched class{_by_a_person(decisions)}."
+    note = f"Epoch {epochs[-1]}. Clusters are sorted by their matched class.{_by_a_person(decisions)}"
     return [ChartBlock("Confusion matrix", figure, alt, note)]
 
 
@@ -352,7 +352,7 @@ def _by_a_person(decisions: naming.Naming) -> str:
         "corrected": decisions.moved or decisions.wrong or decisions.nothing or decisions.rejected,
     }
     words = [word for word, clusters_done in done.items() if clusters_done]
-    return f", as {' and '.join(words)} by a user" if words else ""
+    return f" A user has {' and '.join(words)} clusters." if words else ""
 
 
 # ---------------------------------------------------------------------------------------------------- comparison

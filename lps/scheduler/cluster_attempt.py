@@ -105,7 +105,7 @@ class _JobAttempt(Attempt):
             return ending | {"kind": "", "reason": f"the job was cancelled in {self.place.TITLE}"}
         idle = self._idle()
         if idle >= _MOST_IDLE:
-            reason = f"interrupted {idle} times in a row without a training step; it needs a longer time limit"
+            reason = f"interrupted {idle} times in a row before one training step was done; request a longer time limit"
             return ending | {"reason": reason}
         # Where nobody can be asked, what the place says of the job later on is the run's state.
         self._ask_again(idle)

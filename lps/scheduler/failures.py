@@ -76,7 +76,7 @@ ADVICE = {
     "disk_full": Advice(
         "The disk is full",
         "The disk was full, so a checkpoint, snapshot or record could not be written. Earlier files are complete.",
-        "Free some space (python -m lps doctor says how much there is), then resume.",
+        "Free some space (python -m lps doctor shows how much space is free), then resume.",
         RESUME,
         "Resume",
     ),

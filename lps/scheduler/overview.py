@@ -20,8 +20,8 @@ from lps.store.runs import Run, State
 from lps.wording import counted
 
 _LEFT_ALONE = (
-    "its background process ended and could not be restarted; open a page of the dashboard or run python -m lps "
-    "queue as the owner of the runs"
+    "the background process of the queue ended and could not be restarted; open a page of the dashboard or run "
+    "python -m lps queue as the owner of the runs"
 )
 
 
@@ -130,7 +130,7 @@ def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | N
 def still_in_words(root: Path) -> str:
     """Why a queue that nobody tends stands still, and what to do."""
     if obstacle := run_slots.blocked_by(root):
-        return f"the queue is blocked because no run can be started ({obstacle}); remove it"
+        return f"the queue is blocked because no run can be started ({obstacle}); remove this obstacle"
     return f"the queue is blocked: {_LEFT_ALONE}"
 
 

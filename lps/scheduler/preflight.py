@@ -83,18 +83,18 @@ def _crowding(config: Config) -> list[str]:
         return []
     sentences, pixels = [], sources.of(config).pixels
     if pixels.nbytes > datasets.ON_DEVICE:
-        location = "in their file on the disk" if isinstance(pixels, np.memmap) else "in main memory"
+        location = "read from their file on the disk" if isinstance(pixels, np.memmap) else "kept in main memory"
         sentences.append(
-            f"The pictures take {data_size(pixels.nbytes)}. They stay {location} instead of on the GPU, and each step "
-            f"copies {data_size(pixels.nbytes / len(pixels) * config.batch_size)} of them."
+            f"The pictures take {data_size(pixels.nbytes)}, too much to keep on the GPU. They are {location}, and "
+            f"every step copies {data_size(pixels.nbytes / len(pixels) * config.batch_size)} to the GPU."
         )
     needed = _pretraining_bytes(config, *pixels.shape[1:3])
     room = max((gpu.bytes or 0 for gpu in gpus), default=0)
     if needed and room and needed > room:
         precision = "" if config.precision != "fp32" else ", precision bf16 about half"
         sentences.append(
-            f"A step of pretraining takes about {data_size(needed)} of a GPU's memory, which is "
-            f"{data_size(room)} here. A smaller pretrain.batch_size needs less{precision}; start weights from a file "
+            f"A step of pretraining needs about {data_size(needed)} of GPU memory, but the largest GPU here has "
+            f"{data_size(room)}. A smaller pretrain.batch_size needs less{precision}; start weights from a file "
             "(network.start) need no pretraining."
         )
     return sentences

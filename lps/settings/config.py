@@ -121,8 +121,8 @@ class Config:
 
     dataset_decisions: str | None = _setting(
         None,
-        "decisions about pictures (python -m lps audit): the name of a state, or 0 for none; unset: all decisions so "
-        "far",
+        "which decisions from the picture check (python -m lps audit) are used: the id of saved decisions, or 0 for no "
+        "decisions; unset: all decisions so far",
         kind="str",
         optional=True,
     )
@@ -160,8 +160,8 @@ class Config:
     )
     split_labeled_imbalance: float = _setting(
         1.0,
-        "the same ratio for labeled images of seen classes, whose other labels are withheld; 1: all drawn labels are "
-        "kept",
+        "labeled images of the largest seen class per labeled image of the smallest; further labels are withheld; 1: "
+        "all drawn labels are used",
         minimum=1,
         maximum=100_000,
         larger="label counts differ more and fewer labels are used",
@@ -192,8 +192,8 @@ class Config:
     )
     split_confirmed: str | None = _setting(
         None,
-        "labels that a user gave to clusters of another run (python -m lps train-on): the name of their file; unset: "
-        "none",
+        "name of the file with the labels that come from named clusters of another run (python -m lps train-on); "
+        "unset: no such labels",
         kind="str",
         optional=True,
     )
@@ -206,7 +206,7 @@ class Config:
         choices=("uniform", "labeled", "estimated", "confident", "given", "oracle"),
         words={
             "uniform": "equal shares (papers)",
-            "labeled": "as frequent as the labels",
+            "labeled": "shares of the given labels",
             "estimated": "estimated: sizes of k-means clusters",
             "confident": "estimated: the model's confident predictions",
             "given": "given shares",
@@ -215,8 +215,8 @@ class Config:
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior; for prior=given and oracle: between two assignments of the novel "
-        "shares to ids, in the order of their predicted shares",
+        "epochs between two estimates of the prior; for prior=given and oracle: epochs between two assignments of the "
+        "novel shares to cluster ids (largest share to the id that is predicted most often, and so on)",
         minimum=1,
         maximum=MOST_EPOCHS,
         larger="the estimate is older but costs less time",
@@ -244,8 +244,8 @@ class Config:
     )
     network_start: str = _setting(
         "simclr",
-        "start weights: own SimCLR pretraining, a checkpoint file, published weights of the backbone (torchvision: the"
-        " same, only for its models), or random",
+        "start weights: own SimCLR pretraining, a checkpoint file, published weights of the backbone, published "
+        "weights from torchvision (only for its models), or random weights",
         choices=("simclr", "checkpoint", "published", "torchvision", "random"),
         words={
             "simclr": "own SimCLR",
@@ -268,12 +268,12 @@ class Config:
     network_cosine_scale: float = _setting(10.0, "factor on the cosine logits", minimum=0.1, maximum=1000)
     network_freeze_until: str = _setting(
         "none",
-        "last frozen stage: none, last_but_one to train only the last stage, or for residual networks stem, layer1,"
-        " layer2, layer3, layer4",
+        "last stage that is frozen; none: no stage is frozen; last_but_one: only the last stage is trained; for "
+        "residual networks also stem, layer1, layer2, layer3 or layer4",
     )
     network_frozen_batchnorm: str = _setting(
         "train",
-        "batch norm of frozen stages: train as in the original code, or eval",
+        'mode of batch norm in frozen stages: "train" (as in the original code) or "eval"',
         choices=("train", "eval"),
         words={"train": "keeps learning", "eval": "stays fixed"},
     )
@@ -314,7 +314,7 @@ class Config:
         "own embeddings: share of dimensions of a strong view that are replaced by their mean",
         minimum=0,
         maximum=0.99,
-        larger="strong views keep less of the item",
+        larger="strong views keep less information about the item",
     )
     features_width: int = _setting(256, "output dimensions of the head on stored features", minimum=1, maximum=4096)
     features_hidden: int = _setting(
@@ -465,7 +465,9 @@ def parameters(method: str) -> dict[str, Parameter]:
     shared, own_parameters = protocol_parameters(), catalog.method_info(method).parameters
     if shared_names := shared.keys() & own_parameters.keys():
         names = ", ".join(sorted(shared_names))
-        raise BadSetting("method", f"{method} has {names} as own settings, but these names belong to shared settings")
+        raise BadSetting(
+            "method", f"{method} defines {names}, but settings of these names already exist for all methods"
+        )
     return shared | own_parameters
 
 
@@ -535,7 +537,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     _decide(checked, values)
     if checked["split.index_files"] and checked[_DECISIONS] not in (None, "0"):
         raise BadSetting(
-            "split.index_files", "refers to images by number, so none can be left out; set dataset.decisions=0"
+            "split.index_files", "refers to images by number, so no image can be left out; set dataset.decisions=0"
         )
     own_parameters = catalog.method_info(method).parameters
     protocol = {name: checked[key] for name, key in _keys().items()}

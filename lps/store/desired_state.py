@@ -77,7 +77,7 @@ def is_sound(stored: Mapping) -> bool:
 def in_words(wish: DesiredState, now: float | None = None) -> str:
     """Why a run that is asked for does not begin though its turn may have come; "" where it simply waits."""
     if wish.held:
-        return "put on hold by an earlier version; retry it in the queue to start it"
+        return "put on hold by an older version of LPS Studio; retry it in the queue to start it"
     if (time.time() if now is None else now) < wish.not_before:
         return f"again at {time.strftime('%H:%M', time.localtime(wish.not_before))} ({_retry_in_words(wish)})"
     return f"starts again after a crash ({_retry_in_words(wish)})" if wish.retried else ""

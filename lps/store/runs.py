@@ -234,7 +234,10 @@ class Run:
                 versions.check_version("meta.json", version)
             meta = self.meta()
             if rev not in (None, meta["rev"]):
-                raise UserError("rev", f"{shorten(rev)} is not {meta['rev']}: another user has changed the texts since")
+                raise UserError(
+                    "rev",
+                    f"{shorten(rev)} is not {meta['rev']}: the name, note or tags were changed in the meantime; reload",
+                )
             if name is not None:
                 meta["name"] = clean_line(name)
             if notes is not None:

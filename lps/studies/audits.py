@@ -53,7 +53,7 @@ class Doubt:
     def words(self) -> str:
         """What is wrong, for a person."""
         if self.kind == "stranger":
-            return f"{self.score:.1f} standard deviations farther from other pictures than average"
+            return f"the distance from other pictures is {self.score:.1f} standard deviations above the average"
         if self.kind == "label":
             share = f"{100 * self.score:.0f} %"
             return (
@@ -61,7 +61,7 @@ class Doubt:
                 f"{self.label}"
             )
         across = f", across {' and '.join(self.parts)}" if len(self.parts) > 1 else ""
-        return f"{len(self.pictures)} alike{across}{', with different labels' if self.labels > 1 else ''}"
+        return f"{len(self.pictures)} similar pictures{across}{', with different labels' if self.labels > 1 else ''}"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from lps.scheduler.costs import SPREAD, Span
 from lps.scores.metrics import matched_accuracy
 from lps.settings.config import Config
 from lps.studies.start_features import start_features
+from lps.wording import counted
 
 _Scores = tuple[float, float]  # accuracy on labels, silhouette
 Tell = Callable[[float, Span], None]
@@ -230,8 +231,8 @@ def few_labels(count: int, seen: int) -> str:
         return ""
     error = f"{50 / math.sqrt(max(count, 1)):.0f} %"
     return (
-        f"caution: {count} labels of {seen} classes are few; accuracies may be off by {error}, and the number may "
-        "be wrong too"
+        f"caution: with only {counted(count, 'label')} of {counted(seen, 'class')}, accuracies may be off by {error}, "
+        "and the suggested number may be wrong too"
     )
 
 

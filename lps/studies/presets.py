@@ -153,7 +153,7 @@ _NO_NUMBERS = "The paper's tables have numbers for {} only; the other values are
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("table1", "Main comparison", "Table 1", "All ten systems with 10 % and with 50 % of the labels.",
+        Preset("table1", "Main comparison", "Table 1", "All 10 methods with 10 % and with 50 % of the labels.",
                _main(), ("cifar10", "cifar100", "imagenet100")),
         Preset("nmi", "NMI of novel classes", "Table 2", "Normalized mutual information on images of novel classes.",
                tuple(_methods(("ORCA", "NACH", "LPS"), {}, "table2_nmi_novel")), measures=("nmi",), by_ratio=True),

@@ -172,7 +172,8 @@ def checked(request: Request) -> Request:
     if request.prune and any(dimension.name == "epochs" for dimension in request.space):
         raise UserError(
             "epochs",
-            "cannot be searched while poor trials are stopped early, because trials are compared epoch by epoch",
+            "cannot be searched together with early stopping of poor trials, because early stopping compares trials at "
+            "the same epoch",
         )
     return request
 

@@ -35,9 +35,9 @@ OBJECTIVES = {
         Objective(
             "balanced",
             "withheld accuracy x evenness",
-            "Accuracy on withheld labels of seen classes, times how evenly all images spread over the classes. It "
-            "penalizes runs whose seen classes absorb novel ones, without using their labels. It assumes classes of "
-            "about equal size, and does not notice two novel classes that swap images.",
+            "Accuracy on withheld labels of seen classes, multiplied by the evenness of the predicted class sizes. The "
+            "product penalizes runs whose seen classes absorb novel ones, without using labels of novel classes. It "
+            "assumes classes of about equal size. It does not notice when images of two novel classes are mixed up.",
         ),
         Objective(
             "validation",

@@ -72,7 +72,8 @@ def read_dimension(text: str, method: str) -> Dimension:
     if ".." not in values:
         return _of_choices(parameter, values)
     if parameter.kind not in ("int", "float") or parameter.choices:
-        raise UserError(name, f"{shorten(values)} is a range, but it is {parameter.expectation()}; name choices")
+        expected = parameter.expectation()
+        raise UserError(name, f"{shorten(values)} is a range, but the setting must be {expected}; list the values")
     return _of_range(parameter, values)
 
 

@@ -268,13 +268,14 @@ def _span(name: Name, text: str, at: int) -> tuple[float, float]:
         number = float("nan")
     if number != number:
         expectation = "a day such as 2026-11-22" if name.kind == "date" else "a number"
-        raise UserError("filter", f"{shorten(text)} at position {at} is not {expectation}, as {name.key} needs")
+        raise UserError("filter", f"{shorten(text)} at position {at} is not {expectation}; {name.key} needs one")
     if name.kind != "percent":
         return number, number
     if 0 < abs(number) < 1 and "%" not in text:
         meaning = f"{100 * number:g} or {text}%"
         raise UserError(
-            "filter", f"{text} at position {at} may be a fraction, but {name.key} is in percent: use {meaning}"
+            "filter",
+            f"{text} at position {at} can be read in two ways, because {name.key} is in percent: use {meaning}",
         )
     return number / 100, number / 100
 

@@ -120,7 +120,7 @@ def _shared(kind: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.
     is_same = ids[0] is not None and ids[1] is not None and np.array_equal(ids[0], ids[1])
     words = ["–" if run_ids is None else f"{len(run_ids):,}" for run_ids in ids]
     if not is_same and "–" not in words and kind != "truth":
-        words[1] += f", {len(np.intersect1d(*ids)):,} of them in both"
+        words[1] += f", {len(np.intersect1d(*ids)):,} in both runs"
     return Fact(kind, *words, same=is_same)
 
 

@@ -11,7 +11,7 @@ from lps.files.atomic import read_checked, write_checked
 
 _ASIDE = "damaged-"  # begins the names of those that could not be used
 DAMAGED = "is damaged"
-_UNFIT = "belongs to another training, with other settings or another version,"
+_UNFIT = "belongs to another training run, with other settings or of another version,"
 FOREIGN = "has the right checksum but contains more than weights, as if another program had written it,"
 
 

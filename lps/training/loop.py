@@ -293,7 +293,7 @@ class RunTraining:
             raise UserError(inherited.CONTINUES, f"{inherited.WEIGHTS}.pt of the run is missing or damaged")
         rows = torch.from_numpy(inherited.read_confirmed(self.run).rows)
         used = continued.load(self.method, stored["method"], rows)
-        return f"{used} start weights of the run before"
+        return f"{used} start weights from the parent run"
 
     def _pretrain(self) -> dict | None:
         config, material = self.config, self.material

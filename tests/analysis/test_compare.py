@@ -286,7 +286,7 @@ def test_markdown():
     assert all(len(re.findall(r"(?<!\\)\|", line)) == len(score_tables.HEADS) + 1 for line in table)
     assert "**92.0 ± 2.8**" in table[2] and "50.0 ± 0.0\\*" in table[3]
     assert r"\<b>" in table[2] and r"\[b\](c)" in table[2] and r"\`d\`" in table[2] and r"\_a\_" in table[2]
-    assert r"\* seen accuracy after matching" in text
+    assert r"\* seen accuracy after ids" in text
     assert score_tables.markdown("LPS, use_margin=false") == "LPS, use_margin=false"
 
 

@@ -105,7 +105,7 @@ def test_of_groups_that_share_some_seeds_a_large_gap_is_found(shared):
         ((0.9, 0.8, 0.9), (0.8, 0.9, 0.8999), "not distinguishable with 3 seeds", "over 1,000"),
         ((0.9,), (0.5,), "one seed: chance cannot be ruled out", ""),
         ((0.9,), (0.5, 0.6), "one seed: chance cannot be ruled out", ""),
-        ((0.9, 0.8), (0.9, 0.8), "the same with all 2 seeds", ""),
+        ((0.9, 0.8), (0.9, 0.8), "equal results with all 2 seeds", ""),
         ((0.9, 0.8), (0.8, 0.7), "the same difference with all 2 seeds, so chance cannot be estimated", ""),
     ],
 )
@@ -163,7 +163,7 @@ def test_what_is_beyond_zero_alone_but_not_among_many_says_so():
 def test_a_sentence_a_row_tells_what_these_seeds_cannot():
     groups = group_runs([*runs_of(values=(0.9, 0.8, 0.85)), *runs_of("orca", (0.85, 0.85, 0.8))])
     assert differences.sentences(hold(groups)) == [
-        "ORCA against LPS: the same with all 3 seeds: seen, novel, NMI, gap",
+        "ORCA against LPS: equal results with all 3 seeds: seen, novel, NMI, gap",
         "ORCA against LPS: not distinguishable with 3 seeds: all (it would need 97)",
     ]
     said = " ".join(differences.about(hold(groups)))

@@ -268,17 +268,17 @@ def test_the_chance_level_is_the_mean_share_of_a_setting_without_effect():
 
 def test_too_little_is_refused():
     runs = grid_of(lambda c, t, lr: 0.3 + 0.02 * c)
-    with pytest.raises(UserError, match="needs at least 8 different settings of these runs; there are 7"):
+    with pytest.raises(UserError, match="at least 8 different configurations; these runs have 7"):
         importance(runs[:14], "novel")
     with pytest.raises(UserError, match="nothing to explain"):
         importance(grid_of(lambda c, t, lr: 0.5), "novel")
-    with pytest.raises(UserError, match="there are 0"):
+    with pytest.raises(UserError, match="these runs have 0"):
         importance([], "novel")
-    with pytest.raises(UserError, match="there is 1$"):
+    with pytest.raises(UserError, match="these runs have 1$"):
         importance(runs[:1], "novel")
     one_by_one = [scored(0, 0.1 * place, margin_scale=place) for place in range(9)]
     found, left_out = importance(one_by_one, "novel")
-    assert found == [] and "9 values among 9 setups" in left_out["margin_scale"]
+    assert found == [] and "9 values and only 9 configurations" in left_out["margin_scale"]
 
 
 def associated(seed: int) -> list[Scored]:

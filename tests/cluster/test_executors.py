@@ -150,7 +150,7 @@ def test_what_the_place_refuses_is_one_sentence_and_leaves_the_run_as_it_was(run
     assert "folder_place cpus: 9 is more than the 8 of the machine" in capsys.readouterr().err
     assert main([*words, "gpus=1"]) == 2
     assert "folder_place: 'gpus' is not an option; choices: cpus" in capsys.readouterr().err
-    with pytest.raises(UserError, match="^on: 'mars' is not a known place; choices: .*folder_place"):
+    with pytest.raises(UserError, match="^on: 'mars' is not a known cluster system; choices: .*folder_place"):
         api.launch(runs=run.root, on={"place": "mars"})
     with pytest.raises(UserError, match="^folder_place cpus: 9 is more"):
         api.launch(runs=run.root, on={"place": "folder_place", "cpus": 9})
@@ -174,9 +174,9 @@ def test_a_place_that_falls_silent_makes_no_end_of_a_run(run, place):
 def test_a_place_that_another_version_knows_is_left_alone(run):
     """Else the queue of this machine would start what goes on there."""
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0, "on": "mars"})
-    assert run.state().name == "unknown" and "mars is not a known place; choices: " in run.state().reason
+    assert run.state().name == "unknown" and "mars is not a known cluster system; choices: " in run.state().reason
     assert launcher.pump(run.root, TRAINER) == [] and executors.title("mars") == "mars"
-    with pytest.raises(UserError, match="^mars: mars could not cancel the job .*mars is not a known place"):
+    with pytest.raises(UserError, match="^mars: mars could not cancel the job .*mars is not a known cluster system"):
         launcher.stop(run)
 
 

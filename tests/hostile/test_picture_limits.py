@@ -205,9 +205,7 @@ def test_arrays_that_memory_has_no_room_for_are_refused_before_they_are_unpacked
     with pytest.raises(UserError, match=said):
         arrays.load(str(tmp_path / "f.npz"))
     monkeypatch.setattr(arrays, "LARGE", 1 << 30)
-    with pytest.raises(
-        UserError, match="x_train takes 1 MB of memory, and 1 MB are free; expected at most 80 % of them"
-    ):
+    with pytest.raises(UserError, match="x_train takes 1 MB of memory, and 1 MB are free; expected at most 80 %"):
         arrays.load(str(tmp_path / "c.npz"))
 
 

@@ -99,7 +99,7 @@ def test_merged_clusters_are_one_class_and_one_may_add_to_a_seen_one(run):
     assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
     assert pictures(planned, 2) == members(run, 9).tolist()  # and none that the network itself put in class 2
     assert planned.looked_for == 2
-    assert "1 new seen class, 1 seen before" in planned.in_words()
+    assert "1 new seen class and 1 class that had labels before" in planned.in_words()
 
 
 def test_what_a_person_took_out_is_not_labeled(run):
@@ -110,9 +110,7 @@ def test_what_a_person_took_out_is_not_labeled(run):
     assert planned.confirmed.images.tolist() == members(run, 7)[4:].tolist() and planned.confirmed.named == 1
     assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
     told = planned.notices()[-1]
-    assert told.startswith(
-        "4 pictures that you took out of a class stay unlabeled; the run may put them into the class again"
-    )
+    assert told.startswith("4 pictures that you took out of a class stay unlabeled. Training cannot use")
 
 
 def test_a_dissolved_cluster_is_continued_by_no_class(run):
@@ -179,8 +177,8 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
     planned = training_on.plan(run, rule="all", from_weights=False)
     assert (planned.novel, planned.looked_for) == (0, 1)
     assert planned.notices() == [
-        "Every cluster has a name; the run still looks for one more class, but nothing spreads its guesses over all "
-        "classes (entropy_weight=0, use_margin=false)."
+        "Every cluster has a name; the run still looks for one more class, but every setting that keeps all classes in "
+        "use is off (entropy_weight=0, use_margin=false)."
     ]
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
     wished = training_on.plan(run, rule="all", from_weights=False, changes={"entropy_weight": 1.0})
@@ -195,9 +193,9 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
         ({"threshold": 1.5}, "confidence: 1.5 is not a share; expected 0 to 1"),
         ({"epoch": 2}, "names: do not exist at epoch 2"),
         ({"epoch": 9}, "epoch: 9 has no snapshot"),
-        ({"rule": "looked-at"}, "no picture was put in a named cluster by itself; choose confident or all"),
-        ({"changes": {"split.seed": 3}}, "split.seed: is fixed to that of the first run"),
-        ({"changes": {"network.name": "resnet50"}}, "network.name: is fixed to that of the first run"),
+        ({"rule": "looked-at"}, "a single picture in a named cluster; choose confident or all"),
+        ({"changes": {"split.seed": 3}}, "split.seed: must stay as in the first run"),
+        ({"changes": {"network.name": "resnet50"}}, "network.name: must stay as in the first run"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(run, how, words):
@@ -211,7 +209,7 @@ def test_a_confidence_that_nothing_reaches(run, monkeypatch):
     looked = training_on.read_clusters(run)
     unsure = replace(looked, network=replace(looked.network, confidence=looked.network.confidence / 2))
     monkeypatch.setattr(training_on, "read_clusters", lambda *asked: unsure)
-    with pytest.raises(UserError, match="no picture of a named cluster is 90 % sure; lower the confidence"):
+    with pytest.raises(UserError, match="90 % sure of any picture of a named cluster; lower the confidence"):
         training_on.plan(run, from_weights=False)
 
 

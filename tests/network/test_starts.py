@@ -243,7 +243,7 @@ def test_a_run_begins_with_the_weights_of_a_file(tmp_path, capsys):
     start = {"network.start": "checkpoint", "network.checkpoint": str(tmp_path / "a.pt")}
     code, events = run_with(tmp_path / "runs", **start)
     assert code == 0 and [event["kind"] for event in events] == ["start", "start", "eval", "finish"]
-    assert "3 in the file are not used: state_dict.fc.weight" in capsys.readouterr().out
+    assert "not used (3): state_dict.fc.weight" in capsys.readouterr().out
     material = prepare(configure(TINY))
     features = infer_features(digits, material.images, configure(TINY))
     expected = baseline(features, material.truth, material.split, 0)

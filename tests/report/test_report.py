@@ -197,9 +197,9 @@ def test_only_what_a_person_did_to_clusters_is_said(tmp_path):
     assert "by their matched class." in run_report.of_run(run) and "a person" not in run_report.of_run(run)
     (*_, epoch) = snapshot_epochs(run.snapshots)
     naming.record(run, epoch, [{"do": "name", "id": 7, "name": "sevens"}])
-    assert "by their matched class, as named by a user." in run_report.of_run(run)
+    assert "by their matched class. A user has named clusters." in run_report.of_run(run)
     naming.record(run, epoch, [{"do": "merge", "id": 8, "into": 7}])
-    assert "as named and merged by a user." in run_report.of_run(run)
+    assert "A user has named and merged clusters." in run_report.of_run(run)
 
 
 def test_the_size_that_is_told_is_about_that_of_a_report(runs):

@@ -176,7 +176,7 @@ def test_a_run_that_an_earlier_version_held_keeps_its_place_and_is_passed_over(r
     state = runs[0].state()
     assert (state.name, state.reason) == (
         "queued",
-        "put on hold by an earlier version; retry it in the queue to start it",
+        "put on hold by an older version of LPS Studio; retry it in the queue to start it",
     )
     launcher.pump(root)
     assert [name for name, _ in started] == [runs[1].id, runs[2].id]
@@ -547,7 +547,7 @@ def test_the_queue_in_words_and_as_json(root, started, lps):
     lines = out.splitlines()
     assert lines[0] == "cpu-0  free" and lines[1].startswith("3 waiting, 1 of them on hold; paused since ")
     assert [line.split()[:2] for line in lines[2:5]] == [[str(n), run.id] for n, run in enumerate(runs, 1)]
-    assert "put on hold by an earlier version" in lines[3]
+    assert "put on hold by an older version" in lines[3]
     told = json.loads(lps("queue", "--json")[1])
     assert [item["run"] for item in told["waiting"]] == [run.id for run in runs]
     assert [item["held"] for item in told["waiting"]] == [False, True, False]

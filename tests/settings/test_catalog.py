@@ -65,7 +65,7 @@ def test_a_hyperparameter_may_not_take_the_name_of_a_shared_setting(described, m
     info = described(INIT.format(name="momentum"))
     with monkeypatch.context() as patched:
         patched.setattr(catalog, "method_info", lambda name: info)
-        with pytest.raises(UserError, match="method: toy has momentum as own settings"):
+        with pytest.raises(UserError, match="method: toy defines momentum"):
             config.parameters("toy")
     fine = described(INIT.format(name="weight"))
     assert fine.parameters["weight"].default == 0.5

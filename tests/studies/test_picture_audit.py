@@ -64,7 +64,7 @@ def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictu
 def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
     task = ["audit", pictures, "--runs", str(root), *words(small(pictures))]
     assert main(task) == 0
-    assert "  2, 51  2 alike, across labeled and test" in capsys.readouterr().out
+    assert "  2, 51  2 similar pictures, across labeled and test" in capsys.readouterr().out
     assert main([*task, "--leave-out", "2", "--relabel", "5=0", "--ignore", "7", "--json"]) == 0
     held = json.loads(capsys.readouterr().out)
     assert {(entry["do"], *entry["pictures"]) for entry in held} == {("leave out", 2), ("relabel", 5), ("ignore", 7)}

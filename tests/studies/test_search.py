@@ -107,7 +107,7 @@ def test_a_dimension_is_what_was_typed_and_types_itself_again(text, dimension):
         ("margin_scale=5,5.0", "is too few or too many choices"),
         ("margin_scale=1,,2", "is too few or too many choices"),
         ("batch_size=1.5..8", "batch_size: '1.5' is not a whole number"),
-        ("use_margin=0..1", "use_margin: '0..1' is a range, but it is true or false; name choices"),
+        ("use_margin=0..1", "use_margin: '0..1' is a range, but the setting must be true or false; list the values"),
         ("optimizer=sgd,rmsprop", "optimizer: 'rmsprop' is not one of sgd, adam"),
         ("split.labeled_ratio=0.1..0.5", "split.labeled_ratio: cannot be searched: runs that differ in it"),
         ("seed=0..5", "seed: cannot be searched"),
@@ -232,7 +232,7 @@ def test_labels_are_withheld_where_the_objective_needs_them():
         ({"seeds": ""}, "seeds: [] are not 1 to 16 different whole numbers"),
         ({"fixed": ["lr=0.1"]}, "lr: is both set and searched; choose one"),
         ({"fixed": ["method=orca"]}, "method: cannot be set by --set; use --method"),
-        ({"space": ["epochs=2..8"]}, "epochs: cannot be searched while poor trials are stopped early"),
+        ({"space": ["epochs=2..8"]}, "epochs: cannot be searched together with early stopping"),
     ],
 )
 def test_an_impossible_request_is_a_sentence(changes, words):

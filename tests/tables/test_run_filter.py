@@ -79,8 +79,8 @@ def test_it_finds(text, places):
     "text, words",
     {
         "lrr>0.05": "'lrr' at position 1 is not a field (name, id, state, tag, note, alarm, epoch, launched)",
-        "lr>abc": "'abc' at position 4 is not a number, as lr needs",
-        "novel>0.8": "0.8 at position 7 may be a fraction, but accuracy/novel is in percent: use 80 or 0.8%",
+        "lr>abc": "'abc' at position 4 is not a number; lr needs one",
+        "novel>0.8": "0.8 at position 7 can be read in two ways, because accuracy/novel is in percent: use 80 or 0.8%",
         "schedule=cosin": "'cosin' at position 10 is not a schedule; choices: constant, cosine",
         "state=done": "'done' at position 7 is not a state; choices: queued, starting",
         "use_margin=maybe": "not a use_margin; choices: true, false",

@@ -30,7 +30,7 @@ def test_what_differs_is_told_and_the_rest_is_the_same(pair):
         "seed": ("0", "1"), "lr": ("0.05", "0.2"), "split.labeled_ratio": ("0.5", "0.1"),
     }  # fmt: skip
     split = told(found.differing()["Split"])
-    assert set(split) == {"labeled images", "unlabeled images"} and "of them in both" in split["labeled images"][1]
+    assert set(split) == {"labeled images", "unlabeled images"} and "in both runs" in split["labeled images"][1]
     assert {row.what for row in found.sections["Split"] if row.same} >= {"seen classes", "test images", "truth"}
     (novel,) = (one for one in found.last if one.name == "accuracy/novel")
     assert novel.difference == pytest.approx(novel.second - novel.first) and novel.first > 1, "in percent"

@@ -443,7 +443,7 @@ def test_when_every_checkpoint_is_damaged_the_run_begins_again_and_ends(finished
             "try an lr below 100",
         ),
         ({"device": "cuda:7"}, "config", "cuda:7 is not available"),
-        ({"split.labeled_ratio": 0.0001}, "config", "without a labeled image"),
+        ({"split.labeled_ratio": 0.0001}, "config", "has no labeled image"),
     ],
 )
 def test_a_failure_is_an_event_with_its_kind_and_one_sentence(tmp_path, settings, failure, words, capsys):

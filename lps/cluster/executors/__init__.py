@@ -77,7 +77,7 @@ def here() -> list[str]:
 def named(name: str) -> Executor:
     """The place that a run was handed over to; `BackendUnavailable` where it is one that another version knows."""
     if name not in AWAY:
-        raise BackendUnavailable(f"{name} is not a known place; choices: {', '.join(AWAY)}")
+        raise BackendUnavailable(f"{name} is not a known cluster system; choices: {', '.join(AWAY)}")
     return AWAY[name]
 
 

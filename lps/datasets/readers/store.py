@@ -214,7 +214,7 @@ def _referred(folder: Path, facts: dict, root: Path | None) -> "Referred":
     told, (count, height, width, channels) = facts["by_reference"], facts["shape"]
     names = tuple(facts["file_names"])
     if root is None or height != width or channels != 3 or len(names) != count or not isinstance(told["digest"], str):
-        raise ValueError("these are no pictures by reference")
+        raise ValueError("these are not references to picture files")
     has_places = os.path.lexists(folder / "places.npy")
     places = _read_array(folder / "places.npy", (count, 2)) if has_places else None
     return Referred(root, names, height, told["is_whole"] is True, places, told["digest"])
