@@ -311,8 +311,8 @@ def _note_target(scene: Scene) -> str:
     return (
         "The target is an equal share for every class: LPS does not know the true shares. Labels and confident "
         "guesses both count. Over all pictures, the classes are nearly equal here "
-        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Of pictures without labels, a novel class has "
-        f"{times:.1f} times as many as a seen one. If classes differ in size, the target is approximate."
+        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Of pictures without labels, a novel "
+        f"class has {times:.1f} times as many as a seen one. If classes differ in size, the target is approximate."
     )
 
 
