@@ -25,8 +25,8 @@ WINDOW = 5  # earlier snapshots that stability looks back at
 FLAGS = {  # -> (what people read, what it means); the figures are those of `python -m benchmarks.cluster_flags`
     "split": (
         "part of a class",
-        "another cluster has the same most frequent class. Shown if nearly all true classes are known. With 8 % of "
-        "the classes hidden, it was correct for 8 of 8 clusters on digits and CIFAR-10",
+        "another cluster has the same most frequent class. This flag is shown if nearly all true classes "
+        "are known. With 8 % of the classes hidden, it was correct for 8 of 8 clusters on digits and CIFAR-10",
     ),
     "merge": (
         "mixes classes",

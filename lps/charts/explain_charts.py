@@ -187,10 +187,13 @@ def passing(groups: dict[str, Adoption], colors: Palette) -> Chart:
     figure = blank(190, colors)
     names = [f"Predicted {group}" for group in groups]
     counts = {
-        "Passes, right": ([adoption.right for adoption in groups.values()], colors.right),
-        "Passes, wrong": ([adoption.wrong for adoption in groups.values()], colors.wrong),
-        "Passes, truth unknown": ([f.passing - f.right - f.wrong for f in groups.values()], colors.muted),
-        "Waits": ([adoption.images - adoption.passing for adoption in groups.values()], colors.grid),
+        "Above the threshold, correct": ([adoption.right for adoption in groups.values()], colors.right),
+        "Above the threshold, wrong": ([adoption.wrong for adoption in groups.values()], colors.wrong),
+        "Above the threshold, true class unknown": (
+            [f.passing - f.right - f.wrong for f in groups.values()],
+            colors.muted,
+        ),
+        "Below the threshold": ([adoption.images - adoption.passing for adoption in groups.values()], colors.grid),
     }
     sizes = np.array([max(1, adoption.images) for adoption in groups.values()])
     for word, (count, color) in counts.items():

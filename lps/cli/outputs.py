@@ -14,7 +14,7 @@ _MOST_GB = 1_000_000
 _FORMS = {
     "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, one folder per run",
     "csv": "all numbers as tables",
-    "parquet": "the same for pandas, R and databases",
+    "parquet": "all numbers as tables for pandas, R and databases",
     "archive": "one .zip per run, for `import` on another machine",
     "model": "one folder per run with model.onnx, its labels, a model card and an example that only needs onnxruntime",
 }
@@ -110,9 +110,7 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
 def _check_export(options) -> None:
     """Raise `UserError` for an option that means nothing with this `--to`."""
     if options.to == "model" and not options.ids:
-        raise UserError(
-            "to", "says nothing about which runs to export; add their ids: python -m lps export RUN --to model"
-        )
+        raise UserError("to", "model needs the ids of the runs to export: python -m lps export RUN --to model")
     labels = options.to not in _FORMS
     if labels and len(options.ids) != 1:
         forms = ", ".join(_FORMS)

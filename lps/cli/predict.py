@@ -21,8 +21,8 @@ _LISTED = 5  # files left out that are named
 
 def add(commands: Commands) -> None:
     help_text = (
-        "predict the classes of new pictures, mark pictures that are none of these, and list the most similar "
-        "training images"
+        'predict the classes of new pictures, mark pictures of no known class as "none of these", and list the most '
+        "similar training images"
     )
     sub = commands.add("predict", _predict, help_text, run=True, is_taken_away=True)
     sub.add_argument("pictures", metavar="PICTURES", help="a folder with all its sub-folders, or an .npz file with x")

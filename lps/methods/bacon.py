@@ -106,8 +106,8 @@ class BaCon(Distilled, Method):
         ] = 0.5,
         sampling_labeled: Annotated[
             float,
-            "alpha: an unlabeled image of a class with n images is used in a share (smallest n / n)^alpha of cases, if "
-            "the batch has labels of the class",
+            "alpha: of the unlabeled images predicted as a class of size n, a share of (smallest n / n)^alpha is used, "
+            "if the batch has labels of the class",
             (0, 10),
             ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0 (scripts), 0.8 (program)"),
         ] = 0.0,

@@ -75,7 +75,7 @@ class DS3L(Method):
         ] = 1.0,
         consistency_weight: Annotated[
             float,
-            "c_max: weight of the consistency at the end of its ramp",
+            "c_max: weight of the consistency term at the end of the run",
             (0, 1000),
             ParameterDocs(
                 "Consistency", larger="predictions of both views of an image become more similar", paper="10 (code)"

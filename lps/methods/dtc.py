@@ -70,7 +70,8 @@ class DTC(Method):
         *,
         consistency: Annotated[
             Literal["auto", "PI", "Baseline", "TE", "TEP"],
-            "what predictions should agree with; automatic: the other view, or the past with 100 or more classes",
+            "what predictions should agree with; automatic: the other view, or earlier predictions with 100 or more "
+            "classes",
             ParameterDocs(
                 "Consistency",
                 words={
@@ -84,10 +85,12 @@ class DTC(Method):
         ] = "auto",
         consistency_weight: Annotated[
             float,
-            "w_max: weight of the consistency after its ramp",
+            "w_max: weight of the consistency term once it no longer increases",
             (0, 1000),
             ParameterDocs(
-                "Consistency", larger="predictions stay closer to the other view or the past", paper="10 (code)"
+                "Consistency",
+                larger="predictions stay closer to the other view or to earlier predictions",
+                paper="10 (code)",
             ),
         ] = 10.0,
         ramp_share: Annotated[

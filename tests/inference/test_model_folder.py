@@ -124,7 +124,7 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
     assert main(["export", run.id, "--to", "model", "--runs", str(run.root)]) == 2
     assert "model needs onnx and onnxscript: python -m pip install -r requirements-onnx.txt" in capsys.readouterr().err
     assert main(["export", "--to", "model", "--runs", str(run.root)]) == 2
-    assert "which runs to export" in capsys.readouterr().err
+    assert "the ids of the runs" in capsys.readouterr().err
 
 
 def test_a_command_that_is_ended_leaves_no_draft(tmp_path, monkeypatch):

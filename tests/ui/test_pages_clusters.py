@@ -609,13 +609,13 @@ def test_two_images_are_compared_over_the_epochs():
         "Image 5": [Moment(1, 7, 0.5, 7), Moment(2, 6, 0.7, 6), Moment(3, 7, 0.8, 7)],
     }
     said = image_history.in_one_cluster(*lives.values())
-    assert said.startswith("In the same cluster at 2 of 3 epochs, together since epoch 2.")
+    assert said.startswith("The images were in the same cluster at 2 of 3 epochs, together since epoch 2.")
     first, second = line_charts.image_pair(lives, {6: "six", 7: "seven"}, LIGHT).figure().data
     assert (first.name, second.name) == ("Image 3", "Image 5") and list(second.y) == [0.5, 0.7, 0.8]
     assert list(first.marker.symbol) == list(second.marker.symbol) == ["x", "circle", "circle"]
     assert list(first.text) == ["six", "six", "seven"]
     one = [Moment(1, 6, 0.4, 6)]
-    assert image_history.in_one_cluster(one, one).startswith("In the same cluster at 1 of 1 epoch. ")
+    assert image_history.in_one_cluster(one, one).startswith("The images were in the same cluster at 1 of 1 epoch. ")
 
 
 def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monkeypatch):

@@ -105,11 +105,11 @@ def compare(view: View, images: Images | None, pair: tuple[int, int]) -> None:
 def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
     """At how many epochs two images were in one cluster, and since when they are or are not. Of the same epochs."""
     together = [one.heir == other.heir for one, other in zip(first, second, strict=True)]
-    sentence = f"In the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
+    sentence = f"The images were in the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
     now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
     if changed:
         sentence += f", {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
-    return f"{sentence}. Dots: in the same cluster; crosses: in different clusters."
+    return f"{sentence}. Dots mark epochs in the same cluster, crosses epochs in different clusters."
 
 
 def _show_omission(view: View) -> None:

@@ -66,7 +66,7 @@ def _show_account(run: Run, epoch: int) -> None:
         "most there. Similar pictures are never shown in a row."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
-        st.caption("Keys: 1 to 5 choose a class, N types a class name, X none of these, S skip, U undo.")
+        st.caption('Keys: 1 to 5 choose a class, N types a class name, X says "none of these", S skips, U undoes.')
     where = {"run": run.id, "epoch": str(epoch)}
     words = "See your decisions on Clusters"
     st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=where)

@@ -161,9 +161,9 @@ def _tell_task(scene: Scene) -> str:
     labeled, unlabeled = len(scene.split.labeled), len(scene.split.unlabeled)
     novel = len(scene.names) - scene.seen
     return (
-        f"{labeled:,} pictures of seen classes have a label. {unlabeled:,} more have none, seen and novel mixed. The "
-        f"model must sort them into {len(scene.names)} clusters: {scene.seen} that have a name, and {novel} that it "
-        f"must discover. This is called *open-world semi-supervised learning*."
+        f"{labeled:,} pictures of seen classes have a label. {unlabeled:,} pictures of seen and novel classes have "
+        f"none. The model must sort them into {len(scene.names)} clusters: {scene.seen} that have a name, and {novel} "
+        "that it must discover. This is called *open-world semi-supervised learning*."
     )
 
 
