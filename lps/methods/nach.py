@@ -100,7 +100,7 @@ class NACH(Method):
         filter_rank: Annotated[
             int | None,
             "k: a pair is used if its two images are at least as similar as the neighbour and its k-th most similar "
-            "labeled image; none: k = 2 up to ten classes, 1 above",
+            "labeled image; none: k = 2 up to 10 classes, 1 above",
             (1, 1000),
             ParameterDocs(
                 "Pairs", larger="more pairs are used, including doubtful ones", paper="1 or 2 (others' code)"

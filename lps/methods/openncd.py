@@ -86,7 +86,7 @@ class OpenNCD(Method):
         ] = 0.1,
         votes: Annotated[
             int | None,
-            "nearest prototypes that every image votes for; none: 3 up to ten classes, 10 above",
+            "nearest prototypes that every image votes for; none: 3 up to 10 classes, 10 above",
             (1, 100),
             ParameterDocs(
                 "Groups",
@@ -96,7 +96,7 @@ class OpenNCD(Method):
         ] = None,
         graph_weight: Annotated[
             float | None,
-            "share of common votes in the graph; the rest is cosine similarity; none: 1 up to ten classes, 0.9 above",
+            "share of common votes in the graph; the rest is cosine similarity; none: 1 up to 10 classes, 0.9 above",
             (0, 1),
             ParameterDocs(
                 "Groups",

@@ -67,7 +67,7 @@ class RankStats(Method):
         ] = 5,
         consistency_weight: Annotated[
             float | None,
-            "w_max: weight of the consistency of both views after its ramp; none: 5 up to ten classes, 50 above",
+            "w_max: weight of the consistency term once it no longer increases; none: 5 up to 10 classes, 50 above",
             (0, 1000),
             ParameterDocs(
                 "Consistency",

@@ -172,10 +172,10 @@ PRESETS = {
                _curve("margin_scale", ("1", "5", "10", "15", "20"), "supp_C"), setting="margin_scale"),
         Preset("temperature", "Temperature of the contrastive losses", "supplement, tau", _HALF_LABELED,
                _curve("temperature", ("0.2", "0.3", "0.4", "0.5", "0.6"), "supp_tau"), setting="temperature"),
-        Preset("novel", "Number of novel classes", "Table 1 at half of the classes", "LPS with more or fewer novel "
+        Preset("novel", "Number of novel classes", "Table 1, half of the classes seen", "LPS with more or fewer novel "
                f"classes. {_NO_NUMBERS.format('half of the classes')}", _novel("paper"), ("cifar100",),
                setting="split.num_seen"),
-        Preset("labels", "Labeled ratio", "Table 1 at 10 and 50 %", "LPS with more or fewer labels. "
+        Preset("labels", "Labeled ratio", "Table 1, 10 and 50 % of the labels", "LPS with more or fewer labels. "
                f"{_NO_NUMBERS.format('10 and 50 %')}", _ratios(), setting="split.labeled_ratio"),
     )
 }  # fmt: skip

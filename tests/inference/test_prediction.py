@@ -117,7 +117,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     assert (away.mean(axis=1) > limit).all()
     assert "measured on 200 training images" in found.in_words(limit)
     assert "how many pictures of other classes it rejects is not known" in found.in_words(limit)
-    assert "of 20 withheld labels" in found.in_words(limit)
+    assert "of 20 pictures with a withheld label" in found.in_words(limit)
 
 
 def test_keep_says_how_many_known_pictures_stay(live):

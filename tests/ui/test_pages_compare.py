@@ -169,7 +169,7 @@ def test_a_link_restores_everything(open_page, made):
     assert app.selectbox(key="picked_protocol").value == "strict"
     assert app.selectbox(key="picked_curve").value == "kl" and app.selectbox(key="picked_by").value == "method"
     assert "An oracle chose the epoch" in words_of(app)
-    assert list(numbers(app)["Group"]) and "* seen accuracy after matching" in words_of(app)
+    assert list(numbers(app)["Group"]) and "* seen accuracy after ids" in words_of(app)
     assert app.code[-1].value.endswith("--protocol strict --select oracle --seen matched --format latex")
 
 
@@ -403,7 +403,7 @@ def test_colours_of_groups_stay_apart_for_every_eye(palette, eye):
         return np.linalg.norm(lab[:, None] - lab, axis=2)[np.triu_indices(len(lab), 1)].min()
 
     assert closest(palette.groups) > 0.1
-    assert min(closest(p.runs) for p in (LIGHT, DARK)) < 0.1  # the control: the colours of runs do not
+    assert min(closest(p.terms) for p in (LIGHT, DARK)) < 0.1  # the control: the colours of runs do not
 
 
 def test_styles_of_groups_are_all_different():

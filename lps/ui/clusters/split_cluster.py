@@ -17,7 +17,7 @@ _SHOWN = 8  # pictures of a part
 _LIKE = 24  # pictures that are like the chosen ones
 _ASKED = "like_these"  # in the session: (of what, image ids that others shall be like)
 _HELP = (
-    "Splits the cluster by k-means on the first ten principal components of its features. The largest part keeps the "
+    "Splits the cluster by k-means on the first 10 principal components of its features. The largest part keeps the "
     "cluster; the others become new clusters. You can undo this"
 )
 
