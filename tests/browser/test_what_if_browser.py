@@ -130,7 +130,7 @@ def test_a_slider_trains_again_beside_what_was_and_the_address_says_it(open_page
     page = open_page("explain", theme, width)
     page.locator(".lps-whatif-charts").scroll_into_view_if_needed()
     first = ended(page)
-    assert re.fullmatch(r"After 120 steps, in \d+ ms: seen .* KL [\d.]+\. Before, with C 0: seen .*", first)
+    assert re.fullmatch(r"After 120 steps, in \d+ ms: seen .* KL [\d.]+\. .*\(C 0\).*: seen .*", first)
     rows = page.locator(".lps-whatif tbody tr")
     expect(rows).to_have_count(4)  # its own, and the three recorded runs of LPS
     now = page.locator("polyline.lps-whatif-now.lps-whatif-novel")
@@ -139,7 +139,7 @@ def test_a_slider_trains_again_beside_what_was_and_the_address_says_it(open_page
     page.get_by_label("Novel classes (of 10)").focus()
     page.keyboard.press("ArrowLeft")
     page.wait_for_function("(old) => document.querySelector('.lps-whatif-said').textContent !== old", arg=first)
-    assert "Before, with novel classes 5: seen" in ended(page)
+    assert "(novel classes 5)" in ended(page)
     assert page.locator("polyline.lps-whatif-before.lps-whatif-novel").get_attribute("points") == curve
     assert "if_novel=4" in page.url
     for wide in (width, 1920):

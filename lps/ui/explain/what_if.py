@@ -67,9 +67,9 @@ def _recorded() -> list[dict[str, object]]:
 
 
 def _as_sliders(run: Run) -> dict[str, object]:
-    """Empty for a run of something else."""
+    """Empty for a run of another method or data set, or with unequal classes, which no slider sets."""
     config, past = run.config_if_readable(), history(run)
-    if not config or (config.dataset, config.method) != ("digits", "lps") or not past.seen:
+    if not config or (config.dataset, config.method, config.split_imbalance) != ("digits", "lps", 1) or not past.seen:
         return {}
     own = config.hyperparameters
     return {
