@@ -1,1 +1,1 @@
-"""What runs say: scores, groups, effects, clusters, names, maps. Imports scores, store and below; no Streamlit."""
+"""Analysis of runs: scores, groups, effects, clusters, names, maps. Imports scores, store and below; no Streamlit."""

@@ -1,4 +1,4 @@
-"""The ablation table of LPS: the full method beside itself without each of its parts; what is missing is known."""
+"""The ablation table of LPS: the full method and each variant without one of its parts, with the runs still missing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from lps.settings.config import Config
 
 _SWITCHES = ("use_margin", "margin_scale", "pseudo_label_weight", "unsupervised_weight", "entropy_weight")
 _FULL = "Full LPS"
-# Of each part, the settings that leave it out; the two of the margin are the same computation.
+# Settings that switch each part off. The two of the margin are the same computation.
 WITHOUT = {
     "Without margin": ({"use_margin": False}, {"margin_scale": 0.0}),
     "Without pseudo-label contrast": ({"pseudo_label_weight": 0.0},),
@@ -22,7 +22,7 @@ WITHOUT = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One variant. values: of `_SWITCHES`. group: its runs, None where there is none yet."""
+    """One variant. values: of `_SWITCHES`. group: its runs, None if there are none yet."""
 
     name: str
     values: tuple
@@ -31,7 +31,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class AblationTable:
-    """The five variants of one full method; everything else, and the split, is the same in all rows.
+    """The five variants of one full method. Everything else, and the split, is the same in all rows.
 
     full: the values of `_SWITCHES` in the full method.
     """
@@ -58,12 +58,12 @@ class AblationTable:
         return usual_seeds(self.groups)
 
     def missing(self, row: Variant) -> list[Config]:
-        """The configs that a row lacks for the seeds of the others."""
+        """Return the configs that a row lacks for the seeds of the other rows."""
         return missing(self.background, row.values, self.seeds)
 
 
 def tables(scored: Iterable[Scored]) -> list[AblationTable]:
-    """A table for every full method that runs of LPS know of; those with most rows, runs and usual weights first."""
+    """Return one table per full method among the LPS runs; most rows first, then most runs, then default weights."""
     table_by_method: dict[tuple, AblationTable] = {}
     for background in backgrounds((member for member in scored if member.config.method == "lps"), _SWITCHES):
         for values in background.groups:
@@ -76,13 +76,13 @@ def tables(scored: Iterable[Scored]) -> list[AblationTable]:
 
 
 def differences(table: AblationTable) -> str:
-    """Which weights of the full method are not the usual ones."""
+    """Return the weights of the full method that differ from the defaults."""
     usual = method_info("lps").parameters
     return in_words({key: value for key, value in zip(_SWITCHES, table.full) if value != usual[key].default})
 
 
 def _full(values: tuple) -> tuple | None:
-    """The full method of which `values` leave out one part at most; what is left out comes back at its default."""
+    """Return the full method if `values` switch off at most one part; a part that is off gets its default value."""
     switches = dict(zip(_SWITCHES, values))
     off = [key for key in _SWITCHES if not switches[key]]
     if len(off) > 1:
@@ -101,7 +101,7 @@ def _table(background: Background, full: tuple) -> AblationTable:
 
 
 def _named(row: Variant) -> Variant:
-    """The row with its name as the label of its runs."""
+    """Return the row with its name as the label of its runs."""
     return replace(row, group=replace(row.group, label=row.name)) if row.group else row
 
 

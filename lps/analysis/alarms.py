@@ -1,6 +1,6 @@
-"""When a run goes wrong without failing: everything in one class, empty novel classes, a loss that is no number.
+"""Detect runs that go wrong without failing: everything in one class, empty novel classes, a non-finite loss.
 
-Records in, alarms out; nothing here knows of a run or a page. Standard library only. The bounds were chosen on 71 runs
+Takes records, returns alarms, and knows no runs or pages. Standard library only. The thresholds were chosen on 71 runs
 of eleven methods on digits: of those that end with an accuracy on all of at least 0.85, one has an alarm at its end,
 and it does have an empty class.
 """
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from lps.wording import counted
 
-PATIENCE = 5  # epochs in a row in which something has to be wrong: the first epochs are wild
-HEAP = 3.0  # a class with this many times the images it should have is a heap
-GROWTH = 0.10  # fraction by which the gap has to grow within the epochs that are looked at
+PATIENCE = 5  # consecutive epochs that a problem must last; the first epochs vary a lot
+HEAP = 3.0  # a class is overfull from this many times its expected number of images
+GROWTH = 0.10  # fraction by which the gap must grow within the epochs that are read
 TITLES = {"loss": "Loss not finite", "collapse": "Collapse", "empty": "Empty classes", "gap": "Growing gap"}
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """Something that is wrong at the newest epoch. kind: a key of `TITLES`; epoch: the newest one."""
+    """A problem at the newest epoch. kind: a key of `TITLES`; epoch: the newest one."""
 
     kind: str
     epoch: int
@@ -37,7 +37,7 @@ def find(
     failure: str = "",
     shares: Sequence[float] | None = None,
 ) -> list[Alarm]:
-    """The alarms of a run, the worst first.
+    """Return the alarms of a run, the most serious first.
 
     evaluations: (epoch, values) of the newest ones, oldest first. seen: number of seen classes. training: values of the
     newest training record. failure: kind of the failure, "diverged" for a loss that was not finite. shares: true share
@@ -55,13 +55,13 @@ def find(
 
 
 def _loss(training: dict, failure: str) -> str:
-    """Non-finite numbers are null in the records."""
+    """Alarm for a non-finite loss. The records store non-finite numbers as null."""
     is_null = "loss/total" in training and training["loss/total"] is None
     return "the loss is not a finite number" if is_null or failure == "diverged" else ""
 
 
 def _collapse(counts: list[list], shares: Sequence[float] | None) -> str:
-    """One class that has too many of the images in each of the newest `PATIENCE` epochs, whichever it is."""
+    """Alarm for an overfull class in each of the newest `PATIENCE` epochs; the class may differ between epochs."""
     if not _is_complete(counts):
         return ""
     excess = [_heaps(row, shares) for row in counts]
@@ -73,7 +73,7 @@ def _collapse(counts: list[list], shares: Sequence[float] | None) -> str:
 
 
 def _heaps(row: list, shares: Sequence[float] | None) -> tuple[float, float]:
-    """(times what it should have, share) of the fullest class. Fair is the larger of an even share and the true one."""
+    """Return (ratio to the expected size, share) of the fullest class; expected: the larger of even and true share."""
     fair_share, total = 1 / len(row), sum(row)
     fair = (
         [max(fair_share, share) for share in shares]
@@ -84,7 +84,7 @@ def _heaps(row: list, shares: Sequence[float] | None) -> tuple[float, float]:
 
 
 def _empty(counts: list[list], seen: int) -> str:
-    """Novel classes that got no image in any of the newest `PATIENCE` epochs."""
+    """Alarm for novel classes that got no image in any of the newest `PATIENCE` epochs."""
     if not _is_complete(counts) or not seen:
         return ""
     always = sum(not any(column) for column in list(zip(*counts, strict=True))[seen:])
@@ -94,7 +94,7 @@ def _empty(counts: list[list], seen: int) -> str:
 
 
 def _gap(gaps: list) -> str:
-    """The gap is at least `GROWTH` above its smallest value before, in each of the newest `PATIENCE` epochs."""
+    """Alarm for a gap that is at least `GROWTH` above its earlier minimum in each of the newest `PATIENCE` epochs."""
     numeric_gaps = [gap for gap in gaps if isinstance(gap, (int, float))]
     before, now = numeric_gaps[:-PATIENCE], numeric_gaps[-PATIENCE:]
     if not before or min(now) - min(before) < GROWTH or min(now) < GROWTH:
@@ -103,7 +103,7 @@ def _gap(gaps: list) -> str:
 
 
 def _is_complete(counts: list[list]) -> bool:
-    """Whether there are enough epochs, all with sound counts of equally many classes."""
+    """Whether there are enough epochs, all with valid counts for the same number of classes."""
     if len(counts) < PATIENCE or len({len(row) for row in counts}) != 1:
         return False
     return all(row and all(isinstance(n, (int, float)) and n >= 0 for n in row) and sum(row) > 0 for row in counts)

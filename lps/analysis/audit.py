@@ -1,8 +1,8 @@
-"""What looks wrong with pictures before anything is trained: near duplicates, strangers, labels that neighbours deny.
+"""Check pictures before training: near duplicates, outliers, labels that contradict those of the neighbours.
 
-Everything is told by the distances between features at length 1, each rule by one threshold. The thresholds were
-chosen on CIFAR-10 with faults planted (`python -m benchmarks.planted`; what they find and what they raise for
-nothing is in benchmarks/README.md).
+Every rule is one threshold on distances between features of length 1. The thresholds were
+chosen on CIFAR-10 with planted faults (`python -m benchmarks.planted`; detection and false alarm rates
+are in benchmarks/README.md).
 """
 
 from collections.abc import Callable, Iterator
@@ -18,15 +18,15 @@ from lps.methods.parts.clustering import unit
 
 LABELED, UNLABELED, TEST = 0, 1, 2  # the parts of a data set
 PARTS = ("labeled", "unlabeled", "test")
-_SAME = 0.55  # a pair is alike where it is nearer than this share of the distance to the tenth neighbour of both
-_CORRELATED = 0.95  # or where its thumbnails, one of them perhaps mirrored, are correlated so much
+_SAME = 0.55  # two pictures are near duplicates below this share of the distance to the tenth neighbour of both
+_CORRELATED = 0.95  # or if their thumbnails, one perhaps mirrored, have at least this correlation
 FAR = 2.5  # robust standard deviations beyond the median of the distances to the 30th neighbour
-_WITNESSES = 20  # labeled neighbours; a label is denied where none of them has it and `_AGREED` of them have one
+_WITNESSES = 20  # labeled neighbours; a label is doubted if none of them has it and `_AGREED` of them agree on another
 _AGREED = 0.5
-MOST = 100_000  # pictures that are compared with each other
-_NEIGHBOURS = 10  # by whose distance pairs are measured
-_WIDE = 30  # neighbours within which a stranger has nobody; a handful of strangers of one kind remain strangers
-_ALIKE = 20  # neighbours among which duplicates are looked for
+MOST = 100_000  # pictures that are compared with each other, at most
+_NEIGHBOURS = 10  # their distance normalizes the distance of a pair
+_WIDE = 30  # an outlier is far from all of so many neighbours, so a few outliers of one kind are still found
+_ALIKE = 20  # neighbours that are searched for duplicates
 _SIDE = 16  # pixels of a thumbnail
 _BLOCK = 1024  # pictures that are compared with all others at a time
 _CLOSE = 1e-3  # a distance that float16 features of the same picture may have
@@ -37,8 +37,8 @@ Tell = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Alike:
-    """Pictures that are near duplicates of one another. across: the parts that they lie in; worst: largest distance
-    between two that are alike; labels: how many different ones they have."""
+    """Pictures that are near duplicates of one another. across: the parts that contain them; worst: largest distance
+    between two near duplicates; labels: number of different labels."""
 
     pictures: tuple[int, ...]
     across: tuple[str, ...]
@@ -48,7 +48,7 @@ class Alike:
 
 @dataclass(frozen=True)
 class UnlikelyPicture:
-    """A picture far from everything. score: robust standard deviations beyond the median."""
+    """A picture far from all others. score: robust standard deviations above the median."""
 
     picture: int
     score: float
@@ -66,7 +66,7 @@ class Denied:
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found, the gravest first; pictures by their row. count: how many pictures were looked at."""
+    """Findings, the most serious first; pictures by their row. count: number of pictures checked."""
 
     count: int
     duplicates: tuple[Alike, ...]
@@ -75,7 +75,7 @@ class Audit:
 
 
 def parts_of(labels: np.ndarray, num_test: int) -> np.ndarray:
-    """int8 (n,), one of `LABELED`, `UNLABELED`, `TEST` a picture; labels: -1 unknown, the last `num_test` of tests."""
+    """Return int8 (n,) with `LABELED`, `UNLABELED` or `TEST`. labels: -1 unknown; the last `num_test` are test."""
     parts = np.where(labels < 0, UNLABELED, LABELED).astype(np.int8)
     parts[len(parts) - num_test :] = TEST
     return parts
@@ -88,12 +88,12 @@ def audit(
     pixels: np.ndarray | None = None,
     report: Tell = lambda share: None,
 ) -> Audit:
-    """Look for what is wrong.
+    """Search for near duplicates, outliers and doubtful labels.
 
     features: float (n, d); labels: int64 (n,), -1 unknown; parts: as of `parts_of`. pixels: uint8 (n, height, width,
-    channels): coloured ones tell duplicates, too. report: called with the share done after every block; it may raise to
-    end it. Memory: the features as float32, 800 bytes of thumbnails and 400 of neighbours a picture, and a block of
-    distances. Raises `UserError` where there are too few or too many pictures.
+    channels): used to find duplicates if they have colour. report: called with the share done after every block; it
+    may raise to cancel. Memory: the features as float32, 800 bytes of thumbnails and 400 of neighbours a picture, and a
+    block of distances. Raises `UserError` if there are too few or too many pictures.
     """
     count = len(features)
     if not _NEIGHBOURS < count <= MOST:
@@ -118,9 +118,9 @@ def audit(
 
 
 def neighbours(points: np.ndarray, report: Tell = lambda share: None) -> tuple[np.ndarray, np.ndarray]:
-    """(distances float32 (n, k), rows int64 (n, k)) of the 30 nearest others of points float32 (n, d), nearest first.
+    """Return (distances float32 (n, k), rows int64 (n, k)) of the 30 nearest others of points float32 (n, d), sorted.
 
-    Fewer where there are no more.
+    Fewer if there are not as many.
     """
     count, num_neighbours = len(points), min(_WIDE, len(points) - 1)
     search = NearestNeighbors(n_neighbors=num_neighbours + 1, algorithm="brute").fit(points)
@@ -129,7 +129,7 @@ def neighbours(points: np.ndarray, report: Tell = lambda share: None) -> tuple[n
         part = slice(start, min(count, start + _BLOCK))
         away, nearest = search.kneighbors(points[part])
         is_self = nearest == np.arange(part.start, part.stop)[:, None]
-        is_self[~is_self.any(axis=1), -1] = True  # hidden behind as many that are exactly the same
+        is_self[~is_self.any(axis=1), -1] = True  # exact copies can displace a picture from its own list
         shape = (part.stop - part.start, num_neighbours)
         distances[part], rows[part] = away[~is_self].reshape(shape), nearest[~is_self].reshape(shape)
         report(part.stop / count)
@@ -150,7 +150,7 @@ def _alike(distances: np.ndarray, near: np.ndarray, pixels: np.ndarray | None) -
 
 
 def _correlations(pixels: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """float32 (n, k): how much the thumbnails of pictures and their neighbours agree, the better way round."""
+    """Return float32 (n, k): correlation of each thumbnail with its neighbours', the larger of plain and mirrored."""
     small = np.concatenate([_thumbnails(pixels[i : i + _BLOCK]) for i in range(0, len(pixels), _BLOCK)])
     correlations = np.empty(near.shape, np.float32)
     for start in range(0, len(near), _BLOCK):
@@ -164,7 +164,7 @@ def _correlations(pixels: np.ndarray, near: np.ndarray) -> np.ndarray:
 
 
 def _thumbnails(pixels: np.ndarray) -> np.ndarray:
-    """uint8 (n, 16, 16, channels): means of blocks of pixels."""
+    """Return uint8 (n, 16, 16, channels): means over blocks of pixels."""
     tops, lefts = (np.linspace(0, side, _SIDE, endpoint=False).astype(int) for side in pixels.shape[1:3])
     sums = np.add.reduceat(np.add.reduceat(pixels, tops, axis=1, dtype=np.int64), lefts, axis=2)
     heights, widths = (np.diff([*cuts, side]) for cuts, side in ((tops, pixels.shape[1]), (lefts, pixels.shape[2])))
@@ -172,7 +172,7 @@ def _thumbnails(pixels: np.ndarray) -> np.ndarray:
 
 
 def _centred(pictures: np.ndarray) -> np.ndarray:
-    """float32 (n, values) of mean 0 and length 1; 0 where a picture is all of one colour."""
+    """Return float32 (n, values) with mean 0 and length 1; 0 for a picture of a single colour."""
     values = pictures.reshape(len(pictures), -1).astype(np.float32)
     values -= values.mean(axis=1, keepdims=True)
     return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-3)
@@ -181,7 +181,7 @@ def _centred(pictures: np.ndarray) -> np.ndarray:
 def _duplicates(
     pair_distances: coo_array, groups: np.ndarray, labels: np.ndarray, parts: np.ndarray
 ) -> tuple[Alike, ...]:
-    """The groups; those across parts, or with several labels, first, then by likeness."""
+    """Return the groups; those across parts or with several labels first, then by similarity."""
     worst = np.zeros(len(groups), np.float32)
     np.maximum.at(worst, groups[pair_distances.coords[0]], pair_distances.data - _CLOSE)
     groups_found = []
@@ -195,7 +195,7 @@ def _duplicates(
 
 
 def _members(groups: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of every group of several, ascending."""
+    """Return the rows of every group with several members, ascending."""
     order = np.argsort(groups, kind="stable")
     for members in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
         if len(members) > 1:
@@ -212,7 +212,7 @@ def _strangers(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
 
 
 def _denied(labeled_rows: np.ndarray, near: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> tuple[Denied, ...]:
-    """near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,). A copy is no witness of its own."""
+    """near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,). Copies of a picture do not count."""
     denied = []
     for row, neighbour_rows in zip(labeled_rows.tolist(), near):
         witnesses = labels[neighbour_rows[groups[neighbour_rows] != groups[row]][:_WITNESSES]]

@@ -1,8 +1,8 @@
-"""What the clusters of an epoch hold: size, purity, confidence, stability, and what seems to be wrong with them.
+"""Describe the clusters of an epoch: size, purity, confidence, stability, and reasons to doubt them.
 
-A cluster is a set of unlabeled images under one id: what the network predicted, or what a person made of it
-(`lps.analysis.labels`). NumPy only. Images of unknown class have truth -1; what follows from the truth is left out for
-them.
+A cluster is the set of unlabeled images with one id: the network's prediction, or a user's correction of it
+(`lps.analysis.labels`). NumPy only. Images of unknown class have truth -1 and are left out of everything that needs
+the truth.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from lps.scores.metrics import match
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays
 
-_TRUSTED = 0.5  # share of a cluster with a known class from which on the class of the whole counts as known
-_JUDGED = 0.9  # share of a cluster with a known class from which on a flag says what its classes are
-_LARGE_PART = 1 / 3  # of a class: a cluster that holds as much of two classes has merged them
-WINDOW = 5  # earlier snapshots that stability looks back at
-FLAGS = {  # -> (what people read, what it means); the figures are those of `python -m benchmarks.cluster_flags`
+_TRUSTED = 0.5  # share of a cluster with a known class from which that class describes the whole cluster
+_JUDGED = 0.9  # share of a cluster with a known class from which flags name its classes
+_LARGE_PART = 1 / 3  # of a class: a cluster that holds this much of two classes has merged them
+WINDOW = 5  # earlier snapshots used for stability
+FLAGS = {  # -> (text for users, its meaning); the figures are those of `python -m benchmarks.cluster_flags`
     "split": (
         "part of a class",
         "another cluster has the same most frequent class. This flag is shown if nearly all true classes "
@@ -43,12 +43,12 @@ FLAGS = {  # -> (what people read, what it means); the figures are those of `pyt
     ),
     "empty": ("empty", "it has no images"),
 }
-_PIECE = 512  # images whose directions are in memory at once
+_PIECE = 512  # images whose unit features are in memory at once
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What the network said of every unlabeled image: predicted id int64 (n,), confidence float32 (n,)."""
+    """The network's predictions for all unlabeled images: id int64 (n,), confidence float32 (n,)."""
 
     predicted: np.ndarray
     confidence: np.ndarray
@@ -56,11 +56,11 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Cluster:
-    """One id. Classes are class ids, -1 for none; shares and confidence are fractions, NaN where nothing is known.
+    """One cluster. Classes are class ids, -1 for none; shares and confidence are fractions, NaN if unknown.
 
-    known: images whose class is known. matched, matched_share: its class under the one matching of accuracy/all, which
-    need not be a frequent one, and that one's share of `known`. majority, purity, runner_up, runner_up_share: the two
-    most frequent classes among `known`, and their shares of it. withheld: images whose label was withheld for
+    known: images whose class is known. matched, matched_share: its class under the matching of accuracy/all, which
+    need not be frequent in it, and that class's share of `known`. majority, purity, runner_up, runner_up_share: the
+    two most frequent classes among `known`, and their shares of it. withheld: images whose label was withheld for
     validation. stability: see `stability`. nearest, similarity: see `neighbours`.
     """
 
@@ -82,19 +82,19 @@ class Cluster:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether enough of it has a known class to speak of the class of the whole."""
+        """Whether enough images have a known class to describe the whole cluster by it."""
         return self.size > 0 and self.known >= _TRUSTED * self.size
 
 
 def doubts(cluster: Cluster) -> list[str]:
-    """Why a person should look at a cluster before others, in words; nothing for one without images."""
+    """Return the reasons to review a cluster early, in words; none for an empty cluster."""
     if not cluster.size:
         return []
     return [FLAGS[flag][0] for flag in cluster.flags]
 
 
 def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
-    """The predictions of an epoch for `split.unlabeled`; raises `UserError` where they are missing or do not fit."""
+    """Return the predictions of an epoch for `split.unlabeled`; raises `UserError` if missing or of other images."""
     name = f"epoch-{epoch:04d}.npz"
     stored = read_arrays(run.snapshots / name, ("predicted", "confidence"))
     predicted, confidence = stored["predicted"], stored["confidence"]
@@ -108,13 +108,13 @@ def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
 
 
 def tally(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """How often every (row, column) occurs, int64 of `shape`; pairs with a negative member are left out."""
+    """Count every (row, column) pair, int64 of `shape`; pairs with a negative member are left out."""
     is_counted = (rows >= 0) & (columns >= 0)
     return np.bincount(rows[is_counted] * shape[1] + columns[is_counted], minlength=shape[0] * shape[1]).reshape(shape)
 
 
 def places(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Where the cluster of every image stands in `ids` (ascending); -1 for a cluster that is not among them."""
+    """Return the index in `ids` (ascending) of each image's cluster; -1 for a cluster that is not in `ids`."""
     if len(ids) == 0:
         return np.full(len(assigned), -1)
     positions = np.searchsorted(ids, assigned).clip(max=len(ids) - 1)
@@ -122,14 +122,14 @@ def places(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
 
 
 def confusion(assigned: np.ndarray, truth: np.ndarray, ids: np.ndarray, num_classes: int) -> np.ndarray:
-    """(clusters, classes) counts of images of known class, clusters in the order of `ids` (ascending)."""
+    """Return (clusters, classes) counts of images of known class, clusters in the order of `ids` (ascending)."""
     return tally(places(assigned, ids), truth, (len(ids), num_classes))
 
 
 def overlap(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """Jaccard index, images in both over images in either, of every two clusters of two assignments; 0 for empty ones.
+    """Return the Jaccard index (images in both over images in either) of all cluster pairs; 0 for empty clusters.
 
-    rows, columns: for every image the place of its cluster, -1 for none.
+    rows, columns: index of the cluster of every image in each assignment, -1 for none.
     """
     both = tally(rows, columns, shape)
     either = both.sum(axis=1, keepdims=True) + both.sum(axis=0, keepdims=True) - both
@@ -137,9 +137,9 @@ def overlap(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np
 
 
 def stability(assigned: np.ndarray, ids: np.ndarray, earlier: Sequence[np.ndarray]) -> np.ndarray:
-    """(clusters,) mean over earlier assignments of the overlap with the cluster of then that overlaps most.
+    """Return (clusters,): mean over earlier assignments of the largest overlap with any cluster of that assignment.
 
-    NaN for a cluster without images, and for all without earlier assignments.
+    NaN for a cluster without images, and for all if there are no earlier assignments.
     """
     assigned_places = places(assigned, ids)
     sizes = np.bincount(assigned_places[assigned_places >= 0], minlength=len(ids))
@@ -153,9 +153,9 @@ def stability(assigned: np.ndarray, ids: np.ndarray, earlier: Sequence[np.ndarra
 
 
 def heirs(old_assigned: np.ndarray, now: np.ndarray) -> np.ndarray:
-    """For every id of `old_assigned` the id of `now` that overlaps with it most, -1 for ids without images.
+    """Return for every id of `old_assigned` the id of `now` with the largest overlap, -1 for ids without images.
 
-    Ids need not mean the same at two epochs: some methods cluster anew at each.
+    Ids need not mean the same at two epochs: some methods cluster again at each.
     """
     ids = np.unique(now)
     shared = overlap(old_assigned, places(now, ids), (int(old_assigned.max(initial=-1)) + 1, len(ids)))
@@ -165,7 +165,7 @@ def heirs(old_assigned: np.ndarray, now: np.ndarray) -> np.ndarray:
 
 
 def neighbours(features: np.ndarray, positions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """(place of the nearest other cluster, -1 for none; cosine of the two mean directions), each (count,).
+    """Return (index of the nearest other cluster, -1 for none; cosine of the two mean directions), each (count,).
 
     features (m, d) of a sample of the images and the place of each one's cluster, -1 for none.
     """

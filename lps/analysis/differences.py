@@ -1,7 +1,7 @@
-"""Groups of runs against each other: how far apart, how sure that is, and how many seeds it would take to tell.
+"""Compare groups of runs: the difference, its uncertainty, and the number of seeds needed to distinguish them.
 
-Runs with the same seed begin alike (start weights, order of the images), so their differences are taken seed by seed:
-Student's t on these. Where the groups have other seeds, Welch's t. Intervals hold the true difference with
+Runs with the same seed start alike (start weights, order of the images), so differences are taken seed by seed:
+Student's t on these. If the groups have different seeds: Welch's t. Intervals contain the true difference with
 `estimates.CONFIDENCE` if the scores are about normally distributed over seeds. Every comparison of groups is made here.
 """
 
@@ -20,7 +20,7 @@ from lps.scores.estimates import CONFIDENCE, MOST, PERCENT, POWER
 from lps.settings.defaults import count_unusual
 from lps.wording import counted
 
-COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are held against each other
+COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are compared
 _ABOUT_PAIRS = (
     "Runs with the same seed begin alike, so they are compared seed by seed (where seeds differ: group by group, "
     f"Welch); {100 * CONFIDENCE:g} of 100 such intervals hold the true difference, and where one holds 0 these seeds "
@@ -34,7 +34,7 @@ _ABOUT_NEEDED = (
 _ABOUT_HOLM = "corrected for {} comparisons per column (Holm); intervals are not corrected"
 ABOUT_BOLD = f"bold: distinguishable from every other row, each comparison with {PERCENT} confidence"
 ABOUT_NO_BOLD = "nothing is bold: the best row is not distinguishable from the next best"
-_TINY = 1e-9  # a difference below is rounding
+_TINY = 1e-9  # a difference below this is rounding
 
 
 # ---------------------------------------------------------------------------------------------------- two groups
@@ -42,12 +42,12 @@ _TINY = 1e-9  # a difference below is rounding
 
 @dataclass(frozen=True)
 class Difference:
-    """First minus second. low, high: confidence interval, NaN where there is none; fractions where the scores are.
+    """First minus second. low, high: confidence interval, NaN if there is none; fractions if the scores are.
 
-    pairs: seeds that were compared one by one, 0 where groups were compared as a whole. counts: runs of each group.
-    chance: as of `estimates.MeanEstimate`, of this comparison alone; among: with all that were made beside it, by
-    `estimates.holm`. spreads: as of `estimates.enough`. unit: what one number stands for, a seed or a run. together:
-    how many comparisons were made at once.
+    pairs: number of seeds compared one by one, 0 if groups were compared as a whole. counts: runs of each group.
+    chance: as in `estimates.MeanEstimate`, for this comparison alone; among: corrected for all comparisons made with it,
+    by `estimates.holm`. spreads: as in `estimates.enough`. unit: what one number stands for, a seed or a run. together:
+    number of comparisons made at once.
     """
 
     mean: float
@@ -67,22 +67,22 @@ class Difference:
 
     @property
     def is_distinguishable(self) -> bool:
-        """Whether 0 is ruled out, among all comparisons that were made at once."""
+        """Whether 0 is excluded after correction for all comparisons made at once."""
         return self.among < 1 - CONFIDENCE
 
     @property
     def is_distinguishable_alone(self) -> bool:
-        """Whether its own interval is without 0."""
+        """Whether its own interval excludes 0."""
         return self.chance < 1 - CONFIDENCE
 
     @cached_property
     def seeds_needed(self) -> int | None:
-        """As `estimates.enough`; None too where nothing is known of the spread."""
+        """Return the result of `estimates.enough`; None also if the spread is unknown."""
         return estimates.enough(self.mean, self.spreads) if self.has_interval else None
 
     @property
     def samples(self) -> str:
-        """How many numbers were compared: "3 seeds", "3 and 5 runs"."""
+        """Return the sample sizes: "3 seeds", "3 and 5 runs"."""
         if self.pairs or self.counts[0] == self.counts[1]:
             return counted(self.pairs or self.counts[0], self.unit)
         return f"{self.counts[0]} and {self.counts[1]} {self.unit}s"
@@ -91,11 +91,11 @@ class Difference:
 def between(
     first: Mapping[object, float], second: Mapping[object, float], skips_missing: bool = False, unit: str = "seed"
 ) -> Difference | None:
-    """Seed -> number of two groups. None where a number is missing (NaN or infinite).
+    """Compare two groups, given as seed -> number. None if a number is missing (NaN or infinite).
 
-    In pairs where every seed of the smaller group is in the other one, else by Welch's t, so that no run is left out
-    of the smaller group. The rule looks at seeds alone, never at numbers. skips_missing: runs without a number are
-    left out instead, of pairs both; None where nothing is left.
+    Uses pairs if the other group has every seed of the smaller one, else Welch's t, so that no run of the smaller
+    group is left out. The rule looks at seeds alone, never at numbers. skips_missing: leave runs without a number
+    out instead, in pairs both; None if no run remains.
     """
     common = [seed for seed in first if seed in second]
     is_paired = len(common) == min(len(first), len(second))
@@ -121,7 +121,7 @@ def between(
 
 
 def corrected(differences: Mapping[Any, Difference]) -> dict[Any, Difference]:
-    """Differences that are compared at once, corrected for their number by `estimates.holm`."""
+    """Correct differences that are compared at once for their number, by `estimates.holm`."""
     together = sum(difference.has_interval for difference in differences.values())
     chances = estimates.holm([difference.chance for difference in differences.values()])
     return {
@@ -131,7 +131,7 @@ def corrected(differences: Mapping[Any, Difference]) -> dict[Any, Difference]:
 
 
 def of_groups(group: Group, reference: Group, column: str) -> Difference | None:
-    """`group` minus `reference`; None where they do not compare: other splits, other ways to score, no number."""
+    """Return `group` minus `reference`; None if not comparable: other splits, other scoring, no number."""
     return between(_values(group, column), _values(reference, column)) if _compare(group, reference, column) else None
 
 
@@ -140,7 +140,7 @@ def _values(group: Group, column: str) -> dict[tuple[int, int], float]:
 
 
 def _compare(group: Group, reference: Group, column: str) -> bool:
-    """Seen accuracies after matching are never lower, and test images clustered by themselves are seen all at once."""
+    """Matched seen accuracies are never lower than others, and k-means on the test images sees all of them at once."""
     comparable = (
         group.members[0].split == reference.members[0].split
         and group.is_clustered_apart == reference.is_clustered_apart
@@ -153,9 +153,9 @@ def _compare(group: Group, reference: Group, column: str) -> bool:
 
 @dataclass(frozen=True)
 class Held:
-    """Groups held against others. references: for each of the groups the one of its split that it is held against.
+    """Groups compared with others. references: for each group the group of its split that it is compared with.
 
-    found: (row, column) -> that row minus its reference, of every row but the references where that compares.
+    found: (row, column) -> that row minus its reference, for every comparable row except the references.
     """
 
     groups: Sequence[Group]
@@ -164,11 +164,11 @@ class Held:
 
     @property
     def rows(self) -> list[int]:
-        """The places of the groups that have a difference."""
+        """Return the indices of the groups that have a difference."""
         return list(dict.fromkeys(row for row, _ in sorted(self.found)))
 
     def seeds(self, row: int) -> str:
-        """How many seeds of a row were compared: "3"; "3 / 5, unpaired"."""
+        """Return the number of seeds of a row that were compared: "3"; "3 / 5, unpaired"."""
         one = next(difference for (group_row, _), difference in self.found.items() if group_row == row)
         return str(one.pairs) if one.pairs else f"{one.counts[0]} / {one.counts[1]}, unpaired"
 
@@ -178,9 +178,9 @@ class Held:
 
 
 def hold(groups: Sequence[Group], reference: Group | None = None) -> Held:
-    """Every group against `reference`, those of other splits, and all without it, against the usual one of their split.
+    """Compare groups with `reference`; without it, and in other splits, with the usual reference of their split.
 
-    Those of a column are corrected together, by `estimates.holm`; no reference may be chosen by its scores.
+    The differences of a column are corrected together, by `estimates.holm`; no reference may be chosen by its scores.
     """
     usual_ones = {split: usual_reference(groups_of_split) for split, groups_of_split in _by_split(groups).items()}
     if reference is not None:
@@ -206,16 +206,16 @@ def _by_split(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 def usual_reference(groups: Sequence[Group]) -> Group:
-    """What others are held against where nobody says: LPS, the most usual of it; never chosen by its scores."""
+    """Return the default reference: the most common LPS group; never chosen by its scores."""
     return min(groups, key=lambda group: (group.config.method != "lps", count_unusual(group.config), group.label))
 
 
 def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
-    """(row, column) of what is distinguishable from every other row of its split in a column, and higher.
+    """Return the (row, column) that are higher than every other row of their split in a column, and distinguishable.
 
-    Each of these comparisons is made by itself: all of them must hold, so their number makes a false mark no likelier.
-    A matched seen accuracy is best only where all are matched: matching never makes it lower. Nor is a number of test
-    images best that were clustered by themselves, beside others that were not.
+    These comparisons are not corrected: all of them must hold, so their number makes a false mark no likelier.
+    A matched seen accuracy is best only if all are matched: matching never makes it lower. A score on test
+    images that were clustered on their own is not best beside scores on images that were not.
     """
     winners = set()
     for split in _by_split(groups):
@@ -233,7 +233,7 @@ def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
 
 
 def leader(samples: Sequence[Mapping[object, float]]) -> int | None:
-    """The place of the sample, seed -> number, that is higher than every other one and distinguishable from each."""
+    """Return the index of the sample, seed -> number, that is higher than and distinguishable from every other one."""
     if len(samples) < 2:
         return None
     top = max(range(len(samples)), key=lambda i: np.mean(list(samples[i].values())))
@@ -249,7 +249,7 @@ def leader(samples: Sequence[Mapping[object, float]]) -> int | None:
 
 
 def cell(difference: Difference | None) -> str:
-    """Percent points and their interval: "+2.1 [+0.4, +3.8]"; the difference alone where there is no interval."""
+    """Format percent points and their interval: "+2.1 [+0.4, +3.8]"; the difference alone if it has no interval."""
     if difference is None:
         return "-"
     mean = _points(difference.mean)
@@ -262,7 +262,7 @@ def _points(value: float) -> str:
 
 
 def verdict(difference: Difference | None) -> str:
-    """What can be said of it: "higher", "not distinguishable with 3 seeds", ...; None: the groups do not compare."""
+    """Return the verdict: "higher", "not distinguishable with 3 seeds", ...; for None: the groups do not compare."""
     if difference is None:
         return "other data or split"
     if not difference.has_interval:
@@ -275,7 +275,7 @@ def verdict(difference: Difference | None) -> str:
 
 
 def _without_interval(difference: Difference) -> str:
-    """Of one run of a group, or of differences that are all the same."""
+    """Return the text for a group with one run, or for differences that are all the same."""
     if min(difference.counts) == 1 or difference.pairs == 1:
         return f"one {difference.unit}: chance cannot be ruled out"
     if abs(difference.mean) < _TINY:
@@ -284,14 +284,14 @@ def _without_interval(difference: Difference) -> str:
 
 
 def needed(difference: Difference) -> str:
-    """How many seeds would tell such a difference, where these do not: "12", "over 1,000"; "" elsewhere."""
+    """Return the seeds needed if the present ones do not distinguish: "12", "over 1,000"; "" otherwise."""
     if not difference.has_interval or difference.is_distinguishable_alone:
         return ""
     return str(difference.seeds_needed) if difference.seeds_needed else f"over {MOST:,}"
 
 
 def about(comparison: Held) -> list[str]:
-    """What a reader of the differences must know: what the intervals are, what is bold, what was corrected."""
+    """Explain the differences to the reader: the intervals, the bold marks, the correction."""
     if not comparison.found:
         return []
     most = max(difference.together for difference in comparison.found.values())
@@ -304,7 +304,7 @@ def about(comparison: Held) -> list[str]:
 
 
 def sentences(comparison: Held) -> list[str]:
-    """For every row what cannot be told of it, and how many seeds would tell: one sentence a row."""
+    """Return a sentence for every row with a difference that is not distinguishable, and the seeds it would need."""
     lines = []
     for row in comparison.rows:
         by_verdict: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
-"""What a setting does: runs that are equal in everything else, value by value; nothing interpolated, no splits mixed.
+"""Effect of a setting: compare runs that are equal in everything else; no interpolation, no mixed splits.
 
-A *background* is everything that such runs share: the method, the split, and every setting but those looked at and
-what may differ between repetitions (`run_scores.REPEATED`). Means are only taken over seeds within a background.
+A *background* is everything that such runs share: the method, the split, and every setting except those under study and
+those that may differ between repetitions (`run_scores.REPEATED`). Means are only taken over seeds within a background.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from lps.settings import catalog
 from lps.settings.config import Config, configure
 from lps.settings.defaults import count_unusual, sort_key
 
-_DECADES = 100.0  # positive values whose largest is at least so many times the smallest want a log axis
+_DECADES = 100.0  # positive values get a log axis if the largest is at least this many times the smallest
 _LEAST_ASSOCIATION = 0.3  # of two settings, as Cramer's V
-_FEWEST_SETUPS = 8  # different setups that shares of variance need
+_FEWEST_SETUPS = 8  # fewest setups for shares of variance
 _FOLLOWS = "its values are determined by other settings, so its effect cannot be separated from theirs"
 _OUTSIDE = ("dataset", "method")  # no settings of an effect, nor is anything of these groups:
 _OUTSIDE_GROUPS = ("dataset.", "split.")
@@ -45,12 +45,12 @@ class Background:
 
     @property
     def id(self) -> str:
-        """A short name that is the same as long as the background is."""
+        """A short identifier that depends on the background alone."""
         return hashlib.sha256(f"{self.rest}|{self.split}".encode()).hexdigest()[:6]
 
     @property
     def config(self) -> Config:
-        """Of one of the runs: right in everything but the settings and the seed."""
+        """The config of one of the runs: correct in everything but the settings and the seed."""
         return next(iter(self.groups.values())).config
 
     @property
@@ -65,11 +65,11 @@ class Background:
 
 @dataclass(frozen=True)
 class Importance:
-    """How much of what differs between setups goes with one setting (`importance`).
+    """Share of the variance between setups that one setting explains (`importance`).
 
-    setting: its name, or the names of settings that were always changed together. share: of the total sum of squares,
-    what the setting adds to all others. chance: what it would add on average if nothing had an effect. values: how many
-    the setting has.
+    setting: its name, or the names of settings that always changed together. share: of the total sum of squares,
+    what the setting adds to all others. chance: the expected addition if nothing had an effect. values: number of
+    its values.
     """
 
     setting: str
@@ -82,12 +82,12 @@ class Importance:
 
 
 def is_looked_at(key: str) -> bool:
-    """Whether a setting can have an effect here: not a repetition, and the same split whatever its value."""
+    """Whether a setting can be studied: it is not a repetition and does not change the split."""
     return key not in (*REPEATED, *_OUTSIDE) and not key.startswith(_OUTSIDE_GROUPS)
 
 
 def varied(configs: Iterable[Config]) -> dict[str, list]:
-    """Every setting that has more than one value, with its values in order; the method's own settings first."""
+    """Return every setting with more than one value, with its values in order; the method's own settings first."""
     values_by_setting: dict[str, set] = {}
     own_settings: set[str] = set()
     for config in configs:
@@ -100,13 +100,13 @@ def varied(configs: Iterable[Config]) -> dict[str, list]:
 
 
 def rest_of(config: Config, settings: Sequence[str]) -> str:
-    """Everything of a config but the settings looked at and what differs between repetitions."""
+    """Return the config without the settings under study and without what differs between repetitions."""
     flat = config.flat()
     return json.dumps({key: flat[key] for key in sorted(flat) if key not in (*REPEATED, *settings)})
 
 
 def backgrounds(scored: Iterable[Scored], settings: Sequence[str]) -> list[Background]:
-    """Every background among the runs that have the settings: most values, most runs, the most usual, newest first."""
+    """Return all backgrounds of runs with the settings; most values first, then most runs, most common, newest."""
     settings = tuple(settings)
     runs_by_background: dict[tuple[str, str], list[Scored]] = {}
     for member in scored:
@@ -132,18 +132,18 @@ def _groups(members: Sequence[Scored], settings: tuple[str, ...]) -> dict[tuple,
 
 
 def values_of(config: Config, settings: Sequence[str]) -> tuple:
-    """The values of the settings, in their order."""
+    """Return the values of the settings, in their order."""
     flat = config.flat()
     return tuple(flat[key] for key in settings)
 
 
 def in_words(changes: Mapping[str, object]) -> str:
-    """Settings with their values as after `--set`."""
+    """Format settings with their values as after `--set`."""
     return ", ".join(run_groups.setting_in_words(key, value) for key, value in changes.items())
 
 
 def most_cells(configs: Sequence[Config], settings: Sequence[str], varied: Iterable[str]) -> int:
-    """How many different values of the settings the largest background has.
+    """Return the number of different values of the settings in the largest background.
 
     The runs share method and split; `varied` names every setting in which they differ.
     """
@@ -155,7 +155,7 @@ def most_cells(configs: Sequence[Config], settings: Sequence[str], varied: Itera
 
 
 def one_split(scored: Sequence[Scored]) -> tuple[list[Scored], list[Scored]]:
-    """(the runs of the split that most have, the newest of equals; the others, which cannot be held against them)."""
+    """Return (runs of the most frequent split, the newest if equal; other runs, which are not comparable with them)."""
     counts = Counter(member.split for member in scored)
     newest = {split: max(member.run.id for member in scored if member.split == split) for split in counts}
     chosen_split = max(counts, key=lambda split: (counts[split], newest[split]), default="")
@@ -166,12 +166,12 @@ def one_split(scored: Sequence[Scored]) -> tuple[list[Scored], list[Scored]]:
 
 
 def ordered(values: Iterable) -> list:
-    """Values in the order of an axis: none, then numbers, then words."""
+    """Sort values for an axis: none, then numbers, then words."""
     return sorted(values, key=sort_key)
 
 
 def scale(values: Sequence) -> str:
-    """How values lie on an axis: "linear"; "log" where they span decades; "places" where neither can show them."""
+    """Return the axis type: "linear"; "log" if the values span decades; "places" (equal steps) if neither fits."""
     if not all(is_number(value) for value in values):
         return "places"
     positive = [value for value in values if value > 0]
@@ -184,15 +184,15 @@ def scale(values: Sequence) -> str:
 
 
 def usual_seeds(groups: Iterable[Group]) -> tuple[int, ...]:
-    """The seeds that most groups have; of equally frequent ones the more, then the lower."""
+    """Return the seeds that most groups have; for equal counts the larger set, then the lower seeds."""
     counts = Counter(tuple(sorted({member.config.seed for member in group.members})) for group in groups)
     return min(counts, key=lambda seeds: (-counts[seeds], -len(seeds), seeds), default=())
 
 
 def missing(background: Background, values: Sequence, seeds: Sequence[int]) -> list[Config]:
-    """The configs that the cell `values` lacks for `seeds`; what repetitions may choose is as in the others' runs.
+    """Return configs that the cell `values` lacks for `seeds`; settings of `REPEATED` are as in the other runs.
 
-    Raises `UserError` where a value does not fit.
+    Raises `UserError` if a value does not fit.
     """
     group = background.groups.get(tuple(values))
     existing_seeds = {member.config.seed for member in group.members} if group else set()
@@ -210,15 +210,15 @@ def missing(background: Background, values: Sequence, seeds: Sequence[int]) -> l
 
 
 def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance], dict[str, str]]:
-    """(share of the variance between setups that goes with each varied setting, most first; settings left out, why).
+    """Return (share of the variance between setups per varied setting, largest first; settings left out, with reasons).
 
     A setup is all runs that differ in nothing but the seed; its value is their mean. Of the linear model with one term
-    for each value of each setting (main effects), a share is the sum of squares that is lost without the setting, over
-    the total sum of squares (type III). Where every value meets every other one equally often, that is eta squared.
-    Effects that depend on another setting do not show. Settings that were always changed together count as one. A
+    for each value of each setting (main effects), a share is the sum of squares that is lost without the setting,
+    divided by the total sum of squares (type III). If all values are crossed equally often, this is eta squared.
+    Interactions between settings do not show. Settings that always changed together count as one. A
     setting whose values follow from the others is left out.
     Raises `UserError` where there are several splits, fewer than `_FEWEST_SETUPS` setups, or nothing that differs.
-    """
+    Raises `UserError` if there are several splits, fewer than `_FEWEST_SETUPS` setups, or no differences."""
     if len({member.split for member in scored}) > 1:
         raise UserError("importance", "cannot be computed for runs of different splits")
     setups = _setups(scored, column)
@@ -252,9 +252,9 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
 
 
 def associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
-    """(setting, setting, Cramer's V) of settings that were varied together, the strongest first.
+    """Return (setting, setting, Cramer's V) of settings that were varied together, the strongest first.
 
-    V is 0 where every value of one meets every value of the other equally often, and 1 where one follows from the
+    V is 0 if all values of the two are crossed equally often, and 1 if one follows from the
     other. Pairs below `_LEAST_ASSOCIATION` are left out.
     """
     levels = _levels(list({run_groups.identity(member): member.config for member in scored}.values()))
@@ -270,7 +270,7 @@ def associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
 
 
 def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:
-    """For each varied setting, or settings that were always changed together: the place of its value in each config."""
+    """Return for each varied setting (or settings that always changed together) the index of its value per config."""
     together = changed_together(configs)
     single = [(name,) for name in varied(configs) if not any(name in names for names in together)]
     return {
@@ -280,7 +280,7 @@ def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:
 
 
 def _residual(levels: Iterable[np.ndarray], means: np.ndarray) -> tuple[float, int]:
-    """(sum of squares that the main effects of these settings leave unexplained, rank of their model)."""
+    """Return (residual sum of squares of the main effects model of these settings, rank of the model)."""
     model = np.column_stack(
         [np.ones(len(means)), *(np.eye(level_indices.max() + 1)[level_indices] for level_indices in levels)]
     )
@@ -289,7 +289,7 @@ def _residual(levels: Iterable[np.ndarray], means: np.ndarray) -> tuple[float, i
 
 
 def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]:
-    """(config, mean over the seeds) of every setup that has a number."""
+    """Return (config, mean over the seeds) of every setup with a score."""
     runs_by_setup: dict[str, list[Scored]] = {}
     for member in run_groups.newest_of_seeds(scored)[0]:
         runs_by_setup.setdefault(run_groups.identity(member), []).append(member)
@@ -298,7 +298,7 @@ def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]
 
 
 def changed_together(configs: Sequence[Config]) -> list[tuple[str, ...]]:
-    """Settings that part the configs in the same way: their effects cannot be told apart."""
+    """Group settings that split the configs in the same way: their effects cannot be separated."""
     settings_by_partition: dict[tuple[int, ...], list[str]] = {}
     for setting in varied(configs):
         values = [config.flat()[setting] for config in configs]
@@ -311,7 +311,7 @@ def changed_together(configs: Sequence[Config]) -> list[tuple[str, ...]]:
 
 
 def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper.Row], list[str]]:
-    """(the paper's numbers for values of a setting, all else as in `member`; every reason why there are none)."""
+    """Return (the paper's numbers for values of a setting, the rest as in `member`; every reason if there are none)."""
     name = paper.SWEEPS.get(setting)
     if name is None or member.config.method != "lps":
         return {}, [f"it has no curve of {setting} for {catalog.method_info(member.config.method).title}"]

@@ -1,4 +1,4 @@
-"""What every image of a run is called: labels that were given, and what a person made of the predicted clusters."""
+"""Labels of all images of a run: the given ones, and those from predicted clusters and the user's decisions."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ _SOURCES = ("labeled", "withheld", "predicted", "rejected")
 
 @dataclass(frozen=True)
 class Labels:
-    """One row a training image, ascending by image id.
+    """One row per training image, ascending by image id.
 
-    predicted, cluster: -1 for labeled images, which no cluster decides. names: "" for rejected images, which are those
-    of a rejected cluster and those of which a person said so. confidence: NaN for labeled images. groups: "seen",
-    "novel", or "" where nobody can say. sources: one of `_SOURCES`; "withheld" are unlabeled images whose label is
-    known, was kept from training, and counts.
+    predicted, cluster: -1 for labeled images, which get no cluster. names: "" for rejected images: those of a rejected
+    cluster and those that the user rejected. confidence: NaN for labeled images. groups: "seen",
+    "novel", or "" if unknown. sources: one of `_SOURCES`; "withheld" are unlabeled images with a known label that
+    was kept from training and is used here.
     """
 
     epoch: int
@@ -42,7 +42,7 @@ class Labels:
 
 
 def clusters_of(decisions: Naming, predicted: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """int64 (n,): the cluster of every image after what a person merged and split off.
+    """Return int64 (n,): the cluster of every image after the user's merges and splits.
 
     predicted: ids of the model (n,). images: image ids (n,), ascending.
     """
@@ -60,31 +60,31 @@ def clusters_of(decisions: Naming, predicted: np.ndarray, images: np.ndarray) ->
 
 
 def cluster_ids(decisions: Naming, predicted: np.ndarray, total: int) -> np.ndarray:
-    """The ids of all clusters, ascending: those that the model can predict and those split off, without merged ones."""
+    """Return all cluster ids, ascending: those the model can predict and those split off, without merged ones."""
     count = max(total, int(predicted.max(initial=0)) + 1)
     return np.array(sorted({*range(count), *decisions.moved.values()} - set(decisions.parents)), np.int64)
 
 
 def default_names(run: Run, split: Split) -> dict[int, str]:
-    """The names that clusters have by themselves: those of the seen classes, where the method's ids mean classes."""
+    """Return the default names of clusters: those of the seen classes, if the method's ids mean classes."""
     if not catalog.method_info(run.config().method).seen_is_aligned:
         return {}
     return dict(enumerate(split.class_names[: split.classes.seen]))
 
 
 def name_of(cluster: int, decisions: Naming, defaults: Mapping[int, str]) -> str:
-    """What a person called a cluster, else its name by default, else "cluster 7"."""
+    """Return the user's name of a cluster, else its default name, else "cluster 7"."""
     return decisions.names.get(cluster) or defaults.get(cluster) or f"cluster {cluster}"
 
 
 def title_of(cluster: int, decisions: Naming, defaults: Mapping[int, str]) -> str:
-    """The id with the name, where there is one."""
+    """Return the id with the name, if there is one."""
     name = decisions.names.get(cluster) or defaults.get(cluster, "")
     return f"{cluster} · {name}" if name not in ("", str(cluster)) else str(cluster)
 
 
 def cluster_names(run: Run, split: Split) -> list[str]:
-    """What every cluster is called at the newest stored epoch: by a person, else by the labeled classes."""
+    """Return the name of every cluster at the newest stored epoch: the user's, else that of the labeled class."""
     stored = snapshot_epochs(run.snapshots)
     decisions, defaults = (
         naming.naming_of_epoch(naming.read_entries(run), stored[-1] if stored else 0),
@@ -94,21 +94,21 @@ def cluster_names(run: Run, split: Split) -> list[str]:
 
 
 def digest(predicted: np.ndarray) -> str:
-    """A short name of the predictions of an epoch."""
+    """Return a short identifier of the predictions of an epoch."""
     return hashlib.sha256(np.ascontiguousarray(predicted, np.int64).tobytes()).hexdigest()[:12]
 
 
 def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
-    """The images of a run; raises `UserError` where they cannot be had or are not those that the run saw.
+    """Return the images of a run; raises `UserError` if they are missing or not those that the run saw.
 
-    Of a recording the small copies that it brings, where it does.
+    For a recording: its small copies, if it has any.
     """
     if thumbnails.are_kept(run):
         return thumbnails.read_thumbnails(run, split, targets)
     images = data_sources.of(run.config())
     fits = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
     known_rows = np.ones(len(targets), bool)
-    known_rows[split.confirmed] = False  # what a person said of these, no data set says
+    known_rows[split.confirmed] = False  # their labels come from the user, not from the data set
     if not fits or not np.array_equal(split.targets(images.labels)[known_rows], targets[known_rows]):
         raise UserError("dataset", "has changed since the run started, so its pictures cannot be used")
     return images
@@ -118,7 +118,7 @@ def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
 
 
 def label_all(run: Run, epoch: int | None = None) -> Labels:
-    """The labels of a run at an epoch: the newest that a person has named, else the newest; raises `UserError`."""
+    """Return the labels of a run at an epoch: the newest with user names, else the newest; raises `UserError`."""
     _, targets = read_split(run.folder)
     seen = read_clusters(run, epoch)
     return assemble(seen.epoch, seen.split, targets, seen.network, seen.said, seen.defaults)
@@ -127,7 +127,7 @@ def label_all(run: Run, epoch: int | None = None) -> Labels:
 def assemble(
     epoch: int, split: Split, targets: np.ndarray, network: Assignment, decisions: Naming, defaults: Mapping[int, str]
 ) -> Labels:
-    """The labels from their parts; targets: class id of every image, -1 unknown."""
+    """Build the labels from their parts; targets: class id of every image, -1 unknown."""
     images = split.training
     rows = np.searchsorted(images, split.unlabeled)
     is_known = np.isin(images, np.concatenate([split.labeled, split.validation]))
@@ -152,12 +152,12 @@ def assemble(
 
 
 def _spread(words: Sequence[str], rows: np.ndarray) -> np.ndarray:
-    """words[rows] as objects (n,): one word in memory, however often it stands."""
+    """Return words[rows] as objects (n,): every word is in memory once."""
     return np.array(words, object)[rows]
 
 
 def group_of(cluster: int, split: Split, decisions: Naming, defaults: Mapping[int, str]) -> str:
-    """Whether a cluster is of a seen class. Where ids do not mean classes, its name alone tells."""
+    """Return "seen", "novel" or "". If ids do not mean classes, the name alone decides."""
     if defaults:
         return "seen" if cluster < split.classes.seen else "novel"
     if cluster not in decisions.names:
@@ -167,7 +167,7 @@ def group_of(cluster: int, split: Split, decisions: Naming, defaults: Mapping[in
 
 @dataclass(frozen=True)
 class LabelCheck:
-    """What a person sees of an epoch. cluster: of every unlabeled image; ids: of all clusters, ascending."""
+    """The data of an epoch that a user reviews. cluster: of every unlabeled image; ids: of all clusters, ascending."""
 
     epoch: int
     split: Split
@@ -178,18 +178,18 @@ class LabelCheck:
     ids: tuple[int, ...]
 
     def name(self, cluster: int) -> str:
-        """What a cluster is called, "" for nothing."""
+        """Return the name of a cluster, "" if it has none."""
         if cluster in self.said.rejected:
             return "(not a class)"
         return self.said.names.get(cluster) or self.defaults.get(cluster, "")
 
     def size(self, cluster: int) -> int:
-        """How many unlabeled images are in a cluster."""
+        """Return the number of unlabeled images in a cluster."""
         return int((self.cluster == cluster).sum())
 
 
 def read_clusters(run: Run, epoch: int | None = None) -> LabelCheck:
-    """The clusters of a run at an epoch: the newest that a person has named, else the newest; raises `UserError`."""
+    """Return the clusters of a run at an epoch: the newest with user names, else the newest; raises `UserError`."""
     epochs, entries = stored_epochs(run), naming.read_entries(run)
     if epoch is None:
         epoch = max(set(naming.named_epochs(entries)) & set(epochs), default=epochs[-1])
@@ -208,12 +208,12 @@ def read_clusters(run: Run, epoch: int | None = None) -> LabelCheck:
 def carry(
     decisions: Naming, later_assigned: np.ndarray, now: np.ndarray, images: np.ndarray, total: int
 ) -> tuple[list[dict], list[str]]:
-    """(steps that say the same of a later epoch, names of the clusters that nothing there continues).
+    """Transfer decisions to a later epoch: (equivalent steps there, names of clusters that nothing there continues).
 
     then, now: predicted ids (n,) of the images (n,) at the two epochs; total: ids of the model. An id of the later
     epoch continues the cluster that more than half of its images come from. Split-off images that no id continues are
-    split off again, and images of which a person said where they belong go there. Clusters of which nothing was said
-    are not carried.
+    split off again, and images that the user assigned are assigned again. Clusters without a decision
+    are not transferred.
     """
     clusters = clusters_of(decisions, later_assigned, images)
     empty = decisions.made.difference(decisions.split_off)
@@ -252,7 +252,7 @@ def carry(
 
 
 def _repeat(cluster: int, decisions: Naming, followers: list[int]) -> list[dict]:
-    """What was said of a cluster, of those that continue it; the first one becomes the name bearer."""
+    """Return the decisions on a cluster as steps for the ids that continue it; the first of them gets the name."""
     first, *rest = followers
     steps: list[dict] = [{"do": "merge", "id": other_cluster, "into": first} for other_cluster in rest]
     if cluster in decisions.names:

@@ -1,8 +1,8 @@
-"""The ledger: what others report of every method, what runs here gave, and whether the two may be held together.
+"""The ledger: published numbers of every method, the results of runs here, and whether the two are comparable.
 
 A line is a method on a data set with a share of labels. Official numbers are those of the LPS paper's tables
-(`paper_tables.csv`), which all methods share a protocol in, and of `published.csv` where a later method reports its own
-under other terms. Nothing is held against a number whose terms differ: the differences stand in the line instead.
+(`paper_tables.csv`), where all methods share a protocol, and of `published.csv`, where a later method reports its own
+under other conditions. Numbers under different conditions are not compared: the line lists the differences instead.
 """
 
 import csv
@@ -24,7 +24,7 @@ from lps.wording import counted
 
 REPRODUCED, OPEN, BELOW = "reproduced", "not distinguishable", "below"
 OTHERWISE, MISSING = "not comparable", "not run"
-_CLOSE = 2.0  # points of accuracy on all to either side of a mean that says something
+_CLOSE = 2.0  # points of accuracy on all: the verdict needs an interval of at most this on either side of the mean
 _VERDICTS = {
     REPRODUCED: f"the official number is inside or below our {estimates.INTERVAL}, which extends at most {_CLOSE:g} "
     "points to either side",
@@ -38,7 +38,7 @@ HEADS = ("method", "data", "labels", "official", "source", "ours", "n", "verdict
 
 @dataclass(frozen=True)
 class Official:
-    """What somebody reports, in percent. terms: what differs from the protocol that runs here have, "" for nothing."""
+    """A published number, in percent. terms: differences from the protocol of runs here, "" for none."""
 
     dataset: str
     labeled_ratio: float
@@ -56,7 +56,7 @@ class Official:
 
 @dataclass(frozen=True)
 class Claim:
-    """An official number, a group of runs, or both beside each other. differences: why they are not held together."""
+    """An official number, a group of runs, or both. differences: why the two are not comparable."""
 
     dataset: str
     labeled_ratio: float
@@ -71,7 +71,7 @@ class Claim:
         return self.dataset, self.labeled_ratio
 
     def cells(self) -> dict[str, str]:
-        """A text for every one of `HEADS`."""
+        """Return one text per column of `HEADS`."""
         dataset_cells = catalog.dataset_titles().get(self.dataset, self.dataset), f"{100 * self.labeled_ratio:g} %"
         method = _label(self.group) if self.group else catalog.method_titles().get(self.method, self.method)
         official_cells = [_numbers(self.official), self.official.source] if self.official else ["-", "-"]
@@ -95,7 +95,7 @@ class Claim:
 
 @cache
 def officials() -> tuple[Official, ...]:
-    """Every number that a method here has been reported with, Table 1 of the LPS paper first."""
+    """Return every published number of a method here, Table 1 of the LPS paper first."""
     methods = {name.casefold(): name for name in catalog.method_names()}
     datasets = {title: key for key, title in paper.DATASETS.items()}
     officials_found = [
@@ -111,13 +111,13 @@ def officials() -> tuple[Official, ...]:
 
 
 def _of_paper(key: tuple[str, float, str], row: paper.Row) -> Official:
-    """What a line of the LPS paper reports of this data set, share of labels and method."""
+    """Return what a line of the LPS paper reports for this data set, share of labels and method."""
     source = "LPS, Table 1" if row.table == "table1_main" else f"LPS, {row.table.replace('_', ' ')}"
     return Official(*key, row.seen, row.novel, row.all, source)
 
 
 def lines(groups: Sequence[Group]) -> list[Claim]:
-    """The ledger: a line for every group, then one for every official number that no group is about."""
+    """Return the ledger: a line per group, then one for every official number without a group."""
     claims = [_claim_of(group) for group in groups]
     run = {line.official.key for line in claims if line.official}
     claims += [
@@ -143,7 +143,7 @@ def _claim_of(group: Group) -> Claim:
 
 
 def verdict(group: Group, official: float | None) -> str:
-    """How the group's accuracy on all stands to an official one in percent, by Student's interval over its seeds."""
+    """Compare the group's accuracy on all with an official one in percent, by Student's interval over its seeds."""
     values = 100 * np.array([member.value("all") for member in group.members])
     if official is None or not np.isfinite(values).all():
         return OTHERWISE
@@ -151,7 +151,7 @@ def verdict(group: Group, official: float | None) -> str:
         return OPEN
     estimate = estimates.of_mean(values)
     width = float(estimate.half_width)
-    if math.isnan(width):  # seeds that give the very same number tell nothing of their spread
+    if math.isnan(width):  # identical results of all seeds say nothing about their spread
         return OPEN
     if estimate.mean + width < official:
         return BELOW
@@ -159,7 +159,7 @@ def verdict(group: Group, official: float | None) -> str:
 
 
 def command(group: Group) -> str:
-    """What makes the group again."""
+    """Return the command that reproduces the group."""
     config = group.config
     changed = cli_args.differing(config.flat(), config.defaults())
     changed = {key: value for key, value in changed.items() if key not in ("dataset.decisions", "pretrain.seed")}
@@ -169,7 +169,7 @@ def command(group: Group) -> str:
 
 
 def _label(group: Group) -> str:
-    """The group's label without folders of this machine."""
+    """Return the group's label without local folders."""
     label = group.label
     for key in provenance.PATHS:
         if setting_value := group.config.flat()[key]:
@@ -178,7 +178,7 @@ def _label(group: Group) -> str:
 
 
 def _hardware(group: Group) -> str:
-    """What the group was trained on, each once."""
+    """Return the hardware that the group was trained on, each once."""
     machines = [provenance.machine_of(member.run) for member in group.members]
     named = [
         f"{machine['device']}, {counted(machine.get('cores', 0), 'core')}"
@@ -202,7 +202,7 @@ def _ours(group: Group) -> str:
 
 
 def markdown(claims: Sequence[Claim]) -> str:
-    """The ledger as a page of `docs/`: what it says, how the verdicts come about, the table, a command a group."""
+    """Return the ledger as a page of `docs/`: introduction, how verdicts are made, the table, a command per group."""
     verdict_lines = [f"- **{name}**: {words}." for name, words in _VERDICTS.items()]
     counts = ", ".join(f"{sum(line.verdict == name for line in claims)} {name}" for name in _VERDICTS)
     heads = [head for head in HEADS if head not in ("made by", "on")]
@@ -228,5 +228,5 @@ def markdown(claims: Sequence[Claim]) -> str:
 
 
 def csv_text(claims: Sequence[Claim]) -> str:
-    """The ledger for other programs."""
+    """Return the ledger as CSV."""
     return tables.csv_text([HEADS, *([tables.cell(text) for text in line.cells().values()] for line in claims)])

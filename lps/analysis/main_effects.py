@@ -23,8 +23,8 @@ class MainEffect:
     """The largest effect among the pairs of a setting's values.
 
     before, after: the two values, in the order of an axis. difference: the score of `after` minus that of `before`, a
-    fraction. half_width: from it to either end of its confidence interval, corrected for the
-    number of pairs that were looked at (Bonferroni); NaN for one seed. seeds, contexts, pairs: how many.
+    fraction. half_width: half the width of its confidence interval, corrected for the
+    number of pairs that were compared (Bonferroni); NaN for one seed. seeds, contexts, pairs: how many.
     """
 
     setting: str
@@ -40,7 +40,7 @@ class MainEffect:
 def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
     """The main effect of each setting that varies among runs of one split, largest first.
 
-    measure: "novel", "seen", "all" or "gap". A setting no two values of which were run in the same context is left out.
+    measure: "novel", "seen", "all" or "gap". A setting without two values in the same context is left out.
     """
     members = [m for m in run_groups.newest_of_seeds(scored)[0] if math.isfinite(m.value(measure))]
     settings = effects.varied(member.config for member in members)

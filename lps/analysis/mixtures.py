@@ -1,29 +1,29 @@
-"""Does a cluster look mixed, and which pictures would be its parts?
+"""Detect clusters that look mixed, and the pictures that would form their parts.
 
-A cluster looks mixed where many of the pictures nearest to its own are in other clusters and the network is not sure of
-it. `python -m benchmarks.cluster_flags` measures how often that is right; the thresholds were chosen on other runs than
-those that it reports. Whether k-means parts a cluster better than chance (the gap of Tibshirani, Walther and Hastie
-2001) was right for 1 of 11 clusters there and is no sign any more. NumPy only.
+A cluster looks mixed if many of the nearest neighbours of its pictures are in other clusters and the network is unsure
+about it. `python -m benchmarks.cluster_flags` measures how often that is right; the thresholds were chosen on other
+runs than those that it reports. Whether k-means splits a cluster better than chance (the gap of Tibshirani, Walther and
+Hastie 2001) was right for 1 of 11 clusters there and is no longer used. NumPy only.
 """
 
 import numpy as np
 
 from lps.analysis.projection import nearest_rows, unit_rows
 
-ELSEWHERE = 0.16  # share of the nearest pictures in other clusters from which on a cluster looks mixed
-SURE = 0.85  # mean confidence from which on it does not
-FEWEST = 8  # pictures of a cluster that is judged
-PARTS = (2, 3)  # in which a cluster can be split
+ELSEWHERE = 0.16  # share of the nearest pictures in other clusters from which a cluster looks mixed
+SURE = 0.85  # mean confidence from which a cluster does not look mixed
+FEWEST = 8  # smallest cluster that is judged
+PARTS = (2, 3)  # numbers of parts that a cluster can be split into
 _NEIGHBOURS = 10
 _DIRECTIONS, _ROUNDS = 10, 15
-_MOST_IMAGES = 5000  # whose neighbours are looked for
+_MOST_IMAGES = 5000  # sample size of the neighbour search
 
 
 def suspected(features: np.ndarray, cluster_places: np.ndarray, confidence: np.ndarray) -> np.ndarray:
-    """bool (count,): which clusters look mixed.
+    """Return bool (count,): which clusters look mixed.
 
-    features (m, d); here (m,): the place of every picture's cluster, -1 for none; confidence (count,): the mean one of
-    every cluster's pictures.
+    features (m, d); cluster_places (m,): index of each picture's cluster, -1 for none; confidence (count,): mean over
+    each cluster's pictures.
     """
     if len(cluster_places) > _MOST_IMAGES:
         rows = np.linspace(0, len(cluster_places) - 1, _MOST_IMAGES).round().astype(int)
@@ -33,7 +33,7 @@ def suspected(features: np.ndarray, cluster_places: np.ndarray, confidence: np.n
 
 
 def elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> np.ndarray:
-    """(count,): of the nearest pictures of every cluster's pictures the share that is in others; 0 for an empty one."""
+    """Return (count,): share of the nearest neighbours of each cluster's pictures in other clusters; 0 if empty."""
     nearest = nearest_rows(features, _NEIGHBOURS)
     shares = (
         (cluster_places[nearest] != cluster_places[:, None]).mean(axis=1)
@@ -45,20 +45,20 @@ def elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> n
 
 
 def split(features: np.ndarray, count: int) -> np.ndarray:
-    """int (m,): the part, 0 to count - 1, that each of the features (m, d) of a cluster goes to; the largest is 0."""
+    """Return int (m,): part 0 to count - 1 of each of the features (m, d) of a cluster; part 0 is the largest."""
     labels = _parted(_leading(features), count)
     order = np.argsort(-np.bincount(labels, minlength=count), kind="stable")
     return np.argsort(order)[labels]
 
 
 def typical(features: np.ndarray, count: int) -> np.ndarray:
-    """At most `count` rows of features (m, d), those first that point most in the direction of all."""
+    """Return at most `count` rows of features (m, d), sorted by cosine with the mean direction."""
     rows = unit_rows(features)
     return np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")[:count]
 
 
 def nearest_to(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The other rows of features (m, d), those first that point most in the mean direction of `rows`; none for none."""
+    """Return the other rows of features (m, d), sorted by cosine with the mean of `rows`; none if `rows` is empty."""
     directions = unit_rows(features)
     if not len(rows):
         return rows
@@ -67,7 +67,7 @@ def nearest_to(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _leading(features: np.ndarray) -> np.ndarray:
-    """(m, at most 10): directions of features (m, d), along those in which they differ most."""
+    """Return (m, at most 10): unit features (m, d) projected on their principal components."""
     rows = unit_rows(features)
     rows -= rows.mean(axis=0)
     left_vectors, sizes, _ = np.linalg.svd(rows, full_matrices=False)
@@ -75,7 +75,7 @@ def _leading(features: np.ndarray) -> np.ndarray:
 
 
 def _parted(points: np.ndarray, count: int) -> np.ndarray:
-    """int (m,): the part of each of the points (m, d) by k-means, which begins with parts of equal size along the first
+    """Return int (m,): k-means part of each of the points (m, d), started from parts of equal size along the first
     direction."""
     labels = points[:, 0].argsort(kind="stable").argsort(kind="stable") * count // max(1, len(points))
     for _ in range(_ROUNDS):

@@ -1,7 +1,7 @@
-"""What a person says of the clusters of an epoch: their names, which belong together, which are no class.
+"""The user's decisions about the clusters of an epoch: names, merges, splits and rejections.
 
-`names.json` of a run is a list of entries that only grows: what was said, at which epoch, when. What holds now is what
-the entries add up to, so nothing is overwritten, and taking back is an entry too. Standard library only.
+`names.json` of a run is an append-only list of entries: what was decided, at which epoch, when. The current state is
+the sum of the entries, so nothing is overwritten, and undoing adds an entry too. Standard library only.
 
     {"epoch": 40, "time": 1.7e9, "snapshot": "9f…", "steps": [{"do": "name", "id": 7, "name": "zebra"}]}
     {"do": "merge", "id": 7, "into": 9}   {"do": "split", "images": [3, 14], "new": 12}   {"do": "reject", "id": 7}
@@ -24,17 +24,17 @@ from lps.wording import counted
 
 FILE = "names.json"
 NAME_LIMIT = 80  # characters
-_MOST_CLUSTERS = 1 << 17  # ids are places in arrays
+_MOST_CLUSTERS = 1 << 17  # upper limit, since ids index arrays
 _REMEDY = "merge the two, or choose another name"
 
 
 @dataclass(frozen=True)
 class Naming:
-    """What holds at an epoch. Clusters are ids: those that the model predicts, and those that a person split off.
+    """The state at an epoch. Clusters are ids: those that the model predicts, and those that the user split off.
 
-    parents: cluster -> the cluster that it was merged into. moved: image id -> the cluster that a person put it in.
-    made: the clusters that were split off. confirmed: image ids of which a person said one by one where they belong.
-    wrong: image id -> the cluster that it is not of. nothing: ids of images that show no class at all.
+    parents: cluster -> the cluster that it was merged into. moved: image id -> the cluster that the user chose for it.
+    made: the clusters that were split off. confirmed: ids of the images that the user assigned one by one.
+    wrong: image id -> the cluster that it does not belong to. nothing: ids of images that show no class.
     """
 
     names: Mapping[int, str] = field(default_factory=dict)
@@ -47,27 +47,27 @@ class Naming:
     nothing: frozenset[int] = frozenset()
 
     def root(self, cluster: int) -> int:
-        """The cluster that this one is part of now."""
+        """Return the cluster that this one is now part of."""
         while cluster in self.parents:
             cluster = self.parents[cluster]
         return cluster
 
     def parts(self, cluster: int) -> list[int]:
-        """The clusters that were merged into this one, ascending."""
+        """Return the clusters that were merged into this one, ascending."""
         return sorted(part for part in self.parents if self.root(part) == cluster)
 
     @property
     def split_off(self) -> list[int]:
-        """The clusters that a person made and that hold an image, ascending."""
+        """Return the clusters that the user split off and that hold an image, ascending."""
         return sorted(self.made & set(self.moved.values()))
 
     @property
     def unlabeled(self) -> frozenset[int]:
-        """Ids of the images that a person said not to be what they were taken for: they get no label."""
+        """Return the ids of images without a label: marked as wrong or as showing no class."""
         return self.nothing | self.wrong.keys()
 
     def next_id(self, count: int) -> int:
-        """An id for a new cluster, beside the `count` ids of the model."""
+        """Return an id for a new cluster, outside the `count` ids of the model."""
         return max([count - 1, *self.made, *self.moved.values(), *self.parents, *self.names]) + 1
 
     @property
@@ -79,7 +79,7 @@ class Naming:
 
 
 def after(naming: Naming, step: Mapping) -> Naming:
-    """`naming` once `step` has been done; raises `UserError` where it cannot be."""
+    """Return `naming` after `step`; raises `UserError` if the step is not possible."""
     act = _ACTS.get(step.get("do"))
     if act is None:
         raise UserError("do", f"{shorten(step.get('do'))} is not one of {', '.join(_ACTS)}")
@@ -138,7 +138,7 @@ def _nothing(naming: Naming, step: Mapping) -> Naming:
 
 
 def _without_verdicts(naming: Naming, images: Sequence[int]) -> Naming:
-    """The last word on an image counts. Those that were split off stay there: their cluster is made of them."""
+    """Remove earlier decisions on images: the latest one counts. Split-off images stay; they define their cluster."""
     decided = set(images)
     moved_to = {image: to for image, to in naming.moved.items() if image not in decided or to in naming.made}
     wrong_images = {image: cluster for image, cluster in naming.wrong.items() if image not in decided}
@@ -172,7 +172,7 @@ _ACTS = {
 
 
 def _own(naming: Naming, step: Mapping, key: str = "id") -> int:
-    """The cluster that a step names; it must be one of its own still."""
+    """Return the cluster that a step names; raises `UserError` if it is merged into another one."""
     cluster = step.get(key)
     if not _is_cluster(cluster):
         raise UserError(key, f"{shorten(cluster)} is not the id of a cluster")
@@ -186,7 +186,7 @@ def _is_cluster(value) -> bool:
 
 
 def clean_name(text) -> str:
-    """A name as one printable line; raises `UserError` for one without a character."""
+    """Return a name as one printable line; raises `UserError` if no character is left."""
     name = " ".join(clean_line(text, NAME_LIMIT).split()) if isinstance(text, str) else ""
     if not name:
         raise UserError("name", f"{shorten(text)} is not a name; expected 1 to {NAME_LIMIT} characters")
@@ -194,9 +194,9 @@ def clean_name(text) -> str:
 
 
 def merge(naming: Naming, cluster: int, into: int, defaults: Mapping[int, str]) -> list[dict]:
-    """The steps that merge two clusters; a name that only the first one has goes over to the other.
+    """Return the steps that merge two clusters; a name that only the first one has passes to the other.
 
-    defaults: names that clusters have without a person's doing.
+    defaults: names that clusters have by default.
     """
     steps: list[dict] = [{"do": "merge", "id": cluster, "into": into}]
     if cluster in naming.names and into not in naming.names and into not in defaults:
@@ -205,7 +205,7 @@ def merge(naming: Naming, cluster: int, into: int, defaults: Mapping[int, str]) 
 
 
 def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, str]) -> None:
-    """Raises `UserError` where another cluster has the name by default."""
+    """Raise `UserError` if another cluster has the name by default."""
     for other_cluster, used_name in defaults.items():
         free = other_cluster == cluster or other_cluster in naming.names or other_cluster in naming.parents
         if not free and used_name.casefold() == clean_name(name).casefold():
@@ -216,17 +216,17 @@ def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, s
 
 
 def said_of(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
-    """All entries of an epoch, those that take back too; how many there were names a state (`restore`)."""
+    """Return all entries of an epoch, including undo entries; their number identifies a state (`restore`)."""
     return [entry for entry in entries if entry["epoch"] == epoch]
 
 
 def standing(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
-    """The entries of an epoch that hold: neither taken back nor left by a restored state, in their order."""
+    """Return the entries of an epoch in force, in order: not undone and not dropped by a restore."""
     return [entry for _, entry in journal.standing(said_of(entries, epoch))]
 
 
 def naming_of_epoch(entries: Sequence[Mapping], epoch: int) -> Naming:
-    """What the entries of an epoch add up to. Steps that cannot be done (any more) are passed over."""
+    """Return the state that the entries of an epoch add up to. Steps that are not possible (any more) are skipped."""
     naming = Naming()
     for entry in standing(entries, epoch):
         for step in entry["steps"]:
@@ -238,11 +238,11 @@ def naming_of_epoch(entries: Sequence[Mapping], epoch: int) -> Naming:
 
 
 def named_epochs(entries: Sequence[Mapping]) -> list[int]:
-    """The epochs of which something holds, ascending."""
+    """Return the epochs with entries in force, ascending."""
     return [epoch for epoch in sorted({entry["epoch"] for entry in entries}) if standing(entries, epoch)]
 
 
-_OF_IMAGES = {  # acts on single images, in words
+_OF_IMAGES = {  # decisions on single images, in words
     "split": "split off as cluster {new}",
     "assign": "moved to cluster {to}",
     "wrong": "marked as not in cluster {id}",
@@ -251,7 +251,7 @@ _OF_IMAGES = {  # acts on single images, in words
 
 
 def words(entry: Mapping) -> str:
-    """An entry as people read it: "cluster 7 named zebra"."""
+    """Describe an entry in words: "cluster 7 named zebra"."""
     if entry.get("undo"):
         return "last decision undone" if entry["undo"] is True else "a decision undone"
     if "restore" in entry:
@@ -277,7 +277,7 @@ def _step_words(step: Mapping) -> str:
 
 
 def read_entries(run: Run) -> list[Mapping]:
-    """Everything that was said of a run, oldest first; raises `UserError` for a damaged file."""
+    """Return all entries of a run, oldest first; raises `UserError` for a damaged file."""
     return _journal(run).entries()
 
 
@@ -285,10 +285,10 @@ Steps = Sequence[Mapping] | Callable[[Naming], Sequence[Mapping]]
 
 
 def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> None:
-    """Add what a person said of an epoch; raises `UserError` where it cannot be, and then nothing has changed.
+    """Append an entry for an epoch; raises `UserError`, without any change, if that is not possible.
 
-    steps: what was said, or a function that makes it from what holds while nobody else can write. snapshot: a digest
-    of the predictions that the person was looking at. key: names this entry; nothing is added where it exists already.
+    steps: the decisions, or a function that makes them from the current state under the lock. snapshot: a digest
+    of the predictions that the user saw. key: identifies this entry; nothing is added if it exists already.
     """
 
     def entry_after(entries: list[Mapping]) -> Mapping | None:
@@ -305,7 +305,7 @@ def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = ""
 
 
 def take_back(run: Run, epoch: int, key: str) -> None:
-    """Take back the entry with this key, whatever was said since; nothing happens where it does not hold."""
+    """Undo the entry with this key, whatever followed; does nothing if the entry is not in force."""
 
     def entry_after(entries: list[Mapping]) -> Mapping | None:
         holds = key and any(entry.get("key") == key for entry in standing(entries, epoch))
@@ -316,9 +316,9 @@ def take_back(run: Run, epoch: int, key: str) -> None:
 
 
 def undo(run: Run, epoch: int, seen: int | None = None) -> str:
-    """Take back the last entry of an epoch that holds; gives it in words, "" where there is none. It stays in the file.
+    """Undo the last entry in force of an epoch; returns it in words, "" if there is none. The entry stays in the file.
 
-    seen: how many entries the person was looking at; `UserError` where somebody has added more since.
+    seen: number of entries that the user saw; raises `UserError` if others were added since.
     """
     undone: list[Mapping] = []
 
@@ -333,7 +333,7 @@ def undo(run: Run, epoch: int, seen: int | None = None) -> str:
 
 
 def restore(run: Run, epoch: int, count: int, seen: int | None = None) -> None:
-    """Go back to what held after the first `count` entries of an epoch; nothing is removed. seen: as of `undo`."""
+    """Restore the state after the first `count` entries of an epoch; nothing is removed. seen: as in `undo`."""
 
     def entry_after(entries: list[Mapping]) -> Mapping:
         _check_seen(entries, epoch, seen)
@@ -370,7 +370,7 @@ def _is_of_naming(entry: Mapping) -> bool:
 
 
 def _is_step(step) -> bool:
-    """Whether a step can be done. `naming_of_epoch` passes over steps of later versions."""
+    """Whether this version knows a step. `naming_of_epoch` skips steps of later versions."""
     if not isinstance(step, dict) or not isinstance(step.get("do"), str):
         return False
     try:

@@ -1,6 +1,6 @@
-"""What the LPS paper reports, which run it may be compared with, and which of its numbers do not add up.
+"""The LPS paper's results, which run is comparable with which of them, and which numbers are inconsistent.
 
-The numbers stand in `paper_tables.csv`: B. Ye et al., IJCAI 2024, every table, accuracies and NMI in percent, means of
+The numbers are in `paper_tables.csv`: B. Ye et al., IJCAI 2024, every table, accuracies and NMI in percent, means of
 three runs without standard deviations.
 """
 
@@ -14,12 +14,12 @@ from lps.settings.config import Config, configure, protocol_parameters
 from lps.wording import counted
 
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet100": "ImageNet-100"}
-_MATCHED = ("DTC", "RankStats", "SimCLR", "GCD")  # the paper matches their seen classes
-_TOLD = {  # settings whose difference is told in words of its own
+_MATCHED = ("DTC", "RankStats", "SimCLR", "GCD")  # the paper matches the seen classes of these
+_TOLD = {  # settings whose difference has its own text
     "split.labeled_ratio", "split.validation_ratio", "split.num_novel", "split.num_seen", "split.seen_classes",
     "network.name", "network.start", "network.freeze_until", "epochs", "batch_size", "pretrain.epochs",
 }  # fmt: skip
-_OWN = {  # settings that say where and by whom, or that nobody has published
+_OWN = {  # settings of place and ownership, or without a published value
     "dataset", "method", "seed", "device", "threads", "processes", "dataset.path",
     "network.checkpoint", "pretrain.batch_size", "pretrain.optimizer", "pretrain.lr", "pretrain.weight_decay",
     "pretrain.warmup_steps", "pretrain.temperature", "pretrain.projector_width", "pretrain.projector_outputs",
@@ -45,7 +45,7 @@ _SLACK = 0.3  # points that rounding and random split sizes may explain
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table; numbers in percent, None where the paper has none."""
+    """One line of a table; numbers in percent, None if the paper has none."""
 
     table: str
     dataset: str
@@ -61,13 +61,13 @@ class Row:
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """Every line of every table of the paper."""
+    """Return every line of every table of the paper."""
     with open(Path(__file__).with_name("paper_tables.csv"), newline="", encoding="utf-8") as file:
         return tuple(_row(line) for line in csv.DictReader(file))
 
 
 def main_row(dataset: str, labeled_ratio: float, method: str) -> Row | None:
-    """The line of Table 1; dataset and method by the paper's names (case does not matter)."""
+    """Return the line of Table 1; dataset and method by the paper's names (case does not matter)."""
     for row in rows():
         wanted_key = (row.table, row.dataset.lower(), row.labeled_ratio) == (
             "table1_main",
@@ -86,9 +86,9 @@ def counterpart(
     seen_is_matched: bool | None = None,
     images: str = "unlabeled",
 ) -> tuple[Row | None, list[str]]:
-    """The line that a run of `config`, scored in this way, reproduces, else None and every reason why there is none.
+    """Return the line that a run of `config`, scored in this way, reproduces, or None with every reason against one.
 
-    seen_is_matched: None where it is as in the paper. Each reason completes "not comparable with the paper: ...".
+    seen_is_matched: None if it is as in the paper. Each reason completes "not comparable with the paper: ...".
     """
     dataset = DATASETS.get(config.dataset)
     reasons = [] if dataset else [f"it has no {config.dataset}"]
@@ -100,7 +100,7 @@ def counterpart(
 
 
 def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]:
-    """(whether it is as in the paper, what it is instead) of every setting that a number depends on."""
+    """Return (whether it is as in the paper, its value otherwise) for every setting that affects a number."""
     halves = (None, {"CIFAR-10": 5}.get(dataset, 50))
     usual = configure({"dataset": config.dataset, "method": config.method}).flat() if dataset else {}
     usual = {key: value for key, value in usual.items() if key in protocol_parameters()}
@@ -125,7 +125,7 @@ def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]
 def _scoring(
     config: Config, protocol: str, select: str, seen_is_matched: bool | None, images: str
 ) -> list[tuple[bool, str]]:
-    """The same of the way in which a run was scored."""
+    """Return the same as `_requirements` for the way in which a run was scored."""
     matches = config.method in (name.lower() for name in _MATCHED)
     kinds = ("matched", "raw") if seen_is_matched else ("raw", "matched")
     return [
@@ -137,7 +137,7 @@ def _scoring(
 
 
 def doubts(row: Row) -> list[str]:
-    """What speaks against a line of Table 1, from arithmetic alone."""
+    """Return the inconsistencies of a line of Table 1, from arithmetic alone."""
     if row.table != "table1_main":
         return []
     doubts_found = []
@@ -155,7 +155,7 @@ def doubts(row: Row) -> list[str]:
 
 
 def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
-    """The line of any table for the method with its changed settings, else the reason why there is none."""
+    """Return the line of any table for the method with its changed settings, or the reason why there is none."""
     info = catalog.method_info(config.method)
     settings = config.hyperparameters
     changed = {
@@ -175,7 +175,7 @@ def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
 
 
 def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> bool:
-    """Whether a line is about `method` with these settings, all layers trained or not."""
+    """Whether a line is for `method` with these settings; tuned: whether all layers were trained."""
     if row.table == "table1_main" or row.table in _FINE_TUNED:
         return not changed and tuned == (row.table in _FINE_TUNED) and row.method.lower() == method
     if method != "lps" or tuned or len(changed) != 1:
@@ -187,7 +187,7 @@ def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> 
 
 
 def _with_nmi(row: Row) -> Row:
-    """The line with the NMI that Table 2 gives for the same experiment."""
+    """Return the line with the NMI that Table 2 gives for the same experiment."""
     matches = [
         other_row for other_row in rows() if other_row.table == "table2_nmi_novel" and _about(other_row) == _about(row)
     ]

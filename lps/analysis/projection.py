@@ -1,13 +1,13 @@
-"""Features as points on a plane: PCA at once, UMAP and t-SNE in a process of their own, seeded and stored with the run.
+"""Maps of features on a plane: PCA in the caller, UMAP and t-SNE in a separate process, seeded, stored with the run.
 
 Every point carries the id of its image, from the network's output to the screen. No torch here: a map is made from a
 snapshot file; `start` makes one in the background.
 
-Points move from epoch to epoch and do not jump. PCA shows every epoch on the plane of the newest one. UMAP and t-SNE
-are fitted to the features of each epoch anew, because a plane of today's neighbours says nothing true of the
-neighbours of another epoch; but every fit begins from the stored map of the nearest epoch, and its result is turned,
-mirrored and moved (never scaled) to lie on that one as well as it can (Procrustes). The first map begins from nothing:
-from the spectrum of the neighbour graph (UMAP), from the principal plane (t-SNE).
+Points move smoothly from epoch to epoch. PCA shows every epoch on the plane of the newest one. UMAP and t-SNE
+are fitted again to the features of each epoch, because a plane fitted to the neighbours of one epoch misrepresents the
+neighbours of another; but every fit starts from the stored map of the nearest epoch, and its result is rotated,
+reflected and translated (never scaled) for the best agreement with that map (Procrustes). The first map starts
+from the spectrum of the neighbour graph (UMAP) or from the principal plane (t-SNE).
 """
 
 import importlib.util
@@ -37,16 +37,16 @@ from lps.wording import counted
 
 METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
 _SEED = 0
-_WIDE = 1024  # features from which the two largest directions are looked for alone: all of 4,096 take half a minute
-_PIECE = 64  # images that are compared with all others at once
+_WIDE = 1024  # from this width only the two largest directions are computed: all of 4,096 take half a minute
+_PIECE = 64  # images that are compared with all others in one step
 MOST_EPOCHS = 24  # maps that `project_all` makes
 LANDMARKS = 20_000
 _GROUPS, _LOOKED_AT = 128, 8
-_NEAREST = 8  # landmarks that an image lies among
+_NEAREST = 8  # landmarks that determine the position of an image
 _REACH = (
-    3  # times as far apart as similar landmarks usually are: further than this from the most similar one none pulls
+    3  # times the usual distance of similar landmarks: those further from the most similar one than this do not pull
 )
-_LATE_EXAGGERATION = 4.0  # of t-SNE that begins from a map: the usual 12 would tear apart what it begins from
+_LATE_EXAGGERATION = 4.0  # of t-SNE that starts from a map: the usual 12 would tear that map apart
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Map:
 
 
 def read_map(run: Run, method: str, epoch: int) -> Map | None:
-    """A stored map, None where there is none; raises `UserError` where it is damaged."""
+    """Return a stored map, None if there is none; raises `UserError` if it is damaged."""
     path = _path(run, method, epoch)
     if not path.exists():
         return None
@@ -70,7 +70,7 @@ def read_map(run: Run, method: str, epoch: int) -> Map | None:
 
 
 def stored_epochs(run: Run, method: str) -> list[int]:
-    """The epochs that have a stored map, ascending."""
+    """Return the epochs that have a stored map, ascending."""
     file_matches = (
         re.fullmatch(rf"{method}-epoch-([0-9]{{1,9}})\.npz", path.name) for path in run.projections.glob("*.npz")
     )
@@ -81,9 +81,9 @@ def stored_epochs(run: Run, method: str) -> list[int]:
 
 
 def unit_rows(features: np.ndarray) -> np.ndarray:
-    """Features (m, d) as directions, at least float32: the cosine classifier looks at nothing else.
+    """Normalize features (m, d) to length 1, at least float32, as the cosine classifier does.
 
-    What is not finite counts as 0, and rows of zeros stay zero. One copy, no more.
+    Non-finite values count as 0, and zero rows stay zero. Makes a single copy.
     """
     rows = np.array(features, np.promote_types(features.dtype, np.float32))
     np.nan_to_num(rows, copy=False, posinf=0, neginf=0)
@@ -93,14 +93,14 @@ def unit_rows(features: np.ndarray) -> np.ndarray:
 
 
 def usable(snapshot: Snapshot, epoch: int) -> np.ndarray:
-    """The features of an epoch as float32 (m, d); raises `UserError` where no map can be made of them."""
+    """Return the features of an epoch as float32 (m, d); raises `UserError` if they do not allow a map."""
     if not snapshot.features.size:
         raise UserError(f"epoch-{epoch:04d}.npz", "has no features, so no map can be computed")
     return _finite(snapshot.features, epoch)
 
 
 def _finite(features: np.ndarray, epoch: int) -> np.ndarray:
-    """Features of an epoch as float32; raises `UserError` where they are not all finite."""
+    """Return features of an epoch as float32; raises `UserError` if they are not all finite."""
     if not np.isfinite(features).all():
         name = f"epoch-{epoch:04d}.npz"
         raise UserError(name, "has features that are not finite numbers, so no map can be computed")
@@ -115,14 +115,14 @@ class Plane:
     axes: np.ndarray  # (d, 2)
 
     def project(self, features: np.ndarray) -> np.ndarray:
-        """Float32 points (m, 2) of features (m, d)."""
+        """Return the points, float32 (m, 2), of features (m, d)."""
         rows = unit_rows(features)
         rows -= self.center
         return (rows @ self.axes).astype(np.float32)
 
 
 def fit_plane(features: np.ndarray) -> Plane:
-    """The principal plane of features (m, d), the sign of each axis fixed by its largest entry."""
+    """Return the principal plane of features (m, d), the sign of each axis fixed by its largest entry."""
     directions = unit_rows(features)
     center = directions.mean(axis=0)
     directions -= center
@@ -135,7 +135,7 @@ def fit_plane(features: np.ndarray) -> Plane:
 
 
 def _largest_directions(centered: np.ndarray) -> np.ndarray:
-    """The two directions (d, 2) of largest variance, the largest first; one where there is one feature."""
+    """Return the two directions (d, 2) of largest variance, the largest first; one if there is only one feature."""
     if centered.shape[1] < _WIDE:
         return np.linalg.eigh(centered.T @ centered)[1][:, ::-1][:, :2]
     from sklearn.utils.extmath import randomized_svd  # half a second, only for wide features
@@ -144,7 +144,7 @@ def _largest_directions(centered: np.ndarray) -> np.ndarray:
 
 
 def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Plane:
-    """The principal plane of the newest epoch `last`, turned towards that of `first`, so that it does not flip."""
+    """Return the principal plane of the newest epoch `last`, aligned with that of `first` so that it does not flip."""
     plane = fit_plane(usable(newest, last))
     if first == last or not np.array_equal(start.feature_index, newest.feature_index):
         return plane
@@ -153,27 +153,27 @@ def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Pl
 
 
 def align_plane(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
-    """`plane` turned or mirrored so that its `points` lie as close as can be to the points `towards` (Procrustes).
+    """Rotate or reflect `plane` so that its `points` lie as close as possible to the points `towards` (Procrustes).
 
-    Keeps a map from flipping over when the plane is fitted anew on a later epoch.
+    Keeps a map from flipping when the plane is fitted again on a later epoch.
     """
     left_vectors, _, right = np.linalg.svd((points - points.mean(0)).T @ (towards - towards.mean(0)))
     return Plane(plane.center, plane.axes @ (left_vectors @ right))
 
 
 def align(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
-    """`points` (m, 2) turned, mirrored and moved, not scaled, so that they lie as close as can be to `towards` (m, 2).
+    """Rotate, reflect and translate `points` (m, 2), without scaling, as close as possible to `towards` (m, 2).
 
-    The least sum of squares, by orthogonal Procrustes analysis (Schoenemann 1966).
+    Least squares, by orthogonal Procrustes analysis (Schoenemann 1966).
     """
     left_vectors, _, right = np.linalg.svd((points - points.mean(0)).T @ (towards - towards.mean(0)))
     return (points - points.mean(0)) @ (left_vectors @ right) + towards.mean(0)
 
 
 def project(run: Run, method: str, epoch: int | None = None) -> Path:
-    """Compute the map of one epoch (the last one without `epoch`), store it, return its path.
+    """Compute the map of one epoch (the last one if `epoch` is None), store it, return its path.
 
-    The same snapshot and the same map to begin from give the same points: the seed is fixed. Raises `UserError`,
+    The seed is fixed: the same snapshot and the same initial map give the same points. Raises `UserError`,
     also for a recording.
     """
     run.check_writable()
@@ -197,13 +197,13 @@ def project(run: Run, method: str, epoch: int | None = None) -> Path:
 
 
 def feature_count(run: Run, epoch: int) -> int:
-    """How many images the stored features of an epoch are of; raises `UserError`."""
+    """Return the number of images with stored features of an epoch; raises `UserError`."""
     with open_features(run.snapshots, epoch) as stored:
         return stored.head("features").shape[0]
 
 
 def _project_few(run: Run, method: str, epoch: int) -> tuple[np.ndarray, np.ndarray, dict]:
-    """(points, image ids, what the map was made with)."""
+    """Return (points, image ids, how the map was made)."""
     snapshot = read_snapshot(run.snapshots, epoch)
     features = usable(snapshot, epoch)
     print(f"{METHODS[method]} of {len(features):,} images with {features.shape[1]} features each", flush=True)
@@ -214,10 +214,10 @@ def _project_few(run: Run, method: str, epoch: int) -> tuple[np.ndarray, np.ndar
 
 
 def _project_many(run: Run, method: str, epoch: int, count: int) -> tuple[np.ndarray, np.ndarray, dict]:
-    """As `_project_few`, with the features read in parts.
+    """Do the same as `_project_few`, reading the features in parts.
 
-    PCA has the plane that a page shows all epochs on. Of other methods the map is that of a sample, drawn by the seed;
-    every other image lies among its nearest landmarks.
+    PCA uses the plane that a page shows all epochs on. Other methods map a sample, drawn by the seed;
+    every other image is placed among its nearest landmarks.
     """
     if method == "pca":
         stored = snapshot_epochs(run.snapshots)
@@ -250,9 +250,9 @@ def _project_many(run: Run, method: str, epoch: int, count: int) -> tuple[np.nda
 def _fit(
     run: Run, method: str, epoch: int, features: np.ndarray, index: np.ndarray, rows: np.ndarray | None = None
 ) -> tuple[np.ndarray, dict]:
-    """(points of the features, what they were made with), begun from the nearest map and aligned with it.
+    """Return (points of the features, how they were made), started from the nearest map and aligned with it.
 
-    index: image ids of the whole map; rows: those of them that the features are of, None for all.
+    index: image ids of the whole map; rows: those of them that the features belong to, None for all.
     """
     begun = _nearest_map(run, method, epoch, index)
     start = None if begun is None else begun[1].astype(np.float64)
@@ -265,14 +265,14 @@ def _fit(
 
 
 def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
-    """As `project` for up to `MOST_EPOCHS` epochs, evenly spread: `epoch` first, then away from it in both directions.
+    """Run `project` for up to `MOST_EPOCHS` epochs, evenly spread: `epoch` first, then outwards in both directions.
 
-    Epochs that have a map keep it. Raises `UserError`.
+    Existing maps are kept. Raises `UserError`.
     """
     stored = snapshot_epochs(run.snapshots)
     epoch = stored[-1] if epoch is None and stored else epoch
     if epoch not in stored:
-        return [project(run, method, epoch)]  # which says why not
+        return [project(run, method, epoch)]  # raises the reason
     order = sorted({epoch, *spread(stored)}, key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch))
     paths = []
     for done, other_epoch in enumerate(order, 1):
@@ -284,13 +284,13 @@ def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
 
 
 def spread(epochs: Sequence[int], most: int = MOST_EPOCHS) -> list[int]:
-    """At most `most` of the epochs, but two at least where there are two: evenly, with the first and the last."""
+    """Return at most `most` of the epochs, evenly spread with the first and the last; at least two if there are two."""
     positions = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, most))).round().astype(int)
     return [epochs[position] for position in sorted(set(positions.tolist()))]
 
 
 def _nearest_map(run: Run, method: str, epoch: int, index: np.ndarray) -> tuple[int, np.ndarray] | None:
-    """(epoch, points) of the stored map of the nearest epoch that shows the images `index`; None without one."""
+    """Return (epoch, points) of the stored map of the nearest epoch that has the images `index`, or None."""
     for other_epoch in sorted(
         stored_epochs(run, method), key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch)
     ):
@@ -299,7 +299,7 @@ def _nearest_map(run: Run, method: str, epoch: int, index: np.ndarray) -> tuple[
         try:
             stored_map = read_map(run, method, other_epoch)
         except UserError:
-            continue  # damaged: as good as none
+            continue  # damaged: treated as missing
         if stored_map is not None and np.array_equal(stored_map.index, index) and np.isfinite(stored_map.points).all():
             return other_epoch, stored_map.points
     return None
@@ -335,10 +335,10 @@ def _tsne(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, d
 
 
 class Landmarks:
-    """Features of unit length (m, d) with their places on the plane (m, 2), among which other images get theirs.
+    """Features of unit length (m, d) and their positions on the plane (m, 2), from which other images get theirs.
 
-    They are grouped by k-means, and an image is compared with those of the groups next to its own alone: of 20,000
-    landmarks in 128 groups of which 8 are looked at, with a sixteenth.
+    Landmarks are grouped by k-means, and an image is compared only with those of the groups nearest to it: with 20,000
+    landmarks in 128 groups of which 8 are searched, with a sixteenth.
     """
 
     def __init__(self, features: np.ndarray, places: np.ndarray, seed: int):
@@ -355,7 +355,7 @@ class Landmarks:
         self.reach = _REACH * float(np.median(self._spread(self.nearest(self.features)[0])))
 
     def nearest(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows int (n, k), cosines float32 (n, k)) of the most similar landmarks, as far as they are in groups nearby.
+        """Return (rows int (n, k), cosines float32 (n, k)) of the most similar landmarks in the nearest groups.
 
         The most similar come first. directions: features of unit length (n, d).
         """
@@ -373,7 +373,7 @@ class Landmarks:
         return rows, cosines
 
     def place(self, directions: np.ndarray) -> np.ndarray:
-        """float32 (n, 2): the mean of the places of the nearest landmarks, those that are more alike weighing more.
+        """Return float32 (n, 2): mean position of the nearest landmarks, weighted by similarity.
 
         The weight is exp(-(d - d1) / mean(d - d1)) with cosine distances d, of which d1 is the smallest.
         """
@@ -384,7 +384,7 @@ class Landmarks:
         return (weights[..., None] * self.places[rows]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
 
     def _spread(self, rows: np.ndarray) -> np.ndarray:
-        """Distance on the plane of each landmark of `rows` (n, k) to the first of its row."""
+        """Return the distance on the plane of each landmark of `rows` (n, k) to the first of its row."""
         return np.linalg.norm(self.places[rows] - self.places[rows[:, :1]], axis=2)
 
     def _group_of(self, directions: np.ndarray) -> np.ndarray:
@@ -395,7 +395,7 @@ class Landmarks:
 
 
 def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> None:
-    """Begin to compute a map in a detached process; does nothing where somebody is at it already.
+    """Start computing a map in a detached process; does nothing if a process is already computing it.
 
     Raises `UserError`.
     """
@@ -409,12 +409,12 @@ def _begin(path: Path, command: Sequence[str]) -> None:
 
 
 def cancel(run: Run, method: str, epoch: int) -> None:
-    """Let whoever computes a map end."""
+    """Ask the process that computes a map to end."""
     background.cancel(_path(run, method, epoch))
 
 
 def end_when_cancelled(run: Run, method: str, epoch: int | None, is_all: bool) -> None:
-    """Let this process, which is to compute a map or (is_all) maps of many epochs, end once they are cancelled."""
+    """Make this process, which computes a map or (is_all) maps of many epochs, end when they are cancelled."""
     stored = snapshot_epochs(run.snapshots)
     one = epoch if epoch is not None or not stored else stored[-1]
     path = _all_path(run, method, stored) if is_all or one is None else _path(run, method, one)
@@ -422,24 +422,24 @@ def end_when_cancelled(run: Run, method: str, epoch: int | None, is_all: bool) -
 
 
 def progress(run: Run, method: str, epoch: int) -> background.JobState:
-    """Where the map stands, from its files alone."""
+    """Return the progress of a map, from its files alone."""
     return background.standing(_path(run, method, epoch))
 
 
 def start_all(run: Run, method: str, epoch: int) -> None:
-    """As `start`, for maps of many epochs (`project_all`)."""
+    """Start computing maps of many epochs (`project_all`), as `start` does for one."""
     arguments = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch), "--all")
     path = _all_path(run, method, snapshot_epochs(run.snapshots))
     _begin(path, background.lps_command(*arguments))
 
 
 def progress_all(run: Run, method: str) -> background.JobState:
-    """Where the maps of many epochs stand, up to the newest epoch of now."""
+    """Return the progress of the maps of many epochs, up to the newest stored epoch."""
     return background.standing(_all_path(run, method, snapshot_epochs(run.snapshots)))
 
 
 def _all_path(run: Run, method: str, stored: Sequence[int]) -> Path:
-    """The record that maps of the epochs up to the newest one of `stored` have been made."""
+    """Return the path of the record that the maps up to the newest epoch of `stored` have been made."""
     return run.projections / f"{method}-to-{stored[-1] if stored else 0:04d}.json"
 
 
@@ -452,17 +452,17 @@ def _path(run: Run, method: str, epoch: int) -> Path:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The nearest first. images: ids int64 (k,); distances: float64 (k,), 1 - cosine, from 0 to 2."""
+    """Neighbours, the nearest first. images: ids int64 (k,); distances: float64 (k,), 1 - cosine, from 0 to 2."""
 
     images: np.ndarray
     distances: np.ndarray
 
 
 def nearest(snapshot: Snapshot, image: int, count: int) -> Neighbours | None:
-    """The `count` images, or as many as there are, whose features point most in the direction of those of `image`.
+    """Return the `count` images (fewer if there are not as many) whose features have the largest cosine with `image`.
 
-    None where the snapshot does not hold the features of `image`. The length of features does not matter: the cosine
-    classifier does not look at it either.
+    None if the snapshot does not have the features of `image`. The length of features does not matter, just as for the
+    cosine classifier.
     """
     from sklearn.neighbors import NearestNeighbors  # half a second, only where neighbours are asked for
 
@@ -478,7 +478,7 @@ def nearest(snapshot: Snapshot, image: int, count: int) -> Neighbours | None:
 
 
 def nearest_rows(features: np.ndarray, count: int) -> np.ndarray:
-    """int32 (m, k): for each of the features (m, d) the `count` other rows of largest cosine, the nearest first."""
+    """Return int32 (m, k): for each of the features (m, d) the `count` other rows of largest cosine, nearest first."""
     directions = unit_rows(features)
     count = max(0, min(count, len(directions) - 1))
     nearest = np.zeros((len(directions), count), np.int32)

@@ -1,8 +1,8 @@
-"""Which pictures should a person look at next? Those that the network and their nearest pictures disagree about.
+"""Order pictures for review: first those on which the network and the nearest pictures disagree.
 
-Belief in a cluster = half the network's confidence, where it put the picture there, + half the share of the 20 nearest
-pictures (cosine of features) that are in it now. The margin of a picture is its belief in the cluster that it is in
-less its largest belief in another one, least first: below zero the neighbours overrule the network. Over 45 finished
+Belief in a cluster = half the network's confidence, if it predicts that cluster, + half the share of the 20 nearest
+pictures (cosine of features) that are in it now. The margin of a picture is its belief in its own cluster
+minus its largest belief in another one, smallest first: below zero the neighbours overrule the network. Over 45 ended
 runs on CIFAR-10 and digits this order found more wrong assignments among the first 100 pictures than least confidence,
 than the cosine margin between cluster means, and than the plain margin of the two best (`python -m benchmarks.review`).
 NumPy only.
@@ -23,9 +23,9 @@ from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, read_snapshot, read_split
 
 NEIGHBOURS = 20
-_SAME = 5  # nearest pictures that are too much alike to be asked about one after another
-_APART = 10  # pictures that are between two alike
-_MOST = 10_000  # pictures: the nearest of all others take two seconds on two cores
+_SAME = 5  # nearest pictures that are too similar to be reviewed one after another
+_APART = 10  # pictures between two similar ones
+_MOST = 10_000  # pictures: their mutual nearest neighbours take two seconds on two cores
 _MOST_BELIEFS = 1 << 23  # pictures x clusters
 
 
@@ -38,7 +38,7 @@ class Surroundings:
 
 
 def _surroundings(snapshot: Snapshot, most: int = _MOST) -> Surroundings:
-    """The nearest pictures of at most `most` evenly spread ones whose features are stored."""
+    """Return the nearest pictures of at most `most` evenly spread ones whose features are stored."""
     count = len(snapshot.feature_index)
     rows = np.linspace(0, count - 1, min(count, most)).round().astype(int)
     rows = rows[np.argsort(snapshot.feature_index[rows], kind="stable")]
@@ -52,7 +52,7 @@ def _surroundings(snapshot: Snapshot, most: int = _MOST) -> Surroundings:
 
 @dataclass(frozen=True)
 class ReviewSession:
-    """What can be decided of an epoch. rows (m,): of the pictures of `around` among the unlabeled images."""
+    """The data for reviewing an epoch. rows (m,): indices of the pictures of `around` among the unlabeled images."""
 
     split: Split
     targets: np.ndarray
@@ -67,7 +67,7 @@ class ReviewSession:
 
 
 def read_desk(run: Run, epoch: int) -> ReviewSession:
-    """Raises `UserError` where files are missing or damaged."""
+    """Read the data for reviewing an epoch; raises `UserError` if files are missing or damaged."""
     split, targets = read_split(run.folder)
     network = read_assignment(run, epoch, split)
     snapshot = read_snapshot(run.snapshots, epoch, thinned=True)
@@ -80,11 +80,11 @@ def read_desk(run: Run, epoch: int) -> ReviewSession:
 
 @dataclass(frozen=True)
 class Doubts:
-    """What speaks for which cluster, of the pictures of a desk, as a person has said so far.
+    """Evidence for each cluster for the pictures under review, given the user's decisions so far.
 
-    ids: the clusters that are a class, ascending. here (m,): the place in `ids` of every picture's cluster, -1 where a
-    person rejected that, or said that the picture is not of it. believed (m, ids): `beliefs`. margin (m,): `margins`.
-    waiting (m,): pictures of which nobody has said where they belong.
+    ids: the clusters that are a class, ascending. here (m,): index in `ids` of every picture's cluster, -1 if the user
+    rejected that cluster, or marked the picture as wrong. believed (m, ids): `beliefs`. margin (m,): `margins`.
+    waiting (m,): pictures without a decision.
     """
 
     ids: np.ndarray
@@ -94,22 +94,22 @@ class Doubts:
     waiting: np.ndarray
 
     def next(self, surroundings: Surroundings, leave: Collection[int], count: int) -> np.ndarray:
-        """The `count` rows to decide about next, without the image ids `leave`."""
+        """Return the `count` rows to review next, without the image ids `leave`."""
         return queue(
             self.margin, surroundings.nearest, self.waiting & ~np.isin(surroundings.images, list(leave)), count
         )
 
     def suggestions(self, row: int, most: int) -> list[int]:
-        """Places in `ids` of what a picture may be, the likeliest first.
+        """Return indices in `ids` of the possible clusters of a picture, the likeliest first.
 
-        Those that nothing speaks for come last, the ones first that pictures of its cluster are taken for.
+        Clusters without evidence come last, sorted by how often pictures of this cluster are mistaken for them.
         """
         kin = self.believed[self.here == self.here[row]].mean(axis=0)
         return np.lexsort((-kin, -self.believed[row]))[:most].tolist()
 
 
 def doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
-    """How things stand once a person has said `decisions`."""
+    """Return the evidence after the user's `decisions`."""
     assigned = labels.clusters_of(decisions, desk.network.predicted, desk.split.unlabeled)[desk.rows]
     ids = labels.cluster_ids(decisions, desk.network.predicted, desk.split.classes.total)
     ids = ids[~np.isin(ids, list(decisions.rejected))]
@@ -126,7 +126,7 @@ def doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
 
 
 def beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """float32 (m, clusters): how much speaks for every cluster of `ids` (ascending); a row sums to 1 at most.
+    """Return float32 (m, clusters): evidence for every cluster of `ids` (ascending); a row sums to at most 1.
 
     assigned, confidence (m,): the cluster of every picture, and the network's confidence in it.
     """
@@ -141,7 +141,7 @@ def beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.ndarray, i
 
 
 def margins(believed: np.ndarray, cluster_places: np.ndarray) -> np.ndarray:
-    """(m,) belief in the cluster that a picture is in, less the largest in another one: -1 to 1.
+    """Return (m,) belief in a picture's own cluster, minus the largest in another one: -1 to 1.
 
     here (m,): the column of every picture's cluster, -1 for none of them.
     """
@@ -153,9 +153,9 @@ def margins(believed: np.ndarray, cluster_places: np.ndarray) -> np.ndarray:
 
 
 def queue(urgency: np.ndarray, nearest: np.ndarray, waiting: np.ndarray, count: int) -> np.ndarray:
-    """At most `count` rows of `waiting` (bool (m,)), the most urgent first (smallest number), none alike in a row.
+    """Return at most `count` rows of `waiting` (bool (m,)), smallest `urgency` first, similar ones apart.
 
-    One that has a picture among its five nearest that is one of the ten before it comes as soon as it has none.
+    A row with one of the ten rows before it among its five nearest is delayed until it has none.
     """
     order = np.argsort(urgency, kind="stable")
     candidates = order[waiting[order]][: count * (_APART + 1)].tolist()
@@ -169,7 +169,7 @@ def queue(urgency: np.ndarray, nearest: np.ndarray, waiting: np.ndarray, count: 
 
 
 def examples(row: int, nearest: np.ndarray, members: np.ndarray, count: int) -> np.ndarray:
-    """Rows of a cluster (bool (m,)) to show beside a picture: its own nearest ones, then their nearest ones."""
+    """Return rows of a cluster (bool (m,)) to show beside a picture: its own nearest ones, then their nearest ones."""
     candidates = np.concatenate([nearest[row], nearest[nearest[row]].ravel(), np.flatnonzero(members)[:count]])
     _, first = np.unique(candidates, return_index=True)
     near = candidates[np.sort(first)]

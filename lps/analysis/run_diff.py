@@ -1,4 +1,4 @@
-"""Runs beside each other: what tells one from the others, and whether they saw the same images with the same labels."""
+"""Compare runs: what differs between them, and whether they saw the same images with the same labels."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,11 +17,11 @@ DAMAGED = "its settings cannot be read"
 
 
 def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
-    """What tells each of several runs from the others, for the lines of a chart: "margin scale 5, seed 0".
+    """Return labels that tell several runs apart, for the lines of a chart: "margin scale 5, seed 0".
 
-    in_symbols: settings as in formulas where they have a symbol: "C=5, seed 0".
+    in_symbols: write settings as in formulas if they have a symbol: "C=5, seed 0".
 
-    A run that a person has named, and a recording, keep their names. Runs that nothing tells apart have the end of
+    A run that the user has named, and a recording, keep their names. Runs without a difference get the end of
     their ids.
     """
     configs = [run.config_if_readable() for run in runs]
@@ -33,7 +33,7 @@ def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
 
 
 def _varied(configs: Sequence[Config]) -> list[str]:
-    """The settings in which runs on the same data differ; how data sets differ anyway tells no run from another."""
+    """Return the settings in which runs on the same data differ, without those that another data set changes anyway."""
     by_data: dict[str, list[Config]] = {}
     for config in configs:
         by_data.setdefault(config.dataset, []).append(config)
@@ -61,9 +61,9 @@ def _short_label(
 
 
 def split_difference(first: Run, second: Run, read: Callable = lambda run: read_split(run.folder)) -> str:
-    """Why the images or labels of two runs are not the same, in words; "" where they are the same.
+    """Return why the images or labels of two runs differ, in words; "" if they are the same.
 
-    Where both splits are stored they decide, so that a default and the same value written out are no difference.
+    If both splits are stored they decide, so that a default and the same value written out are no difference.
     read: gives the split of a run and the class id of every image, or raises `UserError`.
     """
     first_config, settings = first.config_if_readable(), second.config_if_readable()
@@ -79,7 +79,7 @@ def split_difference(first: Run, second: Run, read: Callable = lambda run: read_
 
 
 def _same_split(first: Run, second: Run, read_split: Callable) -> bool | None:
-    """Whether the stored splits are equal; None where one of them cannot be read."""
+    """Whether the stored splits are equal; None if one of them cannot be read."""
     try:
         (first_split, our_truth), (two, their_truth) = read_split(first), read_split(second)
     except UserError:
@@ -92,7 +92,7 @@ def _same_split(first: Run, second: Run, read_split: Callable) -> bool | None:
 
 
 def differing(first_config: Config, settings: Config) -> list[str]:
-    """The settings of data set and split that two runs do not share, the data set first."""
+    """Return the data set and split settings that differ between two runs, the data set first."""
     first_values, second_values = first_config.flat(), settings.flat()
     names = [*_DATA, *(name for name in first_values if name.startswith("split."))]
     return [name for name in names if first_values[name] != second_values[name]]

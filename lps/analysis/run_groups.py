@@ -1,4 +1,4 @@
-"""Scored runs that differ in nothing but their seed are one group: mean, spread, and what tells groups apart."""
+"""Groups of scored runs that differ only in their seed: mean, spread, and what differs between groups."""
 
 import json
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from lps.scores import estimates
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config, parameters, protocol_parameters
 
-_MOST_DEFAULTS = 3  # settings; a label of more would not be read
+_MOST_DEFAULTS = 3  # settings; a label with more would be too long to read
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seed, one a seed. label: the method and what tells it from the others.
+    """Runs that differ only in their seed, one per seed. label: the method and what tells it from the other groups.
 
     replaced: older runs of seeds that were run again. short_label: the label without settings that have their default,
-    as addresses and `--against` know it.
+    as in addresses and `--against`.
     """
 
     label: str
@@ -45,7 +45,7 @@ class Group:
         return self._mean_and_std(column)[0]
 
     def std(self, column: str) -> float:
-        """Sample standard deviation; NaN for one run."""
+        """Return the sample standard deviation; NaN for one run."""
         return self._mean_and_std(column)[1]
 
     def _mean_and_std(self, column: str) -> tuple[float, float]:
@@ -53,7 +53,7 @@ class Group:
 
     @cached_property
     def paper(self) -> tuple[paper.Row | None, list[str]]:
-        """The paper's numbers for the same experiment, else every reason why there are none."""
+        """Return the paper's numbers for the same experiment, or every reason why there are none."""
         first = self.members[0]
         return paper.counterpart(first.config, first.protocol, first.select, self.seen_is_matched, first.images)
 
@@ -62,7 +62,7 @@ class Group:
 
 
 def group_runs(scored: Sequence[Scored]) -> list[Group]:
-    """Runs that differ only in `REPEATED` together, one of every seed; never over different splits."""
+    """Group runs that differ only in `REPEATED`, one per seed; never across different splits."""
     runs_by_identity: dict[str, list[Scored]] = {}
     for member in scored:
         runs_by_identity.setdefault(identity(member), []).append(member)
@@ -75,13 +75,13 @@ def group_runs(scored: Sequence[Scored]) -> list[Group]:
 
 
 def identity(member: Scored) -> str:
-    """What a run has in common with the runs that it may be averaged with."""
+    """Return what a run has in common with the runs that it may be averaged with."""
     shared = {key: value for key, value in member.config.flat().items() if key not in REPEATED}
     return json.dumps([shared, member.split, member.precision, member.test_clusters], sort_keys=True)
 
 
 def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tuple[Scored, ...]]:
-    """(one run of every seed, the newest that reached its end, else the newest; the others). Ids begin with a time."""
+    """Return (the newest finished run of every seed, else the newest; the other runs). Ids begin with a time."""
     newest: dict[tuple[str, tuple[int, int]], Scored] = {}
     for member in sorted(members, key=lambda member: (member.is_complete, member.run.id)):
         newest[identity(member), member.seeds] = member
@@ -91,9 +91,9 @@ def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tupl
 
 
 def differences(configs: Sequence[Config]) -> dict[str, list]:
-    """The settings, by key, that are not the same everywhere; of methods' own settings those that somebody has changed.
+    """Return the settings, by key, that differ; of methods' own settings only those changed from their default.
 
-    One value per config; None where a config does not have the setting.
+    One value per config; None if a config does not have the setting.
     """
     flats = [config.flat() for config in configs]
     changed = {key for config in configs for key in _changed(config)}
@@ -108,14 +108,14 @@ def differences(configs: Sequence[Config]) -> dict[str, list]:
 def _changed(config: Config) -> Sequence[str]:
     try:
         return config.changed
-    except UserError:  # the data set is gone or broken
+    except UserError:  # the data set is missing or broken
         return [key for key, p in parameters(config.method).items() if config.get(key) != p.default]
 
 
 def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[str]:
-    """For every one, its method and what tells it from the others, in the words of `--set`.
+    """Return for each member its method and what tells it from the others, in the words of `--set`.
 
-    names_defaults: with settings that have their default, while at most `_MOST_DEFAULTS` settings differ.
+    names_defaults: include settings with their default value, if at most `_MOST_DEFAULTS` settings differ.
     """
     configs = [member.config for member in members]
     differing = differences(configs)
@@ -127,7 +127,7 @@ def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[s
 
 
 def _resolved(members: Sequence[Scored]) -> list[list[str]]:
-    """Of every member, what tells it from others under the same settings, in words."""
+    """Return for each member what tells it from others under the same settings, in words."""
     differing = resolved_differences(members)
     words_by_member = [[m.precision] if "precision" in differing else [] for m in members]
     clustered_apart = [
@@ -150,7 +150,7 @@ def _label(config: Config, differing: dict[str, list], names_defaults: bool) -> 
 
 
 def setting_in_words(key: str, value) -> str:
-    """`split.labeled_ratio` 0.5 is "50 % labels", everything else is written as after `--set`."""
+    """Format a setting: `split.labeled_ratio` 0.5 is "50 % labels", everything else is written as after `--set`."""
     if key == "split.labeled_ratio":
         return f"{100 * value:g} % labels"
     return cli_args.setting(key, value)

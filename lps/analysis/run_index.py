@@ -1,4 +1,4 @@
-"""Where a run stands, for lists of many: what is known of it, its newest measurements and its alarms."""
+"""The state of runs, for long lists: what is known of each, its newest measurements and its alarms."""
 
 import sys
 import threading
@@ -16,27 +16,27 @@ from lps.store import snapshots, titles
 from lps.store.events_tail import Recent, read_recent
 from lps.store.runs import RUN_ID, Run, State
 
-_MOST_KNOWN = 20_000  # runs whose reading is kept
+_MOST_KNOWN = 20_000  # runs whose measurements are cached
 _ENTRY_FILES = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
 DAMAGED = "Damaged file"
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a run's records say now; of these only numbers, since thousands of runs are kept in memory."""
+    """Newest measurements from a run's records; numbers only, since thousands of runs are kept in memory."""
 
     recent: Recent = Recent()
     alarms: tuple[Alarm, ...] = ()
 
     @property
     def gap(self) -> float | None:
-        """Seen minus novel, the smaller in size the better."""
+        """Return seen minus novel; the closer to 0 the better."""
         return self.recent.number("accuracy/gap")
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run on the shelf. launched: unix seconds, None for a folder without a date."""
+    """One run in a list. launched: unix seconds, None for a folder without a date."""
 
     run: Run
     state: State
@@ -51,12 +51,12 @@ class RunRow:
     notes: str
     hidden: bool
     measured: Measured
-    damages: tuple[str, ...] = ()  # what cannot be read of its texts and wishes, a sentence each
-    config: Config | None = None  # None where it cannot be read
+    damages: tuple[str, ...] = ()  # unreadable parts of its texts and requests, a sentence each
+    config: Config | None = None  # None if it cannot be read
 
     @property
     def troubles(self) -> list[str]:
-        """The titles of its alarms, and of files that cannot be read."""
+        """Return the titles of its alarms, and of files that cannot be read."""
         return [*(alarm.title for alarm in self.measured.alarms), *([DAMAGED] * bool(self.damages))]
 
     @property
@@ -69,9 +69,9 @@ class RunRow:
 
 @dataclass
 class _Readings:
-    """The newest reading of every run by its folder, shared by all viewers, and the state of the files it is of.
+    """The newest measurements of every run by its folder, shared by all viewers, with the state of the files read.
 
-    entries: of runs that are over and whose files alone say so.
+    entries: of finished runs, which change with their files only.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -80,7 +80,7 @@ class _Readings:
 
     def keep(self, table: dict, key: str, value: tuple) -> None:
         with self.lock:
-            if len(table) > _MOST_KNOWN:  # runs that are long gone
+            if len(table) > _MOST_KNOWN:  # drop runs that may no longer exist
                 table.clear()
             table[key] = value
 
@@ -89,7 +89,7 @@ _readings = cache(_Readings)
 
 
 def measure(run: Run) -> Measured:
-    """What `run`'s records say; read again only where its events have changed."""
+    """Return the measurements of `run`; reads its records again only if its events have changed."""
     readings, key = _readings(), str(run.folder)
     present = looks(run.events)
     stored_measure = readings.known.get(key)
@@ -111,7 +111,7 @@ def _measure(run: Run) -> Measured:
 
 
 def _true_shares(run: Run) -> list[float] | None:
-    """Share of every class among the unlabeled images; None where the truth of some is not known."""
+    """Return the share of every class among the unlabeled images; None if the truth of some is unknown."""
     try:
         split, targets = snapshots.read_split(run.folder)
     except (UserError, OSError):
@@ -124,7 +124,7 @@ def _true_shares(run: Run) -> list[float] | None:
 
 
 def entry(run: Run) -> RunRow:
-    """The entry of a run in whatever condition its folder is; that of one that is over is read once."""
+    """Return the entry of a run in any condition; finished runs are read once."""
     readings, key = _readings(), str(run.folder)
     present = [looks(f"{key}/{name}") for name in _ENTRY_FILES]
     stored_row = readings.entries.get(key)
@@ -164,7 +164,7 @@ def _entry(run: Run) -> RunRow:
 
 
 def _launched(run: Run) -> float | None:
-    """When the run was made, in unix seconds, from its id."""
+    """Return the creation time of the run, in unix seconds, from its id."""
     try:
         return timegm(strptime(run.id[:15], "%Y%m%d-%H%M%S")) if RUN_ID.fullmatch(run.id) else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""Runs side by side: scores under any protocol from stored predictions, mean and spread over seeds, tables."""
+"""Scores of runs under any protocol from stored predictions; mean and spread over seeds; tables."""
 
 import hashlib
 import math
@@ -22,9 +22,9 @@ from lps.store.event_follower import Follower
 from lps.store.events import RESOLVED, resolved
 from lps.store.runs import Run
 
-_KEPT = ("snapshot.images",)  # what a run keeps for looking at
+_KEPT = ("snapshot.images",)  # what a run stores for display
 REPEATED = ("seed", "pretrain.seed", "device", "threads", "processes", "precision", *_KEPT)  # may differ within a group
-TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # in labels, where they differ
+TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # shown in labels if they differ
 COLUMNS = ("seen", "novel", "all", "nmi", "gap", "conflict", "time")
 HIGHER_IS_BETTER = ("seen", "novel", "all", "nmi")
 SELECTIONS = {
@@ -34,7 +34,7 @@ SELECTIONS = {
 }
 IMAGES = {"unlabeled": "the unlabeled training images", "test": "the test images, which no model was trained on"}
 _SEEN = ("default", "raw", "matched")
-_TOLD_SCORING = ("orca", "default", "unlabeled")  # protocol, seen and images of what a run records while it trains
+_TOLD_SCORING = ("orca", "default", "unlabeled")  # protocol, seen and images of scores recorded in training
 _TOLD_NAMES = ("accuracy/seen", "accuracy/novel", "accuracy/all", "nmi/novel", "ari/novel", "accuracy/conflict")
 CLUSTERED_APART = "test images clustered separately"
 ABOUT_CLUSTERED_APART = (
@@ -47,9 +47,9 @@ class Scored:
     """One run at one epoch.
 
     time: seconds of training and evaluation. split: `_split_digest`. is_complete: the run has reached its end.
-    is_told: the numbers are those that it recorded itself, since its predictions are gone.
-    precision: fp32 or bf16, of its training steps. test_clusters: what k-means was fitted to whose clusters the scored
-    images are in, "training" or the "test" images themselves.
+    is_told: the scores are those that the run recorded itself, since its predictions are gone.
+    precision: fp32 or bf16, of its training steps. test_clusters: the images that k-means was fitted to if clusters
+    are scored: "training" or the "test" images themselves.
     """
 
     run: Run
@@ -71,7 +71,7 @@ class Scored:
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Of the run and of its pretraining: two runs of a group with equal ones are the same experiment."""
+        """Return the seeds of the run and of its pretraining: two runs of a group with equal seeds repeat one experiment."""
         pretrain_seed = self.config.pretrain_seed
         return self.config.seed, self.config.seed if pretrain_seed is None else pretrain_seed
 
@@ -82,7 +82,7 @@ class Scored:
 def score_run(
     run: Run, protocol: str = "orca", select: str = "last", seen: str = "default", images: str = "unlabeled"
 ) -> Scored:
-    """The scores of a run from its stored predictions; raises `UserError` where that cannot be done."""
+    """Score a run from its stored predictions; raises `UserError` if that is not possible."""
     check_scoring(protocol, select, seen, images)
     how = (protocol, select, seen, images)
     try:
@@ -99,7 +99,7 @@ def score_run(
 
 
 def check_scoring(protocol: str, select: str, seen: str, images: str) -> None:
-    """Raises `UserError` where there is no such way to score."""
+    """Raise `UserError` if the way of scoring does not exist."""
     for name, value, choices in (
         ("protocol", protocol, PROTOCOLS),
         ("select", select, SELECTIONS),
@@ -112,20 +112,20 @@ def check_scoring(protocol: str, select: str, seen: str, images: str) -> None:
 
 @cache
 def _code() -> str:
-    """A name of the code that scores: scores of another version do not count."""
+    """Return an identifier of the scoring code: cached scores of another version do not count."""
     modules = (protocols, metrics, split_module, snapshots)
     return score_cache.digest_of(Path(__file__), *(Path(module.__file__) for module in modules))
 
 
 def _to_keep(scored: Scored) -> dict[str, object]:
-    """NaN as JSON's own word for nothing."""
+    """Return the scores for JSON, with None for NaN."""
     scores = {name: None if value != value else value for name, value in asdict(scored.scores).items()}
     stored_values = {name: getattr(scored, name) for name in ("epoch", "time", "split", "is_told", *RESOLVED)}
     return stored_values | {"scores": scores}
 
 
 def _kept(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
-    """What `_score` would give, from the file in the run's folder; None where that does not have it."""
+    """Return the cached result of `_score` from the run's folder; None if there is none."""
     stored_scores = score_cache.read_scores(run, stamp, how)
     if stored_scores is None:
         return None
@@ -154,15 +154,15 @@ def _or_nan(value) -> float:
 def score_all(
     runs: Iterable[Run], *how: str, scorer: Callable[..., Scored] | None = None
 ) -> tuple[list[Scored], list[tuple[Run, str]]]:
-    """(the runs that can be scored, the others with the reason).
+    """Return (the runs that can be scored, the others with the reason).
 
-    how: what `scorer`, without another one `score_run`, is told after the run.
+    how: arguments for `scorer`, by default `score_run`, after the run.
     """
     scorer, scored, left_out = scorer or score_run, [], []
     for run in runs:
         try:
             score = scorer(run, *how)
-            catalog.method_info(score.config.method)  # kept scores outlive the file of a method, and groups ask for it
+            catalog.method_info(score.config.method)  # cached scores outlive a method's file, but groups need it
             scored.append(score)
         except (UserError, OSError) as error:
             left_out.append((run, str(error).removeprefix(f"{run.id}: ")))
@@ -217,7 +217,7 @@ def _check_choice(select: str, split: Split) -> None:
 
 
 def _told_scores(run: Run, select: str) -> Scored:
-    """The scores that a run without predictions recorded itself; raises `UserError` where there are none."""
+    """Return the scores that a run without predictions recorded itself; raises `UserError` if there are none."""
     events = Follower(run.events).history()
     values_by_epoch = {event["epoch"]: event["values"] for event in events if event["kind"] == "eval"}
     if not values_by_epoch:
@@ -236,7 +236,7 @@ def _told_scores(run: Run, select: str) -> Scored:
 
 
 def _predictions(run: Run, epoch: int, split: Split, images: str = "unlabeled") -> np.ndarray:
-    """The predicted id of every unlabeled image, or of every test image."""
+    """Return the predicted id of every unlabeled image, or of every test image."""
     name, key = f"epoch-{epoch:04d}.npz", "test_predicted" if images == "test" else "predicted"
     predicted = snapshots.read_arrays(run.snapshots / name, (key,))[key]
     ids = split.test if images == "test" else split.unlabeled
@@ -245,7 +245,7 @@ def _predictions(run: Run, epoch: int, split: Split, images: str = "unlabeled") 
 
 
 def _split_digest(split: Split, truth: np.ndarray) -> str:
-    """A short name of what was labeled, what was not, and what the truth is; equal splits have equal names."""
+    """Return an identifier of the labeled and unlabeled images and the truth; equal splits have equal identifiers."""
     checksum = hashlib.sha256()
     for array in (split.labeled, split.unlabeled, split.class_order, truth, np.array(split.classes.seen)):
         checksum.update(np.ascontiguousarray(array, np.int64).tobytes() + b"|")
@@ -254,7 +254,7 @@ def _split_digest(split: Split, truth: np.ndarray) -> str:
 
 @dataclass(frozen=True)
 class Course:
-    """What a run's events tell of how it went.
+    """Facts from a run's events.
 
     seconds: in training steps and evaluations, every epoch counted once; pretraining is not in it. start: the newest
     `start` event. on_gpu: whether steps took memory of a GPU.
@@ -265,19 +265,19 @@ class Course:
     on_gpu: bool
 
     def precision(self, config: Config) -> str:
-        """fp32 or bf16; of runs from before `start` told it, what `precision` meant where they ran."""
+        """Return fp32 or bf16; runs older than this entry in `start` get what `precision` meant on their hardware."""
         meant = config.precision if config.precision != "auto" else "bf16" if self.on_gpu else "fp32"
         return resolved(self.start).get("precision", meant)
 
     def test_clusters(self, config: Config) -> str:
-        """As `Scored.test_clusters`; k-means was fitted to the test images before `start` told what it is fitted to."""
+        """Return `Scored.test_clusters`; runs older than this entry in `start` fitted k-means to the test images."""
         if "test_clusters" not in config.hyperparameters:
             return "training"
         return resolved(self.start).get("test_clusters", "test")
 
 
 def course(run: Run) -> Course:
-    """What the run's events tell, in one reading; of a file that is too long for a page, what its end tells."""
+    """Read the run's events once; of a file that is too long for a page, only its end."""
     seconds, step, start, on_gpu = 0.0, 0, {}, False
     for event in Follower(run.events).history():
         if event["kind"] == "start":
@@ -300,6 +300,6 @@ def _number(value) -> float:
 
 
 def resolved_differences(members: Sequence[Scored]) -> dict[str, list[str]]:
-    """As `differences`, of what settings leave open: the precision of training, how test images were clustered."""
+    """Return `differences` in values that the runs resolved: training precision, clustering of test images."""
     values_by_name = {"precision": [m.precision for m in members], "test_clusters": [m.test_clusters for m in members]}
     return {key: values for key, values in values_by_name.items() if len(set(values)) > 1}

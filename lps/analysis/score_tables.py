@@ -26,9 +26,9 @@ HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", 
 
 
 def notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
-    """What a reader of the table must know: how it was scored, what was left out, what the paper says of it.
+    """Return notes for the reader of the table: scoring, omissions, remarks on the paper.
 
-    scoring: False where protocol and choice of epoch stand elsewhere.
+    scoring: False if protocol and choice of epoch are shown elsewhere.
     """
     lines = _notes_on_scoring(groups) if scoring else []
     raw = [group for group in groups if not group.seen_is_matched]
@@ -80,7 +80,7 @@ def _notes_on_members(group: Group) -> list[str]:
 
 
 def notes_on_paper(groups: Sequence[Group]) -> list[str]:
-    """Why rows have no counterpart in the paper, what all share said once; and what the audit doubts of the others."""
+    """Return why rows have no counterpart in the paper, common reasons once, and doubts about the paper's numbers."""
     missing = {group.label: group.paper[1] for group in groups if group.paper[0] is None}
     shared = [reason for reason in next(iter(missing.values()), []) if all(reason in rest for rest in missing.values())]
     label_notes = notes_on_labels({group.label: group.config for group in groups})
@@ -98,7 +98,7 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
 
 
 def notes_on_labels(configs: Mapping[str, Config]) -> list[str]:
-    """Whose start weights were trained with the labels of ImageNet, by label of a row; nothing where none were."""
+    """Return the row labels whose start weights were trained with the labels of ImageNet; nothing if there are none."""
     rest = [label for label, config in configs.items() if config.rests_on_labels]
     about_labels = backbone_names.ABOUT_LABELS
     return [about_labels if len(rest) == len(configs) else f"{' · '.join(rest)}: {about_labels}"] if rest else []
@@ -108,16 +108,16 @@ def notes_on_labels(configs: Mapping[str, Config]) -> list[str]:
 
 
 def table(groups: Sequence[Group], form: str, against: Group | None = None) -> str:
-    """The comparison as text in one of `FORMATS`; fractions as percent except in csv and json.
+    """Format the comparison in one of `FORMATS`; fractions as percent except in csv and json.
 
-    against: the group that the others are held against (`differences.hold`).
+    against: the group that the others are compared with (`differences.hold`).
     """
     comparison = differences.hold(groups, against)
     return {"markdown": _markdown, "latex": _latex, "csv": _csv, "json": _json}[form](groups, comparison)
 
 
 def cell(group: Group, column: str) -> str:
-    """Mean ± standard deviation as people read it: percent, points or seconds; "-" where nothing was measured."""
+    """Format mean ± standard deviation: percent, points or seconds; "-" if nothing was measured."""
     scale, digits = (1, 0) if column == "time" else (100, 1)
     mean, std = group.mean(column) * scale, group.std(column) * scale
     if math.isnan(mean):
@@ -129,7 +129,7 @@ def cell(group: Group, column: str) -> str:
 
 
 def paper_cell(group: Group) -> str:
-    """The paper's seen, novel and all; † where its arithmetic is in doubt; "-" where it has no such experiment."""
+    """Format the paper's seen, novel and all; † if its arithmetic is in doubt; "-" if it has no such experiment."""
     row, _ = group.paper
     if row is None:
         return "-"
@@ -138,7 +138,7 @@ def paper_cell(group: Group) -> str:
 
 
 def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:
-    """The cells of every group: escaped, the best ones bold (`differences.best`)."""
+    """Return the cells of every group: escaped, the best ones bold (`differences.best`)."""
     winners = differences.best(groups)
     rows = []
     for i, group in enumerate(groups):
@@ -149,14 +149,14 @@ def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:
 
 
 def about_marks(groups: Sequence[Group]) -> list[str]:
-    """What bold means in a table of the groups; nothing where there is nothing to be better than."""
+    """Explain bold in a table of the groups; nothing if there is no comparison."""
     if len(groups) < 2:
         return []
     return [differences.ABOUT_BOLD if differences.best(groups) else differences.ABOUT_NO_BOLD]
 
 
 def difference_rows(comparison: Held, escape=str, bold=str) -> list[list[str]]:
-    """The cells of every row of `_DIFFERENCE_HEADS`: escaped, what is distinguishable bold."""
+    """Return the cells of every row of `_DIFFERENCE_HEADS`: escaped, distinguishable differences bold."""
     rows = []
     for row in comparison.rows:
         cells = [escape(differences.cell(comparison.found.get((row, column)))) for column in differences.COLUMNS]
@@ -176,7 +176,7 @@ def _markdown(groups: Sequence[Group], comparison: Held) -> str:
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
-    """words: how many of the first columns are text."""
+    """Format a Markdown table. words: how many of the first columns are text."""
     lines = [heads, ["---"] * words + ["---:"] * (len(heads) - words), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
@@ -186,7 +186,7 @@ def _markdown_notes(notes: Sequence[str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it stands, inside a table too; `use_margin` stays readable."""
+    """Escape text for Markdown, inside a table too; `use_margin` stays readable."""
     return re.sub(r"[\\`*<\[\]|~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
@@ -197,7 +197,7 @@ def _latex(groups: Sequence[Group], comparison: Held) -> str:
 
 
 def latex_differences(comparison: Held) -> str:
-    """The table of differences alone, "" where there are none."""
+    """Format the table of differences alone, "" if there are none."""
     if not comparison.found:
         return ""
     rows = difference_rows(comparison, tables.latex, r"\textbf{{{}}}".format)
@@ -207,7 +207,7 @@ def latex_differences(comparison: Held) -> str:
 
 
 def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, notes: Sequence[str]) -> str:
-    """words: how many of the first columns are text. notes: comments above."""
+    """Format a LaTeX table. words: how many of the first columns are text. notes: comments above."""
     comment = "".join(f"% {' '.join(note.split())}\n" for note in notes)
     columns, head = "l" * words + "r" * (len(heads) - words), tables.latex_row(map(tables.latex, heads))
     return comment + "\n".join(tables.latex_table(columns, [head], map(tables.latex_row, rows))) + "\n"
@@ -236,7 +236,7 @@ def _csv(groups: Sequence[Group], comparison: Held) -> str:
 
 
 def _difference_cells(comparison: Held, row: int) -> list[str]:
-    """What the row is held against, by how many pairs, and `DIFFERENCE_CSV` of every column; fractions."""
+    """Return the reference of the row, the number of pairs, and `DIFFERENCE_CSV` of every column; fractions."""
     differences_found = [comparison.found.get((row, column)) for column in differences.COLUMNS]
     known_differences = [difference for difference in differences_found if difference]
     cells = (
@@ -248,13 +248,13 @@ def _difference_cells(comparison: Held, row: int) -> list[str]:
 
 
 def difference_csv(difference: Difference | None) -> list[str]:
-    """The cells of `DIFFERENCE_CSV`, fractions; empty where nothing is known."""
+    """Return the cells of `DIFFERENCE_CSV`, fractions; empty if unknown."""
     values = _difference_values(difference)
     return ["" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
 
 
 def _difference_values(difference: Difference | None) -> list[float | int | bool | None]:
-    """By `DIFFERENCE_CSV`; None where nothing is known."""
+    """Return the values of `DIFFERENCE_CSV`; None if unknown."""
     if difference is None:
         return [None] * len(DIFFERENCE_CSV)
     numbers = [None if math.isnan(v) else v for v in (difference.mean, difference.low, difference.high)]
