@@ -45,7 +45,7 @@ class Difference:
     """First minus second. low, high: confidence interval, NaN if there is none; fractions if the scores are.
 
     pairs: number of seeds compared one by one, 0 if groups were compared as a whole. counts: runs of each group.
-    chance: as in `estimates.MeanEstimate`, for this comparison alone; among: corrected for all comparisons made with it,
+    chance: as in `estimates.MeanEstimate`, for this comparison alone; among: corrected for all those made at once,
     by `estimates.holm`. spreads: as in `estimates.enough`. unit: what one number stands for, a seed or a run. together:
     number of comparisons made at once.
     """

@@ -2,7 +2,7 @@
 
 Belief in a cluster = half the network's confidence, if it predicts that cluster, + half the share of the 20 nearest
 pictures (cosine of features) that are in it now. The margin of a picture is its belief in its own cluster
-minus its largest belief in another one, smallest first: below zero the neighbours overrule the network. Over 45 ended
+minus its largest belief in another, smallest first: below zero the neighbours overrule the network. Over 45 finished
 runs on CIFAR-10 and digits this order found more wrong assignments among the first 100 pictures than least confidence,
 than the cosine margin between cluster means, and than the plain margin of the two best (`python -m benchmarks.review`).
 NumPy only.

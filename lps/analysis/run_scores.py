@@ -71,7 +71,7 @@ class Scored:
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Return the seeds of the run and of its pretraining: two runs of a group with equal seeds repeat one experiment."""
+        """Return the seeds of the run and of its pretraining: runs of a group with equal seeds repeat an experiment."""
         pretrain_seed = self.config.pretrain_seed
         return self.config.seed, self.config.seed if pretrain_seed is None else pretrain_seed
 

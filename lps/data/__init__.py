@@ -1,1 +1,1 @@
-"""From a data set to the batches of a step: split, views, pixels on the device. Imports data sets and settings."""
+"""Data for training: splits, views, pixels on the device, and the batches of a step. Imports data sets and settings."""

@@ -1,7 +1,7 @@
-"""Batches: where a run's images lie, and which of them a step sees in which views.
+"""Batches: where a run's images are stored, and which of them a step sees in which views.
 
-Order follows from (seed, epoch), noise from (seed, epoch, step). So a run resumes at any step without any stored
-generator. A `Batch` carries no targets of unlabeled images: label leakage cannot be written.
+The order follows from (seed, epoch), noise from (seed, epoch, step). So a run resumes at any step without a stored
+generator. A `Batch` carries no targets of unlabeled images, which rules out label leakage.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,38 +13,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:  # batches read a split and settings, and need not know how they are made
+if TYPE_CHECKING:  # only for types: batches do not depend on how splits and settings are made
     from lps.data.split import Split
     from lps.settings.config import Config
 
-PIECE = 1024  # images that are looked at together where all of them are
-Lap = Callable[[str], None]  # is told which stage of a step has just ended
+PIECE = 1024  # images per step when all of them are processed
+Lap = Callable[[str], None]  # receives the stage of a step that has just ended
 
 
 def no_lap(stage: str) -> None:
-    """Where nobody measures the stages."""
+    """Do nothing; the default when stages are not timed."""
 
 
 class _Streams(NamedTuple):
-    """Numbers that end the keys of what is drawn under one seed, see `seeded`."""
+    """Last parts of the keys of random numbers under one seed, see `seeded`."""
 
     weights: int
     order: int
     noise: int
 
 
-# Neither repeats orders, noise or first weights of the other.
+# Runs and pretraining share no order, noise or initial weights.
 PRETRAINING, TRAINING = _Streams(0, 1, 2), _Streams(9, 10, 11)
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """uint8 images (n, channels, height, width), wherever they lie; those that are taken of them are on `device`.
+    """uint8 images (n, channels, height, width) in any memory; those that are selected are copied to `device`.
 
-    pixels: on the device, or on the host where they are too many for it; there they may be a file that is mapped, laid
-    out in any way. sizes: int64 (n, 2) beside them, height and width of images that were squeezed into squares; None
-    where they were not. rows: int64, which of these images are meant, in this order, beside them; None: all. file: what
-    holds the pixels, all of them and nothing else; None where no file does.
+    pixels: on the device, or on the host if they do not fit; there they may be a memory-mapped file in any
+    layout. sizes: int64 (n, 2), height and width of images that were squeezed into squares, on the same device; None
+    if they were not. rows: int64, the selected images in this order, on the same device; None: all. file: the file that
+    holds all the pixels and nothing else; None if there is none.
     """
 
     pixels: Tensor
@@ -62,32 +62,32 @@ class Pictures:
 
     @property
     def home(self) -> torch.device:
-        """Where ids have to be, to take images without waiting."""
+        """The device on which ids select images without waiting."""
         return self.pixels.device
 
     def part(self, ids: np.ndarray) -> "Pictures":
-        """The images of these ids alone; no pixel is copied."""
+        """Return the images of these ids alone; no pixel is copied."""
         ids = torch.from_numpy(ids).to(self.home)
         return replace(self, rows=ids if self.rows is None else self.rows[ids])
 
     def beginning_at(self, kind: str, number: int) -> "Pictures":
-        """What the view `number` of a kind is made of: the same picture for all."""
+        """Return the source of view `number` of a kind: the same picture for all."""
         return self
 
     def expecting(self, parts: Sequence[Tensor]) -> "Pictures":
-        """The same images, for who will take these ids, one part after the other, and nothing else.
+        """Return the same images, prepared for a reader of exactly these ids, one part after the other.
 
-        Pictures that have to be read are read ahead.
+        Pictures in files are read ahead.
         """
         return self
 
     def taken(self, ids: Tensor) -> Tensor:
-        """The images of these ids (int64, at home) on the device, one after the other in memory."""
+        """Return the images of these ids (int64, on `home`) on the device, contiguous in memory."""
         ids = ids if self.rows is None else self.rows[ids]
         if self.home == self.device and self.pixels.is_contiguous():
             return self.pixels[ids]
-        stored = self.pixels.permute(0, 2, 3, 1)  # as files hold them: an image is one piece, and copied as such
-        is_pinned = self.device.type == "cuda"  # which lets the copy go on while the host does
+        stored = self.pixels.permute(0, 2, 3, 1)  # file layout: each image is contiguous, so the copy is fast
+        is_pinned = self.device.type == "cuda"  # lets the copy run while the host goes on
         batch = torch.empty((len(ids), *stored.shape[1:]), dtype=torch.uint8, pin_memory=is_pinned)
         torch.index_select(stored, 0, ids, out=batch)
         return batch.to(self.device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
@@ -95,7 +95,7 @@ class Pictures:
     def seen(
         self, ids: Tensor, views: Sequence[Callable], noise: torch.Generator | None = None, lap: Lap = no_lap
     ) -> list[Tensor]:
-        """The images of these ids in each of the views, which draw from `noise` one after the other."""
+        """Return the images of these ids in each of the views, which draw from `noise` one after the other."""
         batch = self.taken(ids)
         lap("read")
         if self.sizes is None:
@@ -104,20 +104,20 @@ class Pictures:
         return [view(batch, noise, sizes) for view in views]
 
     def all_seen(self, view: Callable, piece: int = PIECE) -> Iterator[Tensor]:
-        """All images in order in one view that draws nothing, `piece` of them at a time."""
+        """Yield all images in order in one deterministic view, `piece` of them at a time."""
         parts = self._ids(piece)
         images = self.expecting(parts)
         for ids in parts:
             yield images.seen(ids, [view])[0]
 
     def pieces(self) -> Iterator[np.ndarray]:
-        """All images in order as arrays (m, channels, height, width) on the host."""
+        """Yield all images in order as arrays (m, channels, height, width) on the host."""
         at_home = replace(self, device=self.home)
         for ids in self._ids():
             yield at_home.taken(ids).cpu().numpy()
 
     def feed(self, digest) -> None:
-        """Put every pixel in order into a digest of `hashlib`, and the sizes where there are some."""
+        """Feed every pixel in order into a digest of `hashlib`, then the sizes if there are any."""
         for piece in self.pieces():
             digest.update(piece)
         if self.sizes is not None:
@@ -137,13 +137,13 @@ class Batch:
     unlabeled_positions: Tensor  # int64 (b_u,), rows of `split.unlabeled`
 
     def views(self) -> list[Tensor]:
-        """Per view all rows, labeled ones first: (b_l + b_u, channels, height, width)."""
+        """Return per view all rows, labeled ones first: (b_l + b_u, channels, height, width)."""
         return [torch.cat(pair) for pair in zip(self.labeled_views, self.unlabeled_views)]
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Rows of a step, steps of an epoch: the batch is shared out by set size, an epoch is one pass over the labeled."""
+    """Rows of a step, steps of an epoch: the batch is divided by set size, an epoch is one pass over labeled images."""
 
     labeled: int
     unlabeled: int
@@ -151,7 +151,7 @@ class BatchPlan:
 
 
 def plan_batches(split: "Split", batch_size: int) -> BatchPlan:
-    """floor(batch_size * n_l / n) labeled rows, at least one, no more than there are; the rest unlabeled."""
+    """Return floor(batch_size * n_l / n) labeled rows, at least one and at most n_l; the rest are unlabeled."""
     n_labeled, n_unlabeled = len(split.labeled), len(split.unlabeled)
     labeled = batch_size * n_labeled // (n_labeled + n_unlabeled)
     labeled = min(max(1, labeled), n_labeled, batch_size - 1)
@@ -159,7 +159,7 @@ def plan_batches(split: "Split", batch_size: int) -> BatchPlan:
 
 
 def seeded(device: torch.device, *key: int) -> torch.Generator:
-    """A generator on `device` whose numbers are a function of the integers in `key`."""
+    """Return a generator on `device` seeded by a function of the integers in `key`."""
     state = np.random.SeedSequence(key).generate_state(1, np.uint64)[0]
     return torch.Generator(device).manual_seed(int(state) & (2**63 - 1))
 
@@ -175,10 +175,10 @@ def training_batches(
     first_step: int = 0,
     lap: Lap = no_lap,
 ) -> Iterator[Batch]:
-    """The batches of one epoch from `first_step` on.
+    """Yield the batches of one epoch from `first_step` on.
 
     targets: int64 (labeled,) on the training device in the order of `split.labeled`; views: one function per view of
-    the method. lap: is told of the stages `read` and `views`.
+    the method. lap: receives the stages `read` and `views`.
     """
     device, home = images.device, images.home
     order = seeded(torch.device("cpu"), config.seed, epoch, TRAINING.order)
@@ -205,6 +205,6 @@ def training_batches(
 
 
 def _endless(n: int, count: int, generator: torch.Generator) -> Tensor:
-    """`count` positions from shuffles of 0 .. n-1, one after another."""
+    """Yield `count` positions from consecutive shuffles of 0 .. n-1."""
     rounds = -(-count // n)
     return torch.cat([torch.randperm(n, generator=generator) for _ in range(rounds)])[:count]

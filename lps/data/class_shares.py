@@ -1,6 +1,6 @@
-"""Shares of the classes among the training images, labeled and unlabeled: the true ones, and what a run expects.
+"""Class shares among the training images, labeled and unlabeled: the true ones, and those that a run expects.
 
-A batch is drawn from these images in proportion, so they are what the mean prediction of a batch has to meet. Float64
+Batches are drawn from these images in proportion, so the mean prediction of a batch should match the shares. Float64
 (classes,) by class id, seen classes first; they add up to 1.
 """
 
@@ -15,13 +15,13 @@ from lps.settings import catalog, given_shares
 from lps.settings.config import Config
 
 ADVISED = "confident"  # the prior for unequal classes: docs/concepts/priors.md has the measurements
-_UNEQUAL = 3.0  # labels of the largest class per label of the smallest one, from which sizes look unequal
-_CHANCE = 0.001  # how often labels of equal classes may look so
+_UNEQUAL = 3.0  # label ratio of the largest to the smallest class from which sizes look unequal
+_CHANCE = 0.001  # probability that labels of equal classes look unequal
 
 
 @dataclass(frozen=True)
 class PriorAdvice:
-    """Another prior than equal shares is worth a try. factor: labels of the largest class per label of the smallest."""
+    """Advice to try another prior than equal shares. factor: labels of the largest class per label of the smallest."""
 
     factor: float
     prior: str = ADVISED
@@ -33,12 +33,12 @@ class PriorAdvice:
 
 
 def advise_prior(label_counts: Sequence[int] | np.ndarray, config: Config) -> PriorAdvice | None:
-    """Advice for a run with equal shares whose labels look unequal; None where they do not or the method has no prior.
+    """Return advice for a run with equal shares whose labels look unequal; None otherwise, or without a prior.
 
-    label_counts: labeled images of each seen class, as far as a person has sorted them. Sizes look unequal from a
-    factor of 3 on that is unlikely to be chance (chi-squared test against equal sizes).
+    label_counts: labeled images of each seen class so far. Sizes look unequal from a
+    factor of 3 on if that is unlikely to be chance (chi-squared test against equal sizes).
     """
-    from scipy.special import chdtrc  # loaded where it is asked for, which no start of the dashboard does
+    from scipy.special import chdtrc  # imported here to keep the start of the dashboard fast
 
     if config.prior != "uniform" or not catalog.method_info(config.method).uses_prior:
         return None
@@ -51,15 +51,15 @@ def advise_prior(label_counts: Sequence[int] | np.ndarray, config: Config) -> Pr
 
 
 def class_sizes(split: Split, truth: np.ndarray) -> np.ndarray:
-    """int64: training images of every class by class id, as far as known; truth: see `true_shares`."""
+    """Return int64: number of training images of every class by class id, if known; truth: see `true_shares`."""
     truth_of_training = truth[split.training]
     return np.bincount(truth_of_training[truth_of_training >= 0], minlength=split.classes.total)
 
 
 def true_shares(split: Split, truth: np.ndarray) -> np.ndarray | None:
-    """The true shares; None where the class of a training image is unknown.
+    """Return the true shares; None if the class of a training image is unknown.
 
-    truth: int64 (n,), class ids of all images, -1 where unknown. Classes that the model has no id for are left out.
+    truth: int64 (n,), class ids of all images, -1 where unknown. Classes without a model id are left out.
     """
     if (truth[split.training] < 0).any():
         return None
@@ -68,7 +68,7 @@ def true_shares(split: Split, truth: np.ndarray) -> np.ndarray | None:
 
 
 def first_prior(config: Config, split: Split, truth: np.ndarray) -> np.ndarray | None:
-    r"""The prior q that a run begins with; None is the uniform one of the papers. Raises `UserError`.
+    r"""Return the prior q that a run starts with; None is the uniform one of the papers. Raises `UserError`.
 
     With K classes, of which K_s are seen, and n_k labeled images of class k:
 

@@ -1,11 +1,11 @@
-"""How many classes there are: all that a method and its scores need to know of a split."""
+"""Number of classes: the only facts about a split that methods and scores need."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Classes:
-    """How many classes a model tells apart: `seen` with labels, `total` altogether."""
+    """Number of classes that a model distinguishes: `seen` with labels, `total` altogether."""
 
     seen: int
     total: int

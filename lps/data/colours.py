@@ -1,6 +1,6 @@
-"""Colours: brightness, contrast, saturation, hue, grey and blur of float images in [0, 1], other numbers per image.
+"""Colours: brightness, contrast, saturation, hue, grey and blur of float images in [0, 1], with parameters per image.
 
-Images are (n, channels, height, width). One channel has neither saturation nor hue, and these leave it as it is.
+Images are (n, channels, height, width). Single-channel images have no saturation or hue, and stay the same under both.
 """
 
 import torch
@@ -13,10 +13,10 @@ _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in PIL and torchvision
 
 
 def jittered(images: Tensor, generator: torch.Generator, *, strength: float, hue: float, probability: float) -> Tensor:
-    """Brightness, contrast and saturation by factors of 1 -+ `strength` and hue by -+ `hue` turns, in a random order.
+    """Change brightness, contrast, saturation by factors of 1 -+ `strength` and hue by -+ `hue` turns, in random order.
 
     The four changes of torchvision's ColorJitter, with `probability` per image. Every image has its own order: the
-    first three run in that order in two rounds, around the hue, and a change that is not due has the factor 1.
+    first three run in that order in two rounds, around the hue, and a change that is not applied has the factor 1.
     """
     factors = uniform(images, max(0, 1 - strength), 1 + strength, generator, 3)
     turns = uniform(images, -hue, hue, generator)
@@ -35,7 +35,7 @@ def jittered(images: Tensor, generator: torch.Generator, *, strength: float, hue
 
 
 def scaled(images: Tensor, kind: Tensor, factor: Tensor) -> Tensor:
-    """reference + factor (image - reference), cut to [0, 1]; kind and factor (n,).
+    """Return reference + factor (image - reference), clipped to [0, 1]; kind and factor (n,).
 
     The reference is black for BRIGHTNESS, the mean of the grey image for CONTRAST, the grey image for SATURATION.
     """
@@ -46,7 +46,7 @@ def scaled(images: Tensor, kind: Tensor, factor: Tensor) -> Tensor:
 
 
 def hue_turned(images: Tensor, turns: Tensor) -> Tensor:
-    """The hue of the hexcone (HSV) moved by `turns` (n,) full circles; saturation and value stay."""
+    """Rotate the hue of the hexcone (HSV) by `turns` (n,) full circles; saturation and value stay."""
     if images.shape[1] != 3:
         return images
     red, green, blue = images.unbind(1)
@@ -64,24 +64,24 @@ def hue_turned(images: Tensor, turns: Tensor) -> Tensor:
 
 
 def greyed(images: Tensor, generator: torch.Generator, *, probability: float) -> Tensor:
-    """Grey with `probability`."""
+    """Turn images grey with `probability`."""
     coloured = per_image(~chance(images, probability, generator)).float()
     return torch.lerp(_luma(images).expand_as(images), images, coloured)
 
 
 def blurred(images: Tensor, generator: torch.Generator, *, probability: float) -> Tensor:
-    """Gaussian blur with `probability`: sigma uniform from 0.1 to 2 pixels, out to a tenth of the side (SimCLR).
+    """Apply Gaussian blur with `probability`: sigma uniform from 0.1 to 2 pixels, radius a tenth of the side (SimCLR).
 
-    At the border the weights inside are scaled to the sum 1.
+    At the border the remaining weights are normalized to the sum 1.
     """
     sigma = uniform(images, 0.1, 2, generator)
-    sigma = torch.where(chance(images, probability, generator), sigma, 0.01)  # next to nothing: the unit matrix
+    sigma = torch.where(chance(images, probability, generator), sigma, 0.01)  # almost zero: the identity matrix
     rows, columns = (_gaussian(sigma, side) for side in images.shape[-2:])
     return multiplied(images, rows, columns)
 
 
 def _luma(images: Tensor) -> Tensor:
-    """(n, 1, height, width): the brightness of the pixels."""
+    """Return (n, 1, height, width): the brightness of the pixels."""
     if images.shape[1] != 3:
         return images.mean(dim=1, keepdim=True)
     red, green, blue = images.unbind(1)
@@ -89,7 +89,7 @@ def _luma(images: Tensor) -> Tensor:
 
 
 def _gaussian(sigma: Tensor, side: int) -> Tensor:
-    """Matrices (n, side, side) with rows proportional to exp(-(i - j)^2 / (2 sigma^2)) for |i - j| <= side / 20."""
+    """Return matrices (n, side, side), rows proportional to exp(-(i - j)^2 / (2 sigma^2)) for |i - j| <= side / 20."""
     position = torch.arange(side, device=sigma.device)
     distance = (position.view(-1, 1) - position).abs()
     weight = torch.exp(-0.5 * (distance / sigma.view(-1, 1, 1)) ** 2) * (distance <= side // 20)

@@ -1,7 +1,7 @@
-"""Labels that a person confirmed after a run, in the run that goes on from it: they join the labels of its split.
+"""Labels that the user confirmed after a run, for the run that continues it: they join the labels of its split.
 
-Whoever confirms looks at pictures and names, never at the truth. What the data set knows of a picture's class stays
-hidden from training as before, and is asked for scores alone.
+Users see pictures and names, never the truth. What the data set knows of a picture's class stays
+hidden from training as before, and is used for scores alone.
 """
 
 import hashlib
@@ -15,16 +15,16 @@ from lps.errors import UserError
 from lps.wording import counted
 
 SETTING = "split.confirmed"
-DIGITS = 12  # of the name of a file
+DIGITS = 12  # in a file name
 
 
 @dataclass(frozen=True)
 class Confirmed:
     """images: int64 (n,), ascending ids of unlabeled images; given: int64 (n,), the class id of each in the new run.
 
-    names: of the classes that became seen, whose ids follow those of the split's own seen classes. rows: int64, for
-    every class id of the new run that of the run before it which it continues, -1 for none. parent, epoch: the run and
-    the epoch that were looked at. rule, threshold: which images of a named cluster count, and from which confidence on.
+    names: of the classes that became seen; their ids follow those of the split's own seen classes. rows: int64, for
+    every class id of the new run the id of the parent run that it continues, -1 for none. parent, epoch: the run and
+    epoch that were reviewed. rule, threshold: which images of a named cluster count, and from which confidence on.
     pictures, named, decisions: images confirmed and clusters named after the parent, and all decisions since the first
     run of the chain.
     """
@@ -43,7 +43,7 @@ class Confirmed:
 
     @property
     def digest(self) -> str:
-        """A name for which images have which class."""
+        """Return an identifier of which images have which class."""
         checksum = hashlib.sha256("\n".join(self.names).encode("utf-8", "surrogatepass"))
         for ids in (self.images, self.given, self.rows):
             checksum.update(np.ascontiguousarray(ids, np.int64).tobytes() + b"|")
@@ -51,11 +51,11 @@ class Confirmed:
 
 
 def added(split: Split, labels: np.ndarray, num_classes: int, confirmed: Confirmed) -> tuple[Split, np.ndarray]:
-    """(the split with the confirmed labels, class id of every image); raises `UserError` where they do not fit it.
+    """Return (the split with the confirmed labels, class id of every image); raises `UserError` if they do not fit it.
 
-    labels: int64 (n,), original class ids, -1 unknown; num_classes: how many classes the data set has. Withheld and
-    test images stay as they are. A new class whose name is that of a class of the data set has that one's id, so that
-    scores know which pictures are meant; any other is a class that the data set does not have.
+    labels: int64 (n,), original class ids, -1 unknown; num_classes: of the data set. Withheld and
+    test images stay as they are. A new class with the name of a class of the data set gets that class's id, so that
+    scores can judge it; any other is a class that the data set does not have.
     """
     free = np.setdiff1d(split.unlabeled, split.validation)
     if not np.isin(confirmed.images, free).all():
@@ -77,7 +77,7 @@ def added(split: Split, labels: np.ndarray, num_classes: int, confirmed: Confirm
 
 
 def _renumbered(split: Split, num_classes: int, names: tuple[str, ...]) -> Split:
-    """The split with classes of these names after its seen ones, and as many novel ones as it has."""
+    """Return the split with classes of these names after its seen ones; the number of novel classes stays the same."""
     seen, novel_by_name = split.classes.seen, {}
     hidden = [(int(label), name) for label, name in zip(split.class_order, split.class_names) if label < num_classes]
     for label, name in hidden[seen:]:

@@ -1,10 +1,10 @@
-"""Crops: which part of an image a view shows, one choice per image and a whole batch at once.
+"""Crops: the part of an image that a view shows, chosen per image for a whole batch at once.
 
-Images are (n, channels, height, width). Shifts and flips move pixels and keep uint8. A change of size is a product of
-matrices, rows @ image @ columns^T, with the triangle filter that grows when an image shrinks: what PIL calls bilinear.
+Images are (n, channels, height, width). Shifts and flips move pixels and keep uint8. Resizing is a product of
+matrices, rows @ image @ columns^T, with a triangle filter that widens when an image shrinks: PIL's bilinear.
 
-Every choice is drawn from one seeded generator, one number per image: on the generator's device, and moved to the
-images' device without waiting for it.
+Every choice is drawn from one seeded generator, one number per image: on the generator's device, then moved to the
+images' device without synchronization.
 """
 
 import math
@@ -17,31 +17,31 @@ _GREY = 127
 
 
 def uniform(images: Tensor, low: float, high: float, generator: torch.Generator, *more: int) -> Tensor:
-    """(n, *more) float32 numbers in [low, high), n the number of images."""
+    """Return (n, *more) float32 numbers in [low, high), n the number of images."""
     numbers = torch.rand((len(images), *more), generator=generator, device=generator.device)
     return (numbers * (high - low) + low).to(images.device, non_blocking=True)
 
 
 def chance(images: Tensor, probability: float, generator: torch.Generator) -> Tensor:
-    """(n,) booleans, each True with `probability`."""
+    """Return (n,) booleans, each True with `probability`."""
     return uniform(images, 0, 1, generator) < probability
 
 
 def position(images: Tensor, count: Tensor | int, generator: torch.Generator) -> Tensor:
-    """(n,) integers in 0 .. count-1; `count` is one number or one per image."""
+    """Return (n,) integers in 0 .. count-1; `count` is one number or one per image."""
     return (uniform(images, 0, 1, generator) * count).long().clamp(max=count - 1)
 
 
 def per_image(numbers: Tensor) -> Tensor:
-    """(n,) as (n, 1, 1, 1), to stand beside images."""
+    """Reshape (n,) to (n, 1, 1, 1), to broadcast over images."""
     return numbers.view(-1, 1, 1, 1)
 
 
 def shifted(images: Tensor, generator: torch.Generator, *, border: str) -> Tensor:
-    """Every image flipped with probability 1/2, then moved by up to an eighth of its sides (4 of 32 pixels).
+    """Flip every image with probability 1/2, then move it by up to an eighth of its sides (4 of 32 pixels).
 
-    The same as padding by an eighth and cutting the old size out at a random place. `border` says what comes in from
-    outside: "zeros", or "reflect" for the mirrored inside without its edge.
+    The same as padding by an eighth and cropping at a random position. `border` says what fills the
+    padding: "zeros", or "reflect" for the image mirrored without its edge.
     """
     height, width = images.shape[-2:]
     pad_y, pad_x = height // 8, width // 8
@@ -57,7 +57,7 @@ def shifted(images: Tensor, generator: torch.Generator, *, border: str) -> Tenso
 
 
 def pixels_at(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Images whose pixel (y, x) is the old one at (rows, columns)[i, y, x]; both integers, (n, h, w) or broadcast."""
+    """Return images whose pixel (y, x) is the old one at (rows, columns)[i, y, x]; integers, (n, h, w) or broadcast."""
     n, channels, _, width = images.shape
     source = (rows * width + columns).long()
     index = source.flatten(1).unsqueeze(1).expand(-1, channels, -1)
@@ -65,10 +65,10 @@ def pixels_at(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def cut_out(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A grey rectangle over half of each image's sides, drawn as FixMatch draws it: 16 of 32 pixels and one more.
+    """Put a grey rectangle over half of each image's sides, drawn as in FixMatch: 16 of 32 pixels and one more.
 
-    One that would begin before the top or the left edge is moved inward whole; bottom and right edge cut it off. The
-    pixel more is that PIL's rectangles include both ends.
+    A rectangle beyond the top or left edge is moved inward; the bottom and right edge cut it off. The
+    extra pixel comes from PIL's rectangles, which include both ends.
     """
     height, width = images.shape[-2:]
     hidden_y = _strip(images, height, generator).unsqueeze(2)
@@ -85,13 +85,13 @@ def resized_crop(
     size: int | None = None,
     sizes: Tensor | None = None,
 ) -> Tensor:
-    """A random rectangle of each image, brought to `size` x `size` (or the old height and width) and perhaps flipped.
+    """Crop a random rectangle of each image, resize it to `size` x `size` (or the old sides), and flip half of them.
 
-    Area uniform in `scale` times the image's, aspect uniform in log from 3/4 to 4/3, place uniform; whole pixels, ten
-    tries and then the largest allowed central rectangle, all as torchvision's RandomResizedCrop. float32 in [0, 1].
+    Area uniform in `scale` times the image's, log aspect uniform from 3/4 to 4/3, position uniform; whole pixels, ten
+    tries and then the largest allowed central rectangle, as torchvision's RandomResizedCrop. float32 in [0, 1].
 
-    sizes: int64 (n, 2), height and width that the images had before they were squeezed into their pixels; the
-    rectangles are drawn in those.
+    sizes: int64 (n, 2), height and width of the images before they were squeezed into squares; the
+    rectangles are drawn at these proportions.
     """
     height, width = images.shape[-2:]
     top, left, tall, wide = random_boxes(images, generator, scale=scale, sizes=sizes)
@@ -106,7 +106,7 @@ def resized_crop(
 def random_boxes(
     images: Tensor, generator, *, scale: tuple[float, float], sizes: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(top, left, height, width) of the rectangles of `resized_crop`, each int64 (n,)."""
+    """Return (top, left, height, width) of the rectangles of `resized_crop`, each int64 (n,)."""
     height, width = _sides(images, sizes)
     bound = math.log(4 / 3)
     area = uniform(images, *scale, generator, 10) * (height * width)
@@ -127,11 +127,11 @@ def random_boxes(
 def resizing(
     start: Tensor, length: Tensor, old: int, new: int, mirror: Tensor | None = None, is_cut: bool = True
 ) -> Tensor:
-    """Matrices (n, new, old) that bring the pixels start .. start+length-1 (each (n,)) of a side of `old` to `new`.
+    """Return matrices (n, new, old) that map pixels start .. start+length-1 (each (n,)) of a side of `old` to `new`.
 
-    Row i is a triangle around (i + 1/2) length / new with half-width max(1, length / new), sum 1. It is cut to the
-    pixels that the window touches, unless `is_cut` is False: then all of the side is resized first and the window cut
-    out of that. Start and length may lie between pixels. The order of the rows is reversed where `mirror` (n,) says so.
+    Row i is a triangle around (i + 1/2) length / new with half-width max(1, length / new), sum 1. It is limited to the
+    pixels of the window, unless `is_cut` is False: then the whole side is resized first and the window cut
+    from the result. Start and length may be fractional. The order of the rows is reversed where `mirror` (n,) is True.
     """
     column = torch.arange(old, device=start.device)
     ratio = (length / new).view(-1, 1, 1)
@@ -147,9 +147,9 @@ def resizing(
 
 
 def multiplied(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """rows @ image @ columns^T for every channel: float images (n, c, h, w) with (n, H, h) and (n, W, w).
+    """Return rows @ image @ columns^T per channel: float images (n, c, h, w) with (n, H, h) and (n, W, w).
 
-    Two products per image whatever its channels: they stand side by side in the first, below each other in the second.
+    Two products per image for any number of channels: channels are concatenated horizontally, then vertically.
     """
     n, channels, height, width = images.shape
     side_by_side = images.transpose(1, 2).reshape(n, height, channels * width)
@@ -159,7 +159,7 @@ def multiplied(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def central(images: Tensor, *, short_side: int, size: int, sizes: Tensor | None = None) -> Tensor:
-    """The shorter side brought to `short_side` pixels, then the `size` x `size` centre; float32 in [0, 1].
+    """Resize the shorter side to `short_side` pixels, then crop the `size` x `size` centre; float32 in [0, 1].
 
     sizes: as in `resized_crop`.
     """
@@ -178,7 +178,7 @@ def central(images: Tensor, *, short_side: int, size: int, sizes: Tensor | None 
 def random_crop(
     images: Tensor, generator: torch.Generator, *, short_side: int, size: int, sizes: Tensor | None = None
 ) -> Tensor:
-    """The shorter side brought to `short_side` pixels, a `size` x `size` window at a random place, perhaps flipped.
+    """Resize the shorter side to `short_side` pixels, crop a random `size` x `size` window, flip with probability 1/2.
 
     As torchvision's Resize, RandomCrop and RandomHorizontalFlip; float32 in [0, 1]. sizes: as in `resized_crop`.
     """
@@ -197,7 +197,7 @@ def random_crop(
 
 
 def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: int) -> Tensor:
-    """`central` of images that had other proportions, in one step; as torchvision's Resize and CenterCrop place it."""
+    """Apply `central` to squeezed images in one step; positions as in torchvision's Resize and CenterCrop."""
     target_sizes = sizes * short_side // sizes.amin(dim=1, keepdim=True)
     start = ((target_sizes - size).double() / 2).round()
     sides = images.shape[-2:]
@@ -215,7 +215,7 @@ def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: i
 
 
 def _sides(images: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Height and width of every image, int64 (n, 1) each."""
+    """Return height and width of every image, int64 (n, 1) each."""
     if sizes is not None:
         return sizes[:, :1], sizes[:, 1:]
     height, width = (torch.full((len(images), 1), side, device=images.device) for side in images.shape[-2:])
@@ -227,18 +227,18 @@ def _four_thirds(sides: Tensor) -> Tensor:
 
 
 def _window(images: Tensor, side: int, padding: int, generator) -> Tensor:
-    """(n, side) places of a window of `side` pixels, moved by -padding .. padding."""
+    """Return (n, side) positions of a window of `side` pixels, moved by -padding .. padding."""
     start = position(images, 2 * padding + 1, generator) - padding
     return start.view(-1, 1) + torch.arange(side, device=images.device)
 
 
 def _mirrored(positions: Tensor, side: int) -> Tensor:
-    """Places outside of 0 .. side-1 mirrored at the first and last pixel."""
+    """Reflect positions outside of 0 .. side-1 at the first and last pixel."""
     return side - 1 - (side - 1 - positions.abs()).abs()
 
 
 def _strip(images: Tensor, side: int, generator) -> Tensor:
-    """(n, side) booleans: a strip of half the side and a pixel, from half of that before a uniform place on."""
+    """Return (n, side) booleans: a strip of half the side and a pixel, from half of that before a uniform place on."""
     half = side // 2
     start = (uniform(images, 0, side, generator) - half / 2).clamp(min=0).long().view(-1, 1)
     column = torch.arange(side, device=images.device)

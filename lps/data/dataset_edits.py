@@ -1,4 +1,4 @@
-"""What a person decided about pictures (`lps.settings.edit_log`), carried out on the images of a data set."""
+"""Apply the user's decisions about pictures (`lps.settings.edit_log`) to the images of a data set."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from lps.errors import UserError, shorten
 from lps.settings.edit_log import NOTHING, SETTING, UNKNOWN, Decided, Key
 from lps.wording import counted
 
-_LARGE = 512 << 20  # bytes of pixels that are mapped from the disk, as before something was decided about them
+_LARGE = 512 << 20  # bytes of pixels that are memory-mapped, as before the edits
 _PIECE = 256  # images in memory at a time
 
 
 def name_of(images: Images) -> str:
-    """A name for the labels of a whole data set, by which decisions know that its numbers mean the same pictures."""
+    """Return an identifier of a data set's labels, to check that decisions by image number mean the same pictures."""
     checksum = hashlib.sha256(np.ascontiguousarray(images.labels, np.int64).tobytes())
     checksum.update(f"{images.num_test} {images.class_names}".encode("utf-8", "surrogatepass"))
     return checksum.hexdigest()[:12]
@@ -26,10 +26,10 @@ def name_of(images: Images) -> str:
 def carried_out(
     images: Images, keys: Sequence[Key], dataset_name: str, decisions: Decided, source: tuple, content: str
 ) -> Images:
-    """The images without those left out, labeled as was said; raises `UserError` where that is not about them.
+    """Return the images after exclusions and new labels; raises `UserError` if the decisions are for another data set.
 
-    keys: one an image; dataset_name: `name_of` the whole data set, "" where pictures are files. Decisions about files
-    that are gone mean nothing. source, content: as of `kept`, for pixels that are too many for the memory.
+    keys: one per image; dataset_name: `name_of` the whole data set, "" if pictures are files. Decisions about deleted
+    files are ignored. source, content: as in `kept`, for pixels that do not fit in memory.
     """
     if decisions.of - {dataset_name}:
         raise UserError(

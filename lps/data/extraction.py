@@ -1,7 +1,7 @@
-"""Features of pictures, computed: a backbone looks at every picture in a view, piece by piece of a store.
+"""Compute features of pictures: a backbone processes every picture in a view, one piece of a store at a time.
 
-On a processor every thread passes a few pictures of its own. Threads that share a pass wait for each other at each
-layer, and an output of more than 32 MB comes from the system anew each time, which takes as long as the arithmetic.
+On a CPU every thread processes its own small batch. Threads that share a batch wait for each other at each
+layer, and outputs above 32 MB are allocated from the system anew each time, which takes as long as the arithmetic.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from lps.network.network import arranged
 from lps.settings import backbone_names
 from lps.settings.config import Config
 
-NOISE = 12  # ends the keys of what views of a store draw, beside `batches.TRAINING`
-_STREAM = {"plain": 0, "weak": 1, "strong": 2}  # of noise, by kind
-_AT_ONCE = 64  # images whose views are drawn together
-_ON_A_THREAD = 16  # of them that go through the backbone together on a processor
-_LARGEST = 65504.0  # of float16
-_OF_TRAINING = {  # settings of the network that leave the features of its backbone as they are
-    *("network.start", "network.checkpoint"),  # what they lead to is the digest of the weights
-    "network.continues",  # of the head that is trained on them
+NOISE = 12  # last part of the random key of stored views, beside `batches.TRAINING`
+_STREAM = {"plain": 0, "weak": 1, "strong": 2}  # of random numbers, by kind
+_AT_ONCE = 64  # images whose views are drawn in one batch
+_ON_A_THREAD = 16  # of them per backbone batch on a CPU
+_LARGEST = 65504.0  # largest float16
+_OF_TRAINING = {  # network settings that do not change the features of the backbone
+    *("network.start", "network.checkpoint"),  # the digest of the weights stands for these
+    "network.continues",  # concerns the head that is trained on the features
     *(
         "network.head",
         "network.cosine_scale",
@@ -45,15 +45,15 @@ _TOLD = ("dataset", "network.name", "network.start", "network.checkpoint", "netw
 
 
 def backbone_at_start(config: Config, images: Pictures) -> nn.Module:
-    """The backbone whose features are stored, with its start weights; raises `UserError` where they cannot be had.
+    """Return the backbone for stored features, with its start weights; raises `UserError` if they are not available.
 
-    Of vectors it is what brings them to one size.
+    For vectors, return the scaling to a common size.
     """
     if isinstance(images, GivenVectors):
         return images.backbone()
     seed = int(seeded(torch.device("cpu"), config.features_seed, NOISE).initial_seed())
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)  # of weights that nobody has trained
+        torch.manual_seed(seed)  # for random initial weights
         backbone = backbones.build_backbone(config, images.shape[1])
     if config.network_start != "random":
         start_weights.load(config, backbone)
@@ -61,7 +61,7 @@ def backbone_at_start(config: Config, images: Pictures) -> nn.Module:
 
 
 def make_ready(backbone: nn.Module, device: torch.device) -> nn.Module:
-    """The same for evaluation alone, as quick as it gets."""
+    """Prepare the backbone for evaluation, optimized for speed."""
     backbone.eval()
     if hasattr(backbone, "fold"):
         backbone.fold()
@@ -72,9 +72,9 @@ def make_ready(backbone: nn.Module, device: torch.device) -> nn.Module:
 def halves(
     backbone: nn.Module, images: Pictures, kind: str, config: Config, noise: torch.Generator | None = None
 ) -> Tensor:
-    """Features (n, d) of images in one kind of view, float16 as a store holds them; raises `UserError`.
+    """Return features (n, d) of images in one kind of view, float16 as a store holds them; raises `UserError`.
 
-    backbone: of `make_ready`.
+    backbone: from `make_ready`.
     """
     view = views_of_pictures(config)[kind]
     ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
@@ -105,13 +105,13 @@ class Extraction:
         self.key = feature_store.named(config.dataset, self._about)
 
     def begin(self) -> tuple[int, dict[str, object], Callable[[str, int, int], bytes]]:
-        """Width of the features, facts for lists, and what computes, for `feature_store.made`."""
+        """Return the feature width, facts for lists, and the compute function, for `feature_store.made`."""
         make_ready(self._backbone, self._images.device)
         settings = {key: value for key, value in self._config.flat().items() if key.startswith(_TOLD)}
         return self._backbone.num_features, {"about": self._about, "settings": settings}, self.compute
 
     def compute(self, name: str, start: int, stop: int) -> bytes:
-        """The features of the pictures `start` to `stop` in one view, as a store holds them."""
+        """Compute the features of pictures `start` to `stop` in one view, as a store holds them."""
         kind, _, number = name.partition("-")
         key = (self._config.features_seed, _STREAM[kind], int(number or 0), start, NOISE)
         noise = seeded(self._images.device, *key)
@@ -120,7 +120,7 @@ class Extraction:
 
 
 def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
-    """Features (n, d) float32 of images in parts, in their order."""
+    """Return features (n, d) float32 of batches of images, in order."""
     look = partial(_look, backbone)
     if parts[0].device.type != "cpu":
         return torch.cat([look(part) for part in parts])
@@ -130,10 +130,10 @@ def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             return torch.cat(list(pool.map(look, torch.cat(parts).split(_ON_A_THREAD))))
     finally:
-        torch.set_num_threads(threads)  # some libraries know one number for all threads
+        torch.set_num_threads(threads)  # some libraries have one setting for all threads
 
 
-@torch.inference_mode()  # which a thread does not take over
+@torch.inference_mode()  # threads do not inherit it
 def _look(backbone: nn.Module, images: Tensor) -> Tensor:
     return backbone(arranged(images)).float()
 

@@ -1,10 +1,10 @@
-"""A store of features made by several processes, on one machine or on all that share the cache folder.
+"""A feature store made by several processes, on one machine or on all machines that share the cache folder.
 
 The pictures are divided into parts of 16,384. A part of a view is a small store of its own below `<key>.parts/` beside
-the store, under a kernel lock: whoever finds one that nobody holds goes on with it, from the last piece that counts. So
-each part is computed once, and that of a process that died is taken again. When all are there, `feature_store.made`
-copies them into the store, whichever process comes first, and removes them. What a view draws follows from the number
-of the picture, so the store has the same bytes as that of one process. Standard library only.
+the store, under a kernel lock: a process that finds an unlocked part continues it from its last valid piece. So
+each part is computed once, and the part of a dead process is continued. When all are complete, `feature_store.made`
+copies them into the store, in the first process that gets there, and removes them. The noise of a view depends only on
+the number of the picture, so the store has the same bytes as that of one process. Standard library only.
 """
 
 import os
@@ -16,8 +16,8 @@ from lps.data.feature_store import PIECE, Compute, Report, Store
 from lps.files import disk, locks
 
 _PART = 64 * PIECE  # pictures
-_LOOK_S = 0.5  # between two looks at parts that others hold
-_TELL_S = 1.0  # between two counts of what all have done
+_LOOK_S = 0.5  # poll interval for parts locked by others
+_TELL_S = 1.0  # interval of progress reports over all processes
 
 
 def made_together(
@@ -28,7 +28,7 @@ def made_together(
     report: Report,
     should_stop: Callable[[], bool],
 ) -> Store | None:
-    """As `feature_store.made`, beside other processes that call it with the same."""
+    """Do the same as `feature_store.made`, together with other processes that call it with the same arguments."""
     found = feature_store.opened(key, views)
     if found is not None:
         return found
@@ -46,7 +46,7 @@ def made_together(
 
 
 class _Parts:
-    """The parts of one store, as one of the processes sees them."""
+    """The parts of one store, from the point of view of one process."""
 
     def __init__(self, key: str, count: int, views: Sequence[str], width: int, compute: Compute):
         self._home, self._count, self._width = feature_store.home() / f"{key}.parts", count, width
@@ -56,12 +56,12 @@ class _Parts:
         disk.make_folder(self._home)
 
     def waiting(self) -> list[tuple[str, int]]:
-        """View and first picture of the parts that are not whole."""
+        """Return view and first picture of the incomplete parts."""
         self._waiting = [part for part in self._waiting if self._done(*part) < self._store(*part).count]
         return self._waiting
 
     def work_on(self, view: str, start: int, report: Report, should_stop: Callable[[], bool]) -> bool:
-        """Go on with a part that nobody holds; False where `should_stop` said so after a piece."""
+        """Continue an unlocked part; returns False if `should_stop` returned True after a piece."""
         part = self._store(view, start)
         try:
             disk.make_folder(part.folder)
@@ -81,7 +81,7 @@ class _Parts:
         return True
 
     def piece(self, view: str, start: int, stop: int) -> bytes:
-        """What a part has of these pictures, where it is as it was written; else it is computed."""
+        """Return a part's features of these pictures if they are intact; else compute them."""
         part = self._store(view, start // _PART * _PART)
         return part.piece(view, start % _PART // PIECE) or self._compute(view, start, stop)
 

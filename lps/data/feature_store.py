@@ -1,12 +1,12 @@
-"""Features on disk that were computed once: a folder for each backbone and data set, in it a table for each view.
+"""Precomputed features on disk: a folder for each backbone and data set, with one table per view.
 
 `features/<data set>-<key>/` in the cache folder (`lps.files.cache`) has `facts.json`, and for every view `NAME.f16`,
 the features of all pictures in their order, beside `NAME.pieces`, a line for each piece of them: rows, sha256, seconds.
-A piece counts once its line is on disk, and the line is written after the rows are: a kill costs one piece. Whoever
-opens a table reads it through and compares the digests; what is damaged, and what follows it, is made again.
-`NAME.checked` keeps what the system says of a table (size, times, place) when that was done: while it says the same, a
-few pieces are compared. So whatever is written to a table is noticed before anything is trained on it; what the disk
-itself loses is noticed by `sound`, which reads all, or by chance. The kernel lock on `<key>.lock` beside the folder is
+A piece is valid once its line is on disk, and the line is written after the rows: a kill costs one piece. Opening a
+table reads all of it and compares the digests; from the first damaged piece on everything is computed again.
+`NAME.checked` stores the state of a table's file (size, times, place) at that check: while it is unchanged, only a
+few pieces are compared. So every write to a table is noticed before training uses it; silent disk
+errors are noticed by `sound`, which reads all, or by chance. The kernel lock on `<key>.lock` beside the folder is
 held by the one process that writes. Standard library only.
 """
 
@@ -26,21 +26,21 @@ from lps.files.atomic import open_regular, read_small, sweep, write_json
 from lps.files.cache import cache_folder
 from lps.files.versions import MOST_IMAGES, MOST_WIDTH
 
-PIECE = 256  # pictures whose features are computed, and made sure of, together
-_FORMAT = 1  # raise it when the same pictures and weights shall give other numbers
-_LINE = 160  # bytes of a piece's line, at most
+PIECE = 256  # pictures whose features are computed and verified together
+_FORMAT = 1  # raise it when the numbers for the same pictures and weights change
+_LINE = 160  # most bytes of a piece's line
 _VALUE = 2  # bytes of a number
-_BLOCK = 1 << 20  # bytes that are read at a time
-_SOME = 4  # pieces of a table that are compared where it was read through before
-_SETTLED_NS = 2 * 10**9  # from a table's last change to where another one would be sure to have another time
+_BLOCK = 1 << 20  # bytes per read
+_SOME = 4  # pieces compared in a table that passed a full check
+_SETTLED_NS = 2 * 10**9  # after this time another change would get another time stamp
 
-Compute = Callable[[str, int, int], bytes]  # view, first picture, first one behind: float16 (rows, width) as bytes
-Report = Callable[[int, int], None]  # pictures that are done, over all views, and all
+Compute = Callable[[str, int, int], bytes]  # view, start, stop: float16 (rows, width) as bytes
+Report = Callable[[int, int], None]  # pictures done over all views, and their total
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """What a line says: so many rows with this digest, made in so many seconds."""
+    """A line of the pieces file: number of rows, their digest, and the seconds that they took."""
 
     rows: int
     sha256: str
@@ -51,7 +51,7 @@ class _Piece:
 
     @classmethod
     def of_line(cls, line: bytes) -> "_Piece | None":
-        """None for what is no such line."""
+        """Parse a line; None if it is malformed."""
         try:
             fields = json.loads(line)
             piece = cls(int(fields["rows"]), str(fields["sha256"]), float(fields["s"]))
@@ -62,7 +62,7 @@ class _Piece:
 
 @dataclass(frozen=True)
 class Store:
-    """Features of `count` pictures, `width` numbers each, for as many views as anybody has asked for."""
+    """Features of `count` pictures, `width` numbers each, for the views computed so far."""
 
     folder: Path
     count: int
@@ -70,7 +70,7 @@ class Store:
 
     @property
     def key(self) -> str:
-        """A name for pictures, weights and views: other features have another one."""
+        """An identifier of pictures, weights and views: other features have another key."""
         return self.folder.name
 
     @property
@@ -78,15 +78,15 @@ class Store:
         return self.folder.parent / f"{self.folder.name}.lock"
 
     def table(self, view: str) -> Path:
-        """The file of one view: float16 (count, width)."""
+        """Return the file of one view: float16 (count, width)."""
         return self.folder / f"{view}.f16"
 
     def size(self, views: int) -> int:
-        """Bytes of so many tables."""
+        """Return the size of this many tables in bytes."""
         return views * self.count * self.width * _VALUE
 
     def pieces(self, view: str) -> list[_Piece]:
-        """What is said to be done of a view, from the first picture on; nothing is read of it."""
+        """Return the recorded pieces of a view, from the first picture on, without reading the features."""
         found, limit = [], _LINE * -(-self.count // PIECE)
         try:
             with open_regular(self._journal(view)) as file:
@@ -101,11 +101,11 @@ class Store:
         return found
 
     def done(self, view: str) -> int:
-        """Pictures of a view that are said to be done."""
+        """Return the number of pictures of a view on record."""
         return sum(piece.rows for piece in self.pieces(view))
 
     def sound(self, view: str) -> list[_Piece]:
-        """The pieces of a view that are what was written, up to the first that is not."""
+        """Return the pieces of a view up to the first damaged one, by reading all of them."""
         pieces = self.pieces(view)
         try:
             with open_regular(self.table(view)) as file:
@@ -117,7 +117,7 @@ class Store:
         return pieces
 
     def is_whole(self, view: str) -> bool:
-        """Whether every picture is done and what was written is there; all is read where it may have changed."""
+        """Whether every picture is done and intact; reads everything if the file may have changed."""
         pieces = self.pieces(view)
         if sum(piece.rows for piece in pieces) != self.count or self.table(view).stat().st_size != self.size(1):
             return False
@@ -126,7 +126,7 @@ class Store:
         return self.check(view)
 
     def check(self, view: str) -> bool:
-        """Whether every picture of a view is there as it was written, by reading all of it."""
+        """Whether every picture of a view is intact, by reading all of it."""
         before = self._state(view)
         is_sound = sum(piece.rows for piece in self.sound(view)) == self.count
         if is_sound and before == self._state(view) and time.time_ns() - max(before["times"]) > _SETTLED_NS:
@@ -140,7 +140,7 @@ class Store:
             return False
 
     def _state(self, view: str) -> dict[str, object]:
-        """What changes with every write to a table or its lines, and with a copy of them."""
+        """Return file facts that change with every write to a table or its lines, and with a copy of them."""
         both = [os.stat(path, follow_symlinks=False) for path in (self.table(view), self._journal(view))]
         files = [[status.st_dev, status.st_ino, status.st_size] for status in both]
         return {
@@ -149,7 +149,7 @@ class Store:
         }
 
     def piece(self, view: str, number: int) -> bytes | None:
-        """The features of one piece of a view; None where it is not there, or not as it was written."""
+        """Return the features of one piece of a view; None if it is missing or damaged."""
         pieces = self.pieces(view)
         try:
             if number >= len(pieces) or not self._is_sound(view, number, pieces):
@@ -166,7 +166,7 @@ class Store:
             return _digest_of(file, pieces[number].rows * self.width * _VALUE) == pieces[number].sha256
 
     def continue_table(self, view: str, compute: Callable[[int, int], bytes]) -> Iterator[int]:
-        """Make what is missing of a view; gives the number of pictures that are done, after every piece."""
+        """Compute the missing part of a view; yields the number of finished pictures after every piece."""
         pieces = self.sound(view)
         rows, journal = disk.open_own(self.table(view)), disk.open_own(self._journal(view))
         try:
@@ -199,7 +199,7 @@ class Store:
 
 
 def _drawn(count: int) -> list[int]:
-    """Some of so many pieces, others every time."""
+    """Return a random choice among this many pieces."""
     return random.sample(range(count), min(_SOME, count))
 
 
@@ -212,24 +212,24 @@ def _digest_of(file, size: int) -> str:
 
 
 def _cut_to(descriptor: int, size: int) -> None:
-    """Leave the first `size` bytes and stand behind them."""
+    """Truncate the file to `size` bytes and seek to its end."""
     disk.cut(descriptor, size)
     os.lseek(descriptor, 0, os.SEEK_END)
 
 
 def home() -> Path:
-    """The folder of all stores of this person."""
+    """Return the folder of all stores of this user."""
     return cache_folder() / "features"
 
 
 def named(dataset: str, facts: Mapping[str, object]) -> str:
-    """The key of a store: the data set, and a digest of everything that the features depend on."""
+    """Return the key of a store: the data set, and a digest of everything that the features depend on."""
     text = json.dumps({"format": _FORMAT} | dict(facts), sort_keys=True)
     return f"{dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def opened(key: str, views: Sequence[str]) -> Store | None:
-    """The store with these views whole and sound; None where something is missing or damaged."""
+    """Return the store with these views complete and intact; None if something is missing or damaged."""
     store = _read(home() / key)
     try:
         return store if store is not None and all(store.is_whole(view) for view in views) else None
@@ -245,11 +245,11 @@ def made(
     report: Report,
     should_stop: Callable[[], bool],
 ) -> Store | None:
-    """The store with these views: as it is, or finished now. None where `should_stop` said so between two pieces.
+    """Return the store with these views, finished now if needed; None if `should_stop` returned True after a piece.
 
-    begin: is asked, where something has to be computed, for the width, for facts that lists of stores tell, and for
-    what computes. Where another process is making the store, waits for it; where that dies, goes on from what it left.
-    Raises `OSError` where the disk does not take it; what was done by then stays, and counts.
+    begin: called if something must be computed; returns the width, facts for lists of stores, and
+    the compute function. While another process is making the store, waits for it; if that dies, continues its work.
+    Raises `OSError` if the disk fails; finished pieces remain valid.
     """
     store = opened(key, views)
     if store is not None:
@@ -268,18 +268,18 @@ def made(
             return opened(key, views) or _finished(folder, count, views, begin, report, should_stop)
     except disk.TooSmall:
         raise
-    except OSError as error:  # of a write, which knows no name
+    except OSError as error:  # a failed write does not name its file
         raise OSError(error.errno, error.strerror, error.filename or str(folder)) from None
 
 
 def _finished(folder: Path, count: int, views: Sequence[str], begin, report: Report, should_stop) -> Store | None:
-    """The store, of which nobody else writes; None where asked to stop."""
+    """Return the finished store; the caller holds the lock. None if stopped."""
     width, facts, compute = begin()
     store = _read(folder)
     is_usable = store is not None and (store.count, store.width) == (count, width)
     if not is_usable:
         disk.remove_folder(folder)
-    disk.make_folder(folder)  # refuses a link: nothing is written where it leads
+    disk.make_folder(folder)  # refuses a link, to write nothing elsewhere
     if not is_usable:
         write_json(folder / "facts.json", {"count": count, "width": width} | facts)
         store = Store(folder, count, width)
@@ -297,7 +297,7 @@ def _finished(folder: Path, count: int, views: Sequence[str], begin, report: Rep
 
 
 def _read(folder: Path) -> Store | None:
-    """What `facts.json` tells of a folder; None where it is not there, or damaged."""
+    """Read `facts.json` of a folder; None if it is missing or damaged."""
     facts = _facts_of(folder)
     count, width = facts.get("count"), facts.get("width")
     if type(count) is not int or type(width) is not int:
@@ -306,7 +306,7 @@ def _read(folder: Path) -> Store | None:
 
 
 def _facts_of(folder: Path) -> dict:
-    """What was written beside a store of how it was made; {} where that is missing or damaged."""
+    """Read how a store was made; {} if that is missing or damaged."""
     try:
         facts = json.loads(read_small(folder / "facts.json"))
     except (OSError, ValueError, RecursionError):
@@ -317,7 +317,7 @@ def _facts_of(folder: Path) -> dict:
 
 @dataclass(frozen=True)
 class StoredEntry:
-    """One store as a list shows it. rows: pictures done, by view; seconds: what making them took; bytes: on disk."""
+    """One store in a list. rows: pictures done, by view; seconds: computing time; bytes: on disk."""
 
     store: Store
     facts: dict
@@ -328,13 +328,13 @@ class StoredEntry:
 
     @property
     def picture_s(self) -> float | None:
-        """Seconds for a view of a picture; None where nothing is done."""
+        """Return seconds per view of a picture; None if nothing is done."""
         done = sum(self.rows.values())
         return self.seconds / done if done else None
 
 
 def kept() -> list[StoredEntry]:
-    """All stores of this person, by name."""
+    """Return all stores of this user, by name."""
     try:
         folders = sorted(path for path in home().iterdir() if path.is_dir() and not path.is_symlink())
     except OSError:
@@ -355,7 +355,7 @@ def _look(store: Store) -> StoredEntry:
 
 
 def delete(store: Store) -> None:
-    """Take a store away; a run that has it open keeps it until it ends. Raises `UserError` while somebody makes it."""
+    """Delete a store; a run that has it open keeps it until it ends. Raises `UserError` while a process writes it."""
     lock = locks.claim(store.lock)
     if lock is None:
         raise UserError("features", f"{store.key} is being computed; stop the run that computes it first")

@@ -1,7 +1,7 @@
-"""Stored features as what a run trains on: computed once by a backbone, then drawn instead of views of pictures.
+"""Stored features as training data: computed once by a backbone, then used instead of views of pictures.
 
-`StoredFeatures` takes the place of `lps.data.batches.Pictures`: the same steps draw, of every image, one of the views
-that are kept of it. Evaluation sees the plain one. What `network.name` names is at work only while a store is made; a
+`StoredFeatures` replaces `lps.data.batches.Pictures`: every step draws, for each image, one of its stored
+views. Evaluation uses the plain one. The backbone `network.name` is only used while a store is made; a
 run trains a head on its features (`lps.network.network`).
 """
 
@@ -24,10 +24,10 @@ from lps.settings.config import Config
 
 @dataclass(frozen=True)
 class StoredFeatures:
-    """Features of images, float16 (n, d) a view; those that are taken of them are float32 on `device`.
+    """Features of images, float16 (n, d) per view; selected rows are float32 on `device`.
 
-    tables: the views of every kind; on the device, or mapped from their files where they are too many for it. key: of
-    the store. rows: int64, which of the images are meant, in this order, beside the tables; None: all.
+    tables: the views of every kind; on the device, or memory-mapped if they do not fit. key: of
+    the store. rows: int64, the selected images in this order, on the device of the tables; None: all.
     """
 
     tables: Mapping[str, tuple[Tensor, ...]]
@@ -44,7 +44,7 @@ class StoredFeatures:
 
     @property
     def home(self) -> torch.device:
-        """Where ids have to be."""
+        """The device that ids must be on."""
         return self._plain.device
 
     @property
@@ -52,29 +52,29 @@ class StoredFeatures:
         return self.tables["plain"][0]
 
     def part(self, ids: np.ndarray) -> "StoredFeatures":
-        """The images of these ids alone; nothing is copied."""
+        """Return the images of these ids alone, without copying."""
         ids = torch.from_numpy(ids).to(self.home)
         return replace(self, rows=ids if self.rows is None else self.rows[ids])
 
     def spread(self, most: int) -> "StoredFeatures":
-        """About `most` of the images, evenly spread; all where they are fewer."""
+        """Return about `most` of the images, evenly spread; all if there are fewer."""
         count, step = len(self), max(1, len(self) // most)
         starts = range(0, count, PIECE)
         return self.part(np.concatenate([np.arange(start, min(start + PIECE, count), step) for start in starts]))
 
     def expecting(self, parts: Sequence[Tensor]) -> "StoredFeatures":
-        """As of `Pictures`; a table needs no reading ahead."""
+        """Do nothing, unlike `Pictures`: a table needs no reading ahead."""
         return self
 
     def seen(
         self, ids: Tensor, views: Sequence[str], noise: torch.Generator | None = None, lap: Lap = no_lap
     ) -> list[Tensor]:
-        """The images of these ids in views of each kind, drawn by `noise`: (b, d) a view.
+        """Return the images of these ids in views of each kind, drawn by `noise`: (b, d) per view.
 
-        An image is seen in another one of its views where a kind comes twice, as long as there are some left.
+        If a kind occurs twice, an image gets different views of it, as long as there are enough.
         """
         ids = ids if self.rows is None else self.rows[ids]
-        if noise is not None and noise.device != self.home:  # the order of tables on the host is decided there
+        if noise is not None and noise.device != self.home:  # tables on the host are indexed there
             noise = torch.Generator(self.home).manual_seed(noise.initial_seed())
         orders, used, drawn_views = {}, dict.fromkeys(views, 0), []
         for kind in views:
@@ -91,26 +91,26 @@ class StoredFeatures:
         return drawn_views
 
     def _there(self, rows: Tensor) -> Tensor:
-        """Rows of a table on the device, without waiting for it."""
+        """Copy rows of a table to the device, without waiting."""
         if self.home != self.device and self.device.type == "cuda":
             rows = rows.pin_memory()
         return rows.to(self.device, non_blocking=True).float()
 
     def all_seen(self, view: str, piece: int = PIECE) -> Iterator[Tensor]:
-        """All images in order in the first view of a kind, `piece` of them at a time."""
+        """Yield all images in order in the first view of a kind, `piece` of them at a time."""
         for ids in torch.arange(len(self), device=self.home).split(piece):
             rows = ids if self.rows is None else self.rows[ids]
             yield self._there(self.tables[view][0][rows])
 
     def feed(self, digest) -> None:
-        """Put the store's key into a digest of `hashlib`: other pictures, weights or views have another one."""
+        """Feed the store's key into a digest of `hashlib`: it changes with pictures, weights and views."""
         digest.update(self.key.encode())
         if self.rows is not None:
             digest.update(self.rows.cpu().numpy())
 
 
 def _drawn(tables: Sequence[Tensor], table_of_image: Tensor, ids: Tensor) -> Tensor:
-    """Row i of the table that chosen[i] says, for every image."""
+    """Return row ids[i] of table table_of_image[i], for every image."""
     if table_of_image.device.type == "cuda":
         return _drawn_from_all(tables, table_of_image, ids)
     out = tables[0].new_empty((len(ids), tables[0].shape[1]))
@@ -121,14 +121,14 @@ def _drawn(tables: Sequence[Tensor], table_of_image: Tensor, ids: Tensor) -> Ten
 
 
 def _drawn_from_all(tables: Sequence[Tensor], table_of_image: Tensor, ids: Tensor) -> Tensor:
-    """As `_drawn`, reading more: a GPU would be waited for to know which rows of a table are needed."""
+    """Do the same as `_drawn` but read all tables: selecting rows by table would wait for the GPU."""
     return torch.stack([table[ids] for table in tables])[table_of_image, torch.arange(len(ids), device=ids.device)]
 
 
 def of(config: Config, images: Pictures, report: Report, should_stop: Callable[[], bool]) -> StoredFeatures | None:
-    """The features that a run trains on, from the store or computed now; None when asked to stop meanwhile.
+    """Return the features that a run trains on, from the store or computed now; None if stopped meanwhile.
 
-    report: pictures that are done, over all views, and all.
+    report: pictures done over all views, and their total.
     """
     images, kept_ids = _undecided(config, images)
     store = _store_of(config, images, _table_names(config), report, should_stop)
@@ -137,9 +137,9 @@ def of(config: Config, images: Pictures, report: Report, should_stop: Callable[[
 
 
 def make(config: Config, report: Report, should_stop: Callable[[], bool], is_together: bool = False) -> Store | None:
-    """The store that runs of this config draw from, whole, on its threads; None when asked to stop meanwhile.
+    """Return the complete store for runs of this config, using its threads; None if stopped meanwhile.
 
-    is_together: beside other processes that make the same one.
+    is_together: share the work with other processes that make the same store.
     """
     torch.set_num_threads(config.threads or available_cores())
     images = pictures(sources.of(config), resolve_device(config.device))
@@ -152,8 +152,8 @@ def plain(
     report: Report = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> np.ndarray | None:
-    """Features of every picture of the config's data set, float16 (n, d), mapped from their file; computed where they
-    are not there yet. None when asked to stop meanwhile; raises `UserError`.
+    """Return plain features of all pictures of the config's data set, float16 (n, d), memory-mapped; computes them if
+    missing. None if stopped meanwhile; raises `UserError`.
     """
     stored = plain_alone(config, pictures(sources.of(config), resolve_device(config.device)), report, should_stop)
     if stored is None:
@@ -168,7 +168,7 @@ def plain_alone(
     report: Report = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> StoredFeatures | None:
-    """As `of`, with the plain view alone, mapped from its file: for who looks and does not train."""
+    """Return features as `of` does, with the plain view alone, memory-mapped: for analysis without training."""
     images, kept_ids = _undecided(config, images)
     store = _store_of(config, images, ["plain"], report, should_stop)
     if store is None:
@@ -178,7 +178,7 @@ def plain_alone(
 
 
 def _undecided(config: Config, images: Pictures) -> tuple[Pictures, np.ndarray | None]:
-    """(the images as their files say, which of them `images` are; None: all), for one store of both."""
+    """Return (the images before edits, rows of `images` among them; None: all), so that both share one store."""
     kept_ids = sources.kept_ids(config)
     if kept_ids is None:
         return images, None
@@ -187,13 +187,13 @@ def _undecided(config: Config, images: Pictures) -> tuple[Pictures, np.ndarray |
 
 
 def _table_names(config: Config) -> list[str]:
-    """The tables of a store that a run of this config draws from."""
+    """Return the names of the tables that a run of this config draws from."""
     counts = {"weak": config.features_weak_views, "strong": config.features_strong_views}
     return ["plain", *(f"{kind}-{number}" for kind, count in counts.items() for number in range(count))]
 
 
 def read(config: Config, store: Store, device: torch.device) -> StoredFeatures:
-    """The tables of a whole store: on the device where they take little enough, else mapped."""
+    """Read the tables of a complete store: to the device if they are small enough, else memory-mapped."""
     names = _table_names(config)
     is_copied = device.type != "cpu" and store.size(len(names)) <= datasets.ON_DEVICE
     tables: dict[str, list[Tensor]] = {}
@@ -204,7 +204,7 @@ def read(config: Config, store: Store, device: torch.device) -> StoredFeatures:
 
 
 def _mapped(store: Store, name: str) -> np.ndarray:
-    """float16 (n, d); a private map, since torch asks for memory that may be written to."""
+    """Map float16 (n, d); a private map, since torch requires writable memory."""
     return np.memmap(store.table(name), np.float16, "c", shape=(store.count, store.width))
 
 
@@ -216,6 +216,6 @@ def _store_of(
     should_stop: Callable[[], bool],
     made: Callable[..., Store | None] = feature_store.made,
 ) -> Store | None:
-    """The store with these tables, of all pictures of the config's data set; None when asked to stop meanwhile."""
+    """Return the store with these tables, of all pictures of the config's data set; None if stopped meanwhile."""
     extraction = Extraction(config, images)
     return made(extraction.key, len(images), names, extraction.begin, report, should_stop)

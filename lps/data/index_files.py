@@ -1,8 +1,8 @@
-"""Splits that others drew and stored as image ids: the folders of index files that BaCon publishes.
+"""Published splits as image ids: the folders of index files that BaCon publishes.
 
 `l_k_uq_idxs` has the labeled images of seen classes, `unl_k_uq_idxs` the unlabeled ones, `unl_unk_uq_idxs` those of
 novel classes (Bai et al., NeurIPS 2023, folder data_uq_idxs). Each is a NumPy array of ids of training images, as
-`.npy` or as torch.save wrote it, which is a pickle in a ZIP. The pickle is read without running anything of it.
+`.npy` or as torch.save wrote it, which is a pickle in a ZIP. The pickle is read without executing any of it.
 """
 
 import io
@@ -20,20 +20,20 @@ SETTING = "split.index_files"
 NAMES = ("l_k_uq_idxs", "unl_k_uq_idxs", "unl_unk_uq_idxs")
 _DAMAGES = (OSError, ValueError, LookupError, EOFError, TypeError, AttributeError, MemoryError, NotImplementedError,
             RuntimeError, zipfile.BadZipFile, pickle.UnpicklingError)  # fmt: skip
-_PICKLE = "/data.pkl"  # its end, in what torch.save writes
+_PICKLE = "/data.pkl"  # its name inside a file of torch.save
 
 
 class IndexedImages(NamedTuple):
-    """Ids of training images, int64, ascending, each list without the others' images."""
+    """Ids of training images, int64, ascending; the lists are disjoint."""
 
     labeled: np.ndarray
     unlabeled: np.ndarray
 
 
 def read_index_files(folder: str, labels: np.ndarray) -> IndexedImages:
-    """The split that the files of `folder` describe; raises `UserError`.
+    """Return the split that the files of `folder` describe; raises `UserError`.
 
-    labels: int64 (n,), original class ids of the training images, which the ids count from 0.
+    labels: int64 (n,), original class ids of the training images, which the ids index from 0.
     """
     labeled, of_seen, of_novel = (_read(Path(folder), name) for name in NAMES)
     for name, ids in zip(NAMES, (labeled, of_seen, of_novel)):
@@ -51,7 +51,7 @@ def read_index_files(folder: str, labels: np.ndarray) -> IndexedImages:
 
 
 def _read(folder: Path, name: str) -> np.ndarray:
-    """One list of ids, int64 (n,)."""
+    """Read one list of ids, int64 (n,)."""
     for path, read in ((folder / f"{name}.npy", _from_npy), (folder / f"{name}.pt", _from_torch)):
         if path.is_file():
             try:
@@ -79,13 +79,13 @@ def _from_torch(content: bytes) -> np.ndarray:
 
 
 class _ArrayUnpickler(pickle.Unpickler):
-    """Knows what a NumPy array is pickled with, and nothing else."""
+    """Unpickler that allows only what a pickled NumPy array needs."""
 
     def find_class(self, module: str, name: str) -> object:
         if (module, name) == ("_codecs", "encode"):
             return _encode_latin1
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
-            return _empty_array  # shape, type and bytes follow
+            return _empty_array  # shape, type and bytes are set afterwards
         if module == "numpy" and name in ("ndarray", "dtype"):
             return getattr(np, name)
         raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is not an array of numbers")

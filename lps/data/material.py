@@ -1,4 +1,4 @@
-"""What a run trains on, on the device it trains on: images, truth, split and batch plan."""
+"""Training data on the training device: images, truth, split and batch plan."""
 
 import hashlib
 import os
@@ -26,12 +26,12 @@ from lps.errors import UserError
 from lps.settings import backbone_names
 from lps.settings.config import Config
 
-_MAPPED = 512 << 20  # bytes of pixels in a file from which on a run on a processor leaves them there
+_MAPPED = 512 << 20  # bytes of pixels in a file from which CPU runs leave them there
 
 
 @dataclass(frozen=True)
 class Material:
-    """truth: int64 (n,), class ids, -1 unknown."""
+    """The data of a run. truth: int64 (n,), class ids, -1 unknown."""
 
     images: Pictures
     truth: np.ndarray
@@ -40,16 +40,16 @@ class Material:
 
     @cached_property
     def digest(self) -> str:
-        """A name for every pixel and label, and for which of them are used how; other data have another name.
+        """Return an identifier of every pixel and label and of the use of each image.
 
-        Of pictures in a file it begins with "files-" and reads no pixel that was read before.
+        For pictures in a file it begins with "files-" and uses the stored digest of pixels.
         """
         if getattr(self.images, "file", None) is None and not isinstance(self.images, ReferredPictures):
             return self._digest(self.images.feed)
         return "files-" + self._digest(lambda found: found.update(digest_of_pictures(self.images).encode()))
 
     def has_digest(self, digest: object) -> bool:
-        """Whether `digest` is the name of these data, here or in an earlier version, which read every pixel."""
+        """Whether `digest` identifies these data, in this format or the earlier one, which read every pixel."""
         return digest == self.digest or (self.digest.startswith("files-") and digest == self._digest(self.images.feed))
 
     def _digest(self, feed: Callable) -> str:
@@ -61,16 +61,16 @@ class Material:
 
     @property
     def training(self) -> tuple[Pictures, Tensor]:
-        """(images, truth) of the labeled and unlabeled images; no pixel is copied."""
+        """Return (images, truth) of the labeled and unlabeled images; no pixel is copied."""
         truth = torch.from_numpy(self.truth)
         ids = self.split.training
         return (self.images, truth) if len(ids) == len(truth) else (self.images.part(ids), truth[ids])
 
 
 def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
-    """Load the images, split them and have them ready for the config's device; raises `UserError`.
+    """Load the images, split them and move them to the config's device if they fit; raises `UserError`.
 
-    confirmed: the labels that `split.confirmed` names, for whoever trains on them.
+    confirmed: the labels that `split.confirmed` names, if this run trains on them.
     """
     device = resolve_device(config.device)
     images = sources.of(config)
@@ -83,7 +83,7 @@ def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
 
 
 def _check_kind(config: Config, images: Images) -> None:
-    """Raise `UserError` where the network is one for pictures and there are vectors, or the other way round."""
+    """Raise `UserError` if the network is for pictures and the data are vectors, or the other way round."""
     is_given = config.network_name == backbone_names.GIVEN
     if is_given != (images.vectors is not None):
         mismatch = "pictures; choose a backbone" if is_given else f"vectors; choose {backbone_names.GIVEN}"
@@ -93,9 +93,9 @@ def _check_kind(config: Config, images: Images) -> None:
 
 
 def pictures(images: Images, device: torch.device) -> Pictures:
-    """The images of a run on `device`: there as a copy, or, where they take too much, as they are on the host.
+    """Return the images of a run on `device`: copied there, or on the host if they are too large.
 
-    Vectors stay on the host: they are looked at once, when features are stored.
+    Vectors stay on the host: they are read once, when features are stored.
     """
     if images.vectors is not None:
         return GivenVectors(_readable(images.vectors.values), device, about=images.vectors)
@@ -112,9 +112,9 @@ def pictures(images: Images, device: torch.device) -> Pictures:
 
 
 def digest_of_pictures(images: Pictures) -> str:
-    """sha256 of what `Pictures.feed` puts in; that of all pixels of a file is remembered beside it.
+    """Return the sha256 of what `Pictures.feed` feeds; for the pixels of a file it is cached beside the file.
 
-    Of pictures by reference it is the same as if they were in a file.
+    For pictures by reference it equals that of decoded pixels in a file.
     """
     if isinstance(images, ReferredPictures) and images.rows is None and images.stored.rows is None:
         return images.stored.digest
@@ -128,7 +128,7 @@ def digest_of_pictures(images: Pictures) -> str:
 
 
 def _file_of(pixels: np.ndarray) -> Path | None:
-    """The file that holds these pixels and nothing else, where they are mapped from one."""
+    """Return the file that holds these pixels and nothing else, if they are mapped from one."""
     name = getattr(pixels, "filename", None)
     return Path(name) if name and os.path.exists(name) and os.path.getsize(name) == pixels.nbytes else None
 
@@ -138,14 +138,14 @@ def _as_it_is(pixels: np.ndarray) -> Tensor:
 
 
 def _readable(values: np.ndarray) -> Tensor:
-    """An array as a tensor that shares its memory, or its file."""
+    """Return an array as a tensor that shares its memory or file."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # nobody writes into what may be a file that is read only
+        warnings.simplefilter("ignore", UserWarning)  # a read-only file is never written to
         return torch.from_numpy(values)
 
 
 def _on_device(pixels: np.ndarray, device: torch.device) -> Tensor:
-    """uint8 (n, height, width, channels) as (n, channels, height, width) there; piecewise, since it may be a file."""
+    """Copy uint8 (n, height, width, channels) there as (n, channels, height, width); piecewise, as it may be a file."""
     n, height, width, channels = pixels.shape
     images = torch.empty((n, channels, height, width), dtype=torch.uint8, device=device)
     for start in range(0, n, PIECE):
@@ -155,7 +155,7 @@ def _on_device(pixels: np.ndarray, device: torch.device) -> Tensor:
 
 
 def resolve_device(name: str) -> torch.device:
-    """The torch device of a config's `device`; raises `UserError` for a GPU that is not there."""
+    """Return the torch device of a config's `device`; raises `UserError` for a missing GPU."""
     count = torch.cuda.device_count()
     if name == "auto":
         return torch.device("cuda" if count else "cpu")

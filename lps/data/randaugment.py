@@ -1,4 +1,4 @@
-"""RandAugment as FixMatch, LPS and NACH use it: two random operations per image, exactly PIL's pixels, for a batch.
+"""RandAugment as in FixMatch, LPS and NACH: two random operations per image, with PIL's exact pixels, for a batch.
 
 E. D. Cubuk, B. Zoph, J. Shlens, Q. V. Le: RandAugment: Practical automated data augmentation with a reduced search
 space. CVPR workshops 2020; the 14 operations and their strengths are those of K. Sohn et al., FixMatch, NeurIPS 2020.
@@ -41,7 +41,7 @@ _ONE = 1 << 16  # of PIL's fixed-point coordinates
 
 
 def rand_augment(images: Tensor, generator: torch.Generator, *, count: int = 2) -> Tensor:
-    """uint8 (n, channels, height, width) with `count` operations per image, each applied with probability 1/2."""
+    """Apply `count` random operations to uint8 (n, channels, height, width), each with probability 1/2."""
     shape, where = (count, len(images)), {"generator": generator, "device": generator.device}
     operations = torch.randint(len(OPERATIONS), shape, **where)
     levels = torch.randint(1, LEVELS, shape, **where)
@@ -53,10 +53,10 @@ def rand_augment(images: Tensor, generator: torch.Generator, *, count: int = 2) 
 
 
 def applied(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Every image after its own operation: `operation` (n,) in OPERATIONS, `level` (n,) of 1 .. 9, `sign` (n,) 0 or 1.
+    """Apply to every image its own operation: (n,) `operation` in OPERATIONS, `level` of 1 .. 9, `sign` 0 or 1.
 
-    Where the choice lies in the host's memory (a CPU generator), each kernel sees only the images that chose it.
-    On a GPU the host does not know the choice and must not wait for it: each kernel sees all, a mask picks.
+    If the choice is in host memory (a CPU generator), each kernel gets only the images that chose it.
+    On a GPU the host would have to wait for the choice: each kernel gets all images, and a mask selects.
     """
     kernel_of = operation.clamp(max=len(KERNELS) - 1)
     if not _on_host(operation):
@@ -84,16 +84,16 @@ def _identity(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) ->
 
 
 def _auto_contrast(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Per channel the darkest pixel to 0, the brightest to 255, in float64 as PIL or some pixels are 1 off."""
+    """Stretch each channel to 0 .. 255, in float64 as in PIL; otherwise some pixels are 1 off."""
     low, high = images.amin(dim=(2, 3), keepdim=True), images.amax(dim=(2, 3), keepdim=True)
     scale = (high - low).clamp(min=1).double()
-    scale = torch.full_like(scale, 255) / scale  # 255 / tensor would be 255 times the reciprocal: another rounding
+    scale = torch.full_like(scale, 255) / scale  # 255 / tensor would multiply by the reciprocal, with another rounding
     stretched = (images * scale - low * scale).clamp_(0, 255).to(torch.uint8)
     return torch.where(high > low, stretched, images)
 
 
 def _equalize(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Per channel about as many pixels of every value; a table from the histogram, PIL's integers."""
+    """Equalize the histogram of each channel by a table, with PIL's integer arithmetic."""
     pixels = images.flatten(0, 1).flatten(1)
     values = pixels.long()
     histogram = torch.zeros(len(pixels), 256, dtype=torch.long, device=images.device)
@@ -120,7 +120,7 @@ def _contrast(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) ->
 
 
 def _sharpness(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Less sharp: towards the mean of a pixel (5 parts of 13) and its 8 neighbours. The outermost pixels stay."""
+    """Reduce sharpness: blend with the mean of a pixel (5 parts of 13) and its 8 neighbours. The border pixels stay."""
     smooth = images.float()
     wide = images.to(torch.int16)
     columns = wide[..., :-2, :] + wide[..., 1:-1, :] + wide[..., 2:, :]
@@ -130,19 +130,19 @@ def _sharpness(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -
 
 
 def _posterize(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """The upper 4 to 7 bits."""
+    """Keep the upper 4 to 7 bits."""
     dropped = 4 - level * 4 // 10
     return images & per_image(256 - (1 << dropped)).to(torch.uint8)
 
 
 def _solarize(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """Values from a threshold on inverted."""
+    """Invert values from a threshold on."""
     threshold = per_image(256 - level * 256 // 10).to(torch.uint8)
     return torch.where(images < threshold, images, 255 - images)
 
 
 def _moved(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
-    """The pixel at (x, y) comes from (a x + b y + c, d x + e y + f) in fixed point, rounded down; black outside."""
+    """Take the pixel at (x, y) from (a x + b y + c, d x + e y + f) in fixed point, rounded down; black outside."""
     height, width = images.shape[-2:]
     number = (operation - OPERATIONS.index(MOVES[0])).clamp(min=0)
     matrix = matrices(height, width, images.device)[number, level, sign].view(-1, 6, 1, 1)
@@ -170,13 +170,13 @@ KERNELS = (
 
 
 def _blended(reference: Tensor, images: Tensor, level: Tensor) -> Tensor:
-    """reference + factor (image - reference), rounded down in float32 as PIL's blend; factor 0.14 to 0.86."""
+    """Return reference + factor (image - reference), rounded down in float32 as PIL's blend; factor 0.14 to 0.86."""
     factor = per_image((level.double() * 0.9 / 10 + 0.05).float())
     return (reference + factor * (images - reference)).to(torch.uint8)
 
 
 def _luma(images: Tensor) -> Tensor:
-    """The grey image, int32 (n, 1, height, width), with PIL's integer weights and rounding."""
+    """Return the grey image, int32 (n, 1, height, width), with PIL's integer weights and rounding."""
     if images.shape[1] != 3:
         return images[:, :1].int()
     red, green, blue = images.int().unbind(1)
@@ -185,7 +185,7 @@ def _luma(images: Tensor) -> Tensor:
 
 @lru_cache(maxsize=8)
 def matrices(height: int, width: int, device: torch.device) -> Tensor:
-    """int32 (moves, levels, 2, 6): (a, b, c, d, e, f) of `_moved` by MOVES, level and sign, in units of 1 / 65536."""
+    """Return int32 (moves, levels, 2, 6): (a .. f) of `_moved` by MOVES, level and sign, in units of 1 / 65536."""
     table = [
         [[_fixed(_matrix(move, level, side, height, width)) for side in (-1, 1)] for level in range(LEVELS)]
         for move in MOVES
@@ -194,7 +194,7 @@ def matrices(height: int, width: int, device: torch.device) -> Tensor:
 
 
 def _matrix(move: str, level: int, sign: int, height: int, width: int) -> tuple[float, ...]:
-    """New pixel to old one: rotation by up to 30 degrees, shear by up to 0.3, shift by up to 0.3 of the side."""
+    """Return the map from new to old pixels: rotation to 30 degrees, shear to 0.3, shift to 0.3 of the side."""
     amount = sign * (level * 0.3 / 10)
     if move == "rotate":
         angle = -math.radians(sign * (level * 30 // 10))
@@ -209,6 +209,6 @@ def _matrix(move: str, level: int, sign: int, height: int, width: int) -> tuple[
 
 
 def _fixed(matrix: tuple[float, ...]) -> list[int]:
-    """In units of 1 / 65536, from the middle of a pixel."""
+    """Convert to units of 1 / 65536, relative to the pixel centre."""
     a, b, c, d, e, f = matrix
     return [math.floor(v * _ONE + 0.5) for v in (a, b, c + a * 0.5 + b * 0.5, d, e, f + d * 0.5 + e * 0.5)]

@@ -1,4 +1,4 @@
-"""Pictures by reference as what a run trains on: worker processes read and decode what its next steps will see."""
+"""Pictures by reference as training data: worker processes read and decode what the next steps need."""
 
 import os
 import sys
@@ -19,14 +19,14 @@ from lps.machine.devices import available_cores
 from lps.machine.processes import die_with_parent
 
 _MOST_WORKERS = 16
-_AHEAD = 2  # batches that each worker has ready
-_SHARED = "/dev/shm"  # where batches come from a worker to the training process
-_SHARE = 0.5  # of what is free there
+_AHEAD = 2  # batches that each worker prepares
+_SHARED = "/dev/shm"  # where workers put batches for the training process
+_SHARE = 0.5  # usable share of its free space
 
 
 @dataclass
 class DecodingRate:
-    """What the worker processes have done since somebody looked: pictures, and seconds that these took one worker."""
+    """Work of the worker processes since the last query: pictures, and the seconds of worker time that they took."""
 
     workers: int = 0
     pictures: int = 0
@@ -37,8 +37,8 @@ class DecodingRate:
 class ReferredPictures(Pictures):
     """Pictures that stay in their files. pixels: on the device "meta", which has a shape and no memory.
 
-    stored: where they lie. upcoming: what comes from the workers, in the order that was announced; None where nothing
-    was.
+    stored: the references. upcoming: batches from the workers, in the announced order; None if none were
+    announced.
     """
 
     stored: Referred | None = None
@@ -62,7 +62,7 @@ class ReferredPictures(Pictures):
         return batch.to(self.device, non_blocking=True).permute(0, 3, 1, 2).contiguous()
 
     def feed(self, digest) -> None:
-        """The digest of all pictures as they were decoded first, and which of them are meant; none is read."""
+        """Feed the stored digest of all decoded pictures and the selected rows; reads no picture."""
         digest.update(self.stored.digest.encode())
         for rows in (self.stored.rows, None if self.rows is None else self.rows.numpy()):
             digest.update(b"|" if rows is None else np.ascontiguousarray(rows, np.int64))
@@ -71,13 +71,13 @@ class ReferredPictures(Pictures):
         return ids if self.rows is None else self.rows[ids]
 
     def _read(self, rows: np.ndarray) -> Tensor:
-        """uint8 (b, height, width, channels), by threads of this process."""
+        """Read uint8 (b, height, width, channels), with threads of this process."""
         with ThreadPoolExecutor(available_cores()) as pool:
             parts = np.array_split(rows, min(len(rows), available_cores()))
             return torch.from_numpy(np.concatenate(list(pool.map(self.stored.__getitem__, parts))))
 
     def _from_workers(self, parts: Sequence[Tensor], workers: int) -> Iterator[Tensor]:
-        """A batch for each of `parts`, in their order; raises `UserError` where a picture has gone."""
+        """Yield a batch for each of `parts`, in order; raises `UserError` if a picture is gone."""
         self.reading.workers = workers
         loader = DataLoader(
             _Batches(self.stored),
@@ -97,9 +97,9 @@ class ReferredPictures(Pictures):
 
 
 def rate_of_workers(images: object) -> dict[str, float]:
-    """`throughput/decoded_per_s`, what the workers could read and decode in a second since this was asked last.
+    """Return `throughput/decoded_per_s`, the worker capacity in pictures per second since the last query.
 
-    {} where no worker was at work.
+    {} if no worker was active.
     """
     reading = getattr(images, "reading", None)
     if reading is None or not reading.seconds:
@@ -110,7 +110,7 @@ def rate_of_workers(images: object) -> dict[str, float]:
 
 
 class _Batches(Dataset):
-    """What a worker does: the pictures of some rows, and how long that took it; or why it cannot."""
+    """Worker task: return the pictures of some rows and the time taken, or the reason for a failure."""
 
     def __init__(self, stored: Referred):
         self._stored = stored
@@ -119,13 +119,13 @@ class _Batches(Dataset):
         began = time.perf_counter()
         try:
             batch = torch.from_numpy(self._stored[rows])
-        except UserError as error:  # which a worker could not raise: it has two arguments
+        except UserError as error:  # its two arguments prevent a worker from raising it
             return str(error).partition(": ")[2], 0.0
         return batch, time.perf_counter() - began
 
 
 class _Begin:
-    """A worker ends with the training process, however that ends."""
+    """Worker start: make the worker end with the training process in every case."""
 
     def __init__(self):
         self._ask = die_with_parent()
@@ -136,14 +136,14 @@ class _Begin:
 
 
 def _workers(parts: Sequence[Tensor], picture: int) -> int:
-    """How many processes read ahead; 0 where there is no room to hand over what they read.
+    """Return the number of worker processes; 0 if shared memory has no room for their batches.
 
-    picture: bytes of one.
+    picture: bytes of one picture.
     """
     batch = max((len(ids) for ids in parts), default=0) * picture
     wanted = min(_MOST_WORKERS, available_cores(), len(parts))
     try:
         about = os.statvfs(_SHARED)
-    except OSError:  # no such place on this system
+    except OSError:  # this system has no such folder
         return wanted
     return min(wanted, int(_SHARE * about.f_bavail * about.f_frsize) // max(1, (_AHEAD + 1) * batch))

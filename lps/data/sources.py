@@ -1,4 +1,4 @@
-"""Every data set by name: its images, whether its files changed, and where they are fetched from."""
+"""Every data set by name: its images, whether its files changed, and how to download it."""
 
 import os
 from functools import lru_cache
@@ -15,7 +15,7 @@ from lps.settings.config import Config
 
 
 class Source(NamedTuple):
-    """Which images: the settings `dataset.*`, and the seed that draws a subset. decisions: the name of a state."""
+    """Arguments that select images: the settings `dataset.*`, and the seed of a subset. decisions: a state's name."""
 
     name: str
     path: str | None = None
@@ -26,7 +26,7 @@ class Source(NamedTuple):
 
 
 def source(config: Config) -> Source:
-    """What `config` says of its images: `load(*source(config))`."""
+    """Return the arguments of `load` for `config`: `load(*source(config))`."""
     return Source(
         config.dataset,
         config.dataset_path,
@@ -38,7 +38,7 @@ def source(config: Config) -> Source:
 
 
 def of(config: Config) -> Images:
-    """The images that `config` asks for; raises `UserError` where they cannot be had."""
+    """Return the images of `config`; raises `UserError` if they are not available."""
     return load(*source(config))
 
 
@@ -50,17 +50,17 @@ def load(
     seed: int = 0,
     state: str | None = None,
 ) -> Images:
-    """The images of data set `name`; raises `UserError` where they cannot be had. Nothing is downloaded.
+    """Return the images of data set `name`; raises `UserError` if they are not available. Downloads nothing.
 
-    image_size: side in pixels; None leaves it to the data set. images_per_class: at most so many of every class among
-    the training images, and again among the test images, drawn by `seed`; images of unknown class count as one group
-    with room for so many of each class. state: of what was decided about the pictures (`lps.settings.edit_log`).
+    image_size: side in pixels; None leaves it to the data set. images_per_class: at most this many of every class among
+    the training images, and again among the test images, drawn by `seed`; images of unknown class form one group
+    with room for this many per class. state: of the user's decisions about pictures (`lps.settings.edit_log`).
     """
     return _load(name, path, image_size, images_per_class, seed, state, stamp(name, path))
 
 
 def origin(config: Config) -> tuple[list[edit_log.Key], str]:
-    """(what decisions call every image of `config` while nothing is decided, `dataset_edits.name_of` the whole data
+    """Return (keys of all images of `config` in decisions, before any decision; `dataset_edits.name_of` the whole data
     set).
     """
     undecided = source(config)._replace(decisions=None)
@@ -72,7 +72,7 @@ def origin(config: Config) -> tuple[list[edit_log.Key], str]:
 
 
 def kept_ids(config: Config) -> np.ndarray | None:
-    """Which of the images, as their files say, `config` has after what was decided; None: all."""
+    """Return which of the original images `config` keeps after the user's decisions; None: all."""
     left_out = edit_log.at(config.dataset, config.dataset_path, config.dataset_decisions).left_out
     if not left_out:
         return None
@@ -81,32 +81,32 @@ def kept_ids(config: Config) -> np.ndarray | None:
 
 
 def _keys(all_images: Images, images_per_class: int | None, seed: int) -> list[edit_log.Key]:
-    """What decisions call the images of a data set, or of a subset of it."""
+    """Return the keys by which decisions identify the images of a data set, or of a subset of it."""
     is_part = images_per_class is not None
     ids = (subset_ids(all_images, images_per_class, seed) if is_part else np.arange(len(all_images.labels))).tolist()
     return [all_images.file_names[i] for i in ids] if all_images.file_names else ids
 
 
 def stamp(name: str, path: str | None = None) -> object:
-    """A hashable value that changes when the files of a data set do; () for sets that do not change."""
+    """Return a hashable value that changes when the files of a data set do; () for sets that do not change."""
     catalog.dataset_info(name)
     return getattr(_module(name), "stamp", lambda path: ())(path)
 
 
 def is_coloured(name: str, path: str | None = None) -> bool:
-    """Whether a data set of a person's own pictures has coloured ones, without loading it; False for all others."""
+    """Whether a user's own pictures are coloured, without loading them; False for all other data sets."""
     return catalog.dataset_info(name).is_own and _module(name).is_coloured(path)
 
 
 def data_set_of(path: str) -> str:
-    """Which data set of one's own a folder or file is: folder, embeddings, or arrays."""
+    """Return the data set type of a user's folder or file: folder, embeddings, or arrays."""
     if os.path.isdir(path):
         return "folder"
     return "embeddings" if vector_files.has_vectors(path) else "arrays"
 
 
 def fetch(name: str, path: str | None = None) -> None:
-    """Download what `load` needs and does not find; nothing for data sets that cannot. Raises `UserError`."""
+    """Download what `load` needs and is missing; does nothing for data sets without a download. Raises `UserError`."""
     catalog.dataset_info(name)
     getattr(_module(name), "fetch", lambda path: None)(path)
 
@@ -128,7 +128,7 @@ def _load(name, path, image_size, images_per_class, seed, state, moment) -> Imag
         images = take(images, subset_ids(images, images_per_class, seed))
     source = Source(name, path, image_size, images_per_class, seed)
     if image_size is not None and images.pixels.shape[1:3] != (image_size, image_size):
-        from lps.datasets.readers.pictures import resized  # Pillow, only where a picture has to change
+        from lps.datasets.readers.pictures import resized  # Pillow, only if a picture must be resized
 
         images = resized(images, image_size, ("resized", *source), repr(moment))
     decisions = edit_log.at(name, path, state)

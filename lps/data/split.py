@@ -1,6 +1,6 @@
-"""Which classes are seen and which of their images keep a label: a pure function of labels, settings and a seed.
+"""Split of classes and labels: which classes are seen and which images are labeled, from labels, settings and a seed.
 
-The one place where class ids are renumbered, beside `lps.data.confirmed_labels`: after the split, ids `0 .. seen-1` are
+Class ids are renumbered only here and in `lps.data.confirmed_labels`: after the split, ids `0 .. seen-1` are
 seen and the rest novel.
 """
 
@@ -15,7 +15,7 @@ from lps.files.versions import MOST_CLASSES
 from lps.settings.config import Config, check_seen, seen_class_ids
 from lps.wording import counted
 
-_FEW = 20  # training images of a class that are so few that another setting than the share of labels is to blame
+_FEW = 20  # with fewer training images in a class, errors blame another setting than the share of labels
 # Streams of random numbers under one seed (3: evaluate.sample_rows, 6: datasets.subset_ids).
 _CLASSES, _STRATIFIED, _TEST, _VALIDATION, _ORDER, _IMAGES, _LABELS = 1, 2, 4, 5, 7, 8, 9
 
@@ -28,12 +28,12 @@ def _nobody() -> np.ndarray:
 class Split:
     """Image ids, int64, ascending: labeled, unlabeled and test are disjoint.
 
-    They cover all images but those that `split.imbalance` or `split.index_files` leaves out.
+    They cover all images except those that `split.imbalance` or `split.index_files` leaves out.
 
-    confirmed: those of the labeled images whose label a person gave after another run (`lps.data.confirmed_labels`).
-    validation: those of the unlabeled images whose label is known and was withheld, to choose an epoch by. class_order:
-    original class id of every class id; ids from the number of the data set's classes on are classes without a name,
-    which the model may find. Where the model has fewer ids than the data has classes, the last ones are not its own.
+    confirmed: the labeled images whose label the user gave after another run (`lps.data.confirmed_labels`).
+    validation: the unlabeled images whose known label is withheld to choose an epoch. class_order:
+    original class id of every class id; ids from the data set's number of classes on are classes without a name
+    that the model may find. If the model has fewer ids than the data has classes, it lacks the last ones.
     """
 
     labeled: np.ndarray
@@ -47,20 +47,20 @@ class Split:
     confirmed: np.ndarray = field(default_factory=_nobody)
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
-        """Class ids of original labels; unknown (-1) stays -1."""
+        """Return class ids of original labels; unknown (-1) stays -1."""
         renumber = np.empty(len(self.class_order), np.int64)
         renumber[self.class_order] = np.arange(len(self.class_order))
         return np.where(labels < 0, -1, renumber[labels])
 
     @property
     def training(self) -> np.ndarray:
-        """All images but the test images, ascending."""
+        """Return all images except the test images, ascending."""
         return np.sort(np.concatenate([self.labeled, self.unlabeled]))
 
     def judged(self, truth: np.ndarray) -> np.ndarray:
-        """Truth of the unlabeled images as far as scores may look at it, -1 elsewhere; truth: class ids of all images.
+        """Return the truth of the unlabeled images that scores may use, -1 elsewhere; truth: class ids of all images.
 
-        Where other unlabeled images are of unknown class, the withheld labels of a few seen ones say nothing of all.
+        If some unlabeled images are of unknown class, the withheld labels of a few seen ones do not represent them.
         """
         visible_truth = truth[self.unlabeled].copy()
         if (visible_truth < 0).any():
@@ -68,13 +68,13 @@ class Split:
         return visible_truth
 
     def part(self, kept_ids: np.ndarray) -> "Split":
-        """The split of the images `kept_ids` (ids, ascending) alone, which are numbered anew in this order."""
+        """Return the split of only the images `kept_ids` (ascending), renumbered in this order."""
         fields = ("labeled", "unlabeled", "test", "validation", "confirmed")
         ids = {name: np.searchsorted(kept_ids, np.intersect1d(getattr(self, name), kept_ids)) for name in fields}
         return replace(self, **ids)
 
     def pictures_in_words(self, noun: str = "picture") -> str:
-        """ "248 unlabeled pictures (240 without a label, 8 with a withheld one)"."""
+        """Describe the unlabeled images: "248 unlabeled pictures (240 without a label, 8 with a withheld one)"."""
         sentence, withheld = counted(len(self.unlabeled), f"unlabeled {noun}"), len(self.validation)
         if not withheld:
             return sentence
@@ -82,15 +82,15 @@ class Split:
 
     @property
     def validation_rows(self) -> np.ndarray:
-        """Where the validation images stand in `unlabeled`."""
+        """Return the indices of the validation images in `unlabeled`."""
         return np.searchsorted(self.unlabeled, self.validation)
 
 
 def with_cluster_names(names: tuple[str, ...], seen: int, targets: np.ndarray) -> tuple[str, ...]:
-    """Class names of a stored split, in which runs once called classes without a name "new 1", "new 2", ...
+    """Return class names of a stored split without the names "new 1", "new 2", ... that older versions gave.
 
-    They are called by their ids, as their clusters are. targets: class id of every image; a class that some image
-    has by its label is really called so.
+    These classes are called by their ids, as their clusters are. targets: class id of every image; a class with
+    labeled images of that name keeps it.
     """
     named = max(seen, int(targets.max(initial=-1)) + 1)
     count = next((n for n in range(len(names) - named, 0, -1) if names[-n:] == _once_called(n)), 0)
@@ -103,10 +103,10 @@ def _once_called(count: int) -> tuple[str, ...]:
 
 
 def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: Config, num_test: int = 0) -> Split:
-    """The split that `config` asks for.
+    """Return the split that `config` asks for.
 
-    labels: int64 (n,), original class ids, -1 where unknown; the last `num_test` are those of test images. Raises
-    `UserError` where the settings do not fit them.
+    labels: int64 (n,), original class ids, -1 where unknown; the last `num_test` belong to test images. Raises
+    `UserError` if the settings do not fit them.
     """
     test = _test_images(labels, num_test, config)
     if config.split_index_files:
@@ -131,7 +131,7 @@ def open_world_split(labels: np.ndarray, class_names: tuple[str, ...], config: C
 
 
 def _indexed_split(labels: np.ndarray, class_names: tuple[str, ...], config: Config, test: np.ndarray) -> Split:
-    """The split of `split.index_files`: classes with labeled images are seen, images of no file are left out."""
+    """Return the split of `split.index_files`: classes with labeled images are seen, images in no file are left out."""
     labeled, unlabeled = read_index_files(config.split_index_files, labels[: len(labels) - len(test)])
     order, names, classes = _numbering(np.unique(labels[labeled]), class_names, config)
     validation = _withheld(labeled, labels[labeled], config)
@@ -141,12 +141,12 @@ def _indexed_split(labels: np.ndarray, class_names: tuple[str, ...], config: Con
 
 
 def _without(ids: np.ndarray, removed: np.ndarray) -> np.ndarray:
-    """The ids that are not among the others, ascending; no id may stand twice."""
+    """Return the ids without `removed`, ascending; the ids must be unique."""
     return np.sort(np.setdiff1d(ids, removed, assume_unique=True))
 
 
 def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarray:
-    """Ids of the data set's own test images, or of a `split.test_ratio` of every class; none without either."""
+    """Return ids of the data set's test images, or of a `split.test_ratio` of every class; none without either."""
     ratio = config.split_test_ratio
     if num_test and ratio:
         raise UserError("split.test_ratio", f"{ratio:g} is too much: {config.dataset} has {num_test} test images")
@@ -160,7 +160,7 @@ def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarra
 def _numbering(
     seen: np.ndarray, class_names: tuple[str, ...], config: Config
 ) -> tuple[np.ndarray, tuple[str, ...], Classes]:
-    """(original class id, name) by new id, seen ones first and nameless ones last; and how many the model has."""
+    """Return (original class id, name) by new id, seen first and nameless last; and the model's number of classes."""
     num_named = len(class_names)
     novel = np.setdiff1d(np.arange(num_named), seen)
     num_novel = config.split_num_novel or len(novel)
@@ -177,7 +177,7 @@ def _numbering(
 
 
 def _seen_classes(labels: np.ndarray, num_classes: int, config: Config) -> np.ndarray:
-    """Original ids of the seen classes, ascending. By default half of them, or all where some images are unknown."""
+    """Return original ids of the seen classes, ascending; default: half of them, or all if some images are unknown."""
     seen_ids = seen_class_ids(config.split_seen_classes)
     usual = num_classes if (labels < 0).any() else num_classes // 2
     count = config.split_num_seen or (len(seen_ids) if seen_ids else usual)
@@ -191,7 +191,7 @@ def _seen_classes(labels: np.ndarray, num_classes: int, config: Config) -> np.nd
 
 
 def _class_order_by_size(seen: np.ndarray, num_classes: int, config: Config) -> np.ndarray:
-    """Original ids of all classes, the one that is to be the largest first."""
+    """Return original ids of all classes, starting with the one that should be the largest."""
     shuffled = np.random.default_rng([config.split_seed, _ORDER]).permutation(num_classes)
     if config.split_imbalance_order == "permuted":
         return shuffled
@@ -200,9 +200,9 @@ def _class_order_by_size(seen: np.ndarray, num_classes: int, config: Config) -> 
 
 
 def imbalanced_counts(available: np.ndarray, imbalance: float) -> np.ndarray:
-    """How many images each class keeps, largest class first: floor(N imbalance^(-i / (K - 1))), at least 1.
+    """Return the images per class, largest class first: floor(N imbalance^(-i / (K - 1))), at least 1.
 
-    available: how many each of the K classes has, all at least 1. N is the largest number for which every class has
+    available: images of each of the K classes, all at least 1. N is the largest number for which every class has
     enough, so that nothing is drawn twice. The curve of BaCon (Bai et al., NeurIPS 2023).
     """
     falling = imbalance ** (-np.arange(len(available)) / max(1, len(available) - 1))
@@ -213,9 +213,9 @@ def imbalanced_counts(available: np.ndarray, imbalance: float) -> np.ndarray:
 def _imbalanced(
     ids: np.ndarray, labels: np.ndarray, order: np.ndarray, imbalance: float, seed: int, stream: int
 ) -> np.ndarray:
-    """The ids, ascending, that are kept of images with these labels so that class sizes fall along the curve.
+    """Return the ids, ascending, that are kept so that class sizes follow the curve.
 
-    order: class ids, the largest first; classes without images are passed over. Images of unknown class (-1) stay.
+    order: class ids, the largest first; classes without images are skipped. Images of unknown class (-1) stay.
     """
     if imbalance == 1:
         return ids
@@ -229,12 +229,12 @@ def _imbalanced(
 
 
 def _bernoulli(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """An independent draw per seen-class image in storage order, by the generator of the original code."""
+    """Draw independently per seen-class image in storage order, by the generator of the original code."""
     return np.random.RandomState(seed).rand(len(labels)) < ratio
 
 
 def _stratified(labels: np.ndarray, ratio: float, seed: int, stream: int = _STRATIFIED) -> np.ndarray:
-    """The same share of every class, at least one image."""
+    """Draw the same share of every class, at least one image."""
     generator = np.random.default_rng([seed, stream])
     keeps = np.zeros(len(labels), bool)
     for label in np.unique(labels):
@@ -244,7 +244,7 @@ def _stratified(labels: np.ndarray, ratio: float, seed: int, stream: int = _STRA
 
 
 def _exact(labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Exactly this share of all seen-class images, rounded down, by the generator of GCD's code."""
+    """Draw exactly this share of all seen-class images, rounded down, by the generator of GCD's code."""
     keeps = np.zeros(len(labels), bool)
     keeps[np.random.RandomState(seed).choice(len(labels), int(ratio * len(labels)), replace=False)] = True
     return keeps
@@ -254,7 +254,7 @@ _DRAWS = {"bernoulli": _bernoulli, "stratified": _stratified, "exact": _exact}
 
 
 def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.ndarray:
-    """The labeled images whose label is kept from training: a share of every class, never the last of one."""
+    """Draw the labeled images whose label is withheld: a share of every class, never its last image."""
     ratio = config.split_validation_ratio
     if not ratio:
         return _nobody()
@@ -275,7 +275,7 @@ def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.nda
 def _check_labeled(
     labels: np.ndarray, learned: np.ndarray, seen: np.ndarray, class_names: tuple[str, ...], config: Config
 ) -> None:
-    """labels: of the labeled images; learned: of all but the test images."""
+    """Check the labels. labels: of the labeled images; learned: of all except the test images."""
     missing = np.setdiff1d(seen, labels)
     if not len(missing):
         return
@@ -290,7 +290,7 @@ def _check_labeled(
 
 
 def _too_little(images: float, config: Config) -> tuple[str, str, str]:
-    """The setting that leaves a class of so many training images too few of them, its value, and what to do."""
+    """Name the setting that leaves a class of this size too few training images, its value, and the remedy."""
     ratio = f"{config.split_labeled_ratio:g}"
     if images < _FEW and config.dataset_images_per_class:
         return "dataset.images_per_class", str(config.dataset_images_per_class), "raise it"

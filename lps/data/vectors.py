@@ -1,4 +1,4 @@
-r"""Vectors that a person brought, in the place of pictures: the views that are made of them, and what stores them.
+r"""A user's vectors in the place of pictures: their views and how they are stored.
 
 With $\mu_j$ and $\sigma_j$, mean and standard deviation of number $j$ over all items, $\epsilon_j \sim N(0, 1)$ and
 $m_j \sim \text{Bernoulli}(1 - p)$, drawn anew for every view, a vector $z$ is seen as
@@ -8,8 +8,8 @@ $$\text{plain: } z_j, \qquad \text{weak: } z_j + s \sigma_j \epsilon_j, \qquad
 
 with $s$ = `features.noise` and $p$ = `features.dropout`. An item that brings several views is seen plain in the first
 one. Its weak views are the others as they are, one after the other, and its strong views are made of these, in the same
-order. The stored features are these vectors divided by the root mean square of all plain ones.
-"""
+with $s$ = `features.noise` and $p$ = `features.dropout`. An item with several views is seen plain in the first
+one. Its weak views are the others unchanged, in order, and its strong views are made of these, in the same"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,9 @@ FAMILY = "vectors"  # of `Config.views`
 
 @dataclass(frozen=True)
 class GivenVectors(Pictures):
-    """Vectors where pictures would be. pixels: (n, views, d) of any real type, on the host, perhaps a mapped file.
+    """Vectors in the place of pictures. pixels: (n, views, d) of any real type, on the host, perhaps a mapped file.
 
-    about: what they are measured by. begins: which of an item's own views its vector is.
+    about: their statistics. begins: which of an item's own views each vector is.
     """
 
     about: Vectors | None = None
@@ -43,7 +43,7 @@ class GivenVectors(Pictures):
         return self if kind == "plain" or not last_column else replace(self, begins=1 + number % last_column)
 
     def taken(self, ids: Tensor) -> Tensor:
-        """float32 (b, d) on the device."""
+        """Return float32 (b, d) on the device."""
         ids = ids if self.rows is None else self.rows[ids]
         return self.pixels[:, self.begins][ids].to(self.device, torch.float32)
 
@@ -53,11 +53,11 @@ class GivenVectors(Pictures):
         batch = self.taken(ids)
         lap("read")
         mean, spread = (torch.from_numpy(values).to(self.device) for values in (self.about.mean, self.about.spread))
-        is_own = self.begins > 0  # a view that came with the item
+        is_own = self.begins > 0  # a view supplied with the item
         return [view(batch, noise, mean, spread, is_own) for view in views]
 
     def feed(self, digest) -> None:
-        """Every number of every view, as the file has it."""
+        """Feed every number of every view, as stored in the file."""
         for ids in self._ids(PIECE):
             digest.update(self.pixels[ids if self.rows is None else self.rows[ids]].contiguous().numpy())
 
@@ -66,7 +66,7 @@ class GivenVectors(Pictures):
 
 
 class _ToOneSize(nn.Module):
-    """Vectors (n, d) divided by the root mean square of those that are trained on."""
+    """Divide vectors (n, d) by the root mean square of the training vectors."""
 
     def __init__(self, width: int, size: float):
         super().__init__()
@@ -78,7 +78,7 @@ class _ToOneSize(nn.Module):
 
 
 def views(noise: float, dropout: float) -> dict[str, Callable]:
-    """The views of vectors (n, d) by name, as the module's text defines them."""
+    """Return the views of vectors (n, d) by name, as defined in the module docstring."""
     return {"plain": _plain, "weak": partial(_weak, noise), "strong": partial(_strong, noise, dropout)}
 
 

@@ -1,13 +1,13 @@
-"""Views: a batch of images to a randomly changed batch of the same images, on the batch's own device.
+"""Views: transform a batch of images randomly into a batch of the same images, on the batch's own device.
 
-A view takes uint8 images (n, channels, height, width) and a seeded generator and gives float32 images with values
+A view takes uint8 images (n, channels, height, width) and a seeded generator and returns float32 images with values
 around 0: of the same shape, or with 224 pixels a side for "imagenet" and "gcd". Every image gets its own parameters;
 the same images and state of the generator give the same views. Nothing waits for the device. A method names the views
 it trains on: weak, mirrored (FixMatch's weak one), strong, simclr; evaluation uses plain. `FAMILIES` says what these
 words mean for a kind of picture.
 
-Where images were squeezed into squares, a view is also told the heights and widths that they had, int64 (n, 2): those
-of "imagenet" and "gcd" cut and centre in these proportions, all others take the images as they are.
+If images were squeezed into squares, a view also gets their original heights and widths, int64 (n, 2): those
+of "imagenet" and "gcd" crop in these proportions, all others use the images as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,12 +34,12 @@ def _unchanged(images: Tensor, generator: torch.Generator | None = None) -> Tens
 
 
 def _warped(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A small turn, slant, zoom and shift; no flip, since digits have a right way round."""
+    """Apply a small rotation, shear, zoom and shift; no flip, since digits are not symmetric."""
     return _affine(images.float() / 255, generator, degrees=15, shear=0.1, zoom=(0.85, 1.15), shift=0.1)
 
 
 def _warped_more(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A larger affine change, contrast and noise; also the view that SimCLR pretrains on.
+    """Apply a larger affine change, contrast and noise; also the view of SimCLR pretraining.
 
     No erasing: a rectangle of 2 to 4 of 8 pixels cost k-means on the SimCLR features 4 points (0.91 for 0.95, 6 seeds).
     """
@@ -48,64 +48,64 @@ def _warped_more(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _cifar_weak(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip and a crop of the image in a black frame of an eighth of its side (4 of 32 pixels)."""
+    """Flip, and crop the image in a black frame of an eighth of its side (4 of 32 pixels)."""
     return shifted(images, generator, border="zeros")
 
 
 def _cifar_mirrored(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip and a crop of the image in a mirrored frame: the weak view of FixMatch."""
+    """Flip, and crop the image in a mirrored frame: the weak view of FixMatch."""
     return shifted(images, generator, border="reflect")
 
 
 def _cifar_strong(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Flip, the crop of a mirrored frame, RandAugment, and a grey square over half the side."""
+    """Flip, crop in a mirrored frame, RandAugment, and a grey square over half the side."""
     images = _cifar_mirrored(images, generator)
     return cut_out(rand_augment(images, generator), generator)
 
 
 def _cifar_simclr(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Resized crop of 20 % of the area or more, flip, colours; no blur."""
+    """Crop 20 % of the area or more and resize, flip, change colours; no blur."""
     out = resized_crop(images, generator, scale=(0.2, 1))
     out = jittered(out, generator, strength=0.4, hue=0.1, probability=0.8)
     return greyed(out, generator, probability=0.2)
 
 
 def _imagenet_plain(images: Tensor, generator: torch.Generator | None = None, sizes: Tensor | None = None) -> Tensor:
-    """The centre of the image with 256 pixels on its shorter side."""
+    """Resize the shorter side to 256 pixels and crop the centre."""
     return central(images, short_side=256, size=224, sizes=sizes)
 
 
 def _imagenet_weak(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
-    """Resized crop of half of the area or more, and flip."""
+    """Crop half of the area or more and resize; flip."""
     return resized_crop(images, generator, scale=(0.5, 1), size=224, sizes=sizes)
 
 
 def _imagenet_strong(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
-    """The weak view, then as `_cifar_strong`: a frame of 28 pixels and a square of 112."""
+    """Apply the weak view, then the rest of `_cifar_strong`: a frame of 28 pixels and a square of 112."""
     weak = _imagenet_weak(images, generator, sizes)
     return _cifar_strong(weak.mul_(255).round_().to(torch.uint8), generator)
 
 
 def _imagenet_simclr(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
-    """Resized crop of 8 % of the area or more, flip, colours of twice CIFAR's strength, blur: SimCLR's own recipe."""
+    """Crop 8 % of the area or more and resize, flip, colours of twice CIFAR's strength, blur: SimCLR's own recipe."""
     out = resized_crop(images, generator, scale=(0.08, 1), size=224, sizes=sizes)
     out = jittered(out, generator, strength=0.8, hue=0.2, probability=0.8)
     return blurred(greyed(out, generator, probability=0.2), generator, probability=0.5)
 
 
 def _gcd_weak(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
-    """224 of the 256 pixels of the shorter side at a random place, and flip; GCD's jitter of colours does nothing."""
+    """Resize the shorter side to 256, crop 224 at a random position, flip; GCD's colour jitter has no effect."""
     return random_crop(images, generator, short_side=256, size=224, sizes=sizes)
 
 
 def _gcd_strong(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
-    """The weak view, then as `_imagenet_strong`."""
+    """Apply the weak view, then the rest of `_imagenet_strong`."""
     weak = _gcd_weak(images, generator, sizes)
     return _cifar_strong(weak.mul_(255).round_().to(torch.uint8), generator)
 
 
 def _normalized(change: Callable, mean: tuple[float, ...], std: tuple[float, ...], takes_sizes: bool) -> _View:
-    """`change`, then its images (uint8, or float in [0, 1]) less `mean`, divided by `std`, each by channel or one."""
+    """Apply `change` (uint8 or float in [0, 1]), subtract `mean`, divide by `std`, each per channel or scalar."""
 
     def view(images: Tensor, generator: torch.Generator | None = None, sizes: Tensor | None = None) -> Tensor:
         out = change(images, generator, sizes) if takes_sizes else change(images, generator)
@@ -118,7 +118,7 @@ def _normalized(change: Callable, mean: tuple[float, ...], std: tuple[float, ...
 
 
 def _brought(change: Callable, size: int, takes_sizes: bool) -> Callable:
-    """`change`, then its images as float32 in [0, 1] with `size` pixels a side, bilinear and antialiased."""
+    """Apply `change`, then resize to `size` pixels a side: float32 in [0, 1], bilinear and antialiased."""
 
     def changed(images: Tensor, generator: torch.Generator | None = None, sizes: Tensor | None = None) -> Tensor:
         out = change(images, generator, sizes) if takes_sizes else change(images, generator)
@@ -133,7 +133,7 @@ def _brought(change: Callable, size: int, takes_sizes: bool) -> Callable:
 
 @dataclass(frozen=True)
 class _Family:
-    """The changes of a kind of picture by name, and its constants by channel or for all."""
+    """The changes for a kind of picture by name, and its constants per channel or for all."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -141,11 +141,11 @@ class _Family:
     takes_sizes: bool = False
 
     def views(self) -> dict[str, _View]:
-        """Normalised by the family's own constants, in the size that the changes give."""
+        """Return the views normalised by the family's constants, in the size that the changes give."""
         return {k: _normalized(change, self.mean, self.std, self.takes_sizes) for k, change in self.changes.items()}
 
     def prepared(self, preparation: Preparation) -> dict[str, _View]:
-        """In the size and by the constants that a backbone wants."""
+        """Return the views in the size and with the constants that a backbone expects."""
         sized = {name: _brought(change, preparation.size, self.takes_sizes) for name, change in self.changes.items()}
         return {
             k: _normalized(change, preparation.mean, preparation.std, self.takes_sizes) for k, change in sized.items()
@@ -154,7 +154,7 @@ class _Family:
 
 @lru_cache(maxsize=64)
 def _by_channel(values: tuple[float, ...], channels: int, device: torch.device) -> Tensor:
-    """(channels, 1, 1) on the device, once; the mean of `values` where their number is another one."""
+    """Return (channels, 1, 1) on the device, cached; the mean of `values` if their number is not `channels`."""
     if len(values) != channels:
         values = (sum(values) / len(values),) * channels
     return torch.tensor(values, device=device).view(-1, 1, 1)
@@ -163,7 +163,7 @@ def _by_channel(values: tuple[float, ...], channels: int, device: torch.device) 
 def _affine(
     images: Tensor, generator, *, degrees: float, shear: float, zoom: tuple[float, float], shift: float
 ) -> Tensor:
-    """Turn by up to `degrees`, shear by up to `shear`, zoom, and shift by up to `shift` of the side; black outside."""
+    """Rotate by up to `degrees`, shear by up to `shear`, zoom, shift by up to `shift` of the side; black outside."""
     angle = torch.deg2rad(uniform(images, -degrees, degrees, generator))
     slant = uniform(images, -shear, shear, generator)
     scale = 1 / uniform(images, *zoom, generator)
@@ -186,8 +186,8 @@ def _noise(images: Tensor, generator, *, std: float) -> Tensor:
 
 _WARPS = dict(plain=_unchanged, weak=_warped, mirrored=_warped, strong=_warped_more, simclr=_warped_more)
 
-# "digits" and "grey" (MNIST, Fashion-MNIST) need a rough scale of the input only. CIFAR-100's constants stand for
-# CIFAR-10 too, as in LPS and ORCA.
+# "digits" and "grey" (MNIST, Fashion-MNIST) only need a rough input scale. CIFAR-100's constants are also used for
+# CIFAR-10, as in LPS and ORCA.
 _FAMILIES = {
     "digits": _Family((0.3,), (0.35,), _WARPS),
     "grey": _Family((0.21,), (0.33,), _WARPS),
@@ -227,17 +227,17 @@ _FAMILIES = {
         takes_sizes=True,
     ),
 }
-STORED = {"plain": "plain", "weak": "weak", "mirrored": "weak", "strong": "strong"}  # what is kept of a picture
+STORED = {"plain": "plain", "weak": "weak", "mirrored": "weak", "strong": "strong"}  # stored views of a picture
 FAMILIES = {name: family.views() for name, family in _FAMILIES.items()}
 
 
 def views_of(config: Config) -> Mapping[str, _View | str]:
-    """The views that a run's images are seen in, by the names that methods use; of stored features, what is kept."""
+    """Return the views of a run's images by the names that methods use; for stored features, the stored views."""
     return STORED if config.features == "stored" else views_of_pictures(config)
 
 
 def views_of_pictures(config: Config) -> dict[str, _View]:
-    """`FAMILIES[config.views]`, or what the backbone of a run wants of them where it wants that; of vectors
+    """Return `FAMILIES[config.views]`, or the views that the backbone of a run expects if it does; for vectors
     `lps.data.vectors.views`.
     """
     if config.views == vectors.FAMILY:
