@@ -1,2 +1,2 @@
-"""Who carries runs out: launch, slots, queue, runner, cost. Imports store and below; the runner's process needs the
-standard library alone."""
+"""Start, queue and supervise runs: launch, slots, queue, runner, cost. Imports store and below; the runner's process
+needs only the standard library."""

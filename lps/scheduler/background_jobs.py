@@ -1,9 +1,9 @@
-"""Jobs: work that a page or a command begins and that outlives it: class counts, data checks, predictions, exports.
+"""Background jobs, which outlive the page or command that starts them: class counts, data checks, predictions, exports.
 
-A job has a result file. Beside it, the kernel lock says that the job goes on, `NAME.progress.json` how far it is, and
-`NAME.stop` that it shall end. Jobs take no slot and give way to runs (`lps.machine.background`).
+A job has a result file. Beside it, a kernel lock shows that the job is working, `NAME.progress.json` holds its
+progress, and `NAME.stop` asks it to end. Jobs take no slot and give way to runs (`lps.machine.background`).
 
-Two kinds of work are none of these jobs. A map (`lps.analysis.projection`) begins the same way but lies in the folder
+Two kinds of work are not jobs. A map (`lps.analysis.projection`) begins the same way but lies in the folder
 of its run, with which it goes, so no list of jobs would find it without opening every run. A search
 (`lps.studies.search`) is a study of many runs: these take slots, are listed and stopped as runs, and the study goes on
 where it stopped; its result is not one file.
@@ -38,7 +38,7 @@ _KINDS = {  # folder beside the runs -> what its jobs are called, and the ending
 _PROGRESS = ".progress.json"
 _NOTHING_KEPT = "the next one starts from the beginning"
 _RECENT_S = 86_400.0  # a job that ended longer ago is not listed
-_PATIENCE_S = 10.0  # from the request that a job shall end to its end by force
+_PATIENCE_S = 10.0  # between the request to end and the kill
 _TICK_S = 1.0  # between two records of progress
 _PHASES = {
     "prepare": "preparing",
@@ -49,7 +49,7 @@ _PHASES = {
     "predict": "predicting",
     "export": "writing the model",
 }
-_MATTERS = (  # prefixes of settings that what a job looks at follows from
+_MATTERS = (  # prefixes of the settings that affect the result of a job
     "dataset", "dataset.", "split.", "network.", "features", "pretrain.", "seed", "views",
 )  # fmt: skip
 
@@ -60,20 +60,20 @@ def settings_text(config: Config) -> str:
 
 
 def searched(config: Config) -> Config:
-    """`config` as far as jobs look at it: how many novel classes are asked for does not matter."""
+    """Return `config` without the settings that do not affect jobs, such as the number of novel classes."""
     relevant = {key: value for key, value in config.flat().items() if key.startswith(_MATTERS)}
     return configure(relevant | {"split.num_novel": 1})
 
 
 def asked_of(config: Config) -> dict[str, object]:
-    """The settings that matter and differ from what is usual."""
+    """Return the settings that affect a job and differ from the defaults."""
     plain = configure({"dataset": config.dataset, "split.num_novel": 1}).flat()
     changed = cli_args.differing(config.flat(), plain)
     return {key: value for key, value in changed.items() if key.startswith(_MATTERS) and key != "split.num_novel"}
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of jobs, for this user alone; raises `UserError`, also where a link is in its place."""
+    """Make the folder of jobs, private to this user; raises `UserError`, also if a link has that name."""
     with as_user_error("job", f"{shorten(str(folder))} cannot be used"):
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         disk.make_folder(folder)
@@ -81,8 +81,8 @@ def make_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class JobSubject:
-    """What a job is about. what: the last part of its title; settings: those that Launch can open; kept: in words,
-    what is kept where it is cancelled."""
+    """The subject of a job. what: the last part of its title; settings: those that Launch can open; kept: in words,
+    what remains after the job is cancelled."""
 
     what: str
     settings: Mapping[str, object] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class JobSubject:
 
 
 def subject_of(config: Config) -> JobSubject:
-    """The subject of a job that looks at the pictures of `config`."""
+    """Return the subject of a job that reads the pictures of `config`."""
     settings = {"dataset": config.dataset, "seed": config.seed} | asked_of(config)
     return JobSubject(_what(settings), settings, kept_in_words(config))
 
@@ -101,28 +101,28 @@ def _what(settings: Mapping[str, object]) -> str:
 
 
 def begin(path: Path, subject: JobSubject, command: str, *words: str) -> None:
-    """Let `python -m lps COMMAND WORDS` make the result `path` in the background. Raises `UserError`."""
+    """Start `python -m lps COMMAND WORDS` in the background to make the result `path`. Raises `UserError`."""
     with _usable(path):
         if background.standing(path).state in ("absent", "failed", "cancelled"):
             make_folder(path.parent)
-            JobProgress(path, subject).tell("prepare")  # its process says something only seconds later
+            JobProgress(path, subject).tell("prepare")  # the process writes its first record only seconds later
         background.begin(path, background.lps_command(command, *words))
 
 
 def _usable(path: Path) -> AbstractContextManager:
-    """A link, a pipe or a folder in place of a file of the work on `path` is a `UserError` inside."""
+    """Raise `UserError` inside the block if a file of the job at `path` is a link, a pipe or a folder."""
     return as_user_error("job", f"the files {shown(path.with_suffix(''))}.* cannot be used")
 
 
-Show = Callable[[str, float | None, Span | None], None]  # phase in words, share of it, time left of all
+Show = Callable[[str, float | None, Span | None], None]  # phase in words, its completed share, total time left
 
 
 def silent(phase: str, share: float | None, time_left: Span | None) -> None:
-    """Shows nothing."""
+    """Ignore the progress."""
 
 
 class Cancelled(Exception):
-    """A person asked for the end of the job."""
+    """Raised when a user cancelled the job."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class BackgroundJob:
 
 
 def kept_in_words(config: Config) -> str:
-    """What is kept of a cancelled job on `config`: not its result, but maybe what that is made of."""
+    """Describe what a cancelled job on `config` leaves: never its result, but maybe intermediate files."""
     if config.features == "stored":
         return "the features computed so far are saved"
     if config.network_start == "simclr" and config.pretrain_epochs:
@@ -182,25 +182,25 @@ def jobs(root: Path, now: float | None = None) -> list[BackgroundJob]:
 
 
 def files_beside(path: Path) -> list[Path]:
-    """The files that a job leaves beside its result."""
+    """Return the files that a job leaves beside its result."""
     return [path.with_suffix(ending) for ending in (".log", ".lock", background.STOP, _PROGRESS)]
 
 
 def find(root: Path, name: str) -> BackgroundJob | None:
-    """The job called `name`, or whose name ends so."""
+    """Return the job with this name, or whose name ends with `name`."""
     matches = [job for job in jobs(root) if job.id == name or (len(name) >= 3 and job.id.endswith(name))]
     return matches[0] if len(matches) == 1 else None
 
 
 def cancel(job: BackgroundJob) -> None:
-    """End a working job; its `kept` says what is kept. Raises `UserError` where it is over."""
+    """Cancel a working job; its `kept` says what remains. Raises `UserError` if the job is over."""
     if not job.is_working:
         raise UserError("job", f"{shorten(job.id)} has already ended")
     background.cancel(job.path)
 
 
 def job_at(path: Path, now: float) -> BackgroundJob | None:
-    """The job with the result `path`, None where there is none or it ended long ago."""
+    """Return the job with the result `path`; None if there is none or it ended more than a day ago."""
     progress, standing = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
     subject = _subject_in(progress)
     began, written = (number(progress.get(key)) for key in ("began", "time"))
@@ -221,7 +221,7 @@ def job_at(path: Path, now: float) -> BackgroundJob | None:
 
 
 def _subject_in(stored: dict) -> JobSubject:
-    """What a progress file says; a job of an earlier version told its settings alone."""
+    """Return the subject in a progress file; earlier versions stored only the settings."""
     settings = _settings(stored.get("settings"))
     task, results_kept = (value if isinstance(value := stored.get(key), str) else "" for key in ("what", "kept"))
     return JobSubject(task or _what(settings), settings, results_kept)
@@ -234,7 +234,7 @@ def _settings(stored) -> dict[str, object]:
 
 
 class JobProgress:
-    """Writes `NAME.progress.json` at most once a second, and knows whether the job was cancelled."""
+    """Write `NAME.progress.json` at most once a second and check whether the job was cancelled."""
 
     def __init__(self, path: Path, subject: JobSubject, show: Show = silent):
         self._path, self._subject, self._show = path, subject, show
@@ -242,7 +242,7 @@ class JobProgress:
         self._written, self._phase = 0.0, ""
 
     def tell(self, phase: str, share: float | None = None, time_left: Span | None = None) -> None:
-        """share: of the phase; time_left: of the whole job."""
+        """Record the progress. share: of the phase; time_left: of the whole job."""
         self._show(_PHASES[phase], share, time_left)
         if phase == self._phase and time.monotonic() - self._written < _TICK_S:
             return
@@ -264,21 +264,21 @@ class JobProgress:
         return background.is_cancelled(self._path)
 
     def check(self) -> None:
-        """Raises `Cancelled`."""
+        """Raise `Cancelled` if the job was cancelled."""
         if self.should_stop():
             raise Cancelled(f"{self._path.stem} was cancelled; {self._subject.kept}")
 
 
 def progress_of(path: Path) -> JobProgress:
-    """The progress of a job for its process: what it is about was written when it began."""
+    """Return the progress of the job of this process; the file already holds the subject."""
     return JobProgress(path, _subject_in(Run(path.parent).read_json(f"{path.stem}{_PROGRESS}")))
 
 
 @contextmanager
 def at_work(config: Config, path: Path, is_begun: bool, show: Show = silent) -> Iterator[JobProgress]:
-    """Be the only one at work on the result `path`; others see the progress. Raises `UserError` where another one is.
+    """Lock the result `path` for this process and publish its progress. Raises `UserError` if it is locked already.
 
-    is_begun: this process was begun by a page and holds the lock already.
+    is_begun: a page started this process, which already holds the lock.
     """
     make_folder(path.parent)
     with _usable(path):

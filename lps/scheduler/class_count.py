@@ -1,4 +1,4 @@
-"""How many classes there may be, as a file that pages read: the score of every number that was tried, and the choice.
+"""The estimated number of classes, as a file that pages read: the score of every number tried, and the choice.
 
 `class_search` makes the file; `begin` starts that as a background job.
 """
@@ -22,10 +22,10 @@ _NEAR = 4  # tolerances
 
 @dataclass(frozen=True)
 class ClassCount:
-    """Scores by number of clusters, ascending, and what follows from them.
+    """Scores by number of clusters, ascending, and the choice derived from them.
 
     accuracy: matched accuracy of the clusters on labeled images. silhouette: how far clusters keep apart, in [-1, 1].
-    tolerance: standard error of the best accuracy; of the numbers within it `total` keeps its clusters apart best.
+    tolerance: standard error of the best accuracy; of the numbers within it, `total` has the best silhouette.
     """
 
     numbers: tuple[int, ...]
@@ -41,7 +41,7 @@ class ClassCount:
 
     @property
     def plausible(self) -> tuple[int, int]:
-        """The smallest and the largest number that was tried whose accuracy is near the best.
+        """Return the smallest and the largest number tried whose accuracy is near the best.
 
         Near: `_NEAR` tolerances. On CIFAR-10 and digits the true number was among them in 80 % of 30 splits that this
         was chosen on.
@@ -58,13 +58,13 @@ class ClassCount:
 
 
 def path_of(config: Config, root: Path) -> Path:
-    """Where the count for `config` is kept below the folder of the runs."""
+    """Return the path of the count for `config` below the folder of the runs."""
     text = background_jobs.settings_text(background_jobs.searched(config))
     return Path(root) / FOLDER / f"{config.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def read_class_count(path: Path) -> ClassCount | None:
-    """The stored count, None where there is none; raises `UserError` where it is damaged."""
+    """Return the stored count, None if there is none; raises `UserError` if it is damaged."""
     try:
         stored = json.loads(read_small(path))
         if not _is_count(stored):
@@ -80,7 +80,7 @@ def read_class_count(path: Path) -> ClassCount | None:
 
 
 def _is_count(stored: object) -> bool:
-    """Whether the fields are those of a `ClassCount`, as many of each as of numbers, and all can be drawn."""
+    """Return whether the fields form a `ClassCount`: lists of equal length, with values that can be drawn."""
     if not isinstance(stored, dict) or stored.keys() != {field.name for field in fields(ClassCount)}:
         return False
     lists = [stored[key] for key in ("numbers", "accuracy", "silhouette")]
@@ -98,12 +98,12 @@ def write(path: Path, count: ClassCount) -> None:
 
 
 def as_json(count: ClassCount) -> dict[str, object]:
-    """Its fields; null for what is not a number, as the silhouette of clusters of which all but one are empty."""
+    """Return its fields; NaN becomes null, such as the silhouette if all clusters but one are empty."""
     return asdict(count) | {"silhouette": [None if math.isnan(value) else value for value in count.silhouette]}
 
 
 def begin(config: Config, root: Path) -> None:
-    """Search in the background; does nothing where that is done or under way. Raises `UserError` without a folder."""
+    """Start the search in the background, unless it is done or running. Raises `UserError` without a folder."""
     search_options = cli_args.words(**cli_args.task(config), set=background_jobs.asked_of(config))
     words = "--runs", str(root.resolve()), *search_options
     subject = background_jobs.subject_of(background_jobs.searched(config))

@@ -2,9 +2,9 @@
 
     python -m lps.scheduler.cluster_attempt FOLDER --token TOKEN -- TRAINER...
 
-On this side of the hand-over (lps.scheduler.cluster_submit) there are no descriptors: the runner takes the run's lock
-on its own node. A place that takes the node away sends SIGTERM first; the training process writes its checkpoint, the
-attempt is recorded as preempted, and the same job goes on with the next attempt later. Standard library only.
+A job inherits no lock descriptors (see lps.scheduler.cluster_submit): the runner takes the run's lock on its own node.
+An executor that reclaims the node sends SIGTERM first; the training process writes its checkpoint, the attempt is
+recorded as preempted, and the same job goes on with the next attempt later. Standard library only.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from lps.scheduler import notify_hook, queue
 from lps.scheduler.runner import Attempt
 from lps.store.runs import Run
 
-_LOCK_PATIENCE_S = 60.0  # the runner before may still be ending
+_LOCK_PATIENCE_S = 60.0  # the previous runner may still be ending
 _MOST_IDLE = 3  # interruptions in a row without a step in between, after which a run is not queued again
 
 
@@ -39,7 +39,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
-    """The runner's work in a job; gives its exit code: 0 also where there is nothing to do."""
+    """Do the runner's work in a job and return its exit code, which is 0 also if there is nothing to do."""
     run = Run(folder)
     entered = _enter(run, token)
     if entered is None:
@@ -51,7 +51,7 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
     )
     signal.signal(signal.SIGTERM, attempt.on_sigterm)
     recorded = attempt.carry_out()
-    if attempt.terminated and not recorded:  # told to end before anything began
+    if attempt.terminated and not recorded:  # SIGTERM arrived before anything began
         attempt.goes_back = attempt.fate() == "going"
     attempt.leave()
     os.close(lock)
@@ -60,7 +60,7 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
 
 
 def _enter(run: Run, token: str) -> tuple[int, int] | None:
-    """The number of the attempt that this job makes, and the run's lock; None where the run is not this job's."""
+    """Return the number of this job's attempt and the run's lock; None if the run belongs to another job."""
     lock = claim(run.lock, _LOCK_PATIENCE_S)
     if lock is None:
         print(f"{run.id}: another process is working on this run", file=sys.stderr)
@@ -73,30 +73,30 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
             os.close(lock)
             return None
         number = max(begun + 1, wish.attempt)
-        if number != wish.attempt:  # the attempt before ended without a word, as when its node fails
+        if number != wish.attempt:  # the previous attempt left no record, as after a node failure
             queue.write(run, replace(wish, attempt=number))
         return number, lock
 
 
 @dataclass
 class _JobAttempt(Attempt):
-    """An attempt inside a job: a SIGTERM that no person wished for puts the job back into the queue."""
+    """An attempt inside a job: a SIGTERM that no user asked for puts the job back into the queue."""
 
     token: str = ""
     place: Executor | None = None
-    goes_back: bool = False  # and the place does not do it by itself
+    goes_back: bool = False  # and the executor does not requeue it by itself
 
     def carry_out(self) -> bool:
         self._before = self._progress()
         return super().carry_out()
 
     def settle(self, ending: dict) -> dict:
-        """The record of an interruption says so, and by then the run waits for its next attempt."""
+        """Record an interruption as such, after asking for the run's next attempt."""
         if ending["kind"] != queue.PREEMPTED:
             return ending
         try:
             return self._interrupted(ending)
-        except OSError:  # no space for a wish: the record matters more
+        except OSError:  # no space for `want.json`: the record matters more
             return ending
 
     def _interrupted(self, ending: dict) -> dict:
@@ -107,19 +107,19 @@ class _JobAttempt(Attempt):
         if idle >= _MOST_IDLE:
             reason = f"interrupted {idle} times in a row before one training step was done; request a longer time limit"
             return ending | {"reason": reason}
-        # Where nobody can be asked, what the place says of the job later on is the run's state.
+        # If the executor does not answer, what it later reports of the job is the run's state.
         self._ask_again(idle)
         self.goes_back = fate == "going"
         return ending | {"reason": f"interrupted by {self.place.TITLE}; it continues from its checkpoint"}
 
     def fate(self) -> str:
-        """What becomes of the job after its SIGTERM, as `Executor.own_fate` says."""
-        # Every process of a job gets its signals, more than once: the question must not die of the next one.
+        """Return what happens to the job after its SIGTERM, see `Executor.own_fate`."""
+        # Every process of a job gets its signals, more than once: the next one must not kill this query.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         return self.place.own_fate()
 
     def leave(self) -> None:
-        """After the record is written: back into the queue, where the place does not do it by itself."""
+        """Requeue the job after the record is written, unless the executor does it by itself."""
         if not self.goes_back:
             return
         try:
@@ -141,13 +141,13 @@ class _JobAttempt(Attempt):
                 queue.write(self.run, replace(self.run.wish(), attempt=self.number + 1))
 
     def _still_asks(self, attempt: int) -> bool:
-        """Whether the newest wish is that this job makes the attempt; the caller holds the lock of wishes."""
+        """Return whether `want.json` still asks this job for the attempt; the caller holds its lock."""
         wish = self.run.wish()
         is_ours = wish.on == self.place.NAME and self.run.read_json(RECORD).get("token") == self.token
         return is_ours and wish.want == "run" and wish.attempt == attempt
 
     def _idle(self) -> int:
-        """How many attempts in a row, this one included, took no step."""
+        """Return how many attempts in a row, this one included, took no step."""
         before = self.run.read_json(RECORD).get("idle")
         return (before if type(before) is int else 0) + 1 if self._progress() == self._before else 0
 

@@ -1,9 +1,9 @@
-"""Runs as jobs of an executor (lps.cluster.executors): how they are handed over, and how it is told of a stop.
+"""Submit runs as jobs of an executor (lps.cluster.executors), and pass stop requests on to it.
 
-Such a run's `want.json` says where, as in `"on": "slurm"`, and `job.json` has the options, the job's name and id, and
-a token that the job brings along: a job whose token is no longer the run's leaves it alone, so that a run never has
-two. The runner takes the run's lock on its own node; readers elsewhere, who may not see it, ask the executor. Standard
-library only.
+The `want.json` of such a run names the executor, as in `"on": "slurm"`. `job.json` holds the options, the job's name
+and id, and a token that the job also gets: a job with an outdated token ignores the run, so a run never has two jobs.
+The runner takes the run's lock on its own node; readers on other nodes may not see this lock and ask the executor.
+Standard library only.
 """
 
 import contextlib
@@ -28,10 +28,10 @@ _MOST_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
 
 
 def submit(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str = "") -> None:
-    """Hand over the runs that nobody has asked for yet and those that are over unfinished; others are left alone.
+    """Submit the runs that were never asked for and those that ended unfinished; ignore the others.
 
-    One is a job, several are an array of jobs. All of them are in one folder. Raises `UserError` where the place
-    refuses; the runs are then as they were.
+    One run is a job, several are an array of jobs. All runs are in one folder. Raises `UserError` if the executor
+    refuses; the runs are then unchanged.
     """
     for start in range(0, len(runs), _MOST_TASKS):
         _submit_some(runs[start : start + _MOST_TASKS], options, trainer, name)
@@ -57,7 +57,7 @@ def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], 
 
 
 class _Open(UserError):
-    """Nobody knows whether the job was taken."""
+    """Raised when it is unknown whether the job was accepted."""
 
 
 def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submission: dict) -> list[str]:
@@ -74,19 +74,19 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submis
 
 
 def _wish(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
-    """Write the wish for the next attempt where one is due, and keep what was there in `earlier`."""
+    """Ask for the next attempt in `want.json` if one is due, and store the previous content in `earlier`."""
     with locked(run.folder):
         before, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
         if before[0] and (not state.is_over or state.name == "finished"):
             return
         earlier[run] = before
-        # The place in the array is known now: a submission may be cut off before its answer is written down.
+        # The index in the array is stored now: the submission may be cut off before its answer is recorded.
         write_json(run.folder / RECORD, submission | {"task": len(earlier) - 1, "time": time.time()})
         queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on=backend_name)
 
 
 def _note(run: Run, token: str, more: dict) -> None:
-    """Add to what is known of a run's job, unless it has another one by now."""
+    """Add facts to `job.json`, unless the run has another job by now."""
     with locked(run.folder):
         record = run.read_json(RECORD)
         if record.get("token") == token:
@@ -106,9 +106,9 @@ def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
 
 
 def end(run: Run, kill: bool) -> None:
-    """Tell its place of a wish that stands in `want.json` already: a job that waits is cancelled, with `kill` any.
+    """Pass the stop in `want.json` on to the executor: cancel a waiting job, or with `kill` any job.
 
-    Raises `UserError` where the place cannot be told; the runner obeys the wish all the same.
+    Raises `UserError` if the executor cannot be reached; the runner still obeys `want.json`.
     """
     on = run.wish().on
     try:
@@ -122,7 +122,7 @@ def end(run: Run, kill: bool) -> None:
 
 
 def options_of(run: Run) -> Options | None:
-    """What a run that was handed over asks of its place; None for a run on this machine. Raises `UserError`."""
+    """Return the executor options of a submitted run; None for a run on this machine. Raises `UserError`."""
     on = run.wish().on
     if not on:
         return None
@@ -133,5 +133,5 @@ def options_of(run: Run) -> Options | None:
 
 
 def _plain(name: str) -> str:
-    """A name for a job: letters, digits and a few signs."""
+    """Return a valid job name: letters, digits and a few signs."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)[:60] or "lps"

@@ -1,8 +1,8 @@
-"""How long a run will take: the median seconds per epoch of comparable runs, given as a range.
+"""Estimate how long a run will take: the median seconds per epoch of comparable runs, given as a range.
 
-Comparable are finished runs of this machine, corrected by the pace that such runs show at the moment; where there are
-none, the pace of running ones; else recordings. A run without start weights of its own is pretrained first. Where
-nothing comparable is known, a rule of thumb for the CPU tells by the number and size of the pictures.
+Comparable runs are finished runs of this machine, corrected by the current pace of such runs; if there are none,
+running runs; else recordings. A run without start weights of its own is pretrained first. If nothing comparable is
+known, a rule of thumb for the CPU estimates the time from the number and size of the pictures.
 """
 
 import copy
@@ -33,7 +33,7 @@ _ALIKE = 1.25  # runs with equal work per epoch
 _OTHERS = 2.0  # other runs, or other machines
 ROUGH = 3.0  # one phase alone, or a rule of thumb
 _EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its pace is not yet reliable
-_WIDE, _SHORT_S = 1.7, 10.0  # a range is written where most >= _WIDE * max(least, _SHORT_S)
+_WIDE, _SHORT_S = 1.7, 10.0  # a range is shown if most >= _WIDE * max(least, _SHORT_S)
 
 _FREE = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
 _WORK = ("dataset", "network.", "features.", "batch_size", "device", "precision", "threads", "processes", "views")
@@ -77,10 +77,10 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a run was or is: seconds of an epoch, and seconds apart from its epochs.
+    """The speed of a run: seconds per epoch, and seconds outside its epochs.
 
-    pretrain_epoch_s: None where it did not pretrain. Where its events do not tell, epoch_s is all time by the epochs,
-    and other_s and pretrain_epoch_s are 0. spread: how reliable it is, as in `Span.about`. run: None while it runs.
+    pretrain_epoch_s: None without pretraining. If the events hold no times, epoch_s is all time divided by the epochs,
+    and other_s and pretrain_epoch_s are 0. spread: its uncertainty, as in `Span.about`. run: None while it runs.
     """
 
     config: Config
@@ -93,7 +93,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Cost:
-    """How long a run takes from its process to its end, and its training alone, by the paces of comparable runs."""
+    """The time of a run from process start to end, and of its training alone, from the paces of comparable runs."""
 
     span: Span
     training: Span
@@ -109,17 +109,17 @@ class KnownCosts:
         self._running = _by_settings(running)
 
     def beside(self, runs: Iterable[Run]) -> "KnownCosts":
-        """The same, corrected by the pace of these running ones."""
+        """Return the same costs, corrected by the pace of these running runs."""
         known = copy.copy(self)
         read = ((run.config_if_readable(), read_progress(run, run.state())) for run in runs)
         known._running = _by_settings(pace for each in read if (pace := pace_now(*each)) is not None)
         return known
 
     def of(self, config: Config, pretrained_starts: Collection = (), pretrains: bool | None = None) -> Cost | None:
-        """The cost of a run with these settings; None where no run of its kind is known.
+        """Return the cost of a run with these settings; None if no run of its kind is known.
 
-        pretrained_starts: starts (`start_of`) that will exist besides those of known runs. pretrains: whether it
-        pretrains, where that is known.
+        pretrained_starts: starts (`start_of`) that will exist besides those of known runs. pretrains: whether the run
+        pretrains, if that is known.
         """
         slowdown, spread, load = 1.0, 1.0, 1.0
         if nearest := _nearest(paces := self._finished, config):
@@ -145,7 +145,7 @@ class KnownCosts:
         return Cost(*both, config.epochs, nearest)
 
     def _slowdown(self, config: Config) -> float:
-        """How many times longer than usual an epoch takes at the moment; 1 where no run of this kind is running."""
+        """Return how many times longer than usual an epoch takes now; 1 if no run of this kind is running."""
         ratios = []
         for now in self._running.get(kind(config), ()):
             usual = [pace for pace in _nearest(self._finished, now.config) if pace.other_s]
@@ -157,9 +157,9 @@ class KnownCosts:
         return median(ratios) if ratios else 1.0
 
     def left(self, run: Run, progress: RunProgress, now: float) -> Span | None:
-        """How long a running run goes on: the rest of its phase by its own pace, and the phases that follow.
+        """Return the time left of a running run: the rest of its phase at its own pace, and the phases that follow.
 
-        now: unix seconds. None where nothing tells.
+        now: unix seconds. Returns None without an estimate.
         """
         share, left = progress.share or 0.0, progress.left_s(now)
         is_over, phase = share >= 1, None if left is None else Span.about(left, _phase_spread(share))
@@ -175,7 +175,7 @@ class KnownCosts:
 
 
 def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
-    """What is known in `root` and by recordings: of these kinds with the running runs, or of all kinds without them.
+    """Collect paces from `root` and recordings: of these kinds with running runs, or of all kinds without them.
 
     Callers that keep the answer for all kinds add running runs (`beside`).
     """
@@ -186,18 +186,18 @@ def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
 
 
 def alive(root: Path, kinds: Collection[tuple]) -> list[Run]:
-    """The running runs of these kinds."""
+    """Return the running runs of these kinds."""
     runs_with_config = [(run, run.config_if_readable()) for run in list_runs(root) if is_held(run.lock)]
     return [run for run, config in runs_with_config if config is not None and kind(config) in kinds]
 
 
 def kind(config: Config) -> tuple[str, str, str | None, str]:
-    """Costs are compared between runs of one method, one data set, and on pictures or on features alone."""
+    """Return the group within which costs are compared: method, data set, and pictures or stored features."""
     return config.method, config.dataset, config.dataset_path, config.features
 
 
 def start_of(config: Config) -> tuple | None:
-    """What pretrained start weights depend on, but for the pixels of the pictures; None where a run needs none."""
+    """Return what pretrained start weights depend on, except the image size; None if a run needs none."""
     if config.network_start != "simclr" or not config.pretrain_epochs:
         return None
     flat = config.flat() | {"pretrain.seed": config.seed if config.pretrain_seed is None else config.pretrain_seed}
@@ -205,7 +205,7 @@ def start_of(config: Config) -> tuple | None:
 
 
 def busy() -> float:
-    """The load per core of this machine, at least 1."""
+    """Return the load per core of this machine, at least 1."""
     try:
         return max(1.0, os.getloadavg()[0] / devices.available_cores())
     except OSError:
@@ -213,7 +213,7 @@ def busy() -> float:
 
 
 def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
-    """The paces by each of `_keys`, and by the start weights that their runs have made."""
+    """Group the paces by each of `_keys`, and by the start weights that their runs have made."""
     paces_by_settings: dict[object, list[Pace]] = {}
     for pace in paces:
         for key in (*_keys(pace.config), start_of(pace.config)):
@@ -222,13 +222,13 @@ def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
 
 
 def _keys(config: Config) -> tuple:
-    """From equal settings to the same work an epoch to the same kind."""
+    """Return group keys from narrow to wide: equal settings, equal work per epoch, same kind."""
     flat = config.flat()
     return tuple((k, v) for k, v in flat.items() if k not in _FREE), (kind(config), _work(config)), kind(config)
 
 
 def _work(config: Config) -> tuple:
-    """The settings that decide how much work an epoch is."""
+    """Return the settings that decide how much work an epoch is."""
     return tuple(value for key, value in config.flat().items() if key.startswith(_WORK))
 
 
@@ -244,7 +244,7 @@ def _pretraining(paces: Iterable[Pace]) -> list[float]:
 
 
 def pace_now(config: Config | None, progress: RunProgress) -> Pace | None:
-    """The pace that a running run shows in its present phase; the other phase follows from a rule of thumb."""
+    """Return the pace of a running run in its present phase; the other phase follows from a rule of thumb."""
     seconds_left, share = progress.left_s(progress.written or 0.0), progress.share
     if config is None or seconds_left is None or share is None or share >= 1:
         return None
@@ -262,7 +262,7 @@ def _phase_spread(share: float) -> float:
 
 
 def finished_paces(runs: Iterable[Run], kinds: Collection[tuple] | None = None) -> list[Pace]:
-    """The paces of those of the runs and recordings that are finished and of these kinds, or of any kind."""
+    """Return the paces of the finished runs and recordings of these kinds, or of any kind."""
     paces = []
     for run in runs:
         seconds = run_seconds(run)
@@ -273,9 +273,9 @@ def finished_paces(runs: Iterable[Run], kinds: Collection[tuple] | None = None) 
 
 
 def run_seconds(run: Run) -> float | None:
-    """From the process to the end of a run that finished in its first attempt; None for any other run.
+    """Return the seconds from process start to end of a run that finished in its first attempt; None for others.
 
-    Of a recording, which has no process: from its first event to its last, and what comes before.
+    A recording has no process: count from its first event to its last, plus the usual start-up.
     """
     if run.is_recorded:
         head, last = read_head(run.events), read_last_event(run.events)
@@ -288,7 +288,7 @@ def run_seconds(run: Run) -> float | None:
 
 
 def _pace(run: Run, config: Config, seconds: float) -> Pace:
-    """The pace of a run that took so many seconds; all of them count as epochs where its events do not tell.
+    """Return the pace of a run that took so many seconds; all count as epochs if its events hold no times.
 
     An epoch is what lies between the first `train` event, which ends the first epoch, and the end, shared among the
     others; of a single one, what lies before its event since the one before. Making stored features is left out: the
@@ -318,7 +318,7 @@ def _pace(run: Run, config: Config, seconds: float) -> Pace:
 
 
 def rule_of_thumb(config: Config, images: int, height: int, width: int, cores: int) -> float | None:
-    """Seconds of a run on so many images of this size; None for a network of which nothing is known."""
+    """Return the seconds of a run on so many images of this size; None for an unknown network."""
     if config.features == "stored":
         store_s = _store_seconds(config, images, cores)
         return None if store_s is None else START_S + store_s + config.epochs * images * _HEAD_S
@@ -331,13 +331,13 @@ def rule_of_thumb(config: Config, images: int, height: int, width: int, cores: i
 
 
 def pretraining_share(config: Config) -> float:
-    """Seconds of an epoch of pretraining by those of an epoch of training; 1 for an unknown network."""
+    """Return the ratio of a pretraining epoch to a training epoch in seconds; 1 for an unknown network."""
     pretraining, training = _MICROSECONDS.get(config.network_name, (1.0, 1.0))
     return pretraining / training
 
 
 def _store_seconds(config: Config, images: int, cores: int) -> float | None:
-    """Seconds until all features are stored, 0 where they are: by stores made here, else by the rule of thumb."""
+    """Return the seconds to store all features, 0 if stored: from stores made here, else by rule of thumb."""
     flat, views = config.flat(), 1 + config.features_weak_views + config.features_strong_views
     kept = [store for store in feature_store.kept() if isinstance(store.facts.get("settings"), dict)]
     same_network = [store for store in kept if _agree(store, flat, "network.")]
@@ -351,7 +351,7 @@ def _store_seconds(config: Config, images: int, cores: int) -> float | None:
 
 
 def _agree(store: feature_store.StoredEntry, flat: dict[str, object], prefix: str) -> bool:
-    """Whether a store was made with these settings, those whose names contain `prefix`."""
+    """Return whether a store was made with these settings, comparing those whose names contain `prefix`."""
     made_with = store.facts["settings"]
     return all(made_with.get(key) == value for key, value in flat.items() if key.startswith(_MATTERS) and prefix in key)
 
@@ -360,7 +360,7 @@ def _agree(store: feature_store.StoredEntry, flat: dict[str, object], prefix: st
 
 
 def at_a_time(spans: Iterable[Span], slots: int) -> Span:
-    """How long runs take on so many slots, each begun in its turn on the slot that is free first, as the queue does."""
+    """Return the time of runs on so many slots; each starts in turn on the first free slot, as in the queue."""
     free = [[0.0] * max(1, slots) for _ in Span._fields]
     for span in spans:
         for ends, seconds in zip(free, span):

@@ -1,4 +1,4 @@
-"""How many bytes runs will write: the median of comparable runs (lps.scheduler.costs)."""
+"""Estimate how many bytes runs will write: the median of comparable runs (lps.scheduler.costs)."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -17,7 +17,7 @@ _IMAGE_BYTES, _FEATURE_BYTES, _SAMPLED = 4, 2, 1000  # a snapshot's prediction; 
 
 
 def expected_bytes(costs: Iterable[Cost]) -> int:
-    """Bytes of the folders of all runs with these costs together; paces of runs that are still running count as 0."""
+    """Return the total bytes of the folders of runs with these costs; paces of running runs count as 0."""
     written, total = cache(_written), 0
     for cost in costs:
         each = (written(pace.run, pace.config.epochs) for pace in cost.paces)
@@ -26,7 +26,7 @@ def expected_bytes(costs: Iterable[Cost]) -> int:
 
 
 def _written(run: Run | None, epochs: int) -> tuple[float, float]:
-    """Bytes of an epoch, and of everything else. Those of a recording follow from what a run writes."""
+    """Return the bytes per epoch, and of everything else. For a recording, estimate them from the file formats."""
     if run is None:
         return 0.0, 0.0
     if not run.is_recorded:
@@ -39,7 +39,7 @@ def _written(run: Run | None, epochs: int) -> tuple[float, float]:
 
 
 def _width(recording: Run) -> int:
-    """How many features an image has; 0 where the recording kept none."""
+    """Return the number of features per image; 0 if the recording has none."""
     epochs = snapshots.snapshot_epochs(recording.snapshots)
     try:
         name = f"epoch-{epochs[-1]:04d}.npz"

@@ -1,4 +1,4 @@
-"""What a failure means to a person: its sentence, its likely cause, what to do, and the one step that does it.
+"""Advice on failures: what happened, the likely cause, what to do, and the button that does it.
 
 One table for every kind that a runner records (`lps.scheduler.runner.classify`, `lps.training.failure.explain`), used
 by pages and command line alike. Standard library only.
@@ -18,9 +18,9 @@ LEAST_BATCH = 8  # rows; a batch is not halved below
 class Advice:
     """title: what happened; cause: the likely one; remedy: what to do; step: `RESUME` or `COPY`; button: its label.
 
-    Where the recorded reason names the cause already (killed), `cause` says what became of the run and names no other.
+    If the recorded reason already names the cause (killed), `cause` describes the effect on the run instead.
 
-    changes: settings that a copy shall have in place of the run's own, by key.
+    changes: settings that differ in a copy of the run, by key.
     """
 
     title: str
@@ -112,18 +112,18 @@ ADVICE = {
 
 
 def advise(kind: str) -> Advice:
-    """What to say about a failed or crashed run; a kind that nobody knows is an error in the program."""
+    """Return advice on a failed or crashed run; an unknown kind is treated as an error in the program."""
     return ADVICE.get(kind, ADVICE["bug"])
 
 
 def link(run_id: str, advice: Advice, config: Config | None) -> dict[str, str | list[str]]:
-    """The address parameters of the form that launches the copy: the run's settings with what `advice` changes."""
+    """Return the URL parameters of the form that launches the copy: the run's settings with the changes of `advice`."""
     changed = cli_args.settings(advice.changes(config)) if config else []
     return {"clone": run_id} | ({"set": changed} if changed else {})
 
 
 def command(run_id: str, advice: Advice, config: Config | None) -> str:
-    """The same step on the command line."""
+    """Return the shell command for the same step."""
     if advice.step == RESUME or config is None:
         return cli_args.command("resume", run_id)
     changed = cli_args.differing(config.flat() | advice.changes(config), config.defaults())
