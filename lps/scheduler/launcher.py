@@ -1,11 +1,11 @@
-"""Launch, stop, resume: every run is a detached process of its own, and nothing of it lives in the caller.
+"""Launch, stop and resume runs: every run is a detached process, independent of its caller.
 
 A wish is a file (`want.json`); `pump` starts what is wished for, in the order of the queue (lps.scheduler.queue), as
-slots become free. It is called by whoever launches, by every runner at its end and by the pages as they refresh. While
-something waits, one small process (lps.scheduler.queue_daemon) calls it too, so the queue goes on where a runner was
-killed, or a crashed run is to be tried again, and nobody looks. Nobody has to start a daemon. A slot is a kernel lock
-in `runs/.slots/`, held together with the run's own lock by the run's runner: the kernel frees both on any death. A run
-of several processes on GPUs takes a slot for each, all at once or none.
+slots become free. Every launch, every runner at its end and every page refresh call it. While something waits, one
+small process (lps.scheduler.queue_daemon) calls it too, so that the queue goes on after a runner was killed and
+crashed runs are retried while no page is open. The daemon starts by itself. A slot is a kernel lock in `runs/.slots/`,
+held together with the run's own lock by the run's runner: the kernel frees both when the runner dies. A run of several
+processes on GPUs takes a slot for each, all at once or none.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def launch(
     priority: int | None = None,
     on: job_options.Options | None = None,
 ) -> State:
-    """Ask for the first attempt of a run and start it if a slot is free; the second call for a run changes nothing.
+    """Ask for the first attempt of a run and start it if a slot is free; a second call for a run changes nothing.
 
     trainer: the command that trains, to which the run's folder is added. retries: how often a crashed run is started
     again by itself (0 unless said). on: what to ask of a place that shall carry it out; it goes without retries and
@@ -206,9 +206,9 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
 
 
 def is_tended(root: Path) -> bool:
-    """Whether somebody will start what waits: the waker, or the runner of a run that goes on; nobody at an obstacle.
+    """Return whether a process will start the waiting runs: the waker or the runner of an active run.
 
-    Nobody has to where nothing waits, or the queue is paused.
+    True if nothing waits or the queue is paused; False if an obstacle blocks the folder.
     """
     root = Path(root)
     if blocked_by(root):
@@ -221,11 +221,11 @@ def is_tended(root: Path) -> bool:
 
 
 def tend(root: Path) -> None:
-    """Start the queue again where it stands still since whoever looked after it was killed; wake who was suspended.
+    """Restart a queue whose waker or runner was killed, and resume suspended ones.
 
-    To be called by all who look at it, or at a stop that is pending: the waker and the runners of what is to end go on,
-    also of runs that somebody deleted, whose slot they would hold for ever.
-    Raises nothing: who only looks may not be allowed to start.
+    Call it wherever the queue or a pending stop is shown. It resumes the waker and the runners of stopping runs, and
+    those of deleted runs, which would hold their slot forever.
+    Raises nothing: a reader may not be allowed to start processes.
     """
     root = Path(root)
     with contextlib.suppress(UserError, OSError):
@@ -284,10 +284,10 @@ def _start_waiting(root: Path, trainer) -> list[Run]:
 
 
 def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
-    """Start a queued run if there are slots for it. taken_slots: names of slots that are not to be had; added to.
+    """Start a queued run if there are slots for it. taken_slots: names of unavailable slots, extended by this call.
 
-    Slots that a run would have taken if there were enough of them are kept for it: what comes later in the queue and
-    needs fewer would otherwise take each as it becomes free.
+    If a run needs more slots than are free, the free ones are reserved for it: later runs that need fewer slots would
+    otherwise take each one as it becomes free.
     """
     config = run.config_if_readable()
     if config is None:
@@ -321,7 +321,7 @@ def _claim_run(run: Run) -> int | None:
 
 
 def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], trainer) -> None:
-    """A runner in a session of its own that holds all locks, the run's first, from here on."""
+    """Start a runner in its own session; it holds all locks, the run's first."""
     names, gpus = ",".join(slot.name for slot in slots), ",".join(uuid for slot in slots for uuid in slot.gpus)
     slot_options = ["--attempt", str(attempt), "--slot", names, "--gpus", gpus]
     command = ["lps.scheduler.runner", str(run.folder), *slot_options, "--locks", *map(str, locks), "--", *trainer]
@@ -329,7 +329,7 @@ def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], tr
 
 
 def _keep_waker(root: Path, trainer) -> None:
-    """Start the process that looks after the queue, unless it lives or has nothing to do; the caller has the turn."""
+    """Start the queue daemon unless it is alive or has nothing to do; the caller holds the queue lock."""
     path = root / ".waker.lock"
     if is_held(path) or not queue.has_future(root):
         return
@@ -346,7 +346,7 @@ def _keep_waker(root: Path, trainer) -> None:
 
 
 def _detach(command: list[str], locks: tuple[int, ...], reaper: str) -> None:
-    """A module of ours in a process and session of its own, with descriptors of locks and nothing else of ours."""
+    """Start a module of `lps` in its own process and session, with the lock descriptors and no others."""
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
         pass_fds=locks,
@@ -361,9 +361,9 @@ def _detach(command: list[str], locks: tuple[int, ...], reaper: str) -> None:
 
 
 def _end_leftovers(root: Path) -> None:
-    """Kill what training processes left behind where nobody did: their runner was killed before it could.
+    """Kill processes that training left behind if its runner was killed before it could.
 
-    Such a process says in its environment (LPS_RUN) which run it belonged to, and the lock of this run is free.
+    The environment of such a process names its run (LPS_RUN), and the lock of this run is free.
     """
     if not hasattr(os, "pidfd_open"):
         return
@@ -388,7 +388,7 @@ def _end_leftovers(root: Path) -> None:
 
 
 def _run_of(process: Path) -> Path | None:
-    """The folder in LPS_RUN of a process of ours under /proc; raises `OSError` for other people's processes."""
+    """Return the folder in LPS_RUN of this user's process under /proc; raises `OSError` for other users' processes."""
     for item in (process / "environ").read_bytes().split(b"\0"):
         if item.startswith(b"LPS_RUN="):
             return Path(os.fsdecode(item.removeprefix(b"LPS_RUN=")))
@@ -396,7 +396,7 @@ def _run_of(process: Path) -> Path | None:
 
 
 def _check_place(config: Config, on: job_options.Options | None = None) -> None:
-    """Raise `UserError` where the run could not train here; what nodes elsewhere have is for their place to say."""
+    """Raise `UserError` if the run could not train here; an executor checks its own nodes."""
     if on is None:
         check_device(config.device, config.processes)
     elif config.processes % on.parts:
@@ -407,12 +407,12 @@ def _check_place(config: Config, on: job_options.Options | None = None) -> None:
 
 
 def _first_attempt(run: Run) -> int:
-    """1, or 0 where somebody has asked for the run before."""
+    """Return 1, or 0 if the run was asked for before."""
     return 0 if os.path.lexists(run.folder / "want.json") else 1
 
 
 def _next_attempt(run: Run) -> int:
-    """The attempt to ask for, 0 where somebody has done so or it is finished; raises `UserError` while it stops."""
+    """Return the attempt to ask for, 0 if it was asked for or is finished; raises `UserError` while the run stops."""
     state = run.state()
     if state.name == "stopping":
         raise UserError("run", f"{run.id} is stopping; start it again when it has stopped")

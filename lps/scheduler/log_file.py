@@ -1,4 +1,4 @@
-"""What a run prints, as its log.txt keeps it: text that can be read, both ends of it. Standard library only."""
+"""Store what a run prints in log.txt: readable text, its beginning and its end. Standard library only."""
 
 import contextlib
 import os
@@ -47,13 +47,13 @@ class Log:
 
     def _append(self, data: bytes) -> None:
         self.recent = (self.recent + data)[-_RECENT:]
-        with contextlib.suppress(OSError):  # a full disk shall cost the output, not the run
+        with contextlib.suppress(OSError):  # a full disk may lose output but must not end the run
             self._size += self._file.write(data)
             if self._size > self.head + self.tail:
                 self._shorten()
 
     def _shorten(self) -> None:
-        """Leave the middle out."""
+        """Drop the middle of the log."""
         with open_regular(self.path) as file:
             first = file.read(self.head)
             file.seek(-self.tail // 2, os.SEEK_END)
@@ -66,7 +66,7 @@ class Log:
 
 
 def readable(data: bytes) -> bytes:
-    """UTF-8 lines as a terminal would end up showing them: \\r starts a line again, codes and colours are dropped."""
+    """Return UTF-8 lines as a terminal finally shows them: \\r restarts a line, codes and colours are dropped."""
     text = data.decode("utf-8", "replace")
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -1,6 +1,6 @@
-"""How a runner has messages sent (lps.interop.notifications): by a process of its own, where somebody is to be told.
+"""Send notifications of a run (lps.interop.notifications) from a separate process, if any are configured.
 
-Standard library only; a runner neither waits for a network while a run goes on nor fails with it.
+Standard library only; during training the runner never waits for the network, and network errors do not fail a run.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from lps.files.atomic import looks
 from lps.files.program import SOURCE
 
-_LOOK_S = 60.0  # between two looks at a run that goes on
+_LOOK_S = 60.0  # between two checks of an active run
 _PATIENCE_S = 60.0  # for the last message
 
 
@@ -23,7 +23,7 @@ def _is_wanted() -> bool:
 
 
 def at_the_end(folder: Path) -> None:
-    """Have the end of a run told, after its record was written and its lock let go."""
+    """Send the notification that a run ended, after its record was written and its lock released."""
     if _is_wanted():
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             _start(folder).wait(_PATIENCE_S)
@@ -31,7 +31,7 @@ def at_the_end(folder: Path) -> None:
 
 @dataclass
 class NotifyHook:
-    """Has a run that goes on looked at now and then, where it has new records."""
+    """Check an active run for notifications from time to time, if it has new records."""
 
     folder: Path
     events: Path

@@ -47,10 +47,10 @@ class RunningJob:
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A run that waits, with the time that it will take and the times at which it may start and end (unix s).
+    """A waiting run, with its expected duration and its expected start and end (unix s).
 
-    takes: None where nothing tells. start, end: None while it is held, or the queue is paused or stands still; with
-    `certain` false they are the earliest ones, since something before it is of unknown length.
+    takes: None without an estimate. start, end: None while the run is held, or the queue is paused or stalled; with
+    `certain` false they are the earliest times, since a run before it is of unknown length.
     """
 
     run: Run
@@ -67,14 +67,13 @@ class QueuedJob:
 
 @dataclass(frozen=True)
 class QueueSnapshot:
-    """One look at everything: what goes on, who waits in which order, and the switch of the whole queue.
+    """A snapshot of the queue: active runs, waiting runs in order, and whether the queue is paused.
 
     slots: names of all slots, with whether their lock is held. broken: runs whose processes vanished or were ended by
     a signal from outside, the newest first: they can be tried again. ends: when the last run that is not held will be
     over, while the queue is paused the last one that runs; None where nothing goes on or is known; unknown: how many of
     those runs are of unknown length, so that the end is the earliest one.
-    still: why nobody will start what waits, in words; "" where somebody will: a run that goes on, or the process that
-    looks after the queue.
+    still: why the queue is stalled, in words; "" if an active run or the queue daemon will start the waiting runs.
     jobs: background jobs, which take no slot: working ones, then those that ended within a day.
     """
 
@@ -90,7 +89,7 @@ class QueueSnapshot:
 
     @property
     def is_tended(self) -> bool:
-        """Whether somebody will start what waits."""
+        """Return whether a process will start the waiting runs."""
         return not self.still
 
     @property
@@ -107,7 +106,7 @@ class QueueSnapshot:
         return sum(item.wish.held for item in self.waiting)
 
     def on(self, slot: str) -> RunningJob | None:
-        """Who holds the slot, as far as the folders tell."""
+        """Return the run that holds the slot, if the run folders name it."""
         return next((item for item in self.going if slot in item.slots), None)
 
 
@@ -122,25 +121,25 @@ def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | N
     switch, is_tended = queue.read_switch(root), launcher.is_tended(root)
     line, ends, unknown = _plan(root, now, known_costs, alive, names, not switch.paused and is_tended)
     reason_stopped = ""
-    if not is_tended:  # no time is promised, that which a run takes neither
+    if not is_tended:  # a stalled queue promises no times and no durations
         reason_stopped, line = still_in_words(root), [replace(item, takes=None) for item in line]
     return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, reason_stopped, jobs(root, now))
 
 
 def still_in_words(root: Path) -> str:
-    """Why a queue that nobody tends stands still, and what to do."""
+    """Explain why the queue is stalled, and what to do."""
     if obstacle := run_slots.blocked_by(root):
         return f"the queue is blocked because no run can be started ({obstacle}); remove this obstacle"
     return f"the queue is blocked: {_LEFT_ALONE}"
 
 
 def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:
-    """How many runs like those that wait or run fit beside each other on the processor."""
+    """Return how many runs like the waiting and running ones fit on the processor at a time."""
     return max(1, devices.available_cores() // _most_threads(snapshot))
 
 
 def _most_threads(snapshot: QueueSnapshot) -> int:
-    """Threads of the run that takes most of them; all cores where none says less. Those for GPUs do not count."""
+    """Return the largest number of threads of a CPU run; all cores if no run sets fewer."""
     cores, gpus = devices.available_cores(), devices.available_gpus()
     local_runs = (item.run for item in [*snapshot.going, *snapshot.waiting] if not item.run.wish().on)
     configs = filter(None, (run.config_if_readable() for run in local_runs))
@@ -185,7 +184,7 @@ def _look_at(run: Run, state: State, now: float, known_costs: KnownCosts) -> Run
 def _plan(
     root: Path, now: float, known_costs: KnownCosts, alive: Sequence[RunningJob], names: Sequence[str], is_moving: bool
 ) -> tuple[list[QueuedJob], Span | None, int]:
-    """Who waits with the times to expect, the end of all, and how many runs are of unknown length.
+    """Return the waiting runs with expected times, the end of all, and the number of runs of unknown length.
 
     Every slot takes the next run of the line that may use it. A run of unknown length counts as if it took no time:
     what comes after it on its slot is not certain. While nothing is started, what waits has no times at all. Of runs
@@ -211,7 +210,7 @@ def _plan(
         pretrained_starts.add(costs.start_of(config))
         kind = (config.device, config.processes)
         candidates, needed = slots_by_kind[kind] = slots_by_kind.get(kind) or run_slots.places(config, root)
-        # The first slot that may be free: one of unknown end counts as such.
+        # The slot that may be free first: a slot of unknown end counts as free.
         for slot in candidates:
             free.setdefault(slot.name, _at(now))
         first_free = sorted((slot.name for slot in candidates), key=lambda name: free[name].likely)[:needed]
@@ -239,7 +238,7 @@ def _latest(moments: Sequence[Span]) -> Span:
 
 
 def end_in_words(snapshot: QueueSnapshot, now: float) -> str:
-    """One sentence on when the queue will be done; "" where there is nothing to wait for."""
+    """Return one sentence on when the queue will be done; "" if nothing is active or waiting."""
     waiting = len(snapshot.waiting) - snapshot.held
     if not snapshot.going and not waiting:
         return ""

@@ -17,19 +17,19 @@ from lps.settings.config import Config
 from lps.wording import data_size
 
 _SHOWN = 5  # names of classes in a sentence
-PLENTY = 20_000_000_000  # bytes; where so many are free nobody asks what runs will write
+PLENTY = 20_000_000_000  # bytes; with so many free, no estimate is made
 _CROWDS = (
     "dataset dataset.path dataset.image_size dataset.images_per_class device batch_size views precision network.name "
     "network.start pretrain.epochs pretrain.batch_size"
 ).split()
-LITTLE = 1_000_000_000  # bytes; with fewer it is said even where nobody knows
+LITTLE = 1_000_000_000  # bytes; with fewer free, warn even without an estimate
 
 # Bytes that a step keeps for its gradient with nothing frozen, for a pixel of a view in fp32. A test counts them again.
 ACTIVATION_BYTES = {"digits_resnet": 713, "cifar_resnet18": 4607, "resnet50": 1714}
 
 
 def check_config(config: Config, on_this_machine: bool = True) -> Split:
-    """The split that the run would have; raises `UserError` where data, split or device do not allow the run.
+    """Return the split that the run would have; raises `UserError` if data, split or device do not allow the run.
 
     on_this_machine: whether the run uses this machine. The devices of a cluster's nodes cannot be checked beforehand.
     """
@@ -43,7 +43,7 @@ def check_config(config: Config, on_this_machine: bool = True) -> Split:
 
 
 def prior_advice(config: Config) -> PriorAdvice | None:
-    """What the labels of the run say about its prior; raises `UserError`."""
+    """Return advice on the prior from the labels of the run; raises `UserError`."""
     images = sources.of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     counts = np.bincount(split.targets(images.labels)[split.labeled], minlength=split.classes.seen)
@@ -51,7 +51,7 @@ def prior_advice(config: Config) -> PriorAdvice | None:
 
 
 def notices(config: Config) -> list[str]:
-    """What nothing is wrong with but a person may not expect, one sentence each; raises `UserError`."""
+    """Return warnings that do not block the start, one sentence each; raises `UserError`."""
     is_chosen = config.split_num_seen or config.split_num_novel or config.split_seen_classes != "first"
     if config.dataset != "folder" or is_chosen:
         return []
@@ -67,7 +67,7 @@ def notices(config: Config) -> list[str]:
 
 
 def crowding(configs: Iterable[Config]) -> list[str]:
-    """What of these runs is large for the GPUs of this machine, one sentence each; none where they go to no GPU.
+    """Return warnings about memory use on the GPUs of this machine, one sentence each; none if no run uses a GPU.
 
     Of runs that differ in nothing that matters here one is looked at. No reason not to start: weights may be there
     already, and what a step takes is an estimate.
@@ -77,7 +77,7 @@ def crowding(configs: Iterable[Config]) -> list[str]:
 
 
 def _crowding(config: Config) -> list[str]:
-    """What of one run is large."""
+    """Return the memory warnings of one run."""
     gpus = [gpu for gpu in devices.available_gpus() if config.device in ("auto", "cuda", gpu.name)]
     if not gpus:
         return []
@@ -113,7 +113,7 @@ def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
 
 
 def shortage(configs: Sequence[Config], root: Path) -> str:
-    """A sentence where the disk of `root` has no room for what these runs will write together; "" where it may have.
+    """Return a warning if the disk of `root` lacks space for what these runs will write together; else "".
 
     Judged by finished runs of the kind and by recordings (lps.scheduler.costs). No reason not to start: space may be
     made meanwhile, and a run that finds none ends with all that it had and can be resumed.

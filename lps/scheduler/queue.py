@@ -3,7 +3,7 @@
 The queue has no list of its own. Each run's `want.json` (lps.store.desired_state) holds its place, and `.queue.json`
 holds whether the queue is paused and how many runs the processor takes at a time. The launcher (lps.scheduler.launcher)
 and everything that changes the order take the same kernel lock, so a paused queue starts no more runs; running ones go
-on. Earlier versions could hold a single run: it stays in the queue, but does not start until somebody puts it first or
+on. Earlier versions could hold a single run: it stays in the queue, but does not start until a user puts it first or
 retries it.
 """
 
@@ -38,7 +38,7 @@ _MOST_CACHED = 20_000
 
 @dataclass(frozen=True)
 class Switch:
-    """Whether the queue is paused, since when (unix s), and what is wrong with the file that says so.
+    """Whether the queue is paused, since when (unix s), and any problem with the file that stores it.
 
     cpu_slots: how many runs the processor may train at a time; None where it was never set.
     """
@@ -152,7 +152,7 @@ def ask(
     after: float = 0.0,
     on: str | None = None,
 ) -> DesiredState:
-    """Write a wish; the caller holds the lock on the run's folder. Values that are None keep what was stored.
+    """Write `want.json`; the caller holds the lock on the run's folder. A value of None keeps the stored one.
 
     after: the order of the run that was asked for just before this one.
     """
@@ -295,7 +295,7 @@ def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
 
 
 def state_in_words(run: Run) -> str:
-    """The name of the run's state; "not launched" where nobody has asked for the run."""
+    """Return the name of the run's state; "not launched" if the run was never asked for."""
     state = run.state()
     return "not launched" if state.name == "queued" and not run.waiting_attempt() else state.name
 
@@ -316,12 +316,12 @@ def is_due(run: Run, state: State | None = None) -> bool:
 
 
 def _may_retry(wish: DesiredState) -> bool:
-    """A cluster retries its own runs."""
+    """Return whether a retry is possible; a cluster retries its own runs."""
     return wish.want == "run" and not wish.on and wish.retried < min(wish.retries, MOST_RETRIES)
 
 
 def ask_again(root: Path, now: float) -> list[Run]:
-    """Put runs that are due for another try back into the queue, in their old places; the caller has the turn."""
+    """Put runs that are due for a retry back into the queue, in their old order; the caller holds the queue lock."""
     runs = []
     for run, entry in list(_entries(root)):
         if not entry.retriable or entry.attempt:

@@ -3,10 +3,10 @@
     python -m lps.scheduler.queue_daemon FOLDER --lock DESCRIPTOR -- TRAINER...
 
 Started by `lps.scheduler.launcher.pump`, never by a person. It lives as long as it holds the kernel lock `.waker.lock`,
-so there is one at most, and says in this file which process it is, so that it can be woken. It starts nothing but
-through `pump`, as everybody does: it may be killed at any time, and the next pump (a runner's, a page's, a command's)
-starts another. It is there for what nobody else would notice: the runner that should have started the next run was
-killed, or the time has come to try a crashed one again. Standard library only.
+so there is at most one, and writes its pid into this file so that it can be resumed. It starts runs only through
+`pump`: it may be killed at any time, and the next pump (by a runner, a page or a command) starts another. It covers
+two cases that no other process would notice: the runner that should have started the next run was killed, or the time
+has come to retry a crashed run. Standard library only.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from lps.machine.processes import start_ticks
 from lps.scheduler import launcher, queue
 
 _POLL_S = 2.0
-_SPARING = 50  # times as long as it looks it sleeps, so that a folder of thousands costs 2 % of a core at most
+_SPARING = 50  # sleep so many times the duration of a pump: thousands of runs cost at most 2 % of a core
 _LONGEST_S = 60.0  # between looks where the same run is started again and again and never begins
 
 
@@ -45,7 +45,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _watch(root: Path, lock: int, trainer: list[str]) -> None:
-    """Pump until nothing waits, then let go of the lock."""
+    """Pump until nothing waits, then release the lock."""
     pause, spent, before = _POLL_S, 0.0, {}
     while not _is_done(root, lock):
         time.sleep(max(pause, _SPARING * spent))
@@ -57,7 +57,7 @@ def _watch(root: Path, lock: int, trainer: list[str]) -> None:
 
 
 def _is_done(root: Path, lock: int) -> bool:
-    """Whether nothing is left to wait for; the lock is free then.
+    """Return whether nothing is left to wait for; if so, the lock was released.
 
     Both under the lock that every pump holds when it looks for a waker: none can see this one alive and then be left.
     """

@@ -1,4 +1,4 @@
-"""Which actions a run allows in its state, and what carries them out: the same for pages and commands."""
+"""The actions that a run allows in its state, and their functions, shared by pages and commands."""
 
 from collections.abc import Callable, Mapping
 
@@ -26,7 +26,7 @@ _ALSO = {
 
 
 def possible(run: Run, state: State) -> list[str]:
-    """Of rename, copy, stop, kill, resume and delete those that the run allows; none for a folder that is no run."""
+    """Return which of rename, copy, stop, kill, resume and delete the run allows; none for a foreign folder."""
     if run.is_recorded:
         return ["copy"]
     if state.name == "unreadable":

@@ -1,4 +1,4 @@
-"""Slots: the places on which runs are carried out, one at a time on each GPU and a number on the processor."""
+"""Slots for training runs: one per GPU and a configurable number on the processor."""
 
 import contextlib
 import os
@@ -25,23 +25,23 @@ class Slot:
 
 
 def take_over(run: Run, slot: int) -> None:
-    """Write into a slot's lock file who has it, and clear up after the run that had it before.
+    """Record the new holder in a slot's lock file, and clean up after the previous run.
 
-    Where its runner was killed in the midst of a write, and nobody resumes it, a temporary file would stay for ever.
+    If its runner was killed during a write and the run is not resumed, a temporary file would stay forever.
     """
     sweep_after(run.root, slot)
     write_owner(slot, run.id)
 
 
 def sweep_after(root: Path, slot: int) -> None:
-    """Remove what nobody holds of the temporary files of the run that a slot's lock file (a descriptor) names."""
+    """Remove unlocked temporary files of the run named in a slot's lock file (a descriptor)."""
     name = os.pread(slot, 256, 0).decode("ascii", "replace")
     if RUN_ID.fullmatch(name) and not is_held(root / name / "lock"):
         sweep(root / name)
 
 
 def holders(root: Path) -> list[Run]:
-    """The runs that the lock files of the slots name, where these are held."""
+    """Return the runs named in the lock files of held slots."""
     names = set()
     for path in (Path(root) / ".slots").glob("*.lock"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -71,7 +71,7 @@ def free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, in
 
 
 def blocked_by(root: Path) -> str:
-    """What keeps every run of a folder from being started, in words: a link in place of what is locked; "" for none."""
+    """Explain what blocks every start in a folder: a link in place of a lock file; "" if nothing does."""
     folder = Path(root) / ".slots"
     for path in (folder, Path(root) / ".sched.lock", Path(root) / ".waker.lock", *sorted(folder.glob("*.lock"))):
         if path.is_symlink():
@@ -91,7 +91,7 @@ def places(config: Config, root: Path) -> tuple[list[Slot], int]:
 
 
 def at_once(configs: Iterable[Config], root: Path) -> int:
-    """How many of these runs the machine trains at a time where it has nothing else to do."""
+    """Return how many of these runs an otherwise idle machine trains at a time."""
     names, most = set(), 1
     for config in {(config.device, config.processes): config for config in configs}.values():
         candidates, needed = places(config, root)
@@ -118,7 +118,7 @@ def _slots(device: str, root: Path) -> list[Slot]:
 
 
 def _cpu_slot_names(root: Path) -> list[str]:
-    """As many as `cpu_slots` says. Where it was more before, runs on slots beyond count until they end."""
+    """Return `cpu_slots` names. After the number was lowered, runs on the extra slots count until they end."""
     number, folder = cpu_slots(root), Path(root) / ".slots"
     usual = [f"cpu-{index}" for index in range(number)]
     beyond = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in usual and is_held(path))
@@ -135,7 +135,7 @@ def cpu_slots(root: Path) -> int:
 
 
 def demanded_cpu_slots() -> int | None:
-    """What LPS_CPU_SLOTS says, None where it is not there; raises `UserError`."""
+    """Return the value of LPS_CPU_SLOTS, None if it is not set; raises `UserError`."""
     text = os.environ.get("LPS_CPU_SLOTS")
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""The parent of one training process: carries out wishes, keeps the log small, and records how the attempt ended.
+"""The parent of one training process: passes stops on, limits the log, and records how the attempt ended.
 
     python -m lps.scheduler.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT... -- TRAINER...
 
@@ -113,7 +113,7 @@ class Attempt:
                 self._record_start(None)
                 write_whole(self.run.folder / _RESERVE, os.urandom(_RESERVED))
                 ending = self._train()
-        except Exception as error:  # nobody sees what a runner prints, so whatever it is goes into the record
+        except Exception as error:  # the output of a runner is not shown anywhere, so any error goes into the record
             ending = {"state": "failed", **_runner_failure(error)}
         finally:
             end_descendants()
@@ -134,7 +134,7 @@ class Attempt:
         return False
 
     def settle(self, ending: dict) -> dict:
-        """What the record shall say, before it is written; a job of a cluster has more to say."""
+        """Complete the record before it is written; overridden for jobs of a cluster."""
         return ending
 
     def _train(self) -> dict:
@@ -161,7 +161,7 @@ class Attempt:
             self.process.returncode,
             read_last_event(self.run.events, since),
             self.log.recent.decode("utf-8", "replace"),
-            # A cluster tells all processes of a job, and the training process may have ended before it was told here.
+            # A cluster signals all processes of a job, and training may end before the signal reaches this process.
             stop_asked=self.stopped_at is not None or self.terminated,
             forced=self.forced,
             foreign=not self._is_asked_to_end(),
@@ -214,7 +214,7 @@ class Attempt:
         return bool(data)
 
     def _obey(self) -> None:
-        """See to a stop; kill at once on request, or where the folder has gone."""
+        """Handle a stop request; kill at once on request, or if the folder is gone."""
         want = self._want()
         if not self._is_whole():
             self._force("the run's folder or a part of it was removed or moved during the run")
@@ -224,7 +224,7 @@ class Attempt:
             self._press_on()
 
     def _press_on(self) -> None:
-        """Pass a stop on once, wake what is suspended and could not obey, kill after the grace time."""
+        """Pass a stop on once, resume suspended processes, kill after the grace time."""
         if self.stopped_at is None:
             self.stopped_at = time.monotonic()
             self.process.send_signal(signal.SIGTERM)
@@ -234,16 +234,16 @@ class Attempt:
             self._force(f"did not stop within {grace:g} s and was killed")
 
     def _is_whole(self) -> bool:
-        """Whether the folder is there with all that it had before.
+        """Return whether the folder still has all its lasting files.
 
-        Who deletes it while files are being written to it may get stuck halfway, with the lock still in its place.
+        Deleting it while files are being written may fail halfway, with the lock file still there.
         """
         present = {name for name in _LASTING if not is_missing(self.run.folder / name)}
         self.lasting |= present
         return present == self.lasting and is_file_at(self.lock, self.run.lock)
 
     def _want(self) -> str:
-        """What is wished for this attempt: run, stop or kill."""
+        """Return what `want.json` asks of this attempt: run, stop or kill."""
         if self._is_asked_to_end():
             return self.run.wish().want
         return "stop" if self.terminated else "run"

@@ -1,8 +1,8 @@
-"""Whether network, pictures and start weights of a run fit, before there is a run.
+"""Check whether network, pictures and start weights of a run fit, before the run exists.
 
     python -m lps.scheduler.start_check < config.json
 
-ends with 0, or with 2 and the sentence that says what does not fit. Pages know no torch and ask in this way (`ask`).
+exits with 0, or with 2 and a sentence on what does not fit. Pages do not import torch and use this process (`ask`).
 """
 
 import subprocess
@@ -19,7 +19,7 @@ _PATIENCE_S = 120.0
 
 
 def _is_needed(config: Config) -> bool:
-    """Whether there is anything that only torch can judge; raises `UserError` for what can be judged without."""
+    """Return whether a check needs torch; raises `UserError` for errors found without it."""
     name = config.network_name
     if name == backbone_names.LITE0 and config.network_start == "published":  # whose own pictures are of any size
         shipped.file()
@@ -46,7 +46,7 @@ def ask(config: Config) -> None:
             command, input=config.to_json(), capture_output=True, text=True, cwd=SOURCE, timeout=_PATIENCE_S
         )
     except (OSError, subprocess.TimeoutExpired):
-        return  # the run itself will say it
+        return  # the run itself will report it
     if completed.returncode == 2:
         name, _, message = completed.stderr.strip().partition(": ")
         raise UserError(name, message)

@@ -1,8 +1,8 @@
-"""The one door to a run: its config is checked, its folder made, its first attempt asked for.
+"""Create and launch runs, for all callers: check the config, make the folder, ask for the first attempt.
 
-Command line, API, form, sweeps and searches all come in here; what they do differently they say. The trainer checks
-again what it reads (`Config.from_json`, `lps.data.material`): between the door and it lie a queue, files that anybody
-may edit, and perhaps another machine.
+Command line, API, form, sweeps and searches all use this module and pass their differences as arguments. The trainer
+checks its input again (`Config.from_json`, `lps.data.material`): in between lie a queue, files that users may edit,
+and perhaps another machine.
 """
 
 import json
@@ -26,7 +26,7 @@ _JUDGED = ("dataset", "dataset.path", "dataset.image_size") + tuple(
 
 
 class RunRequest(NamedTuple):
-    """A run that is wanted. token: as of `create_run`; bring: its copy_files. run: an existing folder."""
+    """A requested run. token: as of `create_run`; bring: its copy_files. run: an existing folder."""
 
     config: Config
     name: str = ""
