@@ -86,7 +86,7 @@ PLAN = (
 class Outcome:
     """What a run came to at its last epoch; fractions, but for `kl` and `caught_up`.
 
-    strict: novel pictures that are under a novel name, the matched one. swallowed: novel pictures under a seen name.
+    strict: novel pictures that are under a novel name, the matched one. swallowed: novel pictures predicted as seen.
     caught_up: the first epoch whose gap is below `GAP`, infinite where there is none.
     """
 

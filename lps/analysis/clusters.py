@@ -38,8 +38,8 @@ FLAGS = {  # -> (text for users, its meaning); the figures are those of `python 
         "looks mixed",
         f"at least {100 * mixtures.ELSEWHERE:.0f} % of the nearest neighbours of its pictures are in other clusters, "
         f"and its mean confidence is below {100 * mixtures.SURE:.0f} %. In 40 runs, 66 of 74 flagged clusters were "
-        "mixed (less than 80 % of one class): 16 of 22 on digits and 50 of 52 on CIFAR-10. It found 66 of 179 mixed "
-        "clusters",
+        "mixed (less than 80 % of one class): 16 of 22 on digits and 50 of 52 on CIFAR-10. The flag found 66 of the "
+        "179 mixed clusters",
     ),
     "empty": ("empty", "it has no images"),
 }

@@ -28,7 +28,8 @@ _CLOSE = 2.0  # points of accuracy on all: the verdict needs an interval of at m
 _VERDICTS = {
     REPRODUCED: f"the official number is inside or below our {estimates.INTERVAL}, which extends at most {_CLOSE:g} "
     "points to either side",
-    OPEN: "it is inside our interval, but the interval is wider, or there is only one seed and no interval",
+    OPEN: "the official number is inside our interval, but the interval extends further; or there is no interval, "
+    "because there is only one seed or all seeds give the same number",
     BELOW: "our whole interval is below the official number",
     OTHERWISE: "the experiments differ; the last column says how",
     MISSING: "no run yet",

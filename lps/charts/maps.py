@@ -32,7 +32,7 @@ def table_of(
     """
     unlabeled, index = split.unlabeled, index.astype(np.int64)
     if not np.isin(index, unlabeled).all():
-        raise UserError("projections", "are damaged (some images are not unlabeled images of this run)")
+        raise UserError("projections", "are damaged (some images are not among the unlabeled images of this run)")
     order = np.argsort(unlabeled)
     rows = order[np.searchsorted(unlabeled, index, sorter=order)]
     predicted = _matched(snapshot.predicted.astype(np.int64), targets[unlabeled], len(split.class_names))[rows]

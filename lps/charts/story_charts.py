@@ -10,7 +10,7 @@ from lps.charts.palette import Palette, with_alpha
 
 
 def swallowed(shares: dict[str, pd.Series], colors: Palette) -> Chart:
-    """The share of novel images under a seen name of several runs by their words, the first one the worst."""
+    """The share of novel images that are predicted as seen; runs by their words, the worst run first."""
     last = int(max(values.index[-1] for values in shares.values()))
     figure = _accuracies(250, last, colors)
     shades = dict(zip(shares, (colors.wrong, colors.right)))

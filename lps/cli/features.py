@@ -125,7 +125,7 @@ def _make(options) -> int:
         for bar in bars:
             bar.close()
     if failed:
-        say(f"{counted(failed, 'worker')} ended early; the others did its parts")
+        say(f"{counted(failed, 'worker')} ended early; the remaining processes did the work")
     if store is None:
         say("stopped; run the same command again to continue")
         return 130

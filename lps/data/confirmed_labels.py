@@ -59,7 +59,9 @@ def added(split: Split, labels: np.ndarray, num_classes: int, confirmed: Confirm
     """
     free = np.setdiff1d(split.unlabeled, split.validation)
     if not np.isin(confirmed.images, free).all():
-        raise UserError(SETTING, "lists images that are not unlabeled here; the data set or its split has changed")
+        raise UserError(
+            SETTING, "lists images that are not among the unlabeled images; the data set or its split has changed"
+        )
     extended = replace(
         _renumbered(split, num_classes, confirmed.names),
         labeled=np.union1d(split.labeled, confirmed.images),

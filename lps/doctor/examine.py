@@ -47,7 +47,7 @@ def examine(machine: Machine) -> Iterator[Diagnostic]:
 
 
 CHECKS = (
-    Check("Python", environment.python, "Install Python 3.11 or newer, then make app."),
+    Check("Python", environment.python, "Install Python 3.11 or newer, then run make app."),
     Check("system", environment.system, "This system is not tested: signals, locks and process tables differ."),
     Check("packages", environment.packages, f"{environment.PYTHON} -m pip install -r requirements.txt"),
     Check("imports", environment.imports, "Run make app again."),

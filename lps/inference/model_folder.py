@@ -157,8 +157,8 @@ def _data(model: Trained) -> list[str]:
         f"The model was trained on {info.title}, with {counted(len(split.labeled), 'labeled image')} of "
         f"{counted(split.classes.seen, 'seen class')} and {counted(len(split.unlabeled), 'unlabeled image')}. "
         f"Among the unlabeled images, training looked for {counted(split.classes.novel, 'novel class')}. "
-        f"{counted(len(split.validation), 'label')} withheld from training for validation, "
-        f"{counted(len(split.test), 'test image')}; seed of the split: {split.seed}.",
+        f"The split withholds {counted(len(split.validation), 'label')} from training for validation and sets "
+        f"{counted(len(split.test), 'image')} aside for testing. The seed of the split is {split.seed}.",
     ]
 
 

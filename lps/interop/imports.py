@@ -360,7 +360,8 @@ def _check_events(run: Run) -> list[str]:
                 raise UserError("events.jsonl", f"of {run.id} has more than {MOST_NAMES:,} measurements")
     if num_damaged > num_sound:
         raise UserError(
-            "events.jsonl", f"of {run.id} has {num_damaged} lines that are not events, and {num_sound} that are"
+            "events.jsonl",
+            f"of {run.id} has {num_damaged} lines that are not events, but only {counted(num_sound, 'event')}",
         )
     return [f"{num_damaged} damaged lines of events.jsonl are skipped"] if num_damaged else []
 

@@ -65,7 +65,9 @@ def _about(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: np.n
     decisions, defaults = naming.naming_of_epoch(naming.read_entries(run), epoch), default_names(run, split)
     rows = np.searchsorted(split.unlabeled, snapshot.feature_index)
     if not np.array_equal(split.unlabeled[np.minimum(rows, len(split.unlabeled) - 1)], snapshot.feature_index):
-        raise UserError("snapshots", f"epoch {epoch} has features of images that are not unlabeled ones of this run")
+        raise UserError(
+            "snapshots", f"epoch {epoch} has features of images that are not among the unlabeled images of this run"
+        )
     clusters = clusters_of(decisions, snapshot.predicted, split.unlabeled)
     lines = ["\t".join(COLUMNS)]
     for row, image in zip(rows.tolist(), snapshot.feature_index.tolist()):

@@ -33,7 +33,7 @@ Views:
 
     Unlabeled images are selected in two steps. First, each image predicted as class k is drawn with probability
     (min n / n_k)^beta, or (min n / n_k)^alpha if the batch has labels of k. Only the number of drawn images counts.
-    Second, as many images of class k as were drawn are selected: the most confident ones.
+    Second, the same number of images predicted as class k is selected: the most confident ones.
 
 Prediction:
     k-means on the unit features of all training images, without labels. The original does the same on test images. Seen
@@ -106,8 +106,8 @@ class BaCon(Distilled, Method):
         ] = 0.5,
         sampling_labeled: Annotated[
             float,
-            "alpha: of the unlabeled images predicted as a class of size n, a share of (smallest n / n)^alpha is used, "
-            "if the batch has labels of the class",
+            "alpha: exponent that limits large classes. If the batch has labels of a class of size n, only the share "
+            "(smallest n / n)^alpha of the unlabeled images predicted as this class is used",
             (0, 10),
             ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0 (scripts), 0.8 (program)"),
         ] = 0.0,

@@ -28,14 +28,14 @@ Prediction:
 Deviations:
     - Two weak views replace two passes through a network that augments inside (flip, shift, noise). The virtual and the
       real step share them, so one pass per view serves both.
-    - Common protocol: SimCLR start and the network of all methods (original: WideResNet from random weights); the
-      optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); the batch is
-      divided by set size (original: half and half). In c(t), t is the share of the training steps that are done,
-      because in the original the increase of c takes the whole run.
+    - Common protocol: SimCLR start and the network that all methods share (original: WideResNet from random weights);
+      the optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); the batch
+      is shared in proportion to the number of labeled and unlabeled images (original: half and half). In c(t), t is the
+      share of the training steps that are done, because in the original the increase of c takes the whole run.
     - Cross-entropy is a mean over labeled rows. The original divides by the number of all rows. If half of the rows are
       labeled, this equals `supervised_weight` = 0.5.
-    - The pass that judges the labeled rows does not change the running statistics of batch norm, like the copy in the
-      original.
+    - The pass that judges the labeled rows does not change the running statistics of batch norm. The original uses a
+      copy of the network for this pass, so its running statistics do not change either.
     - Rejection and clustering are not in the original; the LPS paper evaluates DS3L this way.
 """
 
@@ -97,8 +97,8 @@ class DS3L(Method):
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "rule that decides which images are novel; the lowest weight: as many images of lowest weight as would be "
-            "novel if all classes had equal size",
+            "rule that decides which images are novel; the lowest weight: the images with the "
+            "lowest weights are novel, as many as expected if all classes have equal size",
             ParameterDocs(
                 "Prediction",
                 words={

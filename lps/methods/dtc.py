@@ -70,8 +70,8 @@ class DTC(Method):
         *,
         consistency: Annotated[
             Literal["auto", "PI", "Baseline", "TE", "TEP"],
-            "what predictions should agree with; automatic: the other view, or earlier predictions with 100 or more "
-            "classes",
+            "what predictions should agree with; automatic: the other view below 100 classes, earlier predictions "
+            "from 100 classes on",
             ParameterDocs(
                 "Consistency",
                 words={
@@ -107,7 +107,7 @@ class DTC(Method):
         ] = 0.6,
         target_interval: Annotated[
             int | None,
-            "epochs between updates of the targets; none: 5, or 10 from 100 classes on",
+            "epochs between updates of the targets; none: 5 below 100 classes, otherwise 10",
             (1, 100000),
             ParameterDocs(
                 "Clusters", larger="targets stay the same for longer", paper="5 on CIFAR-10, 10 on CIFAR-100 (code)"

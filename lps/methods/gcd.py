@@ -22,9 +22,9 @@ Prediction:
     of the nearest centre.
 
 Deviations:
-    - Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16 with its last block
-      trained), its optimizer, schedule, steps and weak views; the batch is divided by set size (original: half labeled,
-      half unlabeled); the last epoch counts.
+    - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
+      trained), its optimizer, schedule, steps and weak views; the batch is shared in proportion to the number of
+      labeled and unlabeled images (original: half labeled, half unlabeled); the last epoch counts.
     - The projection head has 256 outputs. The original adds a weight-normalized layer with 65,536 outputs. The hidden
       layers (original: 2048) are at most 4 times as wide as the features, which only matters for small backbones.
     - k-means has 10 restarts, the default of the original program (its scripts: 100), but each start is the best of a

@@ -81,13 +81,15 @@ class LegoGCD(Distilled, Method):
         ] = 0.95,
         known_temperature: Annotated[
             float,
-            "tau_r: temperature of the cosines in this cross-entropy",
+            "tau_r: temperature of the cosines in the cross-entropy of images predicted as seen",
             (0.01, 10),
-            ParameterDocs("Keeping seen classes", larger="less sharp predictions in this cross-entropy"),
+            ParameterDocs(
+                "Keeping seen classes", larger="less sharp predictions in the cross-entropy of images predicted as seen"
+            ),
         ] = 0.05,
         margin: Annotated[
             float,
-            "m: weight of the logarithm of the mean prediction in this cross-entropy",
+            "m: weight of the logarithm of the mean prediction in the cross-entropy of images predicted as seen",
             (0, 10),
             ParameterDocs("Keeping seen classes", larger="rarely predicted classes are favored more"),
         ] = 0.4,

@@ -95,7 +95,8 @@ class LPS(Method):
         ] = 0.4,
         threshold_novel_end: Annotated[
             float,
-            "lambda_novel: confidence needed for a novel pseudo-label, which it approaches at the end",
+            "lambda_novel: confidence needed for a novel pseudo-label at the end of the run; the "
+            "threshold changes evenly from its value in the first epoch to this value",
             (0, 1),
             ParameterDocs(
                 "Thresholds",

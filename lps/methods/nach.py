@@ -28,7 +28,8 @@ Deviations:
     - The class distribution is clamped at 1e-8 inside the logarithm.
     - The logit adjustment and the entropy term assume equal shares. With another prior q, log(pi_k / q_k) is added to
       the logits, and the entropy term is w KL(p || q), up to a constant.
-    - If no row of an epoch was predicted as one of the two groups, its confidence counts as 0 in the confidence gap.
+    - If no row of an epoch was predicted as seen (or none as novel), the confidence of that group counts as 0 in the
+      confidence gap.
 """
 
 from typing import Annotated

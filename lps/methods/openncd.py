@@ -1,4 +1,4 @@
-r"""OpenNCD: many prototypes, grouped step by step into classes by how many images they share.
+r"""OpenNCD: learns many prototypes and, while it trains, groups those that share many images into classes.
 
 Citation:
     J. Liu, Y. Wang, T. Zhang, Y. Fan, Q. Yang, J. Shao: Open-world Semi-supervised Novel Class Discovery. IJCAI 2023.
@@ -19,9 +19,9 @@ Views:
 Deviations:
     - Optimizer, learning rate, steps, batch, views and frozen stages follow the common protocol (original: Adam 2e-3
       without weight decay, SimCLR views, layer3 detached). Weight decay shrinks prototypes, which are used at length 1.
-    - Epochs count as a share of the run. Groups are computed again from epoch 5 to 69 of 150 (scaled to the run), but
-      always at least once. Before that, every prototype is a group and cross-entropy is off; an evaluation during this
-      time makes its own temporary grouping.
+    - Epoch numbers are converted to shares of the run. Groups are computed again from epoch 5 to 69 of 150 (scaled to
+      the run), but always at least once. Before that, every prototype is a group and cross-entropy is off; an
+      evaluation during this time makes its own temporary grouping.
     - The number of classes is known. Votes come from images without augmentation; the code takes augmented ones.
     - Prototypes without votes are not in the graph. They join the group of the nearest prototype with votes, by cosine.
       A small constant connects the graph for spectral clustering.
@@ -96,7 +96,8 @@ class OpenNCD(Method):
         ] = None,
         graph_weight: Annotated[
             float | None,
-            "share of common votes in the graph; the rest is cosine similarity; none: 1 up to 10 classes, 0.9 above",
+            "weight of shared votes in the similarity of two prototypes; cosine similarity has the rest; "
+            "none: 1 up to 10 classes, 0.9 above",
             (0, 1),
             ParameterDocs(
                 "Groups",

@@ -1,4 +1,4 @@
-r"""ORCA: a margin that shrinks with the model's uncertainty slows the seen classes down; near neighbours share a class.
+r"""ORCA: slows seen classes down with a margin, which is larger while the model is unsure; neighbours share a class.
 
 Citation:
     K. Cao, M. Brbić, J. Leskovec: Open-World Semi-Supervised Learning. ICLR 2022.

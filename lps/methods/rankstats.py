@@ -27,7 +27,7 @@ Deviations:
     - Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views.
       The supervised stage (original: 100 epochs before 200 of joint training) is a share of the run, 0 by default:
       joint training learns from the same labels, and every method has the same steps. The length T of the ramp
-      (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) is a share of the epochs after it.
+      (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) is a share of the epochs after the supervised stage.
     - The optional supervised stage only sees the labeled rows of a batch.
     - 1 - s is cut off at 0, because products of rounded probabilities can exceed 1.
 """

@@ -14,7 +14,8 @@ Views:
     and novel alike. The best of `restarts` runs of k-means is used. A test image gets the id of the nearest centre.
 
 Deviations:
-    - The clustering has no deviations. Cluster ids have no meaning, so seen accuracy is matched here and raw elsewhere.
+    - The clustering has no deviations. Cluster ids have no meaning, so seen accuracy is matched. Methods whose ids are
+      tied to the seen classes have raw seen accuracy.
     - k-means has no confidence, so confidence is 1 - distance to the own centre / distance to the next one.
 """
 

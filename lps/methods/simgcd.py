@@ -24,9 +24,10 @@ Prediction:
     original matches all classes.
 
 Deviations:
-    - Common protocol: SimCLR start and the network of all methods (original: DINO ViT-B/16 with its last block
+    - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
       trained), its optimizer, schedule (original: cosine to 1e-4), weight decay on everything (original: not on biases
-      and norms), steps and weak views; the batch is divided by set size (original: half labeled, half unlabeled).
+      and norms), steps and weak views; the batch is shared in proportion to the number of labeled and unlabeled images
+      (original: half labeled, half unlabeled).
     - The temperature of the teacher decreases over the same share of the run as in the original (30 of 200 epochs).
     - The hidden layers of the projection head (original: 2048) are at most 4 times as wide as the features, which only
       matters for small backbones. Its weights start like those of torch layers (original: normal, deviation 0.02).

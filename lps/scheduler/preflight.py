@@ -129,8 +129,8 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
     if needed > free_bytes:
         sizes = f"about {data_size(needed)}, and {data_size(free_bytes)} are free in {existing_folder}"
         return (
-            f"The disk is too small: {subject} will write {sizes}. Without more space it ends as disk_full and can be "
-            "resumed."
+            f"The disk is too small: {subject} will write {sizes}. A run that finds no space ends as disk_full "
+            "and can be resumed."
         )
     if free_bytes < LITTLE and None in costs_of_runs:
         return (

@@ -151,14 +151,14 @@ def check_start(name: str, start: str, checkpoint: str | None) -> None:
     if start == "published" and not usual_start(name) and torchvision_name(name) is None:
         raise BadSetting(
             "network.start",
-            f"there are no published weights of {name}; choose simclr, checkpoint or random, or a network.name of"
-            f" {LITE0}, resnet50, {_PREFIX}NAME or {_TIMM}NAME",
+            f"there are no published weights of {name}; set network.start to simclr, checkpoint or random, or"
+            f" set network.name to {LITE0}, resnet50, {_PREFIX}NAME or {_TIMM}NAME",
         )
     if start == "torchvision" and torchvision_name(name) is None:
         raise BadSetting(
             "network.start",
-            f"torchvision has no weights for {name}; choose simclr, checkpoint or random, or a network.name of resnet50"
-            f" or {_PREFIX}NAME",
+            f"torchvision has no weights for {name}; set network.start to simclr, checkpoint or random, or set"
+            f" network.name to resnet50 or {_PREFIX}NAME",
         )
 
 

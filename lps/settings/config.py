@@ -160,8 +160,8 @@ class Config:
     )
     split_labeled_imbalance: float = _setting(
         1.0,
-        "labeled images of the largest seen class per labeled image of the smallest; further labels are withheld; 1: "
-        "all drawn labels are used",
+        "ratio of labeled images between the largest and the smallest seen class; surplus labels are withheld; 1: all "
+        "drawn labels are used",
         minimum=1,
         maximum=100_000,
         larger="label counts differ more and fewer labels are used",
@@ -215,8 +215,8 @@ class Config:
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior; for prior=given and oracle: epochs between two assignments of the "
-        "novel shares to cluster ids (largest share to the id that is predicted most often, and so on)",
+        "epochs between two estimates of the prior; for prior=given and oracle: after this many epochs, the novel "
+        "shares are assigned to cluster ids again (the largest share to the id predicted most often, and so on)",
         minimum=1,
         maximum=MOST_EPOCHS,
         larger="the estimate is older but costs less time",

@@ -49,7 +49,7 @@ _NOTHING = "–"
 def grid(
     sheet: PaperTable, groups: Mapping[tuple[int, int], Group], scoring: tuple[str, ...] = ("orca", "last")
 ) -> Grid:
-    """What is known of the table. scoring: protocol, select and, where it is not unlabeled, images."""
+    """What is known of the table. scoring: protocol, select and, where other than unlabeled, images."""
     measures = sheet.preset.measures
     columns = tuple(_NAMES[measure] for measure in measures)
     heads = []
@@ -116,7 +116,10 @@ def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", 
     if len(groups) > 1:
         lines.append(differences.ABOUT_BOLD if _bold(sheet, groups) else differences.ABOUT_NO_BOLD)
     if any(group.seen_is_matched for group in groups.values()) and "seen" in sheet.preset.measures:
-        lines.append("* seen accuracy after matching ids to classes; without a star it is plain agreement")
+        lines.append(
+            "* seen accuracy after matching ids to classes; without a star, a prediction is correct "
+            "if it is the id of the class"
+        )
     if any(group.is_clustered_apart for group in groups.values()):
         lines.append(run_scores.ABOUT_CLUSTERED_APART)
     lines.append("the paper's numbers are means of three runs without standard deviations")

@@ -62,7 +62,7 @@ def test_no_truth_of_an_unlabeled_image_has_a_part_in_it():
 def test_what_does_not_fit_is_refused():
     base = split()
     for images in (base.labeled[:2], base.validation[:2], [len(LABELS)]):
-        with pytest.raises(UserError, match="lists images that are not unlabeled here"):
+        with pytest.raises(UserError, match="not among the unlabeled images"):
             added(base, LABELS, 6, confirmed(images, [3] * len(images)))
     with pytest.raises(UserError, match="has classes that are not among the 5 seen classes"):
         added(base, LABELS, 6, confirmed(some_unlabeled(), [3, 4, 5, 3]))

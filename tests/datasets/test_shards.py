@@ -12,6 +12,7 @@ from lps.data import sources
 from lps.datasets import shards
 from lps.errors import UserError
 from lps.settings import catalog
+from lps.wording import counted
 
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -105,7 +106,7 @@ def test_damaged_members_and_shards_are_listed_and_the_rest_is_used(home):
     images = sources.load("shards", str(home), 8)
     skipped = dict(images.skipped)
     assert skipped["a.tar/a/5.png"] == "is not a picture of a known format"
-    assert "1 pictures before that are used" in skipped["b.tar"] or "2 pictures before" in skipped["b.tar"]
+    assert "1 picture before" in skipped["b.tar"] or "2 pictures before" in skipped["b.tar"]
     assert "not a tar file" in skipped["c.tar"] and "is damaged" in skipped["d.parquet"]
     assert "no column of image bytes" in skipped["e.parquet"] and len(skipped) == 5
     assert len(images.labels) == 4 + sum(name.startswith("b.tar") for name in images.file_names)
@@ -127,7 +128,7 @@ def test_a_shard_that_is_damaged_within_says_how_many_pictures_are_used(home):
     reasons = dict(images.skipped)
     for shard in ("head.tar", "packed.tar.gz"):
         used = [name for name in images.file_names if name.startswith(shard)]
-        assert 0 < len(used) < 4 and f": {len(used)} pictures before that are used" in reasons[shard], shard
+        assert 0 < len(used) < 4 and f"the {counted(len(used), 'picture')} before" in reasons[shard], shard
 
 
 def test_shards_are_decoded_again_only_when_one_changes(home, monkeypatch):

@@ -149,7 +149,9 @@ def test_the_backbone_begins_with_its_weights_unless_told_otherwise():
     assert configure(LITE0 | {"network.start": "random"}).network_start == "random"
     with pytest.raises(UserError, match="network.start: simclr would train efficientnet_lite0 without its weights"):
         configure(LITE0 | {"network.start": "simclr"})
-    with pytest.raises(UserError, match="no published weights of digits_resnet; choose simclr, checkpoint or random"):
+    with pytest.raises(
+        UserError, match="no published weights of digits_resnet; set network.start to simclr, checkpoint or random"
+    ):
         configure({"network.start": "published"})
     assert configure({"network.name": "resnet50", "network.start": "published"})
     assert configure(configure(LITE0).flat()) == configure(LITE0)

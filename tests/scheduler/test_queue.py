@@ -572,7 +572,7 @@ def test_an_empty_queue_in_words(root, lps):
                 ("up", "first or priority N\n"),
                 ("down", "priority N\n"),
                 ("last", "priority N with a number below 0\n"),
-                ("hold", "cancel for one run and retry to start it later, or pause for the whole queue\n"),
+                ("hold", "`cancel` (and later `retry`) for one run, or `pause` for the whole queue\n"),
                 ("release", "retry or first\n"),
             )
         ],

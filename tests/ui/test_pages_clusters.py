@@ -212,7 +212,9 @@ def test_a_matched_class_that_is_not_the_most_frequent_one_is_told_from_it(open_
     row = table(app).loc[7]
     assert (row["Matched class"], row["Top class"], row["Second class"]) == (f"9, {nines}", "1", f"9, {nines}")
     assert row["Purity"] == pytest.approx(100 * (inside == 1).mean(), abs=0.06)
-    assert f"Matched class **9**, {nines} of its images. Most frequent class **1**, {ones}." in words_of(app)
+    assert f"Matched class **9**, {nines} of its images. Most frequent class **1**, {ones} of its images." in words_of(
+        app
+    )
     assert "Most frequent class" not in words_of(open_page(run.root, cluster=8))
     assert "The true class, written below the picture, is not 9." in words_of(app)
 
@@ -224,7 +226,7 @@ def test_a_cluster_that_no_class_is_left_for_says_so(stored):
     columns = page.columns(replace(here, clusters=clusters))
     assert data_table.data(columns, clusters).loc[0, "Matched class"] == "none"
     said = page.class_account(here, left_over)
-    assert said.startswith("Not matched with any class") and "Most frequent class **7**, 100 %." in said
+    assert said.startswith("No class is matched") and "Most frequent class **7**, 100 %" in said
 
 
 def look_of(heading, run):

@@ -396,7 +396,7 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
             assert bar.value == 40 and "clustering" in bar.text and "about 3 min left" in bar.text, page
             assert "accuracy on labels" not in texts(at)
         at = whole_form(seeds="3")
-        assert [link for link in at.get("page_link") if link.proto.label.endswith("also run: 1")]
+        assert [link for link in at.get("page_link") if link.proto.label.endswith("running: 1")]
         at = visit("queue")
         next(button for button in at.button if button.label == "Cancel").click().run()
         assert progress.should_stop() and not at.exception

@@ -146,7 +146,10 @@ def test_homes_picture_names_its_axes_and_lines():
 def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):
     told, run = texts(visit("story", step="4")), named("LPS without margin")
     novel = {name: 100 * history(named(name)).last("accuracy/novel") for name in ("LPS", "LPS without margin")}
-    assert f"novel accuracy is {novel['LPS']:.1f} % with it and {novel['LPS without margin']:.1f} % without" in told
+    assert (
+        f"novel accuracy is {novel['LPS']:.1f} % with the margin and {novel['LPS without margin']:.1f} % without"
+        in told
+    )
     split, targets = read_split(run.folder)
     fair = sum(target >= split.classes.seen for target in targets[split.unlabeled]) / split.classes.novel
     idle = sum(count < fair / 10 for count in counts(run)[2][split.classes.seen :])
@@ -276,7 +279,7 @@ def test_the_study_of_the_margin_is_read_where_it_is_named(root):
     at = visit("story", step="4")
     assert "*When the margin helps*" in texts(at)
     at.button(key="story_study").click().run()
-    assert not at.exception and "Written down on 22 November 2026, before any run of it." in texts(at)
+    assert not at.exception and "on 22 November 2026, before any of its runs" in texts(at)
 
 
 @pytest.mark.parametrize("step, shown", [("0", 1), ("99", 8), ("two", 1)])
@@ -287,7 +290,7 @@ def test_an_address_beyond_the_story_is_its_nearest_step(root, step, shown):
 def test_its_numbers_are_counted(root):
     lost, novel, _ = counts(named("FixMatch"))
     assert f"**{lost} of {novel}** novel pictures" in texts(visit("story", step="3"))
-    assert f"With LPS, only {counts(named('LPS'))[0]} do." in texts(visit("story", step="3"))
+    assert f"With LPS, only {counts(named('LPS'))[0]} are." in texts(visit("story", step="3"))
     sizes = counts(named("LPS without entropy"))[2]
     told = texts(visit("story", step="6"))
     assert (f"**{sizes.count(0)} clusters stay empty**" in told) == (sizes.count(0) > 0)
@@ -357,7 +360,7 @@ def test_where_all_runs_begin_is_told_with_their_numbers(root):
     ]
     assert len(set(starts)) == 1
     told = texts(visit("story", step="2"))
-    assert f"groups {100 * starts[0]:.1f} % of the pictures" in told
+    assert f"puts {100 * starts[0]:.1f} % of the pictures" in told
     ends = {name: 100 * history(named(name)).last("accuracy/all") for name in ("LPS", "FixMatch")}
     assert f"LPS is right on {ends['LPS']:.1f} % of these pictures and FixMatch on {ends['FixMatch']:.1f} %" in told
 
@@ -380,7 +383,7 @@ def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
     told = texts(visit("story", step="5"))
     assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
     seen = split.classes.seen
-    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many as a seen one" in told
+    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many as a seen class" in told
 
 
 def test_the_margins_of_both_groups_are_told(root):

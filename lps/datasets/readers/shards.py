@@ -18,7 +18,7 @@ from lps.datasets.readers.decoding import LONGEST
 from lps.datasets.readers.pictures import ENDINGS, is_folder, scan
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
-from lps.wording import data_size
+from lps.wording import counted, data_size
 
 _TARS, _PARQUETS = (".tar", ".tar.gz", ".tgz"), (".parquet",)
 _LABEL_NAMES = ("label", "class", "cls", "target", "fine_label", "class_name")  # of columns, and of keys in .json
@@ -106,7 +106,9 @@ def _of_tar(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
                 yield sample
     except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "cut short or not a tar file"
-        shards.skip(shard.name, f"is damaged ({reason}): {count:,} pictures before that are used")
+        shards.skip(
+            shard.name, f"is damaged ({reason}): only the {counted(count, 'picture')} before the damage can be used"
+        )
 
 
 def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[Sample]:
@@ -210,7 +212,9 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
                         shards.skip(name, "has no image bytes")
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         reason = shorten(str(error).partition("\n")[0])
-        shards.skip(shard.name, f"is damaged ({reason}): {count:,} pictures before that are used")
+        shards.skip(
+            shard.name, f"is damaged ({reason}): only the {counted(count, 'picture')} before the damage can be used"
+        )
 
 
 def _columns(schema) -> tuple[str | None, str | None]:

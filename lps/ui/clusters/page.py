@@ -385,9 +385,10 @@ def class_account(view: View, cluster_facts: Cluster) -> str:
     share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images of known class"
     sentence = f"Matched class {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
     if cluster_facts.matched < 0:
-        sentence = f"Not matched with any class: other clusters fit the classes better. Shares are {share_of}."
+        sentence = "No class is matched with this cluster: other clusters fit the classes better."
     if cluster_facts.majority != cluster_facts.matched:
-        sentence += f" Most frequent class {_bold_share(view, cluster_facts.majority, cluster_facts.purity)}."
+        most_frequent = _bold_share(view, cluster_facts.majority, cluster_facts.purity)
+        sentence += f" Most frequent class {most_frequent} {share_of}."
     return sentence
 
 

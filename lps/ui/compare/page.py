@@ -258,7 +258,7 @@ def _show_published() -> None:
     with st.expander("Numbers of the paper"):
         data_table.show_data_table(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
-            "Table 1 of the LPS paper, means of 3 runs. If seen accuracy is computed with a matching, All must not be "
+            "Table 1 of the LPS paper, means of 3 runs. If seen accuracy is computed with a matching, All cannot be "
             "larger than the weighted mean of seen and novel. The last column marks the rows in which the paper's All "
             "is larger nevertheless."
         )

@@ -432,8 +432,8 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     sentences = [
         "Runs that differ only in the seed are averaged. A bar shows how much of the variance between these averages "
         "is explained by one setting alone, beyond what all other settings explain. The model is linear with main "
-        "effects only (type III sum of squares). The mark is the share that a setting gets on average if no setting "
-        "has an effect. Interactions between settings are not shown. The shares describe only these runs."
+        "effects only (type III sum of squares). The mark beside a bar shows the average share of a setting if no "
+        "setting has an effect. Interactions between settings are not shown. The shares describe only these runs."
     ]
     if not associated and not left_out:
         sentences.append(

@@ -204,7 +204,7 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
         f"pull, the force with which training moves it towards the right answer{held_words}. "
     )
     if left[least] - left[most] < _EVEN:
-        return text + "The other classes keep about as much: no class has a clear advantage."
+        return text + "The other classes keep about the same share: no class has a clear advantage."
     return text + (
         f"{_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. As the "
         "shares approach the prior, KL and all margins go to 0."

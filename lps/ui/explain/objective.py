@@ -44,7 +44,7 @@ _TERMS = {
     ),
     "entropy": _Term(
         "Entropy",
-        "Keeps all classes in use. Without this term, a few classes can absorb all images. It is lowest when all "
+        "Keeps all classes in use. Without this term, a few classes can absorb all images. The term is lowest when all "
         "classes are predicted equally often.",
     ),
     "cross_entropy": _Term("Cross-entropy", "Classifies the labeled images."),

@@ -156,8 +156,8 @@ function begin(root, settings) {
     const [own, other] = state.runs.map((run) => run.judged);
     state.isPlaying = false;
     find("said").textContent =
-      `After ${settings.steps} steps ${percent(own.novel)} of the novel points are correct, ` +
-      `${percent(other.novel)} without the margin; seen ${percent(own.seen)} and ${percent(other.seen)}.`;
+      `After ${settings.steps} steps ${percent(own.novel)} of the novel points are correct (${percent(other.novel)} ` +
+      `without the margin) and ${percent(own.seen)} of the seen points (${percent(other.seen)} without the margin).`;
   }
 
   find("play").onclick = () => {

@@ -95,7 +95,10 @@ def sentence(view: View) -> str:
         said += "all are in classes that you labeled or named; no novel cluster is left. "
     said += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
     if doubtful:
-        return f"{said}**{counted(doubtful, 'cluster')} {'is' if doubtful == 1 else 'are'} doubtful** and shown first."
+        verb = "is" if doubtful == 1 else "are"
+        return (
+            f"{said}**{counted(doubtful, 'cluster')} {verb} doubtful** and shown first; a badge on the card says why."
+        )
     return f"{said}No cluster is doubtful."
 
 

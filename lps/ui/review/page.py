@@ -62,8 +62,8 @@ def _show_account(run: Run, epoch: int) -> None:
         run_actions.offer_copy(run, "decide")
         return
     st.caption(
-        "First come the pictures whose cluster differs from that of the most similar pictures: your decisions help "
-        "most there. Similar pictures are never shown in a row."
+        "A picture is shown first if the most similar pictures are in another cluster: there, your decisions help "
+        "most. Similar pictures are never shown one after the other."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption('Keys: 1 to 5 choose a class, N types a class name, X says "none of these", S skips, U undoes.')

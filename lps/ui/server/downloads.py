@@ -72,7 +72,7 @@ def predictions(request: Request) -> Response:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
         result, kept_share = request.path_params["result"], request.path_params["kept"]
         if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= kept_share <= 100:
-            raise UserError("predictions", "are not at this address; Predict links to them")
+            raise UserError("predictions", "are not at this address; open them from the page Predict")
         predicted = prediction_files.read_predictions(run.root / prediction_work.FOLDER / f"{result}.npz")
         name = f"predictions-{short_id(run.id)}"
         files = file_names(run)

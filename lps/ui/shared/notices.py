@@ -127,11 +127,13 @@ def show_alarms(run: Run) -> None:
 def show_damages(run: Run) -> None:
     """A line for each file of texts or wishes that cannot be read, and how to come by a sound one."""
     mend = {
-        "meta.json": "Rename the run to write a new file; the damaged one is saved",
-        "want.json": "Stop or resume the run to write a new file; the damaged one is saved",
+        "meta.json": "Renaming the run writes a new file",
+        "want.json": "Stopping or resuming the run writes a new file",
     }
     for words in run.damages():
-        what = "" if "newer" in words else f" {mend[words.split()[0]]} beside it as damaged-…."
+        what = (
+            "" if "newer" in words else f" {mend[words.split()[0]]}; the damaged file is kept next to it as damaged-…."
+        )
         st.warning(escape.markdown(f"{words}.{what}"), icon=":material/broken_image:")
 
 

@@ -47,7 +47,8 @@ def pick_scoring() -> Scoring:
     sentences = [f"{capitalized(PROTOCOLS[protocol])}."]
     if chosen == "oracle":
         sentences.append(
-            ":orange[An oracle chose the epoch: it is the best by labels that you would not have in practice.]"
+            ":orange[An oracle chose the epoch: the one with the best accuracy on true classes, which you would not "
+            "know in practice.]"
         )
     if chosen == "validation":
         sentences.append("The epoch is the best on labeled images whose label was withheld from training.")

@@ -176,8 +176,9 @@ def _note_beginning(scene: Scene) -> str:
         else "the same network, trained on these pictures without labels (*SimCLR*)"
     )
     return (
-        f"Every run here begins with {begins}. Before training, k-means groups {start:.1f} % of the pictures without "
-        f"labels correctly, but its groups have no names. Training names the seen classes. After it, LPS is right on "
+        f"Every run here begins with {begins}. Before training, k-means puts {start:.1f} % of the pictures without "
+        f"labels into the right group, but the groups have no names. Training gives the seen classes their names. "
+        f"After training, LPS is right on "
         f"{ends['lps']:.1f} % of these pictures and FixMatch on {ends['fixmatch']:.1f} %."
     )
 
@@ -206,8 +207,8 @@ def _tell_swallowed(scene: Scene) -> str:
     return (
         "FixMatch, a well-known method, learns from its own confident guesses. At first a model can "
         "only be sure of seen classes, so it takes novel pictures for seen ones. Each wrong guess that it learns "
-        f"makes the next one surer. At the end, **{lost} of {novel}** novel pictures have a seen name. "
-        f"With LPS, only {recordings.swallowed(scene.runs['lps'])[0]} do."
+        f"makes the next one surer. At the end, **{lost} of {novel}** novel pictures are taken for seen ones. "
+        f"With LPS, only {recordings.swallowed(scene.runs['lps'])[0]} are."
     )
 
 
@@ -215,13 +216,13 @@ def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
         f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. They group novel pictures by "
-        f"guess, even if the guess is a seen name, and match these groups one to one with novel classes. That "
+        f"guess, even if the guess is a seen class, and match these groups one to one with novel classes. That "
         f"measures whether a class stays together, not whether it is taken for a seen class."
     )
 
 
 def _draw_swallowed(scene: Scene) -> None:
-    st.markdown("Share of the :orange[**novel**] pictures with a seen name, over the epochs")
+    st.markdown("Share of the :orange[**novel**] pictures that are taken for seen ones, over the epochs")
     shares = {words: recordings.swallowed_by_epoch(scene.runs[part]) for part, words in _SWALLOWING.items()}
     figure = story_charts.swallowed(shares, theme.palette())
     plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
@@ -230,7 +231,7 @@ def _draw_swallowed(scene: Scene) -> None:
 
 
 def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, list[Frame]]]:
-    """For the seen names that swallowed the most novel images: some of these, drawn at random."""
+    """For the seen classes that swallowed the most novel images: some of these, drawn at random."""
     predicted, truth = recordings.predicted(scene.runs["fixmatch"]), recordings.truth(scene.runs["fixmatch"])
     wrong = (truth >= scene.seen) & (predicted < scene.seen)
     names = np.bincount(predicted[wrong], minlength=scene.seen).argsort()[::-1][:rows]
@@ -255,7 +256,7 @@ def _tell_margin(scene: Scene) -> str:
     return (
         ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts its "
         "guesses. The more guesses a class gets, the more LPS holds it back: that is the **margin**. At the end, "
-        f"novel accuracy is {novel['lps']:.1f} % with it and {novel['no_margin']:.1f} % "
+        f"novel accuracy is {novel['lps']:.1f} % with the margin and {novel['no_margin']:.1f} % "
         f"without{without}."
     )
 
@@ -309,10 +310,11 @@ def _note_target(scene: Scene) -> str:
     )
     times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
     return (
-        "The target is an equal share for every class: LPS does not know the true shares. Labels and confident "
-        "guesses both count. Over all pictures, the classes are nearly equal here "
-        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Of pictures without labels, a novel "
-        f"class has {times:.1f} times as many as a seen one. If classes differ in size, the target is approximate."
+        "The target is an equal share per class: LPS does not know the true shares. Its estimate counts labels and "
+        "confident guesses. Over all pictures, the classes are nearly equal here "
+        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Among pictures without labels, a "
+        f"novel class has {times:.1f} times as many as a seen class. If classes differ in size, the target is "
+        "approximate."
     )
 
 
