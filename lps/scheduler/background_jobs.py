@@ -29,7 +29,7 @@ from lps.settings.config import Config, configure
 from lps.store.desired_state import number
 from lps.store.runs import Run
 
-_KINDS = {  # folder beside the runs -> what its jobs are called, and the ending of their results
+_KINDS = {  # folder beside the runs -> title of its jobs, and suffix of their results
     ".counts": ("Class count", ".json"),
     ".audits": ("Data check", ".json"),
     ".predictions": ("Prediction", ".npz"),

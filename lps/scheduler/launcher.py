@@ -208,7 +208,7 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
 def is_tended(root: Path) -> bool:
     """Return whether a process will start the waiting runs: the waker or the runner of an active run.
 
-    True if nothing waits or the queue is paused; False if an obstacle blocks the folder.
+    True also if nothing waits or the queue is paused; otherwise False if an obstacle blocks the folder.
     """
     root = Path(root)
     if blocked_by(root):
@@ -268,7 +268,7 @@ def _wake(run: Run, name: str, process_name: str) -> None:
 
 
 def _start_waiting(root: Path, trainer) -> list[Run]:
-    """Start what waits, as far as there are slots; a crashed run that is to be tried again waits from now on."""
+    """Requeue crashed runs that are due for a retry, then start waiting runs while there are free slots."""
     if queue.read_switch(root).paused:
         return []
     now = time.time()
@@ -313,7 +313,7 @@ def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
 
 
 def _claim_run(run: Run) -> int | None:
-    """The lock of a run; None where it is held, or no file of its own (`Run.damages` says so): others go on."""
+    """Lock a run; None if the lock is held or is not a regular file (see `Run.damages`), so that others can start."""
     try:
         return claim(run.lock)
     except OSError:

@@ -1,4 +1,4 @@
-"""What runs on which slot, since when, and when the queue will be done, as far as finished runs tell.
+"""Summarize the queue: what runs on which slot, since when, and the expected end, estimated from finished runs.
 
 Standard library only.
 """

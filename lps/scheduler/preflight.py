@@ -1,4 +1,4 @@
-"""The checks that need the data or the machine, made before a run folder exists; whatever fails here costs nothing."""
+"""Checks that need the data or the machine, made before a run folder exists: a failure leaves nothing behind."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

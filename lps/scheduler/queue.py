@@ -256,7 +256,7 @@ def set_cpu_slots(root: Path, number: int) -> None:
 
 
 def _write_switch(root: Path, switch: Switch) -> None:
-    """The caller has the turn. Raises `UserError` where a newer version wrote the file, and leaves it as it is."""
+    """Write the switch; the caller holds the queue lock. Raises `UserError` if a newer version wrote the file."""
     version = Run(Path(root)).read_json(SWITCH).get("version")
     if versions.is_newer("queue", version):
         versions.check_version("queue", version, SWITCH)
@@ -282,7 +282,7 @@ def read_switch(root: Path) -> Switch:
 
 
 def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
-    """Store the edited wish of a waiting run, which nobody can start meanwhile. Raises `UserError`."""
+    """Edit the `want.json` of a waiting run; the queue lock keeps it from starting meanwhile. Raises `UserError`."""
     run = Run(run.folder.resolve())
     run.check_writable()
     with lock_queue(run.root), run.changing():
