@@ -1,1 +1,1 @@
-"""A run on disk: its files, events, state and texts. Imports settings, machine, cluster; never who runs it."""
+"""A run on disk: its files, events, state and texts. Imports settings, machine, cluster; never the scheduler."""

@@ -1,4 +1,4 @@
-"""What somebody last asked of a run: the content of its `want.json`, old files and damaged ones included.
+"""The newest request for a run: the content of its `want.json`, including old and damaged files.
 
     {"want": "run", "attempt": 2, "time": t, "priority": 5, "order": t, "held": true,
      "retries": 3, "retried": 1, "not_before": t, "on": "slurm"}
@@ -23,13 +23,13 @@ MOST_PRIORITY = 1000
 
 @dataclass(frozen=True)
 class DesiredState:
-    """want: run, stop, kill, or "" where nobody has asked for anything; attempt: for which attempt, from 1.
+    """want: run, stop, kill, or "" without a request; attempt: for which attempt, from 1.
 
     time: when it was asked, unix seconds. priority: a higher one goes first. order: among equal ones the smaller goes
     first, at first the time of asking. held: it waits but is not started. retries: how often a crashed run may be
     started again by itself, `retried` of them used up. not_before: unix seconds, before which it is not started.
-    on: "" for this machine and its queue, else where it was handed over to (lps.scheduler.cluster_submit): nobody here
-    starts it, also where this version knows no such place.
+    on: "" for this machine and its queue, else the executor that it was submitted to (lps.scheduler.cluster_submit):
+    this machine does not start it, even if this version does not know the executor.
     """
 
     want: str = ""
@@ -44,7 +44,7 @@ class DesiredState:
     on: str = ""
 
     def to_json(self) -> dict:
-        """Raises `UserError` for an attempt that nobody could read afterwards."""
+        """Return the JSON object; raises `UserError` for an attempt number that could not be read back."""
         if self.attempt >= LARGEST:
             raise UserError("attempt", f"{self.attempt} is too large an attempt number: a file of the run is damaged")
         usual = asdict(DesiredState()) | {"order": self.time}
@@ -52,7 +52,7 @@ class DesiredState:
 
 
 def parse_desired_state(stored: Mapping) -> DesiredState:
-    """The wish in a JSON object; what is missing or damaged counts as if it had never been asked for."""
+    """Read the request in a JSON object; missing or damaged fields count as never asked for."""
     want = stored.get("want")
     requested_at = number(stored.get("time"), 0.0)
     return DesiredState(
@@ -70,12 +70,12 @@ def parse_desired_state(stored: Mapping) -> DesiredState:
 
 
 def is_sound(stored: Mapping) -> bool:
-    """Whether a JSON object says what was asked, and for which attempt: less than that is no wish of ours."""
+    """Return whether a JSON object is a valid request: it needs at least `want` and `attempt`."""
     return stored.get("want") in WANTS and whole(stored.get("attempt")) > 0
 
 
 def in_words(wish: DesiredState, now: float | None = None) -> str:
-    """Why a run that is asked for does not begin though its turn may have come; "" where it simply waits."""
+    """Explain why a requested run does not begin though its turn may have come; "" if it simply waits."""
     if wish.held:
         return "put on hold by an older version of LPS Studio; retry it in the queue to start it"
     if (time.time() if now is None else now) < wish.not_before:
@@ -88,7 +88,7 @@ def _retry_in_words(wish: DesiredState) -> str:
 
 
 def whole(value) -> int:
-    """A positive whole number as it was stored, 0 where it is none."""
+    """Return a stored positive whole number, 0 for anything else."""
     return value if type(value) is int and 0 < value < LARGEST else 0
 
 

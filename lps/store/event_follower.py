@@ -1,4 +1,4 @@
-"""Follows one `events.jsonl`: keeps its place, hands out new records, notices another file. Standard library only."""
+"""Follow one `events.jsonl`: remember the position, return new records, detect another file. Standard library only."""
 
 import os
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from lps.files.atomic import open_regular
 from lps.store.events import end_of_events, first_shown, first_starts, read_events, read_history
 
 PART = 2 << 20  # bytes of new records that are in memory at a time
-_MARK = 64  # bytes before the place that was read up to: another file has others there
+_MARK = 64  # bytes before the read position, which differ in another file
 
 
 class Change(Enum):
-    """What happened to a file since it was looked at last."""
+    """What happened to a file since the last check."""
 
     NONE = "none"
     GREW = "grew"
@@ -21,7 +21,7 @@ class Change(Enum):
 
 
 class Follower:
-    """A place in one `events.jsonl`. Of a file that is too long for a page, it begins where `first_shown` says.
+    """A read position in one `events.jsonl`. For a file that is too long for a page, it begins at `first_shown`.
 
     Not safe to share between threads. left_out: bytes at the beginning that are not read.
     """
@@ -71,7 +71,7 @@ class Follower:
         return read_history(self._path, self._offset, self.left_out)
 
     def _bytes_before(self) -> bytes:
-        """The last bytes before the place that was read up to."""
+        """Return the last bytes before the read position."""
         try:
             with open_regular(self._path, buffering=0) as file:
                 file.seek(max(0, self._offset - _MARK))

@@ -17,7 +17,7 @@ from lps.files import disk, versions
 from lps.files.atomic import open_regular, read_small
 from lps.files.versions import LONGEST_NAME, MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
 
-_LARGEST = 2**63 - 1  # of a whole number that counts as one: charts and tables keep 64 bits
+_LARGEST = 2**63 - 1  # largest whole number accepted: charts and tables keep 64 bits
 _MAX = 1e100  # of any other: far beyond what anything measures, and sums and squares of it are numbers still
 _LONGEST_START = 1 << 16  # bytes of a first line
 MOST_SHOWN, _MOST_READ = 200_000, 128 << 20  # lines and bytes of a file that a page reads: some seconds
@@ -31,7 +31,7 @@ _NOT_NUMBERS = (str, dict, bool)  # types that no measurement has
 RESOLVED = {"precision": ("fp32", "bf16"), "test_clusters": ("training", "test")}  # beside the values of a `start`
 # Lists by class id, and nothing else.
 _VECTORS = {"pi_hat", "margin", "class/prior", "class/accuracy", "class/count_predicted"}
-_NUMBERS = set(  # what the names of measurements begin with that are no lists
+_NUMBERS = set(  # prefixes of the names of measurements that are not lists
     "accuracy ari baseline classes eta_s images kl loss lr memory nmi parameters pretrain prior pseudo_label test "
     "threads threshold throughput time".split()
 )
@@ -67,12 +67,12 @@ class EventWriter:
         self._end += len(line)
 
     def check_there(self) -> None:
-        """Raises `FileNotFoundError` where somebody deleted the file: it would take every line without a word."""
+        """Raise `FileNotFoundError` if the file was deleted: writing to it would succeed and lose every line."""
         if not os.fstat(self._file).st_nlink:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
 
     def sync(self) -> None:
-        """Wait until the disk has everything. Raises `FileNotFoundError` where somebody deleted the file meanwhile."""
+        """Wait until the disk has everything. Raises `FileNotFoundError` if the file was deleted meanwhile."""
         disk.sync(self._file)
         self.check_there()
 
@@ -81,9 +81,9 @@ class EventWriter:
 
 
 def check_version(path: Path) -> int:
-    """The version of the file, which its first line tells; raises `UserError` for one of a newer program.
+    """Return the version in the first line of the file; raises `UserError` for one of a newer program.
 
-    0 where it tells none, also for a file that is missing or begins with a damaged line.
+    0 without a version, also for a file that is missing or begins with a damaged line.
     """
     try:
         status = os.lstat(path)
@@ -98,7 +98,7 @@ def check_version(path: Path) -> int:
 
 @lru_cache(maxsize=16_384)
 def _version(path: str, inode: int, moment: tuple[int, int] | None) -> object:
-    """What the first line says, which never changes once it is whole; raises `OSError`."""
+    """Return the version in the first line, which never changes once it is complete; raises `OSError`."""
     with open_regular(path) as file:
         line = file.readline(_LONGEST_START)
     try:
@@ -165,7 +165,7 @@ def _read_head(path: Path, size: int, _inode: int, _changed: int) -> list[dict]:
 
 
 def rewind(events: list[dict]) -> list[dict]:
-    """The history without what a later attempt did over.
+    """Return the history without records that a later attempt repeated.
 
     A `start` at epoch e drops records of later epochs before it; a pretraining epoch that is done again drops its
     earlier record and those after it.
@@ -175,13 +175,13 @@ def rewind(events: list[dict]) -> list[dict]:
 
 
 class Later:
-    """Which records later ones leave, by the rule of `rewind`; asked from the last record to the first."""
+    """Decide which records later ones keep valid, by the rule of `rewind`; call from the last record to the first."""
 
     def __init__(self):
         self._resumed = self._repeated = math.inf  # epochs after the first, and from the second on in pretraining
 
     def leaves(self, event: dict) -> bool:
-        """Whether the record counts; from now on what it makes void itself does not."""
+        """Return whether the record counts; from now on, records that it voids do not."""
         kind, epoch = event["kind"], event["epoch"]
         if kind == "start":
             self._resumed = min(self._resumed, epoch)
@@ -212,7 +212,7 @@ def first_shown(path: Path, end: int | None = None) -> int:
 
 @lru_cache(maxsize=256)
 def _first_shown(path: str, file_is: tuple[int, int], size: int) -> int:
-    """file_is: only what tells one file from another."""
+    """Cached by `file_is`, which only identifies the file."""
     least, position, lines = max(0, size - _MOST_READ), size, 0
     with open_regular(path, buffering=0) as file:
         while position > least:
@@ -260,12 +260,12 @@ def first_starts(path: Path, end: int) -> list[dict]:
 
 
 def resolved(event: dict) -> dict[str, str]:
-    """What a `start` tells that the settings leave open, by name; what is none of the known words is left out."""
+    """Return values in a `start` that the settings leave open, by name; unknown words are left out."""
     return {name: event[name] for name, words in RESOLVED.items() if event.get(name) in words}
 
 
 def as_now(path: Path, event: dict) -> dict:
-    """The event with measurements under the names that they have now.
+    """Return the event with measurements under their current names.
 
     LPS once called the divergence of its margin `kl`, and the other one `kl/reverse`. Now `kl` is KL(prior, estimate)
     whatever the margin uses, as in all methods, `kl/reverse` KL(estimate, prior), and the margin's `kl/margin`.
@@ -296,7 +296,7 @@ def _uses_estimate_first(path: str, inode: int, moment: int) -> bool:
 
 
 def turns_back(event: dict) -> bool:
-    """Whether it is of the kind that makes earlier records void, as `rewind` says."""
+    """Return whether the event can void earlier records, see `rewind`."""
     return event["kind"] == "start" or event["kind"] == "pretrain" and "pretrain/reused" not in event["values"]
 
 
@@ -331,8 +331,8 @@ def _lines(file: BinaryIO, end: int, start: int = 0) -> Iterator[bytes]:
 def lines_backwards(file: FileIO, start: int = 0) -> Iterator[bytes]:
     """The whole lines of a file from byte `start` on, the last one first; every byte is read once.
 
-    The last `FIRST_WINDOW` bytes are read first. Of a line that is too long for an event, or that begins before
-    `start`, some end comes, which is no event either.
+    The last `FIRST_WINDOW` bytes are read first. For a line that is too long for an event, or that begins before
+    `start`, only its end is returned, which is not a valid event.
     """
     position, window = max(start, file.seek(0, os.SEEK_END)), FIRST_WINDOW
     later, is_torn = b"", True  # the beginning of a line whose own beginning is further ahead; after the last line end
@@ -365,9 +365,9 @@ def end_of_events(path: Path) -> int:
 
 
 def event_of(line: bytes) -> dict | None:
-    """The event in a line of `events.jsonl`, None for a damaged one and for one that holds more than an event may.
+    """Parse a line of `events.jsonl`; None for a damaged line and for one that exceeds the limits of an event.
 
-    A measurement that is no number, or no list where pages expect one, is null or left out.
+    A measurement that is not a number, or not a list where pages expect one, is null or left out.
     """
     if len(line) > MOST_LINE:
         return None
@@ -397,7 +397,7 @@ def event_of(line: bytes) -> dict | None:
 
 
 def excess(line: bytes) -> str:
-    """What a line has more of than an event may have, in words; "" for an event, and where it is damaged otherwise."""
+    """Describe which limit of an event a line exceeds; "" for a valid event and for other damage."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -429,7 +429,7 @@ class Names:
 
 
 def _numbers(name: str, value):
-    """Null in place of what no float can hold, and of a list that is too long or has the name of a number."""
+    """Replace values that no float can hold, too long lists and lists under the name of a number by null."""
     if type(value) is not list:
         return None if value is None else _number(value)
     if len(value) > MOST_CLASSES or name.partition("/")[0] in _NUMBERS:
@@ -459,7 +459,7 @@ def _end_of_last_line(file) -> int:
 
 
 def finite(value):
-    """The same numbers, lists and dicts with None in place of NaN and infinities (JSON has no word for them)."""
+    """Replace NaN and infinities in numbers, lists and dicts by None (JSON cannot represent them)."""
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

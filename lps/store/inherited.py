@@ -1,9 +1,9 @@
-"""What a run has from the one that it goes on from: the labels that a person confirmed, and weights to begin with.
+"""Files that a run inherits from the run that it continues: confirmed labels and start weights.
 
     confirmed.npz              `lps.data.confirmed_labels.Confirmed`, named by the setting split.confirmed
     start.pt, start.json       a checkpoint of the run before, named by the setting network.continues
 
-Written with the folder, before anybody can see it, and never changed: the run can be made again from its folder alone.
+Written with the folder, before it is visible, and never changed: the run can be repeated from its folder alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,7 +44,7 @@ def _take(weights: Path, to: Path) -> None:
 
 
 def read_confirmed(run: Run) -> Confirmed | None:
-    """The labels that a person confirmed for a run; None for one without. Raises `UserError` for a damaged file."""
+    """Return the labels that a user confirmed for a run; None without any. Raises `UserError` for a damaged file."""
     digest = run.config().split_confirmed
     return None if digest is None else _read_file(run.folder / LABELS, digest)
 
@@ -75,7 +75,7 @@ def weights_name(record: dict) -> str:
 
 
 def parent_of(run: Run) -> str:
-    """The id of the run that this one goes on from; "" for none, and where that cannot be read."""
+    """Return the id of the run that this one continues; "" for none, and if that cannot be read."""
     origin = _told(run)
     return origin.parent if origin and RUN_ID.fullmatch(origin.parent) else ""
 
@@ -119,7 +119,7 @@ def _told(run: Run) -> Confirmed | None:
 
 
 def bringing(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
-    """What puts the files that `config` names into a new folder, from one of `runs` that has them.
+    """Return a function that copies the files that `config` names into a new folder, from one of `runs` that has them.
 
     Else a `UserError`.
     """

@@ -1,6 +1,6 @@
-"""How a run came about and can be made again: command, settings without paths, what is installed, what it ran on.
+"""The origin of a run, for repeating it: command, settings without paths, installed packages, hardware.
 
-No name of a machine, a person or a folder is among it.
+It contains no names of machines, people or folders.
 """
 
 import os
@@ -26,7 +26,7 @@ _GIT_S = 5.0  # seconds that git may take to answer
 
 
 def train_command(config: Config) -> str:
-    """The command that trains the same again. Of a path only the last part is told, behind /path/to/."""
+    """Return the command that repeats the training. A path keeps only its last part, after /path/to/."""
     changed = cli_args.differing(shareable(config), config.defaults())
     return cli_args.command("train", **cli_args.task(config), set=changed)
 
@@ -50,7 +50,7 @@ def versions() -> dict[str, str]:
 
 def commit(root: Path = SOURCE) -> str:
     """The commit of the program, with "-dirty" where files differ from it; "" where it is no git checkout."""
-    if not (root / ".git").exists():  # a package inside somebody else's checkout has not their commit
+    if not (root / ".git").exists():  # a package inside another project's checkout must not report that commit
         return ""
     words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
@@ -80,7 +80,7 @@ def processor() -> str:
 
 
 def machine_of(run: Run) -> dict[str, object]:
-    """What the run's newest process was trained with; {} where it did not say."""
+    """Return the machine facts of the run's newest process; {} if it recorded none."""
     return dict(_machine_at(str(run.events), looks(run.events)))
 
 

@@ -1,4 +1,4 @@
-"""Folders of runs: made whole, listed, found by name, put into the trash, and had back from there."""
+"""Create, list, find, delete and restore run folders."""
 
 import hashlib
 import math
@@ -23,7 +23,7 @@ RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 TRASH_S = 7 * 86_400  # how long a deleted run stays in .trash
 _ENTRY = re.compile(r"(.+)\.[0-9a-f]{8}")  # id of the run, then letters that tell two deletions of one id apart
-INCOMING_S = 3600  # after this time a half-made folder has no maker any more
+INCOMING_S = 3600  # a half-made folder older than this is abandoned
 
 
 def create_run(
@@ -48,7 +48,7 @@ def create_run(
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())
         with locked(root):
-            for path in (root / ".incoming").glob("*"):  # what killed makers of runs left
+            for path in (root / ".incoming").glob("*"):  # left by processes that were killed while creating a run
                 if RUN_ID.fullmatch(path.stem):
                     disk.remove_folder(path)
             existing = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
@@ -109,7 +109,7 @@ def subfolders(folder: Path) -> list[str]:
 
 
 def blocked_by(folder: Path) -> str:
-    """What stands where a folder should be, or one that it is to lie in: a file or a broken link; "" for neither."""
+    """Describe what blocks the path of a folder or of its parents: a file or a broken link; "" for nothing."""
     folder = folder.absolute()
     obstacle = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if os.path.isdir(obstacle):
@@ -168,7 +168,7 @@ def delete_run(run: Run) -> None:
         finally:
             os.close(descriptor)
     _purge(trash.glob("*"), TRASH_S)
-    _purge(abandoned(run.root / ".incoming", "*"), INCOMING_S)  # whatever the clock says, a draft that is held stays
+    _purge(abandoned(run.root / ".incoming", "*"), INCOMING_S)  # a locked draft stays, whatever the clock says
 
 
 def _purge(paths: Iterable[Path], age_s: float) -> None:
@@ -191,7 +191,7 @@ class Deleted:
 
     @property
     def name(self) -> str:
-        """What people called the run; "" where nobody gave it a name."""
+        """Return the name that a user gave the run; "" without one."""
         return Run(self.folder).meta()["name"]
 
     def days_left(self, now: float) -> float:

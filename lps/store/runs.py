@@ -1,4 +1,4 @@
-"""A run is a folder: what its files are called, how they are written and read, and the state they add up to.
+"""A run is a folder: the names of its files, how they are written and read, and the state derived from them.
 
 Standard library only. Every file has one writer; whole files are replaced atomically, `events.jsonl` is appended to.
 
@@ -58,7 +58,7 @@ _SLACK, _LONGEST_GRACE_S = 3.0, 3600.0  # for a process that takes longer to loo
 
 @dataclass(frozen=True)
 class State:
-    """Where a run stands, derived on every read. `kind` and `reason` explain a failure, a crash or a damage.
+    """The state of a run, derived on every read. `kind` and `reason` explain a failure, a crash or damage.
 
     is_settled: it follows from the run's files, whether or not its lock is held.
     """
@@ -132,7 +132,7 @@ class Run:
             raise UserError("run", f"{self.title} is a recording and read-only; launch a copy to get your own run")
 
     def config(self) -> Config:
-        """What was asked; raises `UserError` where the file is missing or damaged, or the run of a newer program."""
+        """Return the settings; raises `UserError` if the file is missing, damaged or from a newer program."""
         path = f"{self.folder}/config.json"
         try:
             status = os.stat(path)
@@ -169,7 +169,7 @@ class Run:
             return None
 
     def damages(self) -> list[str]:
-        """What a person should know of texts and wishes that cannot be read and count as none, a sentence each.
+        """Return warnings about `meta.json` and `want.json` that cannot be read and count as empty, one sentence each.
 
         The state does not depend on them: the run goes on, or can be resumed, all the same.
         """
@@ -179,7 +179,7 @@ class Run:
         return [f"{name} {words}" for name, words in damage_by_name.items() if words]
 
     def _damage_to(self, name: str) -> str:
-        """What is wrong with a file of people's texts or wishes; "" for nothing, and where there is none."""
+        """Describe the damage to `meta.json` or `want.json`; "" if the file is sound or missing."""
         if not os.path.lexists(self.folder / name):
             return ""
         stored = self.read_json(name)
@@ -198,7 +198,7 @@ class Run:
     def keep_damaged(self, name: str) -> None:
         """Give a damaged `meta.json` or `want.json` a second name, before it is replaced; raises `OSError`.
 
-        Nothing is lost that way: a person may still read in it what the program cannot.
+        Nothing is lost: a user may still read what the program cannot.
         """
         path = self.folder / name
         if self._damage_to(name) and not path.is_dir():
@@ -209,7 +209,7 @@ class Run:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """One writer of the run's wishes and texts at a time; raises `UserError` for whatever the disk refuses."""
+        """Lock the run's `want.json` and `meta.json` for one writer; raises `UserError` for disk errors."""
         try:
             with locked(self.folder):
                 sweep(self.folder, below=False)
@@ -224,8 +224,8 @@ class Run:
     ) -> None:
         """Replace some of name (text), notes (text), tags (texts), hidden.
 
-        add, drop: tags that the run has, or has not, afterwards; whatever else somebody tags meanwhile stays.
-        rev: the revision that the person was looking at; `UserError` where somebody has saved another one meanwhile.
+        add, drop: tags to add and to remove; other tags that were set meanwhile stay.
+        rev: the revision that the user was editing; raises `UserError` if another one was saved meanwhile.
         """
         self.check_writable()
         with self.changing():
@@ -253,7 +253,7 @@ class Run:
 
     @property
     def title(self) -> str:
-        """The name a person gave the run, else its id."""
+        """Return the name that a user gave the run, else its id."""
         return self.meta()["name"] or clean_line(self.id)
 
     def read_json(self, name: str) -> dict:
@@ -265,7 +265,7 @@ class Run:
         return value if isinstance(value, dict) else {}
 
     def state(self) -> State:
-        """The state that the lock and the records add up to (design: derived, never stored).
+        """Derive the state from the lock and the records; it is never stored.
 
         The order of reading matters: an attempt in process.json and a lock found free *after* it mean that this attempt
         is over, and its exit record, written before the lock was let go, can be read by then.
@@ -298,14 +298,14 @@ class Run:
         return State("queued", "not launched yet", attempt=1)
 
     def waiting_attempt(self) -> int:
-        """The attempt that this machine's queue shall begin; 0 where there is none. Looks at no lock."""
+        """Return the attempt that this machine's queue will begin; 0 for none. Checks no lock."""
         wish = self.wish()
         if wish.want != "run" or wish.on or wish.attempt <= self.begun_attempt():
             return 0
         return wish.attempt if wish.attempt > self.ended_attempt() else 0
 
     def wish(self) -> DesiredState:
-        """What somebody last asked of the run."""
+        """Return the newest request in `want.json`."""
         return desired_state.parse_desired_state(self.read_json("want.json"))
 
     def ended_attempt(self) -> int:
@@ -328,7 +328,7 @@ class Run:
         return max(_least_grace_s(), min(_SLACK * self.stop_s(), _LONGEST_GRACE_S))
 
     def _delay_in_words(self) -> str:
-        """Why a stop takes longer than usual, and when it is over at the latest; "" where it does not."""
+        """Explain why a stop takes longer than usual, and its latest end; "" if it does not."""
         step, grace = self.stop_s(), self.grace_s()
         if _SLACK * step <= _least_grace_s():
             return ""
@@ -354,12 +354,12 @@ class Run:
                 return _ended(record)
         begun = started >= wish.attempt
         name, reason, kind = state_from_job(job, begun, about.get("time"))
-        if name == "queued" and begun:  # its node failed, and it is put back
+        if name == "queued" and begun:  # its node failed, and the executor requeued it
             return State("stopping" if wish.want != "run" else "queued", reason, kind, started + 1)
         return State("stopping" if name == "running" and wish.want != "run" else name, reason, kind, attempt)
 
     def _last_news(self) -> str:
-        """When the run itself was last heard of."""
+        """Describe when the run wrote its newest record."""
         times = []
         for path in (self.events, self.log, self.folder / "progress.json"):
             with contextlib.suppress(OSError):

@@ -1,7 +1,7 @@
-"""Scores that were computed once, kept in the run's folder: `scores.json`, so that a server begins with them.
+"""Cache of computed scores in the run's folder, `scores.json`, so that a new server need not compute them again.
 
-A kept score counts while the files that it follows from and the code that computed it are the same. The file is never
-needed: a damaged, foreign or unwritable one is as good as none.
+A stored score is valid while its source files and the code that computed it are unchanged. The file is never needed:
+a damaged, foreign or unwritable one is ignored.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _MOST = 64  # ways of scoring that are kept of a run
 
 
 def stamp(run: Run, code: str) -> str:
-    """Changes when a file does from which the scores of `run` follow, or the `code` that scores.
+    """Return a value that changes with the source files of the scores of `run` and with the `code` that scores.
 
     Time and size of every one: 0 for a missing one.
     """
@@ -39,13 +39,13 @@ def _version(name: str, status: os.stat_result) -> bytes:
 
 
 def read_scores(run: Run, stamp: str, how: tuple[str, ...]) -> dict | None:
-    """What was kept of `run`, scored `how`, when its files had this `stamp`; None without."""
+    """Return the stored scores of `run`, scored `how`, for files with this `stamp`; None without any."""
     scores = _entries(run, stamp).get(" ".join(how))
     return scores if isinstance(scores, dict) else None
 
 
 def store_scores(run: Run, stamp: str, how: tuple[str, ...], values: Mapping[str, object]) -> None:
-    """Keep `values`, which JSON can hold; nothing happens for a recording, or where the disk refuses."""
+    """Store `values`, which JSON can hold; does nothing for a recording or if the disk refuses."""
     if run.is_recorded:
         return
     entries = _entries(run, stamp) | {" ".join(how): dict(values)}
@@ -55,7 +55,7 @@ def store_scores(run: Run, stamp: str, how: tuple[str, ...], values: Mapping[str
 
 
 def _entries(run: Run, stamp: str) -> dict:
-    """Every kept way of scoring by its words; none where the stamp is another one."""
+    """Return all stored scores by scoring method; empty if the stamp differs."""
     try:
         stored = json.loads(read_small(run.folder / FILE))
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a run leaves for looking at: `split.npz` once, `snapshots/epoch-*.npz` every epoch. NumPy only."""
+"""Arrays that a run writes for display: `split.npz` once, `snapshots/epoch-*.npz` every epoch. NumPy only."""
 
 import io
 import math
@@ -43,7 +43,7 @@ NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the network said after an epoch.
+    """The predictions of the network after an epoch.
 
     predicted int16 and confidence float16: for every unlabeled image, in the order of the split's `unlabeled`;
     test_predicted: for every test image, in the order of `test`. features float16 (m, d): of a class-stratified sample

@@ -1,4 +1,4 @@
-"""What a run amounts to so far: last and best values, epochs done. Standard library only."""
+"""Summary of a run so far: last and best values, epochs done. Standard library only."""
 
 import itertools
 import threading
@@ -40,7 +40,7 @@ class Summary:
         self._forget()
 
     def read(self) -> dict:
-        """What the events up to now amount to, in `summarize`'s words."""
+        """Return the summary of the events so far, as `summarize` does."""
         with self._lock:
             change = self._follower.look()
             if change is Change.REPLACED or change is Change.GREW and not self._add_new():
@@ -57,7 +57,7 @@ class Summary:
         self._newest, self._pretrained = 0, 0  # epoch up to which there are records
 
     def _add_new(self) -> bool:
-        """Add what is new; False where that makes earlier records void, which are in the sums already."""
+        """Add new records; return False if they void earlier records, which are already counted."""
         for event in itertools.chain.from_iterable(self._follower.new_records()):
             done = self._newest if event["kind"] == "start" else self._pretrained + 1
             if turns_back(event) and event["epoch"] < done:

@@ -1,4 +1,4 @@
-"""Small copies of a recording's training pictures, for those who do not have its data set.
+"""Small copies of a recording's training pictures, for users who do not have its data set.
 
 `thumbnails.webp` is one sheet: the training pictures by ascending id, row by row, `ACROSS` in a row, each with a longer
 side of at most `SIDE` pixels. Test pictures are not in it.

@@ -1,4 +1,4 @@
-"""What a run, and a method, are called where people read."""
+"""Display names of runs and methods."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _PHRASES = {  # settings whose key is no word that people use
 
 
 def title(run: Run) -> str:
-    """The name a person gave the run, else what it is about, else the folder's name."""
+    """Return the name that a user gave the run, else its subject, else the folder's name."""
     if not RUN_ID.fullmatch(run.id):
         return run.id
     _, _, dataset, method, seed, _ = run.id.split("-")
@@ -52,13 +52,13 @@ def given_name(run: Run) -> str:
 
 
 def data_of(run: Run, dataset: str) -> str:
-    """What the run learns from: the name of a person's own folder or file, else the data set's."""
+    """Return the data of the run: the name of a user's own folder or file, else the data set's name."""
     config = run.config_if_readable() if dataset in _OWN_DATA else None
     return Path(config.dataset_path).stem if config and config.dataset_path else dataset
 
 
 def about(method: str, dataset: str, seed: int | str, changed: Sequence[str] = ()) -> str:
-    """What a run without a name is called. changed: its settings that are not the default, which come first."""
+    """Return the title of a run without a name. changed: its settings that are not the default, which come first."""
     return f"{', '.join([method_title(method), *changed])} on {dataset}, seed {seed}"
 
 
@@ -130,7 +130,7 @@ def is_of_sweep(name: str, config: Config) -> bool:
 
 
 def method_title(name: str) -> str:
-    """How people call a method; the name itself where there is no such method any more."""
+    """Return the display name of a method; the name itself if the method does not exist any more."""
     try:
         return catalog.method_info(name).title if name else ""
     except UserError:
