@@ -77,7 +77,9 @@ class LPS(Method):
             ),
         ] = 10.0,
         use_margin: Annotated[
-            bool, "adaptive margin; without it plain cross-entropy (ablation w/o L_AM)", ParameterDocs("Margin")
+            bool,
+            "use the adaptive margin; otherwise the loss is plain cross-entropy (ablation w/o L_AM)",
+            ParameterDocs("Margin"),
         ] = True,
         threshold_seen: Annotated[
             float,

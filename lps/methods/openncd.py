@@ -86,7 +86,7 @@ class OpenNCD(Method):
         ] = 0.1,
         votes: Annotated[
             int | None,
-            "nearest prototypes that every image votes for; none: 3 up to 10 classes, 10 above",
+            "how many of its nearest prototypes every image votes for; none: 3 up to 10 classes, 10 above",
             (1, 100),
             ParameterDocs(
                 "Groups",
@@ -101,7 +101,7 @@ class OpenNCD(Method):
             (0, 1),
             ParameterDocs(
                 "Groups",
-                larger="common images count more; similarity of prototypes counts less",
+                larger="shared votes count more; cosine similarity of prototypes counts less",
                 paper="1 on CIFAR-10, 0.9 on CIFAR-100 (code)",
             ),
         ] = None,

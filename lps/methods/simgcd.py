@@ -1,4 +1,4 @@
-r"""SimGCD: a classifier over all classes teaches itself across two views, with an entropy term that keeps them in use.
+r"""SimGCD: a classifier over all classes teaches itself across two views; an entropy term keeps all classes in use.
 
 Citation:
     X. Wen, B. Zhao, X. Qi: Parametric Classification for Generalized Category Discovery: A Baseline Study. ICCV 2023.
