@@ -1,1 +1,1 @@
-"""Whole or absent: how files are written, read and locked. Imports `lps.errors` alone."""
+"""Write, read and lock files atomically. Imports only `lps.errors`."""

@@ -19,7 +19,7 @@ from lps.files.locks import is_file_at
 
 SMALL_FILE = 1 << 20  # bytes; a JSON file of ours that is larger is damaged
 _READ_SIZE = 1 << 16  # bytes
-_UNTRUSTED = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # how files are opened that a stranger may have put there
+_UNTRUSTED = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # flags for opening untrusted files
 
 
 _PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the person's umask
@@ -28,8 +28,8 @@ _PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the
 def write_whole(path: Path, data: bytes, mode: int = _PRIVATE) -> None:
     """Replace `path` by `data`, or leave it as it was: temp file, fsync, rename, fsync of the folder.
 
-    mode: `PUBLIC` for what a person takes away; files of runs are their owner's alone. Raises `OSError`, of these
-    `disk.TooSmall` before anything is written.
+    mode: `PUBLIC` for exported files; files of runs are private to their owner. Raises `OSError`; its subclass
+    `disk.TooSmall` is raised before anything is written.
     """
     disk.check_fits(path, len(data))
     temporary, descriptor = _own_temporary(path, mode)
@@ -47,7 +47,7 @@ def write_whole(path: Path, data: bytes, mode: int = _PRIVATE) -> None:
 
 
 def _own_temporary(path: Path, mode: int) -> tuple[Path, int]:
-    """A new file beside `path`, locked as long as its descriptor is open: `sweep` can tell that somebody writes it."""
+    """Create a file beside `path`, locked while its descriptor is open, so that `sweep` does not remove it."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         descriptor = disk.create(temporary, mode)
@@ -59,7 +59,7 @@ def _own_temporary(path: Path, mode: int) -> tuple[Path, int]:
 
 
 def sweep(folder: Path, below: bool = True) -> None:
-    """Remove the temporary files in `folder` (and `below`) whose writers were killed: nobody holds their locks."""
+    """Remove the unlocked temporary files in `folder` (and `below`), whose writers were killed."""
     for path in folder.glob("**/.*.tmp" if below else ".*.tmp"):
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | _UNTRUSTED)
@@ -103,7 +103,7 @@ def clean_line(text: str, limit: int = 120) -> str:
 
 @contextlib.contextmanager
 def as_user_error(name: str, said: str) -> Iterator[None]:
-    """What the disk refuses inside becomes a `UserError`: `said`, and why in brackets."""
+    """Turn disk errors inside into a `UserError`: `said`, with the reason in brackets."""
     try:
         yield
     except OSError as error:
@@ -111,7 +111,7 @@ def as_user_error(name: str, said: str) -> Iterator[None]:
 
 
 def refusal(error: OSError) -> str:
-    """Why the disk refused, in words."""
+    """Describe a disk error in words."""
     if isinstance(error, disk.TooSmall):
         return f"the disk is full: {error.in_words()}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -156,7 +156,7 @@ def read_small(path: str | os.PathLike) -> bytes:
 
 
 def looks(path: str | os.PathLike) -> tuple[int, int, int, int] | None:
-    """What a file looks like unread: identity, bytes, times. Another content has other looks; None without a file."""
+    """Return the identity, size and times of a file, which change with its content; None without a file."""
     try:
         about = os.stat(path)
     except OSError:

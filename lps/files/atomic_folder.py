@@ -1,7 +1,7 @@
 """Folders that are whole or absent: filled beside their place, then renamed. A draft of a killed process is swept.
 
-The process that fills a draft holds a kernel lock on it, so a draft that nobody holds was left by a process that is
-gone. Standard library only.
+The process that fills a draft holds a kernel lock on it, so an unlocked draft was left by a process that has ended.
+Standard library only.
 """
 
 import errno
@@ -27,7 +27,7 @@ _UNLOCKED_S = 86_400.0  # the age of a draft that counts as left where folders c
 
 @contextmanager
 def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
-    """An empty folder in `parent` to fill and to rename; what is left of it at the end is removed.
+    """Create an empty folder in `parent` to fill and rename; remove what is left of it at the end.
 
     Drafts of the same name that killed processes left are removed first. Raises `OSError`.
     """
@@ -50,7 +50,7 @@ def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
 
 
 def abandoned(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
-    """The drafts in `parent` that nobody fills any more, by name. pattern: as of `Path.glob`."""
+    """Return the abandoned drafts in `parent`, by name. pattern: as of `Path.glob`."""
     found = []
     for path in sorted(parent.glob(pattern)):
         descriptor = _claim(path)
@@ -61,7 +61,7 @@ def abandoned(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
 
 
 def sweep(parent: Path, pattern: str) -> None:
-    """Remove the drafts in `parent` that nobody fills any more."""
+    """Remove the abandoned drafts in `parent`."""
     for path in parent.glob(pattern):
         descriptor = _claim(path)
         if descriptor is not None:
@@ -70,7 +70,7 @@ def sweep(parent: Path, pattern: str) -> None:
 
 
 def _claim(draft: Path) -> int | None:
-    """The open folder, locked by us; None where somebody fills it, or it is no folder."""
+    """Open and lock the folder; None if another process holds it, or it is not a folder."""
     try:
         descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -104,7 +104,7 @@ def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
 
 
 def refuse_existing(target: Path) -> None:
-    """Raises `UserError` where something is at `target`: nothing is ever written over."""
+    """Raise `UserError` if `target` exists: nothing is ever overwritten."""
     if os.path.lexists(target):
         raise UserError("to", f"{shorten(str(target))} already exists; choose another folder")
 

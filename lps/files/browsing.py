@@ -1,4 +1,4 @@
-"""Which folders of this machine a person may look through in a browser: their home, and what `$LPS_FOLDERS` adds."""
+"""The folders that a user may browse: their home, and those in `$LPS_FOLDERS`."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ MOST = 500  # sub-folders that are listed
 
 
 def roots() -> list[Path]:
-    """Where looking begins; `$LPS_FOLDERS` has paths as `$PATH` has them."""
+    """Return the top folders for browsing; `$LPS_FOLDERS` lists paths like `$PATH`."""
     more = [Path(part) for part in os.environ.get("LPS_FOLDERS", "").split(os.pathsep) if part]
     return list(dict.fromkeys(path.resolve() for path in (Path.home(), *more) if path.is_dir()))
 

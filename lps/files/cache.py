@@ -1,4 +1,4 @@
-"""Where this person's machine keeps runs, what can be made again, and what cannot: decisions, uploaded pictures."""
+"""Default folders of this user: runs, caches, and data that cannot be recomputed (decisions, uploaded pictures)."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ def data_folder(variable: str, name: str) -> Path:
 
 
 def runs_folder() -> Path:
-    """The folder of the runs where nobody names one: `$LPS_RUNS`, else `./runs` if it exists.
+    """Return the default folder of the runs: `$LPS_RUNS`, else `./runs` if it exists.
 
     Otherwise `runs` in the clone of this program, or in the user's data folder where the program is installed.
     """

@@ -1,6 +1,6 @@
-"""The operations that the files of runs are written with: so few that a test can make each of them fail.
+"""The operations that write the files of runs: few enough for tests to make each of them fail.
 
-Whoever writes a file of a run calls them through this module (`disk.write(...)`). Standard library only. All raise
+Code that writes a file of a run calls them through this module (`disk.write(...)`). Standard library only. All raise
 `OSError`.
 """
 
@@ -15,7 +15,7 @@ _UNKNOWN = 2**63  # bytes that are free where the file system does not tell
 
 
 class TooSmall(OSError):
-    """A file does not fit on its disk, which showed before anything of it was written; needed and free in bytes."""
+    """Raised before writing if a file does not fit on its disk; needed and free in bytes."""
 
     def __init__(self, path: Path, needed: int, free: int):
         super().__init__(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
@@ -29,7 +29,7 @@ class TooSmall(OSError):
 
 
 def free(folder: Path) -> int:
-    """The bytes that this user can still write on the disk of `folder`; `_UNKNOWN` where nobody says."""
+    """Return the bytes that this user can still write on the disk of `folder`; `_UNKNOWN` if not available."""
     try:
         about = os.statvfs(folder)
     except OSError:
@@ -39,7 +39,7 @@ def free(folder: Path) -> int:
 
 
 def folder_bytes(folder: Path) -> int:
-    """The size of all files below `folder`; what vanishes meanwhile counts nothing."""
+    """Return the size of all files below `folder` in bytes; files that vanish meanwhile count 0."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -106,7 +106,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def rename(old: Path, new: Path) -> None:
-    """`new` is what `old` was, at once; nobody sees neither."""
+    """Rename `old` to `new` atomically."""
     os.replace(old, new)
 
 

@@ -20,7 +20,7 @@ _LONGEST = 4000  # bytes of an error's text
 
 
 class ResourceLimitExceeded(Exception):
-    """The operation took more memory or time than it may; the text says which, to stand after a colon."""
+    """Raised if the operation exceeded its memory or time; the text says which, to stand after a colon."""
 
 
 class Failed(Exception):

@@ -15,7 +15,7 @@ INSTEAD = ".folder.lock"
 
 
 def claim(path: Path, patience: float = 1.0) -> int | None:
-    """An exclusive kernel lock on `path` as an open descriptor, None where somebody else holds it.
+    """Take an exclusive kernel lock on `path` and return its open descriptor; None if another process holds it.
 
     Waits up to `patience` seconds, since a reader's probe holds a shared lock for a moment. A link, a pipe and whatever
     else is no file of its own is an `OSError`.
@@ -41,8 +41,8 @@ def claim(path: Path, patience: float = 1.0) -> int | None:
 
 
 def write_owner(lock: int, text: str) -> None:
-    """Write into a lock file (a descriptor) who has it, as far as the disk lets: no lock depends on it."""
-    if os.fstat(lock).st_nlink > 1:  # it has a name elsewhere too, and is not ours alone to write to
+    """Record the holder in a lock file (a descriptor); disk errors are ignored, since no lock depends on it."""
+    if os.fstat(lock).st_nlink > 1:  # it has a hard link elsewhere, so writing would change another file
         return
     with suppress(OSError):
         os.ftruncate(lock, 0)
@@ -68,8 +68,8 @@ def is_held(path: Path) -> bool:
 def wait_for_lock(path: Path, should_stop: Callable[[], bool], tell: Callable[[], None], what: str) -> Iterator[bool]:
     """Whether the lock on `path` is ours inside the `with`; waits as long as another process lives that holds it.
 
-    While it waits it calls `tell` again and again, and gives False where `should_stop` says so. what: what the other
-    one makes, for a line that says who is waited for. The file is gone afterwards.
+    While waiting it calls `tell` repeatedly, and gives False once `should_stop` is true. what: what the other process
+    makes, for the message. The file is removed afterwards.
     """
     disk.make_folder(path.parent)
     descriptor = claim(path)
@@ -80,18 +80,18 @@ def wait_for_lock(path: Path, should_stop: Callable[[], bool], tell: Callable[[]
             yield False
             return
         tell()
-        disk.make_folder(path.parent)  # somebody may be tidying up
+        disk.make_folder(path.parent)  # a cleanup may have removed it
         descriptor = claim(path)
     try:
         yield True
     finally:
-        disk.remove(path)  # it is ours until it is closed; whoever waits looks for the file again
+        disk.remove(path)  # locked until it is closed; waiting processes look for the file again
         os.close(descriptor)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One at a time, over all processes and threads, inside the `with`: a kernel lock on the folder itself."""
+    """Let one thread of one process at a time into the `with` block, by a kernel lock on the folder itself."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         if not _lock_folder(descriptor):

@@ -1,4 +1,4 @@
-"""Where this program lies: as a clone of its repository, or installed."""
+"""The location of this program: a clone of its repository, or an installation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables for other programs: comma-separated values that no spreadsheet computes, LaTeX that prints as it stands."""
+"""Tables for other programs: CSV without spreadsheet formulas, and escaped LaTeX."""
 
 import csv
 import io
@@ -27,12 +27,12 @@ def write_csv(file: TextIO, rows: Iterable[Sequence]) -> None:
 
 
 def cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: an apostrophe before what would begin one.
+    """Escape text so that no spreadsheet takes it for a formula: put an apostrophe before what would begin one.
 
     Signs that are not seen, such as a byte order mark, do not hide a beginning; wide forms of a sign count as the sign.
     """
     if text[:1].isascii() and text[:1].isalnum() and text.isascii():
-        return text  # as nearly all are, of which a million shall be quick
+        return text  # fast path: nearly all of up to a million cells
     text = text.encode("utf-8", "replace").decode()
     first = next((c for c in text if c.isprintable() and not c.isspace()), "")
     is_formula = unicodedata.normalize("NFKC", first) in ("=", "+", "-", "@")

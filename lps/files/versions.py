@@ -1,11 +1,11 @@
-"""Which form each file of ours has: the version in it, and what is said of one that a newer LPS Studio has written.
+"""Versions of the file formats, and the error for files that a newer LPS Studio has written.
 
 A file without a version is of a time before there were any, version 0. Every version up to ours is read; so far none
 needs to be changed for that, since what an older one lacks has a default. Whoever changes the meaning of a file raises
 its number here and reads the older forms on; a setting or an array more, with a default, is no new version. A file
 keeps the version that it was begun with: whoever goes on with `events.jsonl` writes lines of its first line's form.
 
-And how much a file of a run may hold: it may come from a stranger, so whoever reads one keeps to these limits too.
+Also the size limits of a run's files: a run may come from an untrusted source, so every reader applies them.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ def stamped(kind: str, values: Mapping[str, object]) -> dict[str, object]:
 
 
 def is_newer(kind: str, version: object) -> bool:
-    """Whether a file of `kind` with this version is of a newer program: what it says must not be written over."""
+    """Return whether a newer program wrote this version of `kind`: such a file must not be overwritten."""
     return type(version) is int and version > VERSIONS[kind]
 
 

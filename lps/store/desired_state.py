@@ -97,5 +97,5 @@ def _integer(value) -> int:
 
 
 def number(value, otherwise: float | None = None) -> float | None:
-    """A number as it was stored, `otherwise` where it is none: NaN and infinities are not smaller than the largest."""
+    """Return a stored number, `otherwise` for anything else: NaN and infinities fail the comparison."""
     return value if type(value) in (int, float) and abs(value) < LARGEST else otherwise
