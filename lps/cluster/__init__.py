@@ -1,1 +1,1 @@
-"""Places away from this machine that carry runs out: one file each in `executors`. Imports settings and below."""
+"""Executors, which carry out runs on other machines: one file each in `executors`. Imports settings and below."""

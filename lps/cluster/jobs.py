@@ -1,6 +1,6 @@
-"""Jobs at any place: what is handed over, what the place says of it, and what that makes of a run.
+"""Jobs of any executor: what is submitted, the state that the executor reports, and the resulting state of the run.
 
-`Board` keeps what a place said, so that one question serves all readers. Standard library only.
+`Board` caches the answers of an executor, so that one query serves all readers. Standard library only.
 """
 
 import threading
@@ -15,7 +15,7 @@ RECORD = "job.json"  # in a run's folder: token, name and id of its job, place i
 
 
 class BackendUnavailable(Exception):
-    """A place gave no answer; the text says why. is_open: what was asked may be done all the same.
+    """Raised if an executor gave no answer; the text says why. is_open: the request may still have been carried out.
 
     since: unix seconds from which on it has said nothing.
     """
@@ -26,7 +26,7 @@ class BackendUnavailable(Exception):
         self.since = since
 
     def in_words(self) -> str:
-        """Since when nobody knows, and why."""
+        """Describe since when the executor has not answered, and why."""
         return f"unknown since {time.strftime('%H:%M', time.localtime(self.since or time.time()))}: {self}"
 
 
@@ -126,8 +126,8 @@ def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> t
 class Board:
     """The jobs of this user at a place as it last showed them, all in one question; for any number of threads.
 
-    While the place answers, readers wait for the answer. Once it did not, it is asked again behind their backs. An
-    executor derives its own, with its `kind` of job and `ask`.
+    While the executor answers, readers wait for the answer. After a failure it is asked again in the background. An
+    executor derives its own class, with its `kind` of job and `ask`.
     """
 
     kind: type[Job] = Job
@@ -173,7 +173,7 @@ class Board:
         return next((found for i in ids if (found := self._jobs.get(i) or self._gone.get(i))), None)
 
     def _refresh(self, now: float) -> None:
-        """Ask, unless somebody has while we waited for our turn; raises `BackendUnavailable`."""
+        """Ask, unless another thread did while this one waited for the lock; raises `BackendUnavailable`."""
         if self._asked >= now:
             return
         if not self._silence:

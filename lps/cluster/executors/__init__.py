@@ -1,4 +1,4 @@
-"""Who carries runs out away from this machine: one file a place; the folder listing is the registry.
+"""Executors, which carry out runs on other machines: one file each; the folder listing is the registry.
 
 What a file must offer is `Executor`; docs/architecture.md tells how to write one. Standard library only.
 """
@@ -13,8 +13,8 @@ from lps.cluster.jobs import BackendUnavailable, Job, Work
 
 
 class Executor(Protocol):
-    """What the file of a place offers. Where it says so, a function raises `BackendUnavailable` with what the place
-    says.
+    """The interface of an executor's file. Where noted, a function raises `BackendUnavailable` with the executor's
+    message.
     """
 
     NAME: str  # in want.json, after --on, and before what its jobs ask for: the name of the file
@@ -30,10 +30,10 @@ class Executor(Protocol):
         """The options in texts NAME=VALUE; raises `UserError`."""
 
     def known(self, option: str) -> list[str]:
-        """The values that an option can have, the usual one first; empty where the place does not say."""
+        """Return the values that an option can have, the default first; empty if the executor does not report them."""
 
     def check(self, options: Options) -> None:
-        """Raise `UserError` where no such job would be taken. Nothing has been written yet."""
+        """Raise `UserError` if such a job would be refused. Nothing has been written yet."""
 
     def hand_over(self, work: Work, options: Options) -> list[str]:
         """The ids of the jobs, one a folder; those of several end in _0, _1, ...
@@ -56,7 +56,7 @@ class Executor(Protocol):
         """The id of the job around this process."""
 
     def own_fate(self) -> str:
-        """What this job has to expect after a SIGTERM: going, requeued, ended, or unknown where nobody answers."""
+        """Return what happens to this job after a SIGTERM: going, requeued, ended, or unknown without an answer."""
 
     def go_back(self) -> None:
         """Put the job around this process back into the queue, under the same id; raises `BackendUnavailable`."""
@@ -70,17 +70,17 @@ AWAY: dict[str, Executor] = {
 
 
 def here() -> list[str]:
-    """The names of the places that jobs can be submitted to from this machine."""
+    """Return the names of the executors that this machine can submit jobs to."""
     return [name for name, place in AWAY.items() if place.is_here()]
 
 
 def named(name: str) -> Executor:
-    """The place that a run was handed over to; `BackendUnavailable` where it is one that another version knows."""
+    """Return the executor that a run was submitted to; raises `BackendUnavailable` if this version does not know it."""
     if name not in AWAY:
         raise BackendUnavailable(f"{name} is not a known cluster system; choices: {', '.join(AWAY)}")
     return AWAY[name]
 
 
 def title(name: str) -> str:
-    """What people call a place."""
+    """Return the display name of an executor."""
     return AWAY[name].TITLE if name in AWAY else name

@@ -36,7 +36,7 @@ def is_here() -> bool:
 
 
 def _check_here() -> None:
-    """Raise `UserError` where they cannot."""
+    """Raise `UserError` if jobs cannot be submitted from this machine."""
     if not is_here():
         raise UserError("on", "slurm is not available: sbatch is not installed here; choices: here")
 
@@ -68,7 +68,7 @@ def _check_extra(text: str) -> None:
     if not _EXTRA_FORM.fullmatch(text) or len(text) > 500:
         raise UserError("extra", f"{shorten(text)} is not an option of sbatch such as --constraint=a100")
     name = text[2:].partition("=")[0]
-    # sbatch takes the beginning of a name for the name.
+    # sbatch accepts abbreviated option names.
     taken = next((word for word in _RESERVED if word.startswith(name)), None)
     if taken:
         raise UserError("extra", f"--{taken} cannot be set because the run's job sets it")
@@ -135,7 +135,7 @@ class SlurmJob(Job):
 
     @property
     def why(self) -> str:
-        """With SLURM's own word for those who look it up."""
+        """Explain why the job waits, with SLURM's own reason code."""
         if not self.reason:
             return ""
         return f": {REASONS[self.reason]} ({self.reason})" if self.reason in REASONS else f" ({self.reason})"
@@ -242,7 +242,7 @@ def _sbatch(options: Options) -> list[str]:
 
 
 def notice_s(limit: str | None) -> int:
-    """How many seconds before its time limit a job is told: a quarter of a limit that is short."""
+    """Return how many seconds before its time limit a job is signaled: a quarter of a short limit."""
     seconds = seconds_of(limit) if limit else 0
     return min(_NOTICE_S, seconds // 4) if seconds else _NOTICE_S
 
@@ -285,12 +285,12 @@ def go_back() -> None:
 
 
 def own_fate() -> str:
-    """What the job around this process has to expect, as `fate` says."""
+    """Return what happens to the job around this process, see `fate`."""
     return fate(own_job(), int(os.environ.get("SLURM_RESTART_COUNT", "0")))
 
 
 def fate(job: str, restarts: int) -> str:
-    """What a job that got SIGTERM has to expect: "going", "requeued", "ended", or "unknown" where nobody answers.
+    """Return what happens to a job after SIGTERM: "going", "requeued", "ended", or "unknown" without an answer.
 
     restarts: how often the job had been restarted when it began. A job that is told early, of a preemption to come or
     of its time limit, is still going; one that the cluster puts back itself counts one restart more.
@@ -316,7 +316,7 @@ def partitions() -> list[str]:
 
 
 def _choices(refusal: str) -> str:
-    """What could be said instead of what was refused, as the end of a sentence."""
+    """Return the valid choices in place of a refused value, as the end of a sentence."""
     names = partitions() if "partition" in refusal else []
     return f"; choices: {', '.join(names)}" if names else ""
 
@@ -349,7 +349,7 @@ def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without what a job around us was told of itself: a job inside a job would take it for its own."""
+    """Return the environment without the variables of a surrounding job: a nested job would take them for its own."""
     return {k: v for k, v in os.environ.items() if k == "SLURM_CONF" or not (k.startswith("SLURM") or k == "LPS_RUN")}
 
 
