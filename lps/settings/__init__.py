@@ -1,1 +1,1 @@
-"""What is asked: every setting with type, range and meaning. Imports errors and files; no arrays, no torch."""
+"""The settings of a run, with type, range and meaning. Imports errors and files; no arrays, no torch."""

@@ -1,4 +1,4 @@
-"""Which backbones there are, how they want their pictures, by which stages they can be frozen: all without torch."""
+"""The available backbones, their image preparation and the stages that can be frozen, without importing torch."""
 
 import difflib
 import importlib.util
@@ -12,7 +12,7 @@ from lps.errors import shorten
 from lps.settings.parameters import BadSetting
 
 LITE0 = "efficientnet_lite0"
-GIVEN = "given"  # no backbone: what a person brings are features already
+GIVEN = "given"  # no backbone: the user's data are features already
 _OWN = ("digits_resnet", "cifar_resnet18", "resnet50", LITE0, GIVEN)
 _PREFIX, _TIMM, _VIT = "torchvision:", "timm:", "vit:"
 _LAYOUTS = ("dino", "dinov2", "mae", "clip")  # of vision transformers in files
@@ -83,12 +83,12 @@ def torchvision_names() -> tuple[str, ...]:
 
 
 def torchvision_name(name: str) -> str | None:
-    """torchvision's own word for a backbone that is one of its models, None for the others."""
+    """Return torchvision's name of a backbone that is one of its models, None for the others."""
     return "resnet50" if name == "resnet50" else name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
 def timm_name(name: str) -> str | None:
-    """timm's own word for a backbone that is one of its models, None for the others."""
+    """Return timm's name of a backbone that is one of its models, None for the others."""
     return name.removeprefix(_TIMM) if name.startswith(_TIMM) else None
 
 
@@ -194,7 +194,7 @@ def is_torchvision_transformer(name: str) -> bool:
 
 
 def check_file(checkpoint: str | None) -> None:
-    """Raise `UserError` where `network.checkpoint` is given and no file; what is in it only torch can tell."""
+    """Raise `UserError` if `network.checkpoint` is given but is not a file; checking its content needs torch."""
     if checkpoint is not None and not os.path.isfile(checkpoint):
         words = "a folder, not a file" if os.path.isdir(checkpoint) else "not a file"
         raise BadSetting("network.checkpoint", f"{shorten(checkpoint, 120)} is {words}")

@@ -1,4 +1,4 @@
-"""Which methods and data sets exist and what they can be told. The folder listings are the registries.
+"""The methods and data sets with their settings. The folder listings are the registries.
 
 A data set is a file in `lps/datasets`, imported for its constants: TITLE, SUMMARY and RECIPE (settings by key), and the
 optional RECIPE_BY_METHOD (further settings by method), CLASSES (how many, where that is always the same) and PATH (what
@@ -50,7 +50,7 @@ recipe_checks: list[Callable[[dict, str], object]] = []
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What a method's module says of itself."""
+    """Description of a method, read from its module."""
 
     name: str
     title: str
@@ -65,7 +65,7 @@ class MethodInfo:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What a data set's module says of itself."""
+    """Description of a data set, read from its module."""
 
     name: str
     title: str
@@ -155,7 +155,7 @@ def _sound(setting: str, info: MethodInfo | DatasetInfo | str):
 
 
 def _read(folder: Path, name: str) -> MethodInfo | DatasetInfo | str:
-    """What the file says of itself, or one sentence that says why it cannot be used."""
+    """Return the description in the file, or one sentence on why it cannot be used."""
     try:
         return _read_at(folder, name, os.stat(f"{folder}/{name}.py").st_mtime_ns)
     except OSError as error:
@@ -169,13 +169,13 @@ def _read_at(folder: Path, name: str, changed: int) -> MethodInfo | DatasetInfo 
         return _described(path) if path.parent == METHODS else _imported(path)
     except UserError as error:
         reason = str(error)
-    except (Exception, SystemExit) as error:  # somebody's file may do anything
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
         reason = complaint(error)
     return f"{path.name} does not follow the form in lps/{path.parent.name}/__init__.py ({reason})"
 
 
 def complaint(error: BaseException) -> str:
-    """What a file has done wrong, on one line."""
+    """Describe the error in a file on one line."""
     words = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error) and shown(error)
     return f"{type(error).__name__}: {words}" if words else type(error).__name__
 

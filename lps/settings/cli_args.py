@@ -1,4 +1,4 @@
-"""How a setting, and a command with settings, is spelled and quoted for a shell."""
+"""Write settings, and commands with settings, quoted for a shell."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ def settings(values: Mapping[str, object]) -> list[str]:
 
 
 def differing(values: Mapping[str, object], usual: Mapping[str, object]) -> dict[str, object]:
-    """What `--set` has to say for `values` where nobody says otherwise than `usual`."""
+    """Return the `--set` arguments for those of `values` that differ from `usual`."""
     return {key: value for key, value in values.items() if key not in _ASKED_FIRST and value != usual.get(key)}
 
 

@@ -1,4 +1,4 @@
-"""What was asked of a run: one frozen dataclass, the same names in Python, in `config.json` and after `--set`.
+"""The settings of a run: one frozen dataclass, with the same names in Python, in `config.json` and after `--set`.
 
 `config.json` is flat: `{"version": 1, "dataset": "digits", "split.labeled_ratio": 0.5, ...}`. A field called
 `split_labeled_ratio` here is the key `split.labeled_ratio` there; the hyperparameters of the method stand beside the
@@ -373,7 +373,7 @@ class Config:
 
     @property
     def uses_hidden_labels(self) -> bool:
-        """Whether training is told something by the hidden labels (`given_shares.ABOUT_ORACLE`)."""
+        """Return whether training uses information from the hidden labels (`given_shares.ABOUT_ORACLE`)."""
         return self.prior == "oracle"
 
     def flat(self) -> dict[str, object]:
@@ -509,7 +509,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     `UserError`.
 
     What was decided about the pictures so far counts, unless `values` says otherwise.
-    Where `values` has every setting, as a stored one has, nobody needs the recipe, and the data set is not imported.
+    If `values` has every setting, as a stored config does, the recipe is not needed and the data set is not imported.
     """
     method = protocol_parameters()["method"].check(values.get("method", "lps"))
     documented = parameters(method)
@@ -526,7 +526,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     usual = following(usual, method, values)
     changed = {key: value for key, value in values.items() if not _is_same(value, usual[key])}
     checked = usual | {key: documented[key].check(value) for key, value in changed.items()}
-    if checked["dataset.path"] is not None:  # the trainer works in another folder than the person who typed it
+    if checked["dataset.path"] is not None:  # the trainer runs in another working directory than the user
         checked["dataset.path"] = os.path.abspath(os.path.expanduser(checked["dataset.path"]))
     for key in ("network.checkpoint", "split.index_files"):
         if checked[key]:
@@ -545,7 +545,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
 
 
 def defaults(dataset: str, method: str, values: Mapping[str, object] = MappingProxyType({})) -> dict[str, object]:
-    """Every setting of `method` on `dataset` where nobody changes one; raises `UserError`.
+    """Return the default settings of `method` on `dataset`; raises `UserError`.
 
     What follows from `features` and `network.name` among `values` counts as default.
     """
@@ -586,7 +586,7 @@ def following(usual: Mapping[str, object], method: str, values: Mapping[str, obj
 
 def _decide(checked: dict[str, object], values: Mapping[str, object]) -> None:
     """Check the state of decisions that is asked for, or take the newest one."""
-    from lps.settings import edit_log  # nobody who computes needs it
+    from lps.settings import edit_log  # training does not need it
 
     if _DECISIONS not in values:
         checked[_DECISIONS] = edit_log.newest(checked["dataset"], checked["dataset.path"])
@@ -645,7 +645,7 @@ def check_seen(ids: Sequence[int] | None, count: int | None, num_classes: int, m
 
 
 def _check_together(checked: dict[str, object]) -> None:
-    """Rules that look at more than one setting, or inside a text."""
+    """Check rules that involve more than one setting, or the content of a text."""
     network = checked["network.name"]
     _check_given(checked)
     backbone_names.check_name(network)

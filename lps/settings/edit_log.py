@@ -1,4 +1,4 @@
-"""What a person decided about the pictures of a data set: left out, labeled otherwise, or found right as they are.
+"""A user's decisions about the pictures of a data set: left out, relabeled, or confirmed as they are.
 
 One file a data set, in a folder of this person's own and never beside the pictures: `$LPS_DECISIONS`, else `decisions`
 in `$XDG_DATA_HOME/lps-studio`, else in `~/.local/share/lps-studio`. Its entries only grow; taking one back is an entry
@@ -32,7 +32,7 @@ from lps.wording import counted
 SETTING = "dataset.decisions"
 NOTHING = "0"  # the state in which pictures are as their files say
 _ACTS = ("leave out", "relabel", "ignore")
-UNKNOWN = ""  # the label of a picture whose class nobody knows
+UNKNOWN = ""  # the label of a picture of unknown class
 _DIGITS = 12  # of a state's name
 _MOST = 8 << 20  # bytes of a file
 Key = str | int  # a picture: its file below the folder, or its number where pictures are no files
@@ -61,7 +61,7 @@ class Decided:
 
 
 def check(value: str | None) -> None:
-    """Raise `UserError` for what is no state."""
+    """Raise `UserError` for an invalid state."""
     is_state = value is not None and len(value) == _DIGITS and set(value) <= set("0123456789abcdef")
     if value not in (None, NOTHING) and not is_state:
         raise BadSetting(
@@ -71,7 +71,7 @@ def check(value: str | None) -> None:
 
 
 def folder() -> Path:
-    """Where this person's decisions are kept."""
+    """Return the folder of this user's decisions."""
     return data_folder("LPS_DECISIONS", "decisions")
 
 
@@ -113,7 +113,7 @@ def _is_decision(entry: Mapping) -> bool:
 
 
 def add_up(entries: Sequence[Mapping]) -> Decided:
-    """What the entries add up to. Of one picture the last word counts: who gets a label is left out no longer."""
+    """Combine the entries. The last decision on a picture counts: a picture that is relabeled is no longer left out."""
     left_out: set[Key] = set()
     labels: dict[Key, str] = {}
     ignored: set[tuple[str, Key]] = set()
@@ -196,7 +196,7 @@ def _append(path: Path, entry: Mapping) -> Decided:
 
 
 def words(entry: Mapping) -> str:
-    """A decision as people read it: "2 pictures left out: cat/1.jpg, cat/2.jpg"."""
+    """Describe a decision in words: "2 pictures left out: cat/1.jpg, cat/2.jpg"."""
     pictures = [clean_line(str(key)) for key in entry["pictures"]]
     label = clean_line(entry.get("label", "")) or "of unknown class"
     done = {"leave out": "left out", "relabel": f"labeled {label}", "ignore": "kept as it is"}[entry["do"]]

@@ -1,4 +1,4 @@
-"""The shares of a prior that a person gives: a line of numbers, or a file of them; checked and brought to one form."""
+"""Class shares of a prior given by the user, as a line of numbers or a file: check and normalize them."""
 
 import math
 import os

@@ -25,7 +25,7 @@ class BadSetting(UserError):
 
 @dataclass(frozen=True)
 class ParameterDocs:
-    """What people are told of a setting beside its meaning.
+    """Documentation of a setting beside its meaning.
 
     group: the heading that it stands under. larger: what a larger value does. paper: what the paper has, and what it
     tried. words: how a choice is shown, by the value that is stored. needs: the switch without which it means nothing.
@@ -40,7 +40,7 @@ class ParameterDocs:
     before: str | float | None = None
 
 
-Told = ParameterDocs  # the name up to 0.3.0, in method files that people wrote
+Told = ParameterDocs  # the name up to 0.3.0, in method files of users
 
 
 @dataclass(frozen=True)
@@ -88,11 +88,11 @@ class Parameter:
         return _SYMBOL.sub("", self.help, count=1) if self.symbol else self.help
 
     def shown(self, choice: str) -> str:
-        """A choice in the words that people are told."""
+        """Return the display text of a choice."""
         return self.told.words.get(choice, choice.replace("_", " "))
 
     def parse(self, text: str):
-        """The checked value of what a person typed; raises `BadSetting`."""
+        """Return the checked value of a typed text; raises `BadSetting`."""
         text = text.strip()
         if self.optional and text.lower() in ("", "none", "null"):
             return None
@@ -157,7 +157,7 @@ def text_of(value) -> str:
 
 
 def _plain(limit: float) -> str:
-    """A limit as people write it: whole numbers in full."""
+    """Format a limit: whole numbers in full."""
     return str(limit) if isinstance(limit, int) else f"{limit:g}"
 
 

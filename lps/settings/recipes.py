@@ -1,4 +1,4 @@
-"""What a machine without a GPU trains in place of a data set's recipe, which was made for one: minutes, not hours.
+"""Light trainings for machines without a GPU, in place of a data set's recipe, which needs one: minutes, not hours.
 
 stored: features of the backbone that is shipped are computed once, and a small head learns on them; for a person's own
 pictures alone, since that backbone learned from ImageNet's labels (`backbone_names.ABOUT_LABELS`). light: smaller
