@@ -87,7 +87,7 @@ def _scored(runs: list[Run], *how: str) -> list:
 
 
 def _reference(groups: "Sequence[Group]", options) -> "Group | None":
-    """The group that `--against` names; None where nobody asked."""
+    """Return the group that `--against` names; None without the option."""
     reference = options.against
     if reference is None:
         return None

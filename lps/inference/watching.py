@@ -41,7 +41,7 @@ class News:
         return [f"{arrived}: {counts}", *map(self.found.kind_in_words, self.kinds)]
 
     def messages(self) -> list[Message]:
-        """The same for those who are told elsewhere, without names of files."""
+        """Return the same messages for notifications, without names of files."""
         title = f"possible novel class ({titles.short_id(self.found.run)})"
         body = "{:,} new pictures are similar to each other and to no class of the run"
         folder = self.found.root or ""

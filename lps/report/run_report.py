@@ -344,7 +344,7 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
 
 
 def _by_a_person(decisions: naming.Naming) -> str:
-    """What somebody has done to the clusters; nothing where nobody has."""
+    """Describe a user's changes to the clusters; empty without any."""
     done = {
         "named": decisions.names,
         "merged": decisions.parents,

@@ -101,7 +101,7 @@ def begin(config: Config, root: Path) -> None:
 
 
 def read_findings(path: Path) -> Audited | None:
-    """What was found, None where nobody has looked; raises `UserError` where the file is damaged."""
+    """Return the stored findings, None before the first check; raises `UserError` if the file is damaged."""
     try:
         with open_regular(path) as file:
             data = file.read(_LARGEST + 1)

@@ -118,7 +118,7 @@ class Search:
         return str(Run(self.folder).read_json("search.json").get("id", ""))
 
     def is_stopping(self) -> bool:
-        """Whether somebody wants it to stop."""
+        """Return whether a stop was requested."""
         return Run(self.folder).read_json("want.json").get("want") == "stop"
 
 
@@ -185,7 +185,7 @@ def check_request(request: Request, judge: Callable[[Config], None] | None = Non
 
 
 def _digest(request: Request) -> str:
-    """The same for the same question, however many trials are asked for."""
+    """Return a digest of the request that does not depend on the number of trials."""
     question = request.as_json() | {"base": request.base.identifying()}
     text = json.dumps(
         {key: question[key] for key in question if key not in ("name", "trials", "parallel")}, sort_keys=True
@@ -314,7 +314,7 @@ def load_optuna():
 
 
 class _HeldAlready:
-    """A lock for Optuna's journal that is none: who writes holds the search's own, which no death leaves behind."""
+    """No-op lock for Optuna: the writer already holds the search lock, which the kernel frees on exit."""
 
     def acquire(self) -> bool:
         return True

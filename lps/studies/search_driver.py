@@ -39,7 +39,7 @@ def carry_out(
     trainer=launcher.TRAINER,
     pause_s: float = _PAUSE_S,
 ) -> str:
-    """Go on until all trials have ended or somebody wants it to stop; "finished" or "stopped".
+    """Run until all trials have ended or a stop is requested; return "finished" or "stopped".
 
     lock: the descriptor of the search's lock, where whoever started this process holds it already. Raises
     `UserError` where another driver is at work, the files are damaged, or one trial after another fails.

@@ -1,4 +1,4 @@
-"""A board: charts that somebody has put together, each one line of text.
+"""A board: charts that a user has put together, each one line of text.
 
     y=accuracy/novel;x=epoch;smooth=0.6;log=y;by=margin_scale
 

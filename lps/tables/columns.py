@@ -60,7 +60,7 @@ def in_order(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRo
 
 
 def known(keys: Sequence[str], vocabulary: Vocabulary) -> list[Name]:
-    """The names of columns that an address asks for; what nobody knows (any more) is left out."""
+    """Return the names of columns that an address asks for, without unknown ones."""
     columns = []
     for key in dict.fromkeys(keys):
         try:

@@ -297,7 +297,7 @@ def settings_of(methods: Iterable[str]) -> dict[str, Parameter]:
 
 
 def usual_value(parameter: Parameter, dataset: str, method: str = ""):
-    """What a setting has where nobody changes it. method: "" where there are several."""
+    """Return the default of a setting. method: "" if there are several."""
     return recipe(dataset, method).get(parameter.name, parameter.default)
 
 

@@ -112,7 +112,7 @@ class Draft:
         return self.texts[key] if key in self.texts else self.usual(key)
 
     def usual(self, key: str) -> str:
-        """What stands for `key` while nobody types anything there."""
+        """Return the value of `key` while its field is unchanged."""
         return text_of(defaults(self.dataset, self.method, self.texts)[key])
 
 
@@ -146,7 +146,7 @@ def possible(draft: Draft) -> Draft:
 
 
 def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, object]:
-    """The settings while nobody changes one, except what follows from the features and the network among `texts`."""
+    """Return the default settings, except what follows from the features and the network among `texts`."""
     with suppress(UserError):  # an unknown network has its sentence at its own field
         return settings.defaults(dataset, method, {key: texts[key].strip() for key in _LEADING if key in texts})
     return settings.defaults(dataset, method)

@@ -48,7 +48,7 @@ def is_pressed(run: Run, state: State, action: str) -> bool:
 
 @st.dialog("Rename run")
 def ask_name(run: Run) -> None:
-    """A box for what people call the run."""
+    """Show a text field for the name of the run."""
     name = st.text_input("Name", run.meta()["name"], max_chars=120, placeholder=run.id, key="new_name")
     if st.button("Save", type="primary"):
         error_toasts.try_change(lambda: run.write_meta(name=name))

@@ -62,7 +62,7 @@ def show_hidden_switch() -> None:
 
 
 def preferred(runs: list[Run]) -> list[Run]:
-    """Those that a page begins with where nobody has chosen: own ones, recordings only where there are no others."""
+    """Return the default selection of a page: the user's own runs, or recordings if there are no others."""
     return [run for run in runs if not run.is_recorded] or runs
 
 
