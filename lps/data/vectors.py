@@ -6,10 +6,10 @@ $m_j \sim \text{Bernoulli}(1 - p)$, drawn anew for every view, a vector $z$ is s
 $$\text{plain: } z_j, \qquad \text{weak: } z_j + s \sigma_j \epsilon_j, \qquad
 \text{strong: } m_j z_j + (1 - m_j) \mu_j + s \sigma_j \epsilon_j$$
 
-with $s$ = `features.noise` and $p$ = `features.dropout`. An item that brings several views is seen plain in the first
-one. Its weak views are the others as they are, one after the other, and its strong views are made of these, in the same
 with $s$ = `features.noise` and $p$ = `features.dropout`. An item with several views is seen plain in the first
-one. Its weak views are the others unchanged, in order, and its strong views are made of these, in the same"""
+one. Its weak views are the others unchanged, in order, and its strong views are made of these, in the same
+order. The stored features are these vectors divided by the root mean square of all plain ones.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

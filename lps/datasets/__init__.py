@@ -1,10 +1,10 @@
-"""What a data set gives: `load(path, image_size) -> Images`. One file a data set; the folder listing is the registry.
+"""Interface of a data set: `load(path, image_size) -> Images`. One file per data set; the folder lists them.
 
-Each module has `TITLE`, a one-line `SUMMARY`, the `RECIPE` it recommends (settings by key; what several share is in
-`_recipes`), and `load`. Optional are `CLASSES`, their number where it is always the same, `stamp(path)`, a value that
+Each module has `TITLE`, a one-line `SUMMARY`, the `RECIPE` it recommends (settings by key; shared settings are in
+`_recipes`), and `load`. Optional are `CLASSES`, their number if it is fixed, `stamp(path)`, a value that
 changes when the files do, `fetch(path)`, which downloads what `load` needs, `RECIPE_BY_METHOD`, settings that it
-recommends for single methods, and `is_coloured(path)` where the pictures are a person's own. Files that begin with an
-underscore are no data sets. No torch, so that pages can show pictures without it.
+recommends for single methods, and `is_coloured(path)` if the pictures are the user's own. Files that begin with an
+underscore are not data sets. No torch, so that pages can show pictures without it.
 """
 
 from dataclasses import dataclass, replace
@@ -17,13 +17,13 @@ from lps.errors import shorten
 if TYPE_CHECKING:
     from PIL import Image
 
-ON_DEVICE = 2_000_000_000  # bytes of pixels that a run copies to its device; more stay where they are
+ON_DEVICE = 2_000_000_000  # bytes of pixels that a run copies to its device; larger data stay on the host
 _SUBSET = 6  # stream of random numbers under split.seed, beside those of `split`
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What the items of a data set are where a person brings vectors in place of pictures.
+    """A user's vectors, as the items of a data set in the place of pictures.
 
     values: (n, views, d) of any real type, an array or a read-only memory map; the first view is the plain one. mean,
     spread: float32 (d,), mean and standard deviation of the plain view. size: its root mean square.
@@ -41,11 +41,11 @@ class Images:
 
     pixels: uint8 (n, height, width, channels) with 1 or 3 channels, an array or a read-only memory map; the last
     `num_test` rows are the test images. labels: int64 (n,), -1 where the truth is unknown. class_names: one name per
-    known class. skipped: (file name, reason) of each file that could not be used. file_names: where every image comes
-    from, below `dataset.path`; empty where images are not files. sizes: int64 (n, 2), height and width of images that
-    are kept whole and were squeezed into their pixels; None where pixels have the images' own proportions. vectors:
-    what is trained on in place of pixels, which are then drawn to be looked at (`lps.datasets.readers.drawn`), and
-    file_names are the items' ids; None where images are pictures.
+    known class. skipped: (file name, reason) of each file that could not be used. file_names: the file of every image,
+    below `dataset.path`; empty if images are not files. sizes: int64 (n, 2), original height and width of images that
+    were squeezed whole into squares; None if pixels have the images' own proportions. vectors:
+    the training data in the place of pixels, which are then drawn for display (`lps.datasets.readers.drawn`), and
+    file_names are the items' ids; None if images are pictures.
     """
 
     pixels: np.ndarray
@@ -59,7 +59,7 @@ class Images:
 
     @property
     def are_files(self) -> bool:
-        """Whether `file_names` name pictures below `dataset.path`, and not items."""
+        """Whether `file_names` name pictures below `dataset.path`, not items."""
         return bool(self.file_names) and self.vectors is None
 
     @property
@@ -67,24 +67,24 @@ class Images:
         return len(self.class_names)
 
     def title(self, image: int) -> str:
-        """The text of an item that has no picture of its own; "" for pictures."""
+        """Return the text of an item that has no picture of its own; "" for pictures."""
         return self.pixels.titles[image] if self.vectors is not None else ""
 
     def sides(self, image: int) -> tuple[int, int]:
-        """(height, width) of an image by its own proportions, before it was squeezed into its pixels."""
+        """Return (height, width) of an image in its own proportions, before it was squeezed into its pixels."""
         height, width = self.pixels.shape[1:3] if self.sizes is None else self.sizes[image].tolist()
         return height, width
 
 
 def as_image(pixels: np.ndarray) -> "Image.Image":
-    """One picture as Pillow has it, mode L or RGB. pixels: uint8 (height, width, 1 or 3)."""
-    from PIL import Image  # only where a picture is made
+    """Convert one picture to Pillow, mode L or RGB. pixels: uint8 (height, width, 1 or 3)."""
+    from PIL import Image  # only if a picture is converted
 
     return Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels))
 
 
 def take(images: Images, ids: np.ndarray) -> Images:
-    """The images of these ids alone, in this order; test images must stay the last ones."""
+    """Return only the images of these ids, in this order; test images must stay the last ones."""
     num_test = int((ids >= len(images.labels) - images.num_test).sum())
     files = tuple(images.file_names[i] for i in ids) if images.file_names else ()
     sizes = None if images.sizes is None else images.sizes[ids]
@@ -96,7 +96,7 @@ def take(images: Images, ids: np.ndarray) -> Images:
 
 
 def subset_ids(images: Images, images_per_class: int, seed: int) -> np.ndarray:
-    """The ids, int64 ascending, of at most `images_per_class` of every class (see `sources.load`)."""
+    """Return the ids, int64 ascending, of at most `images_per_class` of every class (see `sources.load`)."""
     generator = np.random.default_rng([seed, _SUBSET])
     training = len(images.labels) - images.num_test
     ids_by_class = []
@@ -108,6 +108,6 @@ def subset_ids(images: Images, images_per_class: int, seed: int) -> np.ndarray:
 
 
 def quoted(path) -> str:
-    """A path as it may stand in a message; of a very long one the end, which tells paths apart."""
+    """Shorten a path for a message; of a very long one the end remains, which tells paths apart."""
     text = str(path)
     return shorten(text if len(text) <= 240 else f"…{text[-239:]}", 500)

@@ -1,6 +1,6 @@
-"""What several data sets recommend, for their `RECIPE`s: `PHOTOS | {"epochs": 100}`."""
+"""Settings that several data sets recommend, for their `RECIPE`s: `PHOTOS | {"epochs": 100}`."""
 
-PHOTOS = {  # as the paper trains on CIFAR
+PHOTOS = {  # as in the paper on CIFAR
     "epochs": 200,
     "batch_size": 512,
     "lr": 0.1,
@@ -16,7 +16,7 @@ PHOTOS = {  # as the paper trains on CIFAR
     "pretrain.projector_outputs": 128,
     "pretrain.temperature": 0.5,
 }
-GREY = PHOTOS | {"epochs": 100, "views": "grey", "pretrain.epochs": 200}  # no flip: digits have a right way round
+GREY = PHOTOS | {"epochs": 100, "views": "grey", "pretrain.epochs": 200}  # no flip: digits are not symmetric
 OWN_PICTURES = PHOTOS | {
     "dataset.image_size": 64,
     "epochs": 100,

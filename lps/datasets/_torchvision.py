@@ -1,4 +1,4 @@
-"""Data sets that torchvision can download and check: read once, then kept as plain arrays, so that torch is not needed.
+"""Data sets that torchvision can download and verify: read once, then stored as plain arrays, usable without torch.
 
 `dataset.path` is the folder that torchvision calls root (or the data set's own folder in it); without it they are
 downloaded to the cache folder. torchvision verifies the checksums, of the download and of what it reads.
@@ -20,26 +20,26 @@ from lps.files.atomic import clean_line
 from lps.files.cache import cache_folder
 
 _HOW = "set dataset.path to a folder that has it"
-_PATIENCE = 30  # seconds that a silent server is waited for
+_PATIENCE = 30  # seconds without an answer from the server
 Part = tuple[np.ndarray, np.ndarray]  # pixels uint8 (n, height, width, channels); labels (n,)
 
 
 @dataclass(frozen=True)
 class Remote:
-    """One such data set. files: patterns below root that say whether it is there; size: of the download, in words."""
+    """One such data set. files: patterns below root that must match; size: of the download, in words."""
 
     name: str
     title: str
     kind: str  # the class in torchvision.datasets
     files: tuple[str, ...]
     size: str
-    class_names: tuple[str, ...] | None = None  # None: as the instance says
-    by_split: bool = False  # whether the part is asked for as split="test" instead of train=False
+    class_names: tuple[str, ...] | None = None  # None: as the torchvision instance names them
+    by_split: bool = False  # whether the part is selected by split="test" instead of train=False
 
     def load(self, path: str | None, image_size: int | None = None) -> Images:
-        """Training images, then test images, in their own size (`lps.data.sources` brings them to `image_size`).
+        """Return training images, then test images, in their own size (`lps.data.sources` resizes to `image_size`).
 
-        Raises `UserError` where the files are not there or damaged.
+        Raises `UserError` if the files are missing or damaged.
         """
         root = self._root(path)
         files = self._found(root)
@@ -50,7 +50,7 @@ class Remote:
         return kept((self.name, str(root.resolve())), content, lambda writer: self._unpack(root, writer), space)
 
     def fetch(self, path: str | None) -> None:
-        """Download what is missing, with a progress bar on stderr; raises `UserError`."""
+        """Download missing files, with a progress bar on stderr; raises `UserError`."""
         root = self._root(path)
         if path is None:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -61,25 +61,25 @@ class Remote:
                 self.load(path)
                 return
             except UserError:
-                pass  # damaged, perhaps by a download that was broken off
+                pass  # damaged, perhaps by an interrupted download
         print(f"downloading {self.title} ({self.size}) to {root}", file=sys.stderr)
         usual = socket.getdefaulttimeout()
         try:
             socket.setdefaulttimeout(_PATIENCE)
             for train in (True, False):
                 self._open(root, train, download=True)
-        except Exception as error:  # network, disk, checksum: torchvision raises what its parts raise
+        except Exception as error:  # network, disk, checksum: torchvision passes on many types
             reason = clean_line(getattr(error, "reason", None) or error)
             raise UserError("dataset.path", f"{self.title} could not be downloaded ({reason}); {_HOW}") from None
         finally:
             socket.setdefaulttimeout(usual)
 
     def stamp(self, path: str | None) -> object:
-        """When its files changed."""
+        """Return a value that changes with its files."""
         return tuple(file.stat().st_mtime_ns for file in self._found(self._root(path)))
 
     def _root(self, path: str | None) -> Path:
-        """torchvision's root: `path`, its parent where it is the inner folder itself, or the place of downloads."""
+        """Return torchvision's root: `path`, its parent if it is the inner folder itself, or the download folder."""
         if path is None:
             return cache_folder() / "downloads" / self.name
         folder = Path(path)
@@ -90,7 +90,7 @@ class Remote:
         return folder
 
     def _found(self, root: Path) -> list[Path]:
-        """All its files, sorted; [] where one kind of them is missing."""
+        """Return all its files, sorted; [] if one kind is missing."""
         files_by_pattern = [sorted(root.glob(pattern)) for pattern in self.files]
         return [file for files in files_by_pattern for file in files] if all(files_by_pattern) else []
 
@@ -103,7 +103,7 @@ class Remote:
         )
 
     def _open(self, root: Path, train: bool, download: bool = False):
-        from torchvision import datasets as theirs  # takes seconds: only the first time
+        from torchvision import datasets as theirs  # takes seconds: only for the first reading
 
         part = {"split": "train" if train else "test"} if self.by_split else {"train": train}
         with redirect_stdout(sys.stderr):
@@ -122,7 +122,7 @@ class Remote:
                 labels.append(part_labels)
         except OSError:
             raise
-        except Exception as error:  # damaged files fail in any way
+        except Exception as error:  # damaged files can fail in any way
             raise UserError(
                 "dataset.path", f"{self.title} in {quoted(root)} is damaged or incomplete ({clean_line(error)})"
             ) from None
@@ -130,7 +130,7 @@ class Remote:
 
 
 def _arrays(instance) -> Part:
-    """The pixels and labels of a torchvision data set, whichever way it stores them."""
+    """Return the pixels and labels of a torchvision data set, for both ways of storing them."""
     pixels = np.asarray(instance.data)
     labels = np.asarray(getattr(instance, "labels", None) if hasattr(instance, "labels") else instance.targets)
     if pixels.ndim == 3:

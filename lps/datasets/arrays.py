@@ -1,7 +1,7 @@
 """Pictures in one `.npz` file: x_train, y_train, and where there are any x_test, y_test, class_names.
 
 x_*: uint8 (n, height, width) or (n, height, width, channels) with 1 or 3 channels. y_*: whole numbers (n,), -1 where
-the class is unknown. class_names: one text a class; without it the names are the numbers. Every header is looked at
+the class is unknown. class_names: one text per class; without it the names are the numbers. Every header is checked
 before anything is unpacked, and nothing in the file can run code.
 """
 
@@ -31,16 +31,16 @@ RECIPE = PHOTOS
 _KNOWN = ("x_train", "y_train", "x_test", "y_test", "class_names")
 _EXPECTED = "a .npz file with x_train and y_train"
 _PIXELS = ("x_train", "x_test")
-_ALONE = ("x", *_PIXELS)  # pictures without a word about their classes
-LARGE = 512 << 20  # bytes of pixels that are mapped from the disk
-_ROOM = 0.8  # of the free memory, for what is not mapped from the disk
-_SMALLEST = 4  # pixels of a side; fewer tell no classes apart
+_ALONE = ("x", *_PIXELS)  # arrays of pictures without class information
+LARGE = 512 << 20  # bytes of pixels that are memory-mapped
+_ROOM = 0.8  # share of the free memory for arrays that are not mapped
+_SMALLEST = 4  # pixels of a side; smaller pictures do not show classes
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """The images of the file; `lps.data.sources.load` does the resizing. Raises `UserError`.
+    """Load the images of the file; `lps.data.sources.load` resizes them. Raises `UserError`.
 
-    Many of them are unpacked piece by piece to where decoded pictures are kept, and mapped from there.
+    Large arrays are unpacked piece by piece into the cache of decoded pictures, and mapped from there.
     """
     with opened(path, _KNOWN, _check, _EXPECTED) as (stored, heads):
         size = sum(math.prod(head.shape) for name, head in heads.items() if name in _PIXELS)
@@ -54,9 +54,9 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def pictures_alone(path: str) -> Iterator[np.ndarray]:
-    """The pictures of a file, uint8 (m, height, width, channels) some at a time, whatever is said of their classes.
+    """Yield the pictures of a file, uint8 (m, height, width, channels) piece by piece, ignoring classes.
 
-    Those of `x`, else of x_train and then x_test. Raises `UserError`.
+    Reads `x`, else x_train and then x_test. Raises `UserError`.
     """
     with opened(path, _ALONE, _check_alone, _EXPECTED) as (stored, heads):
         _check_memory(heads, is_mapped=True)
@@ -75,14 +75,14 @@ def _check_alone(heads: dict[str, ArrayHead]) -> None:
 
 
 def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
-    """Raises `UserError` where what has to be in memory as a whole takes more than a share of what is free.
+    """Raise `UserError` if the arrays that must be in memory at once need more than a share of the free memory.
 
-    Of pixels that are mapped these are the arrays that lie column by column; `kept` checks the disk.
+    Of mapped pixels these are the arrays in column order; `kept` checks the disk.
     """
     free = memory.free()
     for name, head in heads.items():
         is_piecewise = is_mapped and name in _ALONE and not head.by_columns
-        # One that lies column by column is there twice: unpacked, and row by row.
+        # An array in column order is in memory twice: unpacked, and row by row.
         needed = 0 if is_piecewise else head.size * (2 if name in _ALONE else 3)
         if free and needed > _ROOM * free[0]:
             why = " because it is stored in Fortran order" if is_mapped and name in _ALONE else ""
@@ -94,7 +94,7 @@ def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
 
 
 def _unpacked(stored: ArrayFile, heads: dict[str, ArrayHead], writer: Writer) -> Images:
-    """Writes the pixels of the file; gives the rest."""
+    """Write the pixels of the file; return the rest."""
     rest = _without_pixels(stored, heads)
     for name in _PIXELS:
         if name in heads:
@@ -104,7 +104,7 @@ def _unpacked(stored: ArrayFile, heads: dict[str, ArrayHead], writer: Writer) ->
 
 
 def _without_pixels(stored: ArrayFile, heads: dict[str, ArrayHead]) -> Images:
-    """Labels and names, checked."""
+    """Return labels and names, checked."""
     arrays = {name: stored.read(name) for name in heads if name not in _PIXELS}
     arrays |= {name: arrays[name].astype(np.int64) for name in ("y_train", "y_test") if name in arrays}
     labels = [arrays[name] for name in ("y_train", "y_test") if name in arrays]
@@ -113,7 +113,7 @@ def _without_pixels(stored: ArrayFile, heads: dict[str, ArrayHead]) -> Images:
 
 
 def stamp(path: str | None) -> object:
-    """When the file changed, and its size."""
+    """Return modification time and size of the file."""
     try:
         status = Path(path or "").stat()
     except OSError:
@@ -122,7 +122,7 @@ def stamp(path: str | None) -> object:
 
 
 def is_coloured(path: str | None) -> bool:
-    """Whether the pictures of the file have three channels, by its heads alone; False where it cannot be read."""
+    """Whether the pictures of the file have three channels, from its headers alone; False if it cannot be read."""
     try:
         with opened(path, _KNOWN, _check, _EXPECTED) as (_, heads):
             return heads["x_train"].shape[3:] == (3,)
@@ -131,7 +131,7 @@ def is_coloured(path: str | None) -> bool:
 
 
 def _check(headers: dict[str, ArrayHead]) -> None:
-    """Types, shapes and lengths, as far as the headers tell."""
+    """Check types, shapes and lengths as far as the headers show them."""
     for name in ("x_train", "y_train"):
         if name not in headers:
             raise UserError("dataset.path", f"the file has no {name}; expected x_train and y_train")
@@ -185,7 +185,7 @@ def _words(header: ArrayHead) -> str:
 
 
 def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
-    """The names of the classes, after a check that they fit the labels and that each has an image."""
+    """Return the class names after checking that they fit the labels and that each class has an image."""
     y = arrays["y_train"]
     for name in ("y_train", "y_test"):
         if name in arrays and arrays[name].min(initial=0) < -1:

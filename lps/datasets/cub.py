@@ -17,7 +17,7 @@ SUMMARY = "11,788 photographs of 200 species of birds (Semantic Shift Benchmark)
 PATH = "The folder CUB_200_2011"
 CLASSES = 200
 RECIPE = semantic_shift.RECIPE
-RECIPE_BY_METHOD = {  # as the scripts of their authors
+RECIPE_BY_METHOD = {  # as in their authors' scripts
     "simgcd": {"entropy_weight": 2.0},
     "legogcd": {"entropy_weight": 2.0, "known_threshold": 0.7},
 }
@@ -35,7 +35,7 @@ stamp = _DOWNLOAD.stamp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the lists, test images last; raises `UserError`."""
+    """Load all pictures of the lists, test images last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
     labels = _labels_of_classes(root)
     files = _DOWNLOAD.read_column(root, _IMAGES)
@@ -52,7 +52,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def _labels_of_classes(root: Path) -> list[int]:
-    """The label of every class number from 0; `classes.txt` has lines such as "1 001.Black_footed_Albatross"."""
+    """Return the label of every class number from 0; `classes.txt` has lines such as "1 001.Black_footed_Albatross"."""
     names = {}
     for number, name in _DOWNLOAD.read_column(root, _CLASSES).items():
         names[checked_label(number, CLASSES, _CLASSES)] = name.partition(".")[2] or name
@@ -60,7 +60,7 @@ def _labels_of_classes(root: Path) -> list[int]:
 
 
 def _column_of(root: Path, name: str, files: dict[str, str]) -> dict[str, str]:
-    """The values of a list that has one for every picture; raises `UserError`."""
+    """Return the values of a list with one per picture; raises `UserError`."""
     values = _DOWNLOAD.read_column(root, name)
     if values.keys() != files.keys():
         raise UserError(

@@ -26,8 +26,8 @@ RECIPE = {
 
 
 def load(path: str | None = None, image_size: int | None = None) -> Images:
-    """All 1,797 digits; there is no file to name, and `lps.data.sources.load` does the resizing."""
-    from sklearn.datasets import load_digits  # takes a second: only where the pictures are wanted
+    """Load all 1,797 digits, without a file; `lps.data.sources.load` resizes them."""
+    from sklearn.datasets import load_digits  # takes a second: only if the pictures are needed
 
     digits = load_digits()
     pixels = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]

@@ -35,12 +35,12 @@ RECIPE = {
     "split.validation_ratio": 0.1,
 }
 
-_ALIKE = 0.005  # spread of vectors, as a share of their size, that float16 still tells apart
-_LOOKED_FOR = 1000  # pictures that are looked for
+_ALIKE = 0.005  # relative spread of vectors that float16 still resolves
+_LOOKED_FOR = 1000  # number of pictures whose files are checked
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """The items of the file; raises `UserError`."""
+    """Load the items of the file; raises `UserError`."""
     if image_size is not None:
         raise UserError("dataset.image_size", f"{image_size} is a picture size, and vectors have none; remove it")
     table = vector_files.read(path)
@@ -55,7 +55,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def glance(path: str | None, samples: int, size: int) -> FolderPreview:
-    """What the file holds, with up to `samples` items of a class as they are shown; raises `UserError` as `load`."""
+    """Summarize the file, with up to `samples` items per class as they are shown; raises `UserError` as `load` does."""
     images = load(path)
     rows = [np.flatnonzero(images.labels == label) for label in (*range(images.num_classes), -1)]
     spread = [some[np.linspace(0, len(some) - 1, min(samples, len(some))).astype(int)] for some in rows]
@@ -64,7 +64,7 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
 
 
 def shown(table: VectorTable, folder: Path) -> Drawn:
-    """What is seen of the items: pictures below `folder`, else titles; raises `UserError` where no picture is there."""
+    """Return the display of the items: pictures below `folder`, else titles; raises `UserError` if none exists."""
     for text in table.pictures:
         path = Path(text)
         if path.is_absolute() or ".." in path.parts:
@@ -80,5 +80,5 @@ def shown(table: VectorTable, folder: Path) -> Drawn:
 
 
 def stamp(path: str | None) -> object:
-    """When the file changed, and the table beside it."""
+    """Return a value that changes with the file and the table beside it."""
     return () if path is None else (looks(Path(path)), looks(Path(path).with_suffix(".csv")))

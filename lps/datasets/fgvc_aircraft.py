@@ -18,7 +18,7 @@ SUMMARY = (
 PATH = "The folder fgvc-aircraft-2013b"
 CLASSES = 100
 RECIPE = semantic_shift.RECIPE
-RECIPE_BY_METHOD = {  # as the scripts of their authors
+RECIPE_BY_METHOD = {  # as in their authors' scripts
     "simgcd": {"entropy_weight": 2.0},
     "legogcd": {"entropy_weight": 1.0, "known_threshold": 0.8},
 }
@@ -36,7 +36,7 @@ stamp = _DOWNLOAD.stamp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the lists, test images last; raises `UserError`."""
+    """Load all pictures of the lists, test images last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
     training, test = _listed(root, _TRAINING), _listed(root, _TEST)
     twice = {name for name, _ in training} & {name for name, _ in test}
@@ -46,7 +46,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def _listed(root: Path, name: str) -> list[tuple[str, int]]:
-    """(file, label) of every picture of a list, whose lines are such as "1025794 707-320"; raises `UserError`."""
+    """Return (file, label) of every picture of a list with lines such as "1025794 707-320"; raises `UserError`."""
     labels, pictures = labels_by_name("fgvc_aircraft"), []
     for image, variant in _DOWNLOAD.read_column(root, name).items():
         label = labels.get(plain_name(variant))

@@ -26,15 +26,15 @@ PATH = "The folder"
 
 RECIPE = OWN_PICTURES
 
-_SIZE = 64  # pixels, where no size is asked for
+_SIZE = 64  # pixels, if no size is given
 _UNLABELED = ("unlabeled", "unlabelled", "_unlabeled", "_unlabelled")
 _TEST = "test"
 
 
 def glance(path: str | None, samples: int, size: int) -> FolderPreview:
-    """What lies below `path`, with up to `samples` pictures of a class, spread over it.
+    """Summarize the folder `path`, with up to `samples` pictures per class, evenly spread.
 
-    Raises `UserError` as `load`.
+    Raises `UserError` as `load` does.
     """
     root, listing, names = _listed(path)
     training = np.array(listing.labels[: len(listing.labels) - listing.num_test])
@@ -57,7 +57,7 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All readable pictures below `path` as RGB squares; raises `UserError`."""
+    """Load all readable pictures below `path` as RGB squares; raises `UserError`."""
     root, listing, class_names = _listed(path)
     size = image_size or _SIZE
     return kept(
@@ -74,19 +74,19 @@ def stamp(path: str | None) -> object:
 
 
 def is_coloured(path: str | None) -> bool:
-    """Taken for granted: pictures become RGB, and to look at each would take as long as to load them."""
+    """Always true: pictures become RGB, and checking each would take as long as loading them."""
     return True
 
 
 def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
-    """(the folder, its files, the names of its classes); raises `UserError`."""
+    """Return (the folder, its files, the names of its classes); raises `UserError`."""
     root = existing_folder(path, "a folder with one sub-folder per class, and the other pictures beside them")
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         return root, *_list(root)
 
 
 def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
-    """Files of the classes, then of unknown class, then of the test; and the names of the classes."""
+    """Return the files of the classes, then of unknown class, then of the test; and the names of the classes."""
     listing, tree = Listing(root), scan(root)
     folders = [root / entry.name for entry in tree if is_folder(entry)]
     files = [entry for entry in tree if not is_folder(entry)]

@@ -18,7 +18,7 @@ SUMMARY = "36,904 scans of 683 plant species, imbalanced; a folder that you down
 PATH = "The folder with small-train and small-validation"
 CLASSES = 683
 RECIPE = semantic_shift.RECIPE
-RECIPE_BY_METHOD = {  # as the scripts of their authors
+RECIPE_BY_METHOD = {  # as in their authors' scripts
     "simgcd": {"entropy_weight": 2.0},
     "legogcd": {"entropy_weight": 1.0, "known_threshold": 0.7},
 }
@@ -34,7 +34,7 @@ _DOWNLOAD = Download(
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the species, those of `small-validation` last; raises `UserError`."""
+    """Load all pictures of the species, those of `small-validation` last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         species = _species(root)
@@ -55,12 +55,12 @@ def stamp(path: str | None) -> object:
 
 
 def _places() -> dict[int, int]:
-    """Place of a folder among the sorted ones -> label, in the order of the folders as the benchmark goes by it."""
+    """Return index of a folder in sorted order -> label, in the order of the benchmark."""
     return {index: label for index, label in sorted((c.index, i) for i, c in enumerate(class_split("herbarium19")))}
 
 
 def _species(root: Path) -> list[str]:
-    """The folders of `small-train`, sorted as text: the benchmark counts its classes by their places."""
+    """Return the folders of `small-train`, sorted as text: the benchmark numbers its classes in this order."""
     if not (root / _TRAINING).is_dir():
         raise _DOWNLOAD.missing(root, _TRAINING)
     species = [path.name for path in entries(root / _TRAINING) if path.is_dir()]

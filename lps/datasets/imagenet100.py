@@ -34,19 +34,19 @@ RECIPE = PHOTOS | {
     "epochs": 90,
     "weight_decay": 1e-4,
     "network.name": "resnet50",
-    "precision": "fp32",  # as the originals
+    "precision": "fp32",  # as in the originals
     "views": "imagenet",
     "pretrain.epochs": 200,
     "pretrain.temperature": 0.2,
 }
 
-_SIZE = 256  # pixels of both sides; as many as the shorter one has in the usual test transform
+_SIZE = 256  # pixels of both sides; the usual test transform has this many on the shorter side
 _LIST = "classes.txt"
 _EXPECTED = "a folder with train/<class>/ for 100 classes"
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the classes as RGB squares, those of `val` last; raises `UserError`."""
+    """Load all pictures of the classes as RGB squares, those of `val` last; raises `UserError`."""
     root = existing_folder(path, _EXPECTED)
     size = image_size or _SIZE
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
@@ -67,7 +67,7 @@ def stamp(path: str | None) -> object:
 
 
 def _classes(root) -> tuple[str, ...]:
-    """The names of the 100 folders: in the order of the list, else sorted."""
+    """Return the names of the 100 folders: in the order of the list, else sorted."""
     train = existing_folder(str(root / "train"), _EXPECTED)
     if (root / _LIST).is_file():
         text = (root / _LIST).read_text(encoding="utf-8", errors="replace")

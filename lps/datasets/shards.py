@@ -27,25 +27,25 @@ PATH = "The folder"
 
 RECIPE = OWN_PICTURES
 
-_SIZE = 64  # pixels, where no size is asked for
+_SIZE = 64  # pixels, if no size is given
 _NAMES = "classes.txt"
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All readable pictures of the shards in `path` as RGB squares; raises `UserError`."""
+    """Load all readable pictures of the shards in `path` as RGB squares; raises `UserError`."""
     root, shards, names = _listed(path)
     size = image_size or _SIZE
     return kept(
         ("shards", str(root.resolve()), size),
         repr((shards.stamp(), names)),
         lambda writer: _stored(shards, names, size, writer),
-        space=0,  # nobody knows before how many pictures there are; a full disk says so itself
+        space=0,  # the number of pictures is unknown before; a full disk raises its own error
         root=root if shards.are_plain_tars() else None,
     )
 
 
 def stamp(path: str | None) -> object:
-    """Name, size, time of change and place of every shard."""
+    """Return name, size, modification time and place of every shard."""
     try:
         _, shards, names = _listed(path)
         return shards.stamp(), names
@@ -54,12 +54,12 @@ def stamp(path: str | None) -> object:
 
 
 def is_coloured(path: str | None) -> bool:
-    """Taken for granted, as of folders: pictures become RGB."""
+    """Always true, as for folders: pictures become RGB."""
     return True
 
 
 def _listed(path: str | None) -> tuple[Path, Shards, tuple[str, ...]]:
-    """(the folder, its shards, the names of `classes.txt`); raises `UserError`."""
+    """Return (the folder, its shards, the names of `classes.txt`); raises `UserError`."""
     root = existing_folder(path, "a folder of .tar or .parquet files")
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         shards = Shards.of(root)
@@ -73,7 +73,7 @@ def _listed(path: str | None) -> tuple[Path, Shards, tuple[str, ...]]:
 
 
 def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -> Images:
-    """Decode all pictures into `writer`; gives their `Images`, without pixels. Raises `UserError`."""
+    """Decode all pictures into `writer`; returns their `Images`, without pixels. Raises `UserError`."""
     files: list[str] = []
     given_labels: list[str | int | None] = []
 
@@ -107,9 +107,9 @@ def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -
 
 
 def _numbered(given_labels: list[str | int | None], names: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...]]:
-    """(class id int64 (n,), -1 unknown; the names of the classes that occur); numbers come first, then texts by name.
+    """Return (class id int64 (n,), -1 unknown; names of the classes that occur); numbers first, then texts by name.
 
-    names: of classes by number; () where they are called by their numbers. Raises `UserError`.
+    names: of classes by number; () if the numbers are the names. Raises `UserError`.
     """
     distinct = sorted(
         {label for label in given_labels if label is not None}, key=lambda label: (isinstance(label, str), label)

@@ -21,14 +21,14 @@ SUMMARY = "16,185 photographs of 196 models of cars (Semantic Shift Benchmark); 
 PATH = "The folder with cars_train and devkit"
 CLASSES = 196
 RECIPE = semantic_shift.RECIPE
-RECIPE_BY_METHOD = {  # as the scripts of their authors
+RECIPE_BY_METHOD = {  # as in their authors' scripts
     "simgcd": {"entropy_weight": 2.0},
     "legogcd": {"entropy_weight": 1.0, "known_threshold": 0.9},
 }
 
 _META, _TRAINING = "devkit/cars_meta.mat", "devkit/cars_train_annos.mat"
 _TEST = "devkit/cars_test_annos_withlabels.mat"
-_BESIDE = "cars_test_annos_withlabels.mat"  # where torchvision has it
+_BESIDE = "cars_test_annos_withlabels.mat"  # torchvision's location
 _MOST_BYTES = 64 << 20  # of a .mat file once it is unpacked; the real ones have less than 10 MB
 _HEAD, _TAG, _COMPRESSED = 128, 8, 15  # MATLAB 5: bytes of the file's head and of an element's; a kind of element
 _DOWNLOAD = Download(
@@ -43,7 +43,7 @@ stamp = _DOWNLOAD.stamp
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
-    """All pictures of the annotations, test images last; raises `UserError`."""
+    """Load all pictures of the annotations, test images last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
     names = dict(enumerate(str(name) for name in np.atleast_1d(_read(root, _META, "class_names"))))
     labels = labels_of_numbers("stanford_cars", names, _META)
@@ -55,7 +55,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def _listed(root: Path, name: str, folder: str, labels: list[int]) -> list[tuple[str, int]]:
-    """(file, label) of every picture of an annotation file; raises `UserError`."""
+    """Return (file, label) of every picture of an annotation file; raises `UserError`."""
     rows = np.atleast_1d(_read(root, name, "annotations"))
     if not rows.dtype.names or not {"fname", "class"} <= set(rows.dtype.names):
         lacks = "class: it is the test list without labels" if "fname" in (rows.dtype.names or ()) else "fname or class"
@@ -67,14 +67,14 @@ def _listed(root: Path, name: str, folder: str, labels: list[int]) -> list[tuple
 
 
 def _read(root: Path, name: str, variable: str) -> np.ndarray:
-    """A variable of a MATLAB file; raises `UserError`."""
-    from scipy.io import loadmat  # only where a file is read
+    """Read a variable of a MATLAB file; raises `UserError`."""
+    from scipy.io import loadmat  # only if a file is read
 
     data = _DOWNLOAD.read_bytes(root, name)
     try:
         _check_unpacked(data)
         variables = loadmat(io.BytesIO(data), variable_names=[variable], squeeze_me=True)
-    except Exception as error:  # damaged files fail in any way
+    except Exception as error:  # damaged files can fail in any way
         raise UserError("dataset.path", f"{name} is damaged or not a MATLAB file ({clean_line(error)})") from None
     if variable not in variables:
         raise UserError("dataset.path", f"{name} has no {variable}")
@@ -82,7 +82,7 @@ def _read(root: Path, name: str, variable: str) -> np.ndarray:
 
 
 def _check_unpacked(data: bytes) -> None:
-    """Raise `ValueError` where the compressed elements of a MATLAB 5 file unpack to more than they ever should."""
+    """Raise `ValueError` if the compressed elements of a MATLAB 5 file unpack to more than a sane limit."""
     offset, total = _HEAD, 0
     while offset + _TAG <= len(data):
         kind, size = np.frombuffer(data, np.uint32, 2, offset).tolist()

@@ -1,1 +1,1 @@
-"""Reading pictures and arrays from files in parts, and keeping them decoded: what several data sets share."""
+"""Readers shared by data sets: pictures and arrays from files, read in parts, and the cache of decoded pictures."""

@@ -1,4 +1,4 @@
-"""`.npz` files, read with bounds: what each array says of itself is checked before anything is unpacked."""
+"""Read `.npz` files within bounds: every array's header is checked before anything is unpacked."""
 
 import math
 import os
@@ -18,21 +18,21 @@ from lps.files.atomic import clean_line
 from lps.files.untrusted_files import RATIO, SLACK, Allowance, open_zip, zip_members
 
 _LONGEST_HEAD = 1 << 16  # bytes
-_PIECE = 16 << 20  # bytes of an array that are unpacked at a time
-_AT_ONCE = 1 << 20  # bytes that are asked of the archive at a time; `open_zip` refuses more than 4 MB
+_PIECE = 16 << 20  # bytes of an array that are unpacked at once
+_AT_ONCE = 1 << 20  # bytes requested from the archive at once; `open_zip` refuses more than 4 MB
 
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, KeyError)
 
 
 class WrongSize(ValueError):
-    """An array is not as large as its head says."""
+    """The size of an array differs from its header."""
 
 
 class ArrayHead(NamedTuple):
-    """What an array says of itself.
+    """The header of an array.
 
-    start: bytes before its values. by_columns: the first axis runs fastest (Fortran order).
+    start: bytes before its values. by_columns: whether the first axis runs fastest (Fortran order).
     """
 
     shape: tuple[int, ...]
@@ -42,12 +42,12 @@ class ArrayHead(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the values."""
+        """Return the size of the values in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 class ArrayFile:
-    """An open `.npz`: each head is read once, and values only of arrays whose head is sound.
+    """An open `.npz`: each header is read once, and values only of arrays with a valid header.
 
     A damaged file raises `ValueError`, `KeyError` for a missing array, or any error of `zipfile` and `zlib`.
     """
@@ -65,15 +65,15 @@ class ArrayFile:
         self._archive.close()
 
     def check_members(self, most_bytes: int) -> None:
-        """Raise `UserError` where the archive is made to deceive, or unpacks to more than `most_bytes`."""
+        """Raise `UserError` if the archive is malicious, or unpacks to more than `most_bytes`."""
         zip_members(self._archive, Allowance(self.packed, most_bytes), self.packed)
 
     def unpacked_size(self, name: str) -> int:
-        """Bytes that the archive says an array unpacks to, with its head."""
+        """Return the unpacked size of an array with its header in bytes, according to the archive."""
         return self._archive.getinfo(f"{name}.npy").file_size
 
     def head(self, name: str) -> ArrayHead:
-        """What an array says of itself; raises `WrongSize` where that is not what the archive holds."""
+        """Return the header of an array; raises `WrongSize` if the archive's size differs from it."""
         if name not in self._heads:
             with self._archive.open(f"{name}.npy") as stream:
                 head = read_head(stream)
@@ -83,16 +83,16 @@ class ArrayFile:
         return self._heads[name]
 
     def read(self, name: str) -> np.ndarray:
-        """A whole array."""
+        """Read a whole array."""
         head = self.head(name)
         with self._archive.open(f"{name}.npy") as stream:
             stream.read(head.start)
             values = _read_exactly(stream, head.size)
-            stream.read(1)  # beyond the end zipfile compares the checksum
+            stream.read(1)  # zipfile verifies the checksum at the end
         return np.ndarray(head.shape, head.dtype, values, order="F" if head.by_columns else "C")
 
     def pieces(self, name: str) -> Iterator[np.ndarray]:
-        """The rows of an array, as many at a time as 16 MB hold; all at once for one that lies by columns."""
+        """Yield the rows of an array in pieces of 16 MB; an array in column order in one piece."""
         head = self.head(name)
         if head.by_columns or not head.shape:
             yield self.read(name)
@@ -107,7 +107,7 @@ class ArrayFile:
             stream.read(1)
 
     def rows(self, name: str, rows: np.ndarray) -> np.ndarray:
-        """The given rows (ascending) of an array; the others are never in memory together."""
+        """Return the given rows (ascending) of an array; the others are never in memory together."""
         head = self.head(name)
         if len(rows) and rows[-1] >= head.shape[0]:
             raise ValueError(f"{name} is shorter than its array")
@@ -124,13 +124,13 @@ class ArrayFile:
 def opened(
     path: str | None, names: Sequence[str], check: Callable[[dict[str, ArrayHead]], None], expected: str
 ) -> Iterator[tuple[ArrayFile, dict[str, ArrayHead]]]:
-    """A `.npz` and the heads of those of its arrays that have these names, after `check`.
+    """Open a `.npz` and yield it with the headers of its arrays among `names`, after `check`.
 
-    What is wrong with the file, also inside the `with`, becomes a `UserError`. expected: in words, of what is missing.
+    Errors of the file, also inside the `with`, become a `UserError`. expected: description of missing parts.
     """
     if path is None:
         raise UserError("dataset.path", f"is missing; expected {expected}")
-    if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
+    if not os.path.isfile(path):  # accepts a name of any length, unlike a Path
         reason = "is not a file" if os.path.exists(path) else "does not exist"
         raise UserError("dataset.path", f"{quoted(path)} {reason}; expected {expected}")
     try:
@@ -157,13 +157,13 @@ def opened(
 
 
 def read_head(stream: BinaryIO) -> ArrayHead:
-    """The head of an `.npy` file; raises `ValueError` for what is none."""
+    """Read the header of an `.npy` file; raises `ValueError` if it is invalid."""
     read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(npy.read_magic(stream))
     if read_header is None:
         raise ValueError("an array of an unknown version")
     try:
         shape, by_columns, dtype = read_header(stream, max_header_size=_LONGEST_HEAD)
-    except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):  # NumPy reads it as Python
+    except (MemoryError, RecursionError, SyntaxError, TypeError, tokenize.TokenError):  # NumPy parses it as Python
         raise ValueError("the header of an array cannot be read") from None
     if any(side < 0 for side in shape):
         raise ValueError("an array has a negative dimension")

@@ -1,7 +1,7 @@
-"""One picture, a file or its bytes, to an equal square of uint8 RGB, in bounded memory whatever it claims.
+"""Decode one picture, a file or its bytes, to a square of uint8 RGB, in bounded memory whatever its header says.
 
-The head is read first, and how much memory the rest will take is told from it: too much is refused, and what remains is
-shared by the threads.
+The header is read first and shows how much memory decoding takes: too much is refused, and the threads share the
+budget.
 """
 
 import io
@@ -20,26 +20,26 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from lps.wording import data_size
 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-_ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)  # how a camera says that it was held on its side
-_BUDGET = 512 << 20  # bytes that the pictures being decoded may take together
-_MOST = 800_000_000  # bytes that one may take by itself
-LONGEST = 400_000_000  # bytes of a file: more than the largest picture has without any packing
-_HEAD = 16 << 20  # bytes of what stands in a file before the first pixel
-LARGE = 16_000_000  # pixels from which a picture is made smaller strip by strip, before anything else
+_ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)  # EXIF tag, and its values for a sideways camera
+_BUDGET = 512 << 20  # bytes that all pictures being decoded may take together
+_MOST = 800_000_000  # bytes that a single picture may take
+LONGEST = 400_000_000  # bytes of a file: more than the largest uncompressed picture
+_HEAD = 16 << 20  # bytes of a file before the first pixel
+LARGE = 16_000_000  # pixels from which a picture is first reduced strip by strip
 STRIP = 4_000_000  # pixels of a strip, about
-_SLOW = {"ppm", "ppm_plain", "bmp_rle"}  # decoders that go from pixel to pixel in Python
+_SLOW = {"ppm", "ppm_plain", "bmp_rle"}  # decoders that process single pixels in Python
 _MOST_SLOW = 4_000_000  # pixels for them: some seconds
-_DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")  # 16 bits a grey pixel
+_DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")  # 16-bit grey modes
 _A_WEBP_PIXEL = 16  # bytes: two canvases of its decoder, what that gives, and the picture
 _ROWS_PER_STRIP, _TILE_WIDTH, _TILE_LENGTH, _BITS = 278, 322, 323, 258  # of a TIFF
 
 
 class Unreadable(Exception):
-    """A file that gives no picture; the message is the reason."""
+    """A file that is not a readable picture; the message is the reason."""
 
 
 class _Room:
-    """Memory that threads share: who asks for more than is left waits, and who asks for more than all has it alone."""
+    """Memory that threads share: a request beyond the free rest waits, and one beyond the total runs alone."""
 
     def __init__(self, size: int):
         self._size, self._left, self._changed = size, size, threading.Condition()
@@ -65,9 +65,9 @@ Source = Path | bytes  # a picture file, or its content
 
 
 def decode(source: Source, size: int, width: int | None = None) -> np.ndarray:
-    """One picture as uint8 (size, width or size, 3): turned as its camera says, short side resized, centre kept.
+    """Decode one picture as uint8 (size, width or size, 3): EXIF-rotated, short side resized, centre cropped.
 
-    Transparent parts become white, 16-bit greys keep their upper half; of several frames the first is taken. Raises
+    Transparent parts become white, 16-bit greys keep their upper half; the first frame of several is used. Raises
     `Unreadable`.
     """
     with _opened(source, max(size, width or 0)) as (image, _):
@@ -75,14 +75,14 @@ def decode(source: Source, size: int, width: int | None = None) -> np.ndarray:
 
 
 def squeezed(source: Source, size: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """One picture as `decode`, but whole: both sides brought to `size`, bilinear; and its own height and width."""
+    """Decode one picture whole, both sides resized to `size`, bilinear; also returns its own height and width."""
     with _opened(source, size) as (image, (height, width)):
         return np.asarray(image.resize((size, size), Image.Resampling.BILINEAR)), (height, width)
 
 
 @contextmanager
 def _opened(source: Source, size: int) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
-    """A picture as RGB, of `size` pixels a side or more, where it has them; and its own height and width."""
+    """Return a picture as RGB, of at least `size` pixels a side if it has them; and its own height and width."""
     try:
         needed = _needed(source, size)
         if needed > _MOST:
@@ -103,13 +103,13 @@ def _opened(source: Source, size: int) -> Iterator[tuple[Image.Image, tuple[int,
 
 
 def _turned(source: Source, size: int) -> tuple[Image.Image, tuple[int, int]]:
-    """What `_opened` gives; of a large picture all but the small one is let go of."""
-    named = _stream(source) if isinstance(source, bytes) else source  # Pillow maps a file whose name it knows
+    """Return the same as `_opened`; a large picture is released once it is reduced."""
+    named = _stream(source) if isinstance(source, bytes) else source  # Pillow maps a file if it knows its name
     with Image.open(named, formats=_FORMATS) as image:
         width, height = image.size
-        image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded at a fraction of its size where that is enough
+        image.draft(None, (2 * size, 2 * size))  # decodes a JPEG at a fraction of its size if that suffices
         image.load()
-        if image.format == "TIFF":  # turned while it is loaded
+        if image.format == "TIFF":  # rotated while it is loaded
             width, height = image.size
         orientation = image.getexif().get(_ORIENTATION)
         small = _rgb(image) if image.width * image.height < LARGE else _shrunk(image, size)
@@ -128,13 +128,13 @@ def _stream(source: Source) -> BinaryIO:
 
 
 def _needed(source: Source, size: int) -> int:
-    """Bytes that it takes to decode a picture and to make it RGB, about, by its head; raises `Unreadable`."""
+    """Estimate the bytes for decoding a picture and converting it to RGB from its header; raises `Unreadable`."""
     with _stream(source) as file:
         length = file.seek(0, os.SEEK_END)
         file.seek(0)
         if length > LONGEST:
             raise Unreadable(f"is a file of {data_size(length)}; expected at most {data_size(LONGEST)}")
-        webp = webp_size(file.read(30))  # which Pillow begins to decode when it opens it
+        webp = webp_size(file.read(30))  # Pillow would decode a WebP on opening it
         if webp is not None:
             return length + _A_WEBP_PIXEL * _checked_pixels(*webp)
         file.seek(0)
@@ -151,22 +151,22 @@ def _needed(source: Source, size: int) -> int:
 
 
 def _checked_pixels(width: int, height: int) -> int:
-    if width * height > Image.MAX_IMAGE_PIXELS:  # Pillow itself stops at twice as many
+    if width * height > Image.MAX_IMAGE_PIXELS:  # Pillow itself refuses only twice as many
         raise Unreadable(f"has {width} x {height} pixels, more than Pillow considers safe")
     return width * height
 
 
 def _loaded(image: Image.Image) -> int:
-    """Bytes of the pixels and of what they are made RGB with."""
+    """Return the bytes of the pixels and of the conversion to RGB."""
     pixels = image.width * image.height
     a_pixel = 1 if image.mode in ("1", "L", "P") else 2 if image.mode.startswith("I;16") else 4
     return pixels * a_pixel + 16 * (pixels if pixels < LARGE else STRIP)
 
 
 def _aside(image: Image.Image, length: int) -> int:
-    """Bytes that the decoder of an image that is not loaded takes besides the pixels; length: bytes of the file."""
+    """Return the decoder's bytes besides the pixels of an image that is not loaded; length: bytes of the file."""
     pixels = image.width * image.height
-    if image.format in ("JPEG", "MPO"):  # the coefficients of all pixels, where they come in several scans
+    if image.format in ("JPEG", "MPO"):  # the coefficients of all pixels, if there are several scans
         return length + 2 * len(image.getbands()) * pixels
     if image.format == "TIFF":
         turned = 4 * pixels if image.tag_v2.get(_ORIENTATION, 1) != 1 else 0
@@ -175,7 +175,7 @@ def _aside(image: Image.Image, length: int) -> int:
 
 
 def _strip(image: Image.Image) -> int:
-    """Bytes of the strip or tile by which a packed TIFF is unpacked; JPEG's coefficients included."""
+    """Return the bytes of a strip or tile of a compressed TIFF, including JPEG's coefficients."""
     tags, pixels = image.tag_v2, image.width * image.height
     rows = min(tags.get(_ROWS_PER_STRIP, image.height), image.height)
     tile = tags.get(_TILE_WIDTH, 0) * tags.get(_TILE_LENGTH, 0)
@@ -185,7 +185,7 @@ def _strip(image: Image.Image) -> int:
 
 
 class _Head:
-    """A file of which no more than a head is read; `OSError` beyond that."""
+    """A file of which only the beginning may be read; `OSError` beyond that."""
 
     def __init__(self, file: BinaryIO):
         self._file, self._left = file, _HEAD
@@ -200,7 +200,7 @@ class _Head:
 
 
 def webp_size(head: bytes) -> tuple[int, int] | None:
-    """(width, height) by the first 30 bytes of a WebP, None for other files; raises `Unreadable`."""
+    """Return (width, height) from the first 30 bytes of a WebP, None for other files; raises `Unreadable`."""
     if head[:4] != b"RIFF" or head[8:12] != b"WEBP":
         return None
     kind = head[12:16]
@@ -219,9 +219,9 @@ def webp_size(head: bytes) -> tuple[int, int] | None:
 
 
 def _shrunk(image: Image.Image, size: int) -> Image.Image:
-    """A large picture as RGB, its sides divided by a whole number so that the short one has at least 4 x `size` pixels.
+    """Reduce a large picture to RGB by a whole number so that the short side keeps at least 4 x `size` pixels.
 
-    Blocks of pixels are averaged; besides the picture itself no more than a strip of it is in memory.
+    Blocks of pixels are averaged; besides the picture itself only a strip of it is in memory.
     """
     factor = max(1, min(image.size) // (4 * size))
     small = Image.new("RGB", (-(-image.width // factor), -(-image.height // factor)))

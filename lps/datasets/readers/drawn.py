@@ -1,4 +1,4 @@
-"""Pictures of items that are none: a picture that lies beside them, else their title, drawn when it is looked at."""
+"""Display pictures for items that are not pictures: a picture file of the item, else its title, drawn when needed."""
 
 import textwrap
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from PIL import Image, ImageDraw, ImageFont
 
 from lps.datasets.readers.decoding import Unreadable, decode
 
-SIDE = 144  # pixels: as many as a large picture keeps on a page
-_EDGE, _LINES, _LONGEST = 7, 6, 400  # pixels around a text, lines of it, characters that are looked at
-_LETTERS, _TALL = (10, 14), 17  # characters of a line for short and for long titles; pixels of a letter for these
-_SYSTEM_FONTS = (  # that are looked for where Pillow's own font has no letters for a title, which is of Latin script
+SIDE = 144  # pixels: the largest display of a picture on a page
+_EDGE, _LINES, _LONGEST = 7, 6, 400  # pixels around a text, its lines, and the characters that are used
+_LETTERS, _TALL = (10, 14), 17  # characters per line for short and long titles; pixel height of letters for these
+_SYSTEM_FONTS = (  # used if Pillow's own font, which is Latin, lacks letters of a title
     *("DejaVuSans.ttf", "NotoSans-Regular.ttf", "LiberationSans-Regular.ttf", "arial.ttf", "Arial Unicode.ttf"),
     *("NotoSansCJK-Regular.ttc", "wqy-zenhei.ttc", "msyh.ttc", "msgothic.ttc", "malgun.ttf", "PingFang.ttc"),
     *("NotoSansArabic-Regular.ttf", "NotoSansHebrew-Regular.ttf", "NotoSansDevanagari-Regular.ttf", "Nirmala.ttf"),
@@ -23,9 +23,9 @@ _PAPER, _INK = (246, 246, 243), (38, 38, 36)
 
 
 class Drawn:
-    """Reads like an array, uint8 (n, 144, 144, 3), and holds texts and paths.
+    """Behaves like an array, uint8 (n, 144, 144, 3), but holds texts and paths.
 
-    titles: one text an item. files: a path below `folder` an item, "" for none; () where nobody has one. A picture that
+    titles: one text per item. files: a path below `folder` per item, "" for none; () if no item has one. A picture that
     is missing or cannot be read is drawn as its title.
     """
 
@@ -42,20 +42,20 @@ class Drawn:
         return len(self), SIDE, SIDE, 3
 
     def __getitem__(self, rows) -> np.ndarray:
-        """One picture for a number, several for a slice or for numbers."""
+        """Return one picture for a number, several for a slice or for numbers."""
         if np.ndim(rows) == 0 and not isinstance(rows, slice):
             return self._draw(int(rows))
         row_list = np.arange(len(self))[rows].tolist()
         return np.stack([self._draw(row) for row in row_list]) if row_list else np.zeros((0, SIDE, SIDE, 3), np.uint8)
 
     def take(self, rows: np.ndarray, axis: int = 0) -> "Drawn":
-        """These items alone, not drawn yet."""
+        """Return only these items, not drawn yet."""
         row_list = rows.tolist()
         files = [self._files[row] for row in row_list] if self._files else ()
         return Drawn([self.titles[row] for row in row_list], files, self._folder)
 
     def file(self, row: int) -> Path | None:
-        """The picture that lies beside an item; None where there is none."""
+        """Return the picture file of an item; None if it has none."""
         path = self._folder / self._files[row] if self._files and self._files[row] else None
         return path if path is not None and path.is_file() else None
 
@@ -71,7 +71,7 @@ class Drawn:
 
 @lru_cache(maxsize=4096)
 def _written(text: str) -> np.ndarray:
-    """A text on paper, large where it is short; what does not fit ends in an ellipsis. uint8 (144, 144, 3)."""
+    """Draw a text, large if it is short; an overlong one ends in an ellipsis. uint8 (144, 144, 3)."""
     short, long = _LETTERS
     letters = short if len(text) <= short * (_LINES - 3) else long
     tall = _TALL * long // letters
@@ -88,7 +88,7 @@ def _written(text: str) -> np.ndarray:
 
 
 def _font(tall: int, text: str) -> ImageFont.FreeTypeFont:
-    """The font that comes with Pillow, or the first one of this machine that has more of the text's letters."""
+    """Return the font that comes with Pillow, or the first system font that has more of the text's letters."""
     letters = {letter for letter in text if not letter.isspace()}
     return max(_fonts(tall), key=lambda font: sum(_has(font, letter) for letter in letters))
 
@@ -104,5 +104,5 @@ def _fonts(tall: int) -> tuple[ImageFont.FreeTypeFont, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _has(font: ImageFont.FreeTypeFont, letter: str) -> bool:
-    """Whether the font draws a letter otherwise than one that no font has."""
+    """Whether the font has a letter, that is, draws it differently from a character that no font has."""
     return bytes(font.getmask(letter)) != bytes(font.getmask("\U0010fffe"))

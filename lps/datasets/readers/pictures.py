@@ -1,4 +1,4 @@
-"""Picture files to equal squares of uint8 RGB: found, decoded by several threads; what cannot be read is listed."""
+"""Decode picture files to squares of uint8 RGB: find them, decode in several threads, list the unreadable ones."""
 
 import hashlib
 import os
@@ -19,37 +19,37 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 
 ENDINGS = frozenset(".png .jpg .jpeg .bmp .gif .webp .tif .tiff .ppm .pgm .pbm".split())
-_CHUNK = 256  # pictures in memory at a time
-_CHUNK_BYTES = 64 << 20  # of their files, where these are in memory
-IN_MEMORY = 64 << 20  # bytes of resized pictures that are quicker made than looked for
-DEEPEST = 32  # folders within one another
+_CHUNK = 256  # pictures in memory at once
+_CHUNK_BYTES = 64 << 20  # bytes of their files, if these are in memory
+IN_MEMORY = 64 << 20  # bytes of resized pictures that are faster to make again than to cache
+DEEPEST = 32  # deepest nesting of folders
 
 
 @dataclass
 class Listing:
-    """Files below `root` in a fixed order, the last `num_test` for testing, and (name, reason) of what was left out."""
+    """Files below `root` in a fixed order, the last `num_test` for testing, and (name, reason) of skipped files."""
 
     root: Path
-    files: list[tuple[str, int, int]] = field(default_factory=list)  # name below root, bytes, time of change
+    files: list[tuple[str, int, int]] = field(default_factory=list)  # name below root, bytes, modification time
     labels: list[int] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     num_test: int = 0
-    _folders: set[tuple[int, int]] = field(default_factory=set, repr=False)  # that were gone through for one label
+    _folders: set[tuple[int, int]] = field(default_factory=set, repr=False)  # already visited for one label
 
     def __post_init__(self):
-        self._prefix = os.path.join(self.root, "")  # of the path of everything below `root`
+        self._prefix = os.path.join(self.root, "")  # prefix of all paths below `root`
 
     def add(self, folder: Path, label: int) -> int:
-        """Append every picture file below `folder`; gives how many there were."""
+        """Append every picture file below `folder`; returns their number."""
         self._folders = {_identity(self.root)} - {_identity(folder)}
         return self._append(self._walk(folder, 1), label)
 
     def add_files(self, paths: Iterable[os.PathLike], label: int) -> int:
-        """Append those of these files (paths or entries of a folder) that are pictures; gives how many there were."""
+        """Append the pictures among these files (paths or directory entries); returns their number."""
         return self._append(self._pictures(paths), label)
 
     def _append(self, files: Iterable[tuple[str, os.stat_result]], label: int) -> int:
-        """files: (path below `root`, what the file system says of it)."""
+        """Append files, given as (path below `root`, stat result)."""
         before = len(self.files)
         self.files += [(name, status.st_size, status.st_mtime_ns) for name, status in files]
         self.labels += [label] * (len(self.files) - before)
@@ -60,16 +60,16 @@ class Listing:
         self.skipped.append((clean_line(name, 1000), reason))
 
     def digest(self) -> str:
-        """A name for the files' names, sizes and times, and for their labels."""
+        """Return an identifier of the files' names, sizes, times and labels."""
         text = repr((self.files, self.labels, self.skipped, self.num_test))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def _name(self, path: os.PathLike) -> str:
-        """The path of a file or folder below `root`."""
+        """Return the path of a file or folder below `root`."""
         return os.fspath(path).removeprefix(self._prefix)
 
     def _walk(self, folder: Path | os.DirEntry, depth: int) -> Iterator[tuple[str, os.stat_result]]:
-        """Picture files below `folder`, sorted; every folder once, however many links lead to it, and not too deep."""
+        """Yield picture files below `folder`, sorted, to a limited depth; every folder once, even if linked twice."""
         if depth > DEEPEST:
             self.skip(folder, f"is more than {DEEPEST} folders deep")
             return
@@ -81,9 +81,9 @@ class Listing:
         yield from self._pictures(scan(folder), depth)
 
     def _pictures(self, paths: Iterable[os.PathLike], depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
-        """The pictures among these files, with one look at each; the reason is kept of each other file.
+        """Yield the pictures among these files, with one stat each; other files are recorded with the reason.
 
-        depth: of the folder whose entries these are, so that those in its sub-folders come as well; 0 leaves them out.
+        depth: of the folder with these entries, to include those in its sub-folders; 0 leaves them out.
         """
         for path in paths:
             name = path.name
@@ -107,16 +107,16 @@ def _identity(folder: os.PathLike) -> tuple[int, int]:
 
 
 def scan(folder: os.PathLike) -> list[os.DirEntry]:
-    """What lies in `folder`, sorted, without hidden files; raises `OSError`.
+    """Return the entries of `folder`, sorted, without hidden files; raises `OSError`.
 
-    An entry knows whether it is a folder without another question to the file system, which counts for a million files.
+    An entry knows whether it is a folder without another system call, which matters for a million files.
     """
     with os.scandir(folder) as entries:
         return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
 
 def is_folder(entry: os.DirEntry) -> bool:
-    """Whether it is a folder or a link to one; False where it cannot be looked at."""
+    """Whether it is a folder or a link to one; False if that cannot be determined."""
     try:
         return entry.is_dir()
     except OSError:
@@ -124,12 +124,12 @@ def is_folder(entry: os.DirEntry) -> bool:
 
 
 def entries(folder: Path) -> list[Path]:
-    """As `scan`, as paths."""
+    """Return the result of `scan` as paths."""
     return [folder / entry.name for entry in scan(folder)]
 
 
 def folder_stamp(path: str | None) -> object:
-    """The times at which the folder and its sub-folders changed: quick, but blind to a file that changed in place."""
+    """Return modification times of the folder and its sub-folders: fast, but misses files that changed in place."""
     if not path:
         return ()
     try:
@@ -141,10 +141,10 @@ def folder_stamp(path: str | None) -> object:
 
 
 def existing_folder(path: str | None, expected: str) -> Path:
-    """`path` as a folder that is there; raises `UserError`."""
+    """Return `path` if it is an existing folder; raises `UserError`."""
     if path is None:
         raise UserError("dataset.path", f"is missing; expected {expected}")
-    if not os.path.isdir(path):  # which, unlike a Path, takes a name of any length
+    if not os.path.isdir(path):  # accepts a name of any length, unlike a Path
         reason = "is a file" if os.path.exists(path) else "does not exist"
         raise UserError("dataset.path", f"{quoted(path)} {reason}; expected {expected}")
     return Path(path)
@@ -153,9 +153,9 @@ def existing_folder(path: str | None, expected: str) -> Path:
 def stored(
     listing: Listing, class_names: tuple[str, ...], image_size: int, writer: Writer, is_whole: bool = False
 ) -> Images:
-    """Decode the files of `listing` into `writer`; gives the `Images` of those that could be, without pixels.
+    """Decode the files of `listing` into `writer`; returns the `Images` of the readable ones, without pixels.
 
-    is_whole: as `squeezed` does it, with sizes, and not as `decode`. Raises `UserError` where a class keeps no
+    is_whole: decode with `squeezed` and store sizes, instead of `decode`. Raises `UserError` if a class keeps no
     training image.
     """
     rows, skipped, sizes = [], list(listing.skipped), []
@@ -173,13 +173,13 @@ def stored(
     first_test = len(listing.files) - listing.num_test
     num_test = sum(row >= first_test for row in rows)
     check_classes(labels[: len(labels) - num_test], class_names)
-    names = tuple(listing.files[row][0] for row in rows)  # as they are, also where they are no text: they are opened
+    names = tuple(listing.files[row][0] for row in rows)  # unchanged, even if not valid text
     measured = np.array(sizes, np.int64) if is_whole else None
     return Images(np.zeros(0, np.uint8), labels, class_names, num_test, tuple(skipped), names, measured)
 
 
 def check_classes(labels: np.ndarray, class_names: Sequence[str]) -> None:
-    """Raise `UserError` for a class without a training picture; labels: int64 (n,) of these."""
+    """Raise `UserError` for a class without a training picture; labels: int64 (n,) of the training pictures."""
     present = set(np.unique(labels).tolist())
     for label, name in enumerate(class_names):
         if label not in present:
@@ -187,9 +187,9 @@ def check_classes(labels: np.ndarray, class_names: Sequence[str]) -> None:
 
 
 def resized(images: Images, size: int, source: tuple, content: str) -> Images:
-    """The same images with pixels (n, size, size, channels): short side resized, centre kept.
+    """Return the same images with pixels (n, size, size, channels): short side resized, centre cropped.
 
-    Many of them are kept on disk under `source` and `content`, as `kept` explains.
+    Large results are cached on disk under `source` and `content`, as `kept` explains.
     """
     count, channels = len(images.pixels), images.pixels.shape[3]
     if count * size * size * channels < IN_MEMORY:
@@ -204,7 +204,7 @@ def resized(images: Images, size: int, source: tuple, content: str) -> Images:
 
 
 def brought(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator[np.ndarray]:
-    """Every image as uint8 (size, width or size, channels)."""
+    """Resize every image to uint8 (size, width or size, channels)."""
 
     def fit(i: int) -> np.ndarray:
         image = as_image(pixels[i])
@@ -217,7 +217,7 @@ def brought(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator
 
 
 def decoded(sources: Iterable[Source], size: int, take: Callable) -> Iterator:
-    """What `take` gives of every picture in order, or the reason why there is none; some are read ahead."""
+    """Yield the result of `take` for every picture in order, or the reason of its failure; some are read ahead."""
 
     def attempt(source: Source):
         try:
@@ -231,7 +231,7 @@ def decoded(sources: Iterable[Source], size: int, take: Callable) -> Iterator:
 
 
 def _chunks(sources: Iterable[Source]) -> Iterator[list[Source]]:
-    """At most `_CHUNK` pictures each, and little more than `_CHUNK_BYTES` where they are in memory already."""
+    """Yield at most `_CHUNK` pictures each, and little more than `_CHUNK_BYTES` if they are in memory already."""
     chunk: list[Source] = []
     size = 0
     for source in sources:
@@ -249,7 +249,7 @@ def _threads() -> int:
 
 
 def _with_progress(pictures: Iterator, total: int) -> Iterator:
-    """A bar on the terminal, where there is one and the work takes a while."""
+    """Show a progress bar on a terminal if the work takes a while."""
     if total < 2000 or not sys.stderr.isatty():
         return pictures
     try:

@@ -1,4 +1,4 @@
-"""What lies in a folder or file of one's own before anything is computed."""
+"""Preview of a user's folder or file before anything is computed."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class FolderPreview:
-    """How many items each class has for training, and some of them: of a folder before its pictures are decoded.
+    """Number of training items per class, and samples of them, from a folder before its pictures are decoded.
 
-    counts, samples: by class, those of unknown class last. A sample is uint8 (size, size, 3), with the sides whose
-    proportions it has. test: pictures set aside; skipped: as of `Images`.
+    counts, samples: by class, those of unknown class last. A sample is (uint8 (size, size, 3), (height, width) of its
+    proportions). test: pictures set aside; skipped: as in `Images`.
     """
 
     class_names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Pictures by reference: read from their own files each time that they are looked at, and held by nobody."""
+"""Pictures by reference: read from their own files at every access, and never cached."""
 
 import os
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from lps.errors import UserError, shorten
 
 
 class Referred:
-    """Reads like an array, uint8 (n, size, size, 3), and knows where every picture lies.
+    """Behaves like an array, uint8 (n, size, size, 3), but holds only the location of every picture.
 
-    names: below `root`, as `Images.file_names`. is_whole: whether pictures are squeezed into squares, and not cut.
-    places: int64 (n, 2), where each begins in its shard and its bytes; None where every picture is a file of its own.
-    digest: of the pixels of all pictures, as `lps.data.material.digest_of_pictures` has it. rows: int64, which of them
-    are meant; None: all.
+    names: below `root`, as `Images.file_names`. is_whole: whether pictures are squeezed into squares, not cropped.
+    places: int64 (n, 2), offset in its shard and bytes of each; None if every picture is a file of its own.
+    digest: of the pixels of all pictures, as in `lps.data.material.digest_of_pictures`. rows: int64, the selected
+    pictures; None: all.
     """
 
     dtype, ndim, nbytes = np.dtype(np.uint8), 4, 0
@@ -42,7 +42,7 @@ class Referred:
         return len(self), self.size, self.size, 3
 
     def __getitem__(self, rows) -> np.ndarray:
-        """One picture for a number, several for a slice or for numbers; raises `UserError` where one has gone."""
+        """Return one picture for a number, several for a slice or for numbers; raises `UserError` if one is gone."""
         if np.ndim(rows) == 0 and not isinstance(rows, slice):
             return self._decoded(self._file_row(int(rows)))
         chosen = np.arange(len(self))[rows].tolist()
@@ -52,7 +52,7 @@ class Referred:
         return out
 
     def take(self, rows: np.ndarray, axis: int = 0) -> "Referred":
-        """These pictures alone, not read yet."""
+        """Return only these pictures, not read yet."""
         chosen = rows if self.rows is None else self.rows[rows]
         return Referred(self.root, self.names, self.size, self.is_whole, self.places, self.digest, chosen)
 

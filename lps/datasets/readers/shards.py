@@ -1,7 +1,7 @@
-"""Pictures by reference in few large files: tar shards in WebDataset's layout, and Parquet with the bytes of images.
+"""Pictures in a few large files: tar shards in WebDataset's layout, and Parquet with the bytes of images.
 
-A shard is read from its beginning to its end, one picture at a time; of Parquet a row group is in memory. What is
-damaged is listed, and what follows it in the same shard is left out.
+A shard is read from beginning to end, one picture at a time; of Parquet one row group is in memory. Damaged
+parts are listed, and the rest of the same shard is left out.
 """
 
 import json
@@ -22,17 +22,17 @@ from lps.wording import counted, data_size
 
 _TARS, _PARQUETS = (".tar", ".tar.gz", ".tgz"), (".parquet",)
 _LABEL_NAMES = ("label", "class", "cls", "target", "fine_label", "class_name")  # of columns, and of keys in .json
-_IMAGE_NAMES = ("image", "img", "picture", "jpg", "png")  # of columns, where several hold bytes
+_IMAGE_NAMES = ("image", "img", "picture", "jpg", "png")  # of columns, if several hold bytes
 _MOST_TEXT = 1 << 20  # bytes of a .cls, .txt or .json beside a picture
 _MOST_GROUP = 2 << 30  # bytes of the pictures of a row group, which are in memory together
-_ROWS = 64  # of a row group at a time
+_ROWS = 64  # rows of a group read at once
 _TEST = "test"
 
 
 class Sample(NamedTuple):
     """A picture: its name below the folder, the bytes of its file, and its label (None: unknown).
 
-    place: where its bytes begin in a tar, when that is unpacked, and how many they are; None in other shards.
+    place: offset of its bytes in an uncompressed tar, and their number; None in other shards.
     """
 
     name: str
@@ -43,17 +43,17 @@ class Sample(NamedTuple):
 
 @dataclass
 class Shards:
-    """The shards below a folder, in order, those for testing last; and what was left out, as (name, reason)."""
+    """The shards below a folder, in order, those for testing last; and what was skipped, as (name, reason)."""
 
     root: Path
     training: list[os.DirEntry]
     test: list[os.DirEntry]
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    names: tuple[str, ...] = ()  # of the classes by number, where a Parquet file tells them
+    names: tuple[str, ...] = ()  # of the classes by number, if a Parquet file has them
 
     @classmethod
     def of(cls, root: Path) -> "Shards":
-        """Those that lie in `root`; raises `OSError`."""
+        """Return the shards in `root`; raises `OSError`."""
         shards = [entry for entry in scan(root) if not is_folder(entry) and _is_shard(entry.name)]
         parts: dict[bool, list[os.DirEntry]] = {False: [], True: []}
         for entry in shards:
@@ -61,18 +61,18 @@ class Shards:
         return cls(root, parts[False], parts[True])
 
     def stamp(self) -> tuple:
-        """Name, size, time of change and place of every shard: another value when one has changed."""
+        """Return name, size, modification time and place of every shard: changes when a shard does."""
         both = [(entry.name, entry.stat()) for entry in (*self.training, *self.test)]
         return tuple((name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in both)
 
     def samples(self, shards: list[os.DirEntry]) -> Iterator[Sample]:
-        """Every picture of some shards in order."""
+        """Yield every picture of some shards in order."""
         for shard in shards:
             read_samples = _of_parquet if shard.name.lower().endswith(_PARQUETS) else _of_tar
             yield from read_samples(self, shard)
 
     def are_plain_tars(self) -> bool:
-        """Whether every picture is one piece of a shard as it lies on the disk; raises `OSError`."""
+        """Whether every shard is an uncompressed tar file; raises `OSError`."""
         return all(_is_plain_tar(shard.path) for shard in (*self.training, *self.test))
 
     def skip(self, name: str, reason: str) -> None:
@@ -89,7 +89,7 @@ def _is_plain_tar(path: str) -> bool:
 
 
 def is_in_shard(name: str) -> bool:
-    """Whether the name of a picture, as `Sample` has it, is one inside a shard."""
+    """Whether the name of a picture, as in `Sample`, is inside a shard."""
     return _is_shard(name.partition("/")[0])
 
 
@@ -97,7 +97,7 @@ def is_in_shard(name: str) -> bool:
 
 
 def _of_tar(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
-    """key.jpg with key.cls, key.txt or key.json beside it; the files of a key follow each other."""
+    """Yield pictures of key.jpg with key.cls, key.txt or key.json beside it; the files of a key are adjacent."""
     count = 0
     try:
         with tarfile.open(shard.path, "r:*") as archive:
@@ -114,7 +114,7 @@ def _of_tar(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
 def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[Sample]:
     key, picture, label, names = None, None, None, set()
     while (member := archive.next()) is not None:
-        archive.members.clear()  # which would keep the head of every member
+        archive.members.clear()  # otherwise it keeps the header of every member
         if not member.isfile():
             continue
         folder, _, base = member.name.rpartition("/")
@@ -138,13 +138,13 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
             label = said if said is not None else label
     if picture:
         yield Sample(*picture[:2], label, picture[2])
-    archive.fileobj.seek(archive.offset)  # `next` gives None for a damaged head, too, as if the archive ended there
+    archive.fileobj.seek(archive.offset)  # `next` gives None for a damaged header too, as at the end of the archive
     if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
         raise tarfile.ReadError("a header is damaged")
 
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    """The bytes of a member; raises `tarfile.ReadError` where they end before."""
+    """Return the bytes of a member; raises `tarfile.ReadError` if they are incomplete."""
     with closing(archive.extractfile(member)) as file:
         content = file.read()
     if len(content) != member.size:
@@ -153,7 +153,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def _label_of(kind: str, content: bytes) -> str | int | None:
-    """What stands in key.cls or key.txt, or under one of `_LABEL_NAMES` in key.json."""
+    """Return the content of key.cls or key.txt, or the value of one of `_LABEL_NAMES` in key.json."""
     text = content.decode("utf-8", "replace")
     if kind != ".json":
         return _as_label(text)
@@ -167,7 +167,7 @@ def _label_of(kind: str, content: bytes) -> str | int | None:
 
 
 def _as_label(value: object) -> str | int | None:
-    """A class number or name; None for what says nothing: -1, no text, other kinds of values."""
+    """Return a class number or name; None for no label: -1, no text, other kinds of values."""
     if isinstance(value, str):
         text = clean_line(value)
         value = int(text) if text.removeprefix("-").isdecimal() and len(text) < 10 else text
@@ -180,7 +180,7 @@ def _as_label(value: object) -> str | int | None:
 
 
 def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
-    """A column of bytes, or of structs with `bytes` in them (Hugging Face), and one of labels where there is one."""
+    """Yield pictures from a column of bytes, or of structs with `bytes` (Hugging Face), with labels if available."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -218,7 +218,7 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
 
 
 def _columns(schema) -> tuple[str | None, str | None]:
-    """(the column with the pictures, the one with the labels), None for what is not there."""
+    """Return (the column of pictures, the column of labels), None for a missing one."""
     import pyarrow.types as types
 
     def is_bytes(kind) -> bool:
@@ -235,7 +235,7 @@ def _columns(schema) -> tuple[str | None, str | None]:
 
 
 def _names_in(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:
-    """The class names that Hugging Face's `datasets` writes into a schema; () where there are none."""
+    """Return the class names that Hugging Face's `datasets` writes into a schema; () if there are none."""
     try:
         features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
         names = next(features[name]["names"] for name in _LABEL_NAMES if "names" in features.get(name, {}))

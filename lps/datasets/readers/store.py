@@ -1,13 +1,13 @@
-"""Pictures that were decoded once: kept on disk beside nothing else of the person's, and memory-mapped afterwards.
+"""Cache of decoded pictures: on disk, apart from the user's other files, and memory-mapped afterwards.
 
-They live in the cache folder (`lps.files.cache`). `pictures/<data set>-<source>/<content>/` holds `pixels.u8` (rows of
+It is in the cache folder (`lps.files.cache`). `pictures/<data set>-<source>/<content>/` holds `pixels.u8` (rows of
 uint8), `labels.npy`, `facts.json` and, of squeezed pictures, `sizes.npy`; a new content of the same source replaces the
-old one. `pixels.sha256` is a digest of all pixels with what the system said of their file when it was read: so a start
+old one. `pixels.sha256` is a digest of all pixels with the state of their file when it was read: so a start
 over 19 GB of them reads none.
 
 Pictures that would take more than LPS_DECODED_GB, or than the disk has, are kept by reference where they can be read
-one by one: no `pixels.u8`, and of shards `places.npy`. They are decoded once, to know which of them can be read, and
-then every time that they are looked at (`lps.datasets.readers.referred`).
+one by one: no `pixels.u8`, and for shards `places.npy`. They are decoded once, to find out which are readable, and
+then at every access (`lps.datasets.readers.referred`).
 """
 
 import hashlib
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from lps.datasets.readers.referred import Referred
 
 _MOST_FACTS = 1 << 30  # bytes of the names of all files
-_SETTLED_NS = 2 * 10**9  # from a file's last change to where another one would be sure to have another time
-_FORMAT = 2  # raise it when the same files shall give other pixels or names
+_SETTLED_NS = 2 * 10**9  # after this time another change would get another time stamp
+_FORMAT = 2  # raise it when the pixels or names of the same files change
 
 
 def _most_decoded() -> int:
-    """Bytes of decoded pictures that are kept of one data set, where they can be read one by one instead.
+    """Return the most bytes of decoded pictures that are cached per data set if they can also be read one by one.
 
-    16 GB, or what the environment says in LPS_DECODED_GB; raises `UserError` where that is no number.
+    16 GB, or the environment variable LPS_DECODED_GB; raises `UserError` if that is not a number.
     """
     said = os.environ.get("LPS_DECODED_GB", "16")
     try:
@@ -53,10 +53,10 @@ def _most_decoded() -> int:
 
 
 class Writer:
-    """Takes pictures of one shape, one after the other.
+    """Receives pictures of one shape, one after the other.
 
-    most: bytes from which on they are kept by reference, and nothing is written; None: never. is_by_reference: whether
-    that has come to pass.
+    most: bytes from which they are kept by reference, without writing; None: no limit. is_by_reference: whether
+    this limit was reached.
     """
 
     def __init__(self, file, most: int | None = None):
@@ -68,7 +68,7 @@ class Writer:
         self._digest = hashlib.sha256()
 
     def add(self, pixels: np.ndarray, place: tuple[int, int] | None = None) -> None:
-        """Append uint8 (n, height, width, channels); place: where the one picture lies in its shard, and its bytes."""
+        """Append uint8 (n, height, width, channels); place: offset of a single picture in its shard, and its bytes."""
         assert pixels.dtype == np.uint8 and self.shape in (None, pixels.shape[1:])
         self.shape = pixels.shape[1:]
         self.count += len(pixels)
@@ -82,25 +82,25 @@ class Writer:
             self._file.write(np.ascontiguousarray(pixels).data)
 
     def digest(self, sizes: np.ndarray | None) -> str:
-        """sha256 of all pixels, channels first, and then of the sizes, as `lps.data.batches.Pictures.feed` has them."""
+        """Return the sha256 of all pixels, channels first, then the sizes, as in `lps.data.batches.Pictures.feed`."""
         found = self._digest.copy()
         found.update(b"" if sizes is None else np.ascontiguousarray(sizes, np.int64))
         return found.hexdigest()
 
 
 def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: int, root: Path | None = None) -> Images:
-    """The images of `source` (data set, path, size, ...) in the state `content`, made where they are not there yet.
+    """Return the images of `source` (data set, path, size, ...) in the state `content`, made now if they are missing.
 
-    `make` writes the pixels and gives the rest; its `Images.pixels` are not looked at. space: bytes that the pixels
-    take at most, 0 where nobody knows. root: the folder below which `Images.file_names` can be read one by one, or in
-    their places in shards; None where they cannot. Raises `UserError` where the disk has no room; whatever `make`
-    raises leaves nothing behind.
+    `make` writes the pixels and returns the rest; its `Images.pixels` are ignored. space: upper limit of the bytes of
+    pixels, 0 if unknown. root: the folder below which `Images.file_names` can be read one by one, or at
+    their places in shards; None if they cannot. Raises `UserError` if the disk is full; an error in `make`
+    leaves nothing behind.
     """
     home = cache_folder() / "pictures" / f"{source[0]}-{_digest(repr(source[1:]))}"
     folder = home / _digest(f"{_FORMAT} {content}")
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(home):  # whoever comes second finds the work done
+        with locked(home):  # a second process finds the finished work
             return _read(folder, root) or _write(home, folder, make, space, root)
     except OSError as error:
         raise UserError(
@@ -111,7 +111,7 @@ def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: i
 
 
 def digest_of(pixels: Path, compute: Callable[[], str]) -> str:
-    """What `compute` finds by reading a whole file of `kept`, remembered beside it until the file changes."""
+    """Return the result of `compute`, which reads a whole file of `kept`; cached beside the file until it changes."""
     memory, before = pixels.with_suffix(".sha256"), _state(pixels)
     try:
         remembered = json.loads(read_small(memory))
@@ -121,13 +121,13 @@ def digest_of(pixels: Path, compute: Callable[[], str]) -> str:
         pass
     digest = compute()
     if before == _state(pixels) and time.time_ns() - max(before[3:]) > _SETTLED_NS:
-        with suppress(OSError):  # then it is computed again
+        with suppress(OSError):  # without the cache it is computed again
             write_json(memory, {"state": before, "sha256": digest})
     return digest
 
 
 def _state(path: Path) -> list[int]:
-    """What changes with every write to a file, and with a copy of it."""
+    """Return file facts that change with every write, and with a copy."""
     status = os.stat(path, follow_symlinks=False)
     return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
@@ -137,7 +137,7 @@ def _digest(text: str) -> str:
 
 
 def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: int, root: Path | None) -> Images:
-    for old in home.iterdir():  # other contents, and what a killed process left; who maps them still has them
+    for old in home.iterdir():  # other contents, and leftovers of killed processes; open maps stay valid
         shutil.rmtree(old, ignore_errors=True)
     if os.path.lexists(folder):
         raise OSError(0, f"{folder.name} blocks the folder; remove it")
@@ -180,7 +180,7 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
 
 
 def _read(folder: Path, root: Path | None) -> Images | None:
-    """What is kept in `folder`; None where it is not there or damaged. No link is followed, no pipe waited for."""
+    """Read the cache in `folder`; None if it is missing or damaged. Follows no links and waits for no pipe."""
     try:
         with open_regular(folder / "facts.json") as file:
             facts = json.loads(file.read(_MOST_FACTS))
@@ -209,7 +209,7 @@ def _mapped(folder: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _referred(folder: Path, facts: dict, root: Path | None) -> "Referred":
-    from lps.datasets.readers.referred import Referred  # Pillow, only where pictures have to be decoded
+    from lps.datasets.readers.referred import Referred  # Pillow, only if pictures must be decoded
 
     told, (count, height, width, channels) = facts["by_reference"], facts["shape"]
     names = tuple(facts["file_names"])
@@ -221,7 +221,7 @@ def _referred(folder: Path, facts: dict, root: Path | None) -> "Referred":
 
 
 def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
-    """The int64 array of this shape that `np.save` wrote; raises `ValueError` for any other file."""
+    """Read the int64 array of this shape that `np.save` wrote; raises `ValueError` for any other file."""
     with open_regular(path) as file:
         np.lib.format.read_magic(file)
         if np.lib.format.read_array_header_1_0(file) != (shape, False, np.dtype(np.int64)):
@@ -230,7 +230,7 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _is_sound(images: Images) -> bool:
-    """Whether the parts fit each other."""
+    """Whether the parts are consistent."""
     count, (pairs, classes) = len(images.pixels), (images.skipped, images.class_names)
     texts = (*classes, *images.file_names, *(text for pair in pairs for text in pair))
     return (

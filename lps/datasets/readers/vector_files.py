@@ -1,6 +1,6 @@
-"""Vectors from `.npy`, `.npz` and Parquet, and what stands beside them: ids, labels, titles, pictures.
+"""Read vectors from `.npy`, `.npz` and Parquet, with their ids, labels, titles and pictures.
 
-A column goes by the same name in every kind of file, also in the plural: vector, id, label, title (or text), picture.
+A column has the same name in every kind of file, singular or plural: vector, id, label, title (or text), picture.
 In a `.npz` they are arrays, in Parquet columns; beside `NAME.npy`, which has the vectors alone, they are columns of
 `NAME.csv`. A `.npy` is mapped from the disk, so it may be larger than the memory. Nothing in a file can run code.
 """
@@ -30,18 +30,18 @@ _COLUMNS = (_VECTOR, "id", "label", "title", "text", "picture")
 _ARRAYS = (*_COLUMNS, "class_name")
 _MOST_VIEWS = 64
 _LARGEST_TABLE = 1 << 30  # bytes of a .csv
-_ROOM = 0.8  # of the free memory, for what is not mapped from the disk
+_ROOM = 0.8  # share of the free memory for data that are not mapped
 _LONGEST_ID, _LONGEST_TITLE = 200, 2000  # characters that are kept
-_LARGEST = 1e9  # of a number in a vector
-_PIECE = 4096  # vectors that are looked at together
+_LARGEST = 1e9  # largest number in a vector
+_PIECE = 4096  # vectors processed together
 
 
 @dataclass(frozen=True)
 class VectorTable:
-    """values: (n, views, d) of a real type. ids: different ones. labels: a value an item as the file has it, or None.
+    """Columns of a file. values: (n, views, d) of a real type. ids: unique. labels: one per item as read, or None.
 
-    class_names: of labels that are numbers, or None. titles: the id where an item has none; pictures: paths, "" for
-    none, () where there are none at all.
+    class_names: for numeric labels, or None. titles: the id if an item has none; pictures: paths, "" for
+    none, () if there are none at all.
     """
 
     values: np.ndarray
@@ -53,12 +53,12 @@ class VectorTable:
 
 
 def is_vector_file(path: str | os.PathLike) -> bool:
-    """Whether a path ends as a file of vectors does."""
+    """Whether a path has the suffix of a file of vectors."""
     return os.path.splitext(path)[1].lower() in ENDINGS
 
 
 def has_vectors(path: str | os.PathLike) -> bool:
-    """Whether a file is one of vectors and not a `.npz` of pictures, by the names in it."""
+    """Whether a file has vectors and is not a `.npz` of pictures, by the names in it."""
     if os.path.splitext(path)[1].lower() != ".npz":
         return is_vector_file(path)
     try:
@@ -69,10 +69,10 @@ def has_vectors(path: str | os.PathLike) -> bool:
 
 
 def read(path: str | os.PathLike | None) -> VectorTable:
-    """All columns of a file after a look at types, shapes and lengths; raises `UserError`."""
+    """Read all columns of a file after checks of types, shapes and lengths; raises `UserError`."""
     if path is None:
         raise _wrong(f"is missing; expected {_EXPECTED}")
-    if not os.path.isfile(path):  # which, unlike a Path, takes a name of any length
+    if not os.path.isfile(path):  # accepts a name of any length, unlike a Path
         raise _wrong(
             f"{quoted(path)} {'is not a file' if os.path.exists(path) else 'does not exist'}; expected {_EXPECTED}"
         )
@@ -88,7 +88,7 @@ def read(path: str | os.PathLike | None) -> VectorTable:
 
 
 def of_columns(columns: Mapping[str, object]) -> VectorTable:
-    """Columns by their names in the singular, checked; raises `UserError`."""
+    """Check columns given by their singular names; raises `UserError`."""
     values = _checked_vectors(columns[_VECTOR])
     count = len(values)
     other_columns = {name: _listed(name, columns[name], count) for name in _ARRAYS[1:] if name in columns}
@@ -103,9 +103,9 @@ def of_columns(columns: Mapping[str, object]) -> VectorTable:
 
 
 def statistics(values: np.ndarray, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray, float]:
-    """(mean (d,), standard deviation (d,), root mean square) of the plain view, after a look at every number.
+    """Return (mean (d,), standard deviation (d,), root mean square) of the plain view; checks every number.
 
-    Raises `UserError` for numbers that are not finite or too large, for vectors of zeros, and where all are alike.
+    Raises `UserError` for numbers that are not finite or too large, for zero vectors, and if all are alike.
     """
     count, _, width = values.shape
     total, squares = np.zeros(width), np.zeros(width)
@@ -120,13 +120,13 @@ def statistics(values: np.ndarray, ids: Sequence[str]) -> tuple[np.ndarray, np.n
 
 
 def check_values(table: VectorTable) -> None:
-    """Raises `UserError` as `statistics` does, for vectors that nothing is measured of."""
+    """Raise `UserError` as `statistics` does, for vectors that need no statistics."""
     for start in range(0, len(table.ids), _PIECE):
         _check_piece(np.asarray(table.values[start : start + _PIECE], np.float64), table.ids[start : start + _PIECE])
 
 
 def _check_piece(piece: np.ndarray, ids: Sequence[str]) -> None:
-    """piece: float64 (m, views, d)."""
+    """Check a piece: float64 (m, views, d)."""
     flat = piece.reshape(len(piece), -1)
     largest = np.abs(flat).max(axis=1)
     for is_bad, problem in (
@@ -230,7 +230,7 @@ def _of_parquet(path: Path) -> dict[str, object]:
 
 
 def _unnested(column, count: int) -> np.ndarray:
-    """A column of equally long lists of numbers, or of lists of such lists, as an array."""
+    """Convert a column of equally long lists of numbers, or of lists of such lists, to an array."""
     import pyarrow
 
     shape, kind = [count], pyarrow.types
@@ -253,7 +253,7 @@ def _unnested(column, count: int) -> np.ndarray:
 
 
 def _known(names: Iterable, columns: Sequence[str] = _COLUMNS) -> dict[str, int]:
-    """Place of every column that has a meaning here, by its name in the singular."""
+    """Return the index of every known column, by its singular name."""
     index_by_name = {}
     for index, name in enumerate(names):
         plain = str(name).strip().lower()
@@ -271,7 +271,7 @@ def _check_head(head: ArrayHead) -> None:
 
 
 def _check_kind(dtype: np.dtype, shape: tuple[int, ...]) -> None:
-    """Raises `UserError` where these cannot be vectors."""
+    """Raise `UserError` if type or shape do not fit vectors."""
     if dtype.hasobject:
         raise _wrong("the vectors are Python objects, which are not read; save them as an array of float32")
     if dtype.kind not in "fiu":
@@ -300,14 +300,14 @@ def _check_room(needed: int) -> None:
 
 
 def _checked_vectors(vectors) -> np.ndarray:
-    """(n, views, d)."""
+    """Return the vectors as (n, views, d)."""
     values = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
     _check_kind(values.dtype, values.shape)
     return values if values.ndim == 3 else values[:, None]
 
 
 def _listed(name: str, column, count: int) -> list:
-    """A column as a list; raises `UserError` where it has another length than the vectors."""
+    """Return a column as a list; raises `UserError` if its length differs from that of the vectors."""
     if isinstance(column, np.ndarray):
         if column.ndim != 1:
             raise _wrong(f"{name} has the shape {column.shape}; expected one value per item")
@@ -334,10 +334,10 @@ def _check_ids(ids: tuple[str, ...]) -> None:
 
 
 def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
-    """(int64 (n,), -1 unknown, names of the classes) of a table's labels; raises `UserError`.
+    """Return (int64 (n,), -1 unknown, names of the classes) of a table's labels; raises `UserError`.
 
-    Unknown are a missing label, an empty one and -1. Labels that are numbers are indices of class_names where a file
-    has these; else every different label is a class: numbers by size, texts by the alphabet.
+    A missing label, an empty one and -1 are unknown. Numeric labels are indices of class_names if a file
+    has these; otherwise every different label is a class: numbers by size, texts alphabetically.
     """
     told = [] if table.labels is None else [_label(value) for value in table.labels]
     different = set(told) - {""}
@@ -368,7 +368,7 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
 
 
 def _label(value) -> str:
-    """A label as the name of a class; "" where it is unknown."""
+    """Return a label as the name of a class; "" if it is unknown."""
     if isinstance(value, float):
         if math.isnan(value):
             return ""

@@ -1,4 +1,4 @@
-"""What the data sets of the Semantic Shift Benchmark share: class splits, lists of pictures, and what may be wrong.
+"""Shared code for data sets of the Semantic Shift Benchmark: class splits, lists of pictures, and error messages.
 
 `<data set>.csv` has the classes in the benchmark's order, the known ones first. That order becomes the
 order of the classes here, so that `split.seen_classes=first` with half of the classes is the benchmark's own split.
@@ -20,8 +20,8 @@ from lps.datasets.readers.store import kept
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, open_regular
 
-SIZE = 256  # pixels of both sides; GCD's views cut 224 out of pictures with 256 on the shorter side
-RECIPE = {  # SimGCD's and GCD's own scripts for these data sets
+SIZE = 256  # pixels of both sides; GCD's views crop 224 from pictures with 256 on the shorter side
+RECIPE = {  # as in SimGCD's and GCD's own scripts for these data sets
     "epochs": 200,
     "batch_size": 128,
     "lr": 0.1,
@@ -49,27 +49,27 @@ class BenchmarkClass:
 
 @cache
 def class_split(dataset: str) -> tuple[BenchmarkClass, ...]:
-    """The classes of a data set in the benchmark's order; the position of a class is its label."""
+    """Return the classes of a data set in the benchmark's order; the position of a class is its label."""
     text = Path(__file__).with_name(f"{dataset}.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return tuple(BenchmarkClass(row["group"], int(row["index"]), row["name"]) for row in rows)
 
 
 def labels_by_name(dataset: str) -> dict[str, int]:
-    """`plain_name` of every class to its label."""
+    """Return the label of every class by its `plain_name`."""
     return {plain_name(item.name): label for label, item in enumerate(class_split(dataset))}
 
 
 def plain_name(name: str) -> str:
-    """Letters and digits of a name in lower case: copies of the data write "Ram C/V" also as "Ram C-V"."""
+    """Return letters and digits of a name in lower case: some copies of the data write "Ram C/V" as "Ram C-V"."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @dataclass(frozen=True)
 class Download:
-    """A data set that people unpack by hand.
+    """A data set that the user unpacks.
 
-    home: where they get it; layout: what its folder holds, in words; inner: what that folder is called; lists: its
+    home: its download page; layout: description of its folder; inner: usual name of the folder; lists: its
     files of labels and names.
     """
 
@@ -81,7 +81,7 @@ class Download:
     lists: tuple[str, ...] = ()
 
     def folder(self, path: str | None) -> Path:
-        """The folder at `path`, or the folder `inner` in it where that is there; raises `UserError`."""
+        """Return the folder at `path`, or the folder `inner` in it if it exists; raises `UserError`."""
         root = existing_folder(path, f"{self.layout}; get {self.title} from {self.home}")
         return root / self.inner if (root / self.inner).is_dir() else root
 
@@ -93,14 +93,14 @@ class Download:
         )
 
     def missing(self, root: Path, name: str) -> UserError:
-        """That a file or folder of the layout is not there."""
+        """Return the error for a missing file or folder of the layout."""
         return UserError(
             "dataset.path",
             f"{quoted(root)} has no {name}; expected {self.layout}; get {self.title} from {self.home}",
         )
 
     def read_bytes(self, root: Path, name: str) -> bytes:
-        """A file of labels or names; raises `UserError` where it is missing, unreadable or far too long."""
+        """Read a file of labels or names; raises `UserError` if it is missing, unreadable or too long."""
         if not (root / name).is_file():
             raise self.missing(root, name)
         with (
@@ -115,7 +115,7 @@ class Download:
         return data
 
     def read_pairs(self, root: Path, name: str) -> list[tuple[str, str]]:
-        """The lines of a list as (first word, the rest); raises `UserError`."""
+        """Return the lines of a list as (first word, the rest); raises `UserError`."""
         lines = self.read_bytes(root, name).decode("utf-8", errors="replace").splitlines()
         pairs = [tuple(line.strip().split(" ", 1)) for line in lines if line.strip()]
         if not pairs:
@@ -126,7 +126,7 @@ class Download:
         return pairs
 
     def read_column(self, root: Path, name: str) -> dict[str, str]:
-        """A list of (id, value) by id; raises `UserError` where an id stands twice."""
+        """Return a list of (id, value) by id; raises `UserError` if an id occurs twice."""
         pairs = self.read_pairs(root, name)
         value_by_id = dict(pairs)
         if len(value_by_id) < len(pairs):
@@ -143,7 +143,7 @@ class Download:
         class_names: tuple[str, ...],
         image_size: int | None,
     ) -> Images:
-        """The pictures of two lists of (name below `root`, label), in that order; raises `UserError`."""
+        """Load the pictures of two lists of (name below `root`, label), in that order; raises `UserError`."""
         listing = Listing(root)
         with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
             self._check_files(root, [name for name, _ in (*training, *test)])
@@ -153,7 +153,7 @@ class Download:
         return self.load_listing(listing, class_names, image_size)
 
     def load_listing(self, listing: Listing, class_names: tuple[str, ...], image_size: int | None) -> Images:
-        """The pictures of a listing, decoded once and kept as squares with their own sizes; raises `UserError`."""
+        """Load the pictures of a listing, cached as squares with their own sizes; raises `UserError`."""
         size = image_size or SIZE
         return kept(
             (self.name, str(listing.root.resolve()), size),
@@ -178,14 +178,14 @@ class Download:
 
 
 def checked_label(text: str, most: int, where: str) -> int:
-    """A class number from 1 to `most` as a number from 0; raises `UserError`."""
+    """Convert a class number from 1 to `most` to a number from 0; raises `UserError`."""
     if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
         raise UserError("dataset.path", f"{where} holds the class {shorten(text)}; expected 1 to {most}")
     return int(text) - 1
 
 
 def labels_of_numbers(dataset: str, names: Mapping[int, str], where: str) -> list[int]:
-    """The label of every class number from 0, by the names that the person's own copy gives; raises `UserError`."""
+    """Return the label of every class number from 0, by the names in the user's copy; raises `UserError`."""
     labels = labels_by_name(dataset)
     if len(names) != len(labels):
         raise UserError("dataset.path", f"{where} names {len(names)} classes; expected {len(labels)}")
@@ -200,7 +200,7 @@ def labels_of_numbers(dataset: str, names: Mapping[int, str], where: str) -> lis
 
 
 def class_names(dataset: str) -> tuple[str, ...]:
-    """The names of the classes in the benchmark's order, as people read them."""
+    """Return the display names of the classes in the benchmark's order."""
     return tuple(item.name.replace("_", " ") for item in class_split(dataset))
 
 
