@@ -1,1 +1,1 @@
-"""The one loop, its start, its evaluation and its checkpoints. Imports methods, store and below."""
+"""Training: the loop, its start, evaluation and checkpoints. Imports methods, store and below."""

@@ -1,4 +1,4 @@
-"""Files of tensors that are whole or absent: written atomically, verified by sha256 before they are read."""
+"""Checkpoint files that are complete or absent: written atomically, verified by sha256 before they are read."""
 
 import io
 from collections.abc import Callable, Iterable
@@ -9,14 +9,14 @@ import torch
 from lps.files import disk, limited
 from lps.files.atomic import read_checked, write_checked
 
-_ASIDE = "damaged-"  # begins the names of those that could not be used
+_ASIDE = "damaged-"  # prefix of damaged checkpoints
 DAMAGED = "is damaged"
 _UNFIT = "belongs to another training run, with other settings or of another version,"
 FOREIGN = "has the right checksum but contains more than weights, as if another program had written it,"
 
 
 def save(folder: Path, name: str, state: dict) -> Path:
-    """Write `name.pt`, then `name.json` with its size and sha256; a checkpoint counts once the second file exists."""
+    """Write `name.pt`, then `name.json` with its size and sha256; a checkpoint is valid once the second file exists."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     write_checked(folder / f"{name}.pt", buffer.getvalue())
@@ -24,12 +24,12 @@ def save(folder: Path, name: str, state: dict) -> Path:
 
 
 def load(folder: Path, name: str) -> dict | None:
-    """The state saved as `name` on the CPU; None where it is missing, does not verify, or is more than tensors."""
+    """Load the state `name` to the CPU; None if it is missing, fails verification, or contains more than tensors."""
     return _read(folder, name)[0]
 
 
 def _read(folder: Path, name: str) -> tuple[dict | None, str]:
-    """(state, what is wrong with it); never another try without `weights_only`, which would run what it finds."""
+    """Return (state, error); never retries without `weights_only`, which would execute the file."""
     data = read_checked(folder / f"{name}.pt")
     if data is None:
         return None, DAMAGED
@@ -37,8 +37,8 @@ def _read(folder: Path, name: str) -> tuple[dict | None, str]:
         limited.rehearse(lambda: _load(data), len(data))
         state = _load(data)
     except (MemoryError, torch.OutOfMemoryError):
-        raise  # it may well be sound
-    except Exception:  # whoever wrote it can make every layer of the reader fail
+        raise  # the file itself may be intact
+    except Exception:  # a malicious file can make any layer of the reader fail
         return None, FOREIGN
     return (state, "") if isinstance(state, dict) else (None, FOREIGN)
 
@@ -50,9 +50,9 @@ def _load(data: bytes) -> object:
 def load_newest(
     folder: Path, fits: Callable[[dict], bool] = lambda state: True
 ) -> tuple[str | None, dict | None, dict[str, str]]:
-    """(name, state) of the newest `step-*` checkpoint that can be used, and by name what is wrong with newer ones.
+    """Return (name, state) of the newest usable `step-*` checkpoint, and the errors of newer ones by name.
 
-    fits: whether a whole one belongs to what shall go on. One without a record was never finished, which is no damage.
+    fits: whether an intact one belongs to this training. One without a record was never finished, which is no error.
     """
     damaged = {}
     for path in sorted(folder.glob("step-*.pt"), reverse=True):
@@ -67,7 +67,7 @@ def load_newest(
 
 
 def is_state_of(stored: object, own_state: dict) -> bool:
-    """Whether a module takes `stored` for a state of its own_state: the same keys, and tensors of the same shapes."""
+    """Whether a module accepts `stored` as its state: the same keys as own_state, and tensors of the same shapes."""
     if not isinstance(stored, dict) or stored.keys() != own_state.keys():
         return False
     return all(isinstance(stored[key], type(value)) for key, value in own_state.items()) and all(
@@ -76,7 +76,7 @@ def is_state_of(stored: object, own_state: dict) -> bool:
 
 
 def is_optimizer_state_of(stored: object, own_state: dict) -> bool:
-    """Whether an optimizer takes `stored` for a state of its own_state: as many groups, of as many parameters."""
+    """Whether an optimizer accepts `stored` as its state: as many groups as own_state, of as many parameters."""
 
     def counts(state) -> list[int]:
         return [len(group["params"]) for group in state["param_groups"]]
@@ -88,9 +88,9 @@ def is_optimizer_state_of(stored: object, own_state: dict) -> bool:
 
 
 def set_aside(folder: Path, names: Iterable[str]) -> None:
-    """Rename damaged checkpoints, so that they neither count as new nor push good ones out.
+    """Rename damaged checkpoints, so that they neither count as new nor displace intact ones.
 
-    Only the newest of all that were ever set aside here is kept, to be looked into: they are as large as good ones.
+    Only the newest renamed one is kept, for inspection: they are as large as intact ones.
     """
     for name in names:
         disk.rename(folder / f"{name}.pt", folder / f"{_ASIDE}{name}.pt")
@@ -100,7 +100,7 @@ def set_aside(folder: Path, names: Iterable[str]) -> None:
 
 
 def keep_as_best(folder: Path, name: str) -> None:
-    """Make `name` the checkpoint called best (hard links: no bytes are copied)."""
+    """Mark `name` as the best checkpoint (hard links: no bytes are copied)."""
     for suffix in (".pt", ".json"):
         temporary = folder / f".best{suffix}.link.tmp"
         disk.remove(temporary)
@@ -108,13 +108,13 @@ def keep_as_best(folder: Path, name: str) -> None:
             disk.link(folder / f"{name}{suffix}", temporary)
             disk.rename(temporary, folder / f"best{suffix}")
         finally:
-            disk.remove(temporary)  # a rename between two names of one file does nothing
+            disk.remove(temporary)  # renaming between two hard links of one file does nothing
 
 
 def prune(folder: Path, keep: int = 2) -> None:
-    """Remove all `step-*` checkpoints but the `keep` newest finished ones.
+    """Remove all `step-*` checkpoints except the `keep` newest finished ones.
 
-    The record goes first, so that no half is ever trusted. Only for whoever writes checkpoints here, between two.
+    The record is removed first, so that half a checkpoint is never trusted. Call only from the process that writes.
     """
     paths = sorted(folder.glob("step-*.pt"), reverse=True)
     kept_checkpoints = [path for path in paths if path.with_suffix(".json").exists()][:keep]

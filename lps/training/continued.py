@@ -1,4 +1,4 @@
-"""A run that goes on from another one's weights: what of them fits, and which class continues which."""
+"""Start a run from another run's weights: which tensors fit, and which class continues which."""
 
 import torch
 from torch import Tensor
@@ -6,16 +6,16 @@ from torch import Tensor
 from lps.errors import UserError
 from lps.methods import Method
 
-_NETWORKS = ("network.", "average.", "prototypes")  # how the names of weights begin that stand for what was learned
-_BY_CLASS = ("classifier.weight", "classifier.bias", "prototypes")  # how those end that have a row for every class
+_NETWORKS = ("network.", "average.", "prototypes")  # prefixes of learned weights
+_BY_CLASS = ("classifier.weight", "classifier.bias", "prototypes")  # suffixes of weights with a row per class
 
 
 @torch.no_grad()
 def load(method: Method, stored: dict[str, Tensor], rows: Tensor) -> int:
-    """Put the weights of another run of the same method into `method`; gives how many tensors were used.
+    """Load the weights of another run of the same method into `method`; returns the number of tensors used.
 
-    rows: int64, for every class id here that of the other run, -1 for none, whose row stays at random. Raises
-    `UserError` where a weight of the backbone is missing, has another shape or is not finite.
+    rows: int64, for every class id of this run that of the other run; -1: none, the row stays random. Raises
+    `UserError` if a weight of the backbone is missing, has another shape or is not finite.
     """
     used = 0
     for name, own_tensor in method.state_dict().items():

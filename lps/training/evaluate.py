@@ -21,13 +21,13 @@ from lps.settings import backbone_names
 from lps.settings.config import Config
 from lps.store.snapshots import Snapshot
 
-_PIXELS = 64 * 224 * 224  # of prepared pictures that are passed together; EfficientNet-Lite0 takes 0.9 GB for them
+_PIXELS = 64 * 224 * 224  # pixels of a batch of prepared pictures; EfficientNet-Lite0 takes 0.9 GB for them
 _HALF = 65504  # the largest float16
-_MOST_JUDGED = 100_000  # images whose neighbours and clusters tell what the start features are worth
+_MOST_JUDGED = 100_000  # images whose neighbours and clusters measure the quality of the start features
 
 
 def _piece(config: Config, images: Pictures) -> int:
-    """Pictures that are passed together: fewer where they are large, or are made large by a view or for a backbone."""
+    """Return the batch size for inference: smaller if pictures are large, or enlarged by a view or for a backbone."""
     if config.features == "stored":
         return PIECE
     preparation = backbone_names.preparation(config.network_name, config.network_image_size)
@@ -37,7 +37,7 @@ def _piece(config: Config, images: Pictures) -> int:
 
 @torch.inference_mode()
 def infer_features(backbone: nn.Module, images: Pictures, config: Config) -> np.ndarray:
-    """Backbone features (n, d) float32 of the images."""
+    """Return backbone features (n, d) float32 of the images."""
     plain = views_of(config)["plain"]
     backbone.eval()
     parts = ((backbone(arranged(part)),) for part in images.all_seen(plain, _piece(config, images)))
@@ -46,7 +46,7 @@ def infer_features(backbone: nn.Module, images: Pictures, config: Config) -> np.
 
 @torch.inference_mode()
 def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -> Outputs:
-    """Outputs of the network for the images `ids`, in their order, float32 on the device; shared out over the ranks."""
+    """Return outputs of the network for the images `ids`, in order, float32 on the device; divided among the ranks."""
     plain = views_of(config)["plain"]
     network.eval()
     own_images = images.part(parallel.own_rows(ids))
@@ -57,7 +57,7 @@ def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -
 
 
 def _joined(parts: Iterable[Sequence[Tensor]], count: int) -> list[Tensor]:
-    """Each column of the parts as one float32 tensor of `count` rows; what was joined is not there twice."""
+    """Join each column of the parts to one float32 tensor of `count` rows; joined parts are released."""
     columns: list[Tensor] = []
     done = 0
     for part in parts:
@@ -69,7 +69,7 @@ def _joined(parts: Iterable[Sequence[Tensor]], count: int) -> list[Tensor]:
 
 
 def inference(method: Method, material: Material, config: Config) -> Inference:
-    """What a method may look at between epochs: all training images, and the targets of the labeled ones alone."""
+    """Return a method's input between epochs: all training images, and the targets of only the labeled ones."""
     network, images, split = method.evaluated_network, material.images, material.split
     return Inference(
         infer_labeled=lambda: infer(network, images, split.labeled, config),
@@ -82,9 +82,9 @@ def inference(method: Method, material: Material, config: Config) -> Inference:
 def inference_on_test(
     method: Method, material: Material, config: Config, training: Inference, fitted: dict[str, Tensor]
 ) -> Inference:
-    """As `inference`, with the test images where a method expects the unlabeled ones: it only has to predict them.
+    """Return the same as `inference`, with the test images as the unlabeled ones: the method only predicts them.
 
-    fitted: `Prediction.fitted` of the training images, of no account where the method fits the test images themselves.
+    fitted: `Prediction.fitted` of the training images; ignored if the method fits the test images themselves.
     """
     network, images = method.evaluated_network, material.images
     return Inference(
@@ -97,7 +97,7 @@ def inference_on_test(
 
 
 def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, Snapshot]:
-    """(measurements by event name, snapshot) on the unlabeled images, and on the test images where there are some."""
+    """Return (measurements by event name, snapshot) on the unlabeled images, and on any test images."""
     split, truth = material.split, material.truth
     seen_by = inference(method, material, config)
     with torch.inference_mode():
@@ -126,7 +126,7 @@ def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, 
 
 
 def _prior_error(method: Method, split: Split, truth: np.ndarray, ids: np.ndarray) -> dict[str, float]:
-    """How far the prior of a method is from the true shares; empty where it has none or the truth is not known."""
+    """Return the distance of a method's prior from the true shares; empty without a prior or without known truth."""
     shares = true_shares(split, truth)
     if shares is None or not method.uses_prior:
         return {}
@@ -138,7 +138,7 @@ def _prior_error(method: Method, split: Split, truth: np.ndarray, ids: np.ndarra
 def _predict_test(
     method: Method, material: Material, config: Config, training: Inference, fitted: dict[str, Tensor]
 ) -> np.ndarray:
-    """Class id of every test image; none where there are no test images."""
+    """Return the class id of every test image; empty without test images."""
     if len(material.split.test) == 0:
         return np.zeros(0, np.int64)
     with torch.inference_mode():
@@ -147,7 +147,7 @@ def _predict_test(
 
 
 def sample_rows(truth: np.ndarray, seed: int, size: int | None) -> np.ndarray:
-    """At most `size` rows (None: all), the same share of every class, always the same ones for a seed; ascending."""
+    """Return at most `size` rows (None: all), stratified by class, fixed by the seed; ascending."""
     if size is None or len(truth) <= size:
         return np.arange(len(truth))
     shuffled = np.random.default_rng([seed, 3]).permutation(len(truth))
@@ -156,7 +156,7 @@ def sample_rows(truth: np.ndarray, seed: int, size: int | None) -> np.ndarray:
 
 
 def start_quality(backbone: nn.Module, material: Material, config: Config) -> dict[str, float]:
-    """`baseline` of a run; of more than `_MOST_JUDGED` images by a sample, the same share of every class."""
+    """Return the `baseline` of a run; above `_MOST_JUDGED` images, from a sample stratified by class."""
     images, truth, split = material.images, material.truth, material.split
     if (split.judged(truth) < 0).all():
         return {}
@@ -167,9 +167,9 @@ def start_quality(backbone: nn.Module, material: Material, config: Config) -> di
 
 
 def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -> dict[str, float]:
-    """What the start features give without any training: k-means on the unlabeled images, and kNN over all.
+    """Return the quality of the start features before training: k-means on the unlabeled images, and kNN over all.
 
-    Empty where no truth is known to hold the clusters against.
+    Empty if there is no known truth to compare the clusters with.
     """
     unlabeled = split.judged(truth)
     if (unlabeled < 0).all():

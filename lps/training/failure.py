@@ -1,4 +1,4 @@
-"""Why a training ended, as a kind and one sentence; what to do about each kind: `lps.scheduler.failures`."""
+"""Explain why a training ended, as a kind and one sentence; remedies for each kind: `lps.scheduler.failures`."""
 
 import errno
 from pathlib import Path
@@ -10,7 +10,7 @@ from lps.files import disk
 from lps.files.atomic import refusal
 from lps.store.runs import Run
 
-# What a file system says when it, or somebody beside us, is at fault.
+# System errors that the disk or another process causes.
 _DISK_ERRORS = {
     getattr(errno, f"E{name}") for name in "IO ROFS STALE ACCES PERM NODEV NXIO NOENT NOTDIR ISDIR LOOP INVAL".split()
 }
@@ -22,14 +22,14 @@ class Diverged(Exception):
 
 
 def explain_end(run: Run, error: Exception) -> tuple[str, str]:
-    """As `explain`; where the folder is gone, nothing else is the reason."""
+    """Do the same as `explain`; a missing run folder takes precedence."""
     if not run.folder.is_dir():
         return "io_error", "the run's folder was deleted during the run"
     return explain(error)
 
 
 def explain(error: Exception) -> tuple[str, str]:
-    """(kind, one sentence) for an exception that ended a run."""
+    """Return (kind, one sentence) for an exception that ended a run."""
     first_line = str(error).partition("\n")[0] or "no message"
     if isinstance(error, UserError):
         return "data" if error.name in ("dataset", "dataset.path") else "config", str(error)

@@ -1,11 +1,11 @@
-"""The one loop: prepare, pretrain or reuse, then train and evaluate epoch by epoch, leaving a run that can be resumed.
+"""The training loop: prepare, pretrain or reuse, then train and evaluate epoch by epoch; resumable at any time.
 
 The loop owns seed, optimizer, schedule, precision and cadence; the method owns the mathematics. An epoch is committed
-when its checkpoint is: its events are on disk before. What a resumed run does from a checkpoint on depends on nothing
-but the checkpoint and the config, so on a CPU it ends with the very numbers of a run that was never stopped.
+together with its checkpoint: its events are on disk before. A resumed run depends only on
+the checkpoint and the config, so on a CPU it ends with exactly the numbers of an uninterrupted run.
 
-Where several processes train a run (`lps.network.parallel`), all of them go through this loop. The first one alone
-writes and pretrains; the others get its weights, and are told of what is not the same for all: a stop, a checkpoint.
+If several processes train a run (`lps.network.parallel`), all of them execute this loop. Only the first one
+writes and pretrains; it sends the others its weights, and all decisions of its own: a stop, a checkpoint.
 """
 
 import contextlib
@@ -54,13 +54,13 @@ from lps.training.step_clock import StepClock
 from lps.training.step_trail import StepTrail
 from lps.wording import step_in_words
 
-_TELLING = 10_000  # images whose stored features tell their principal components
-_SPANS = 50  # steps that the time from a stop to its checkpoint is judged by
+_TELLING = 10_000  # sample size for the principal components of stored features
+_SPANS = 50  # steps for the estimate of the time from a stop to its checkpoint
 
 
 @dataclass
 class _Position:
-    """Where training stands: whole epochs done, steps done in the current one, and what they have measured so far."""
+    """Position of training: completed epochs, steps done in the current one, and their measurements."""
 
     epoch: int = 0
     step: int = 0
@@ -70,7 +70,7 @@ class _Position:
 
 
 def train(run: Run) -> int:
-    """Carry out `run` from where its checkpoints stand; gives the exit code of the process (0: finished or stopped)."""
+    """Train `run` from its newest checkpoint; returns the exit code of the process (0: finished or stopped)."""
     try:
         attempt = RunTraining(run)
     except OSError as error:
@@ -83,7 +83,7 @@ def train(run: Run) -> int:
         _print(failure, reason)
         if failure == "bug":
             traceback.print_exc()
-        with contextlib.suppress(OSError):  # on a full disk what was printed has to do, for the runner
+        with contextlib.suppress(OSError):  # on a full disk the runner reads the printed reason
             attempt.fail(failure, reason)
         return 1
     finally:
@@ -91,7 +91,7 @@ def train(run: Run) -> int:
 
 
 def _print(failure: str, reason: str) -> None:
-    """What the runner looks for where no event says how the run failed."""
+    """Print the failure for the runner, in case there is no event."""
     print(f"{failure}: {reason}", file=sys.stderr)
 
 
@@ -100,42 +100,42 @@ class RunTraining:
 
     def __init__(self, run: Run):
         self.run = run
-        self.is_first = ranks.place()[0] == 0  # or the only one
+        self.is_first = ranks.place()[0] == 0  # or the only process
         self.events = EventWriter(run.events) if self.is_first else _Mute()
         self.position = _Position()
         self.steps_per_epoch = 0
         self._stop = False
-        self._evaluation_s = 0.0  # how long the last one took, with the checkpoint after it
-        self._start_s = 0.0  # how long the method's start of the last epoch took, or may take as far as is known
+        self._evaluation_s = 0.0  # duration of the last evaluation with its checkpoint
+        self._start_s = 0.0  # duration of the method's last epoch start, or an estimate of it
         self._progress = ProgressFile(run, self.events) if self.is_first else _Mute()
         signal.signal(signal.SIGTERM, self._ask_to_stop)
 
     def _ask_to_stop(self, *_) -> None:
-        self._stop = True  # looked at between two steps, so that no file is left half-written
+        self._stop = True  # read between two steps, so that no file is left half-written
 
     def should_stop(self) -> bool:
         return self._stop
 
     def log(self, kind: str, values: dict, **more) -> None:
-        """One event at the current position, on disk when the call returns."""
+        """Write one event at the current position; it is on disk when the call returns."""
         self.events.append(kind, step=self._steps_done(), epoch=self.position.epoch, values=values, **more)
         self.events.sync()
 
     def _log_start(self, values: Mapping[str, float] = MappingProxyType({}), **more) -> None:
-        """What is trained, and what it is trained with."""
+        """Log the data and the hardware of the training."""
         device = self.material.images.device
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
         start_values = _facts(self.material, self.method) | dict(values)
         self.log("start", start_values, machine=provenance.machine_facts(gpu), **self._resolved(), **more)
 
     def _resolved(self) -> dict[str, str]:
-        """What the settings leave open, or what runs of earlier versions did otherwise under the same settings."""
+        """Return the values of open settings, and behaviour that earlier versions had under the same settings."""
         resolved = {"precision": precision(self.config, self.material.images.device)}
         resolved |= {"features": self.material.images.key} if self.config.features == "stored" else {}
         return resolved | ({"test_clusters": self.method.test_clusters} if len(self.material.split.test) else {})
 
     def fail(self, failure: str, reason: str) -> None:
-        """The `fail` event; of several ranks each tells its parent, which records the first reason."""
+        """Write the `fail` event; with several ranks, report to the parent, which records the first reason."""
         if not ranks.report(failure, reason, self._steps_done(), self.position.epoch):
             self.log("fail", {}, failure=failure, reason=reason)
 
@@ -158,7 +158,7 @@ class RunTraining:
         return 0
 
     def _prepare(self) -> bool:
-        """Everything before the first step but weights. False when asked to stop meanwhile."""
+        """Prepare everything except weights before the first step. Returns False if stopped meanwhile."""
         self.config = config = self.run.config()
         parallel.join(*ranks.place(), config.processes, resolve_device(config.device))
         torch.set_num_threads(max(1, (config.threads or available_cores()) // config.processes))
@@ -180,7 +180,7 @@ class RunTraining:
         return True
 
     def _store_features(self) -> bool:
-        """Let stored features take the place of the pictures. False when asked to stop while they are computed."""
+        """Replace the pictures by stored features. Returns False if stopped while they are computed."""
         config, images, stored = self.config, self.material.images, None
 
         def report(done: int, total: int) -> None:
@@ -192,17 +192,17 @@ class RunTraining:
             return False
         self.material = replace(self.material, images=stored or features.of(config, images, report, self.should_stop))
         if config.threads is None:
-            # A head gains little from the last core, and waits for it at every step where a page is being watched: on
+            # A head gains little from the last core, and a watched page makes every step wait for it: on
             # two cores 50 epochs over 2,000 pictures take 42 s instead of 38 alone, and 52 instead of 76 beside Live.
             torch.set_num_threads(max(1, available_cores() // config.processes - 1))
         return True
 
     def _check_split(self) -> None:
-        """Raises `UserError` where an earlier attempt divided other images, or the same ones otherwise."""
+        """Raise `UserError` if an earlier attempt split other images, or the same ones differently."""
         try:
             split, truth = snapshots.read_split(self.run.folder)
         except UserError:
-            return  # it is damaged, which pages say; the run does not need it
+            return  # damaged, which pages report; the run does not need it
         own_split, arrays = (
             self.material.split,
             ("labeled", "unlabeled", "class_order", "test", "validation", "confirmed"),
@@ -212,7 +212,7 @@ class RunTraining:
             raise UserError("dataset", CHANGED)
 
     def _restore(self) -> bool:
-        """Go on from the newest checkpoint that verifies; False where there is none."""
+        """Resume from the newest valid checkpoint; returns False if there is none."""
         loaded = checkpoints.load_newest(self.run.checkpoints, self._fits) if self.is_first else (None, None, {})
         name, state, damaged = loaded
         for damaged_name, damage in damaged.items():
@@ -232,15 +232,15 @@ class RunTraining:
         averages = Averages(state["averages"])
         trail = StepTrail(self.material.split.classes.seen, state.get("trail"))
         self.position = _Position(state["epoch"], state["step"], averages, state["best"], trail)
-        if state["is_best"] and self.is_first:  # the attempt may have been killed before it could say so
+        if state["is_best"] and self.is_first:  # the attempt may have been killed before it marked it
             checkpoints.keep_as_best(self.run.checkpoints, name)
         if self.is_first:
-            checkpoints.prune(self.run.checkpoints)  # it may have been killed in the midst of that, too
+            checkpoints.prune(self.run.checkpoints)  # or while it pruned
         self._log_start(**({"damaged": list(damaged)} if damaged else {}))
         return True
 
     def _fits(self, state: dict) -> bool:
-        """Whether a checkpoint is one of this training: what is missing in it, or has another shape, is another's."""
+        """Whether a checkpoint belongs to this training: same parts and shapes."""
         epoch, step = (state.get(key) for key in ("epoch", "step"))
         return (
             isinstance(epoch, int)
@@ -256,7 +256,7 @@ class RunTraining:
         )
 
     def _start(self) -> bool:
-        """Begin from the start weights and say what they are worth alone. False when asked to stop meanwhile."""
+        """Start from the start weights and measure their quality. Returns False if stopped meanwhile."""
         self._log_start()
         loaded = not self.is_first or self._load_start_weights()
         if parallel.any_of(not loaded):
@@ -266,11 +266,11 @@ class RunTraining:
             began = time.perf_counter()
             values = start_quality(self.method.network.backbone, self.material, self.config)
             self._log_start(values)
-            self._start_s = time.perf_counter() - began  # what a method begins with is of this kind, and not begun yet
+            self._start_s = time.perf_counter() - began  # first estimate of a method's epoch start
         return True
 
     def _load_start_weights(self) -> bool:
-        """Pretrained weights into the backbone, where the config wants some. False when asked to stop meanwhile."""
+        """Load pretrained weights into the backbone if the config wants them. Returns False if stopped meanwhile."""
         backbone = self.method.network.backbone
         if self.config.network_continues:
             print(self._load_weights_of_parent(), flush=True)
@@ -286,7 +286,7 @@ class RunTraining:
         return True
 
     def _load_weights_of_parent(self) -> str:
-        """The weights of the run before into all networks, as far as they fit; says so in a line."""
+        """Load the parent run's weights into all networks as far as they fit, and log it."""
         stored = checkpoints.load(self.run.folder, inherited.WEIGHTS)
         name = inherited.weights_name(self.run.read_json(f"{inherited.WEIGHTS}.json"))
         if stored is None or name != self.config.network_continues or not isinstance(stored.get("method"), dict):
@@ -311,7 +311,7 @@ class RunTraining:
         return pretrained_backbone(config, images, truth, cache, report, self.should_stop)
 
     def _train_epoch(self) -> bool:
-        """The rest of the current epoch, then its `train` event. False when asked to stop between two steps."""
+        """Train the rest of the current epoch and write its `train` event. Returns False if stopped before its end."""
         config, at, material = self.config, self.position, self.material
         views = tuple(views_of(config)[name] for name in self.method.views)
         targets = torch.from_numpy(material.truth[material.split.labeled]).to(material.images.device)
@@ -360,7 +360,7 @@ class RunTraining:
             print(f"epoch {at.epoch + 1}: {said}", flush=True)
         if not math.isfinite(values["loss/total"]):
             raise Diverged(f"the loss of epoch {at.epoch + 1} is not a finite number; try an lr below {config.lr:g}")
-        # No stop is looked at before the next epoch's first step. The first evaluation takes less than an epoch.
+        # Stops are not checked before the next epoch's first step. The first evaluation takes less than an epoch.
         self._tell_progress(ahead_s=(self._evaluation_s or seconds) + self._start_s)
         self.position = _Position(at.epoch + 1, best=at.best)
         self.log("train", values)
@@ -371,13 +371,13 @@ class RunTraining:
         self._progress.write("train", self.position.epoch, epochs, self._steps_done(), epochs * steps, ahead_s)
 
     def _evaluate_epoch(self) -> None:
-        """The `eval` event and the snapshot of the epoch that was just trained, then its checkpoint."""
+        """Write the `eval` event and the snapshot of the epoch just trained, then its checkpoint."""
         began, at = time.perf_counter(), self.position
         values, snapshot = evaluate(self.method, self.material, self.config)
         if self.is_first:
             snapshots.write_snapshot(self.run.snapshots, at.epoch, snapshot)
         self.log("eval", values | {"time/eval_s": time.perf_counter() - began})
-        accuracy = values.get(criterion(values), -1.0)  # nothing to judge by: no epoch is the best
+        accuracy = values.get(criterion(values), -1.0)  # without a criterion no epoch is the best
         is_best, at.best = accuracy > at.best, max(accuracy, at.best)
         name = self._commit(is_best)
         if is_best and self.is_first:
@@ -385,7 +385,7 @@ class RunTraining:
         self._evaluation_s = time.perf_counter() - began
 
     def _commit(self, is_best: bool = False) -> str:
-        """Write the checkpoint of this moment and drop old ones; gives its name."""
+        """Write a checkpoint and remove old ones; returns its name."""
         at = self.position
         name = _checkpoint_name(self._steps_done())
         if not self.is_first:
@@ -407,7 +407,7 @@ class RunTraining:
 
 
 class _Mute:
-    """What a rank that is not the first one says to events and progress: nothing."""
+    """Discards events and progress of all ranks but the first."""
 
     def write(self, *arguments, **more) -> None: ...
 
@@ -419,9 +419,9 @@ class _Mute:
 
 
 class ProgressFile:
-    """`progress.json`: how far the current phase is, for readers; written at most once a second.
+    """`progress.json`: progress of the current phase, for readers; written at most once a second.
 
-    It is written to between two steps, when a stop is looked at: `stop_s` tells how far apart that was of late.
+    It is written between two steps, when stops are checked: `stop_s` is their recent interval.
     """
 
     def __init__(self, run: Run, events: EventWriter):
@@ -430,10 +430,10 @@ class ProgressFile:
         self._spans, self._before, self._last, self._told = deque(maxlen=_SPANS), run.stop_s(), 0.0, 1.0
 
     def write(self, phase: str, epoch: int, epochs: int, step: int, steps: int, ahead_s: float = 0.0) -> None:
-        """step of steps: over all epochs of the phase. The estimate of the seconds left goes by this process's speed.
+        """Write step of steps over all epochs of the phase, and the time left at this process's speed.
 
-        ahead_s: how long it will take to the next call, where that is known to be longer than usual. Raises `OSError`
-        where the run's folder has gone, or its events, which may be an epoch before their next one.
+        ahead_s: time to the next call, if it will be longer than usual. Raises `OSError`
+        if the run's folder or its events are gone; the next event may be an epoch away.
         """
         now = time.monotonic()
         if phase != self._phase:
@@ -453,7 +453,7 @@ class ProgressFile:
 
 
 def build(config: Config, material: Material) -> tuple[Method, torch.optim.Optimizer]:
-    """Method and optimizer with seeded random weights."""
+    """Build method and optimizer with seeded random weights."""
     torch.manual_seed(seeded(torch.device("cpu"), config.seed, TRAINING.weights).initial_seed())
     network = Network(config, material.images.shape[1], material.split.classes.total)
     if isinstance(material.images, StoredFeatures):
@@ -478,14 +478,14 @@ def _trained(method: Method) -> list[torch.nn.Parameter]:
 
 
 def _learning_rate(config: Config, epoch: int) -> float:
-    """Constant within an epoch; "cosine" falls from lr to 0 over the epochs."""
+    """Return the learning rate, constant within an epoch; "cosine" falls from lr to 0 over the epochs."""
     if config.schedule == "constant":
         return config.lr
     return config.lr * 0.5 * (1 + math.cos(math.pi * epoch / config.epochs))
 
 
 def _facts(material: Material, method: Method) -> dict[str, int]:
-    """Sizes that a reader of the run wants to know, for its `start` event."""
+    """Return sizes of data and model for the `start` event."""
     split = material.split
     return {
         "classes/seen": split.classes.seen,
@@ -500,7 +500,7 @@ def _facts(material: Material, method: Method) -> dict[str, int]:
 
 
 def _cost(seconds: float, steps: int, images_per_step: int, device: torch.device) -> dict[str, float]:
-    """Time per step, images per second (every view counts) and peak memory."""
+    """Return time per step, images per second (every view counts) and peak memory."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     result = {
         "time/step_s": seconds / steps,

@@ -1,14 +1,14 @@
-"""One run on several machines: each has a part of its ranks, and the first part says where they meet.
+"""One run on several machines: each has a part of its ranks, and the first part announces their address.
 
-Whoever starts the parts (an executor, lps.cluster.executors) runs the training command once a machine, all at about
-the same time, on folders that all of them see, with
+The executor that starts the parts (lps.cluster.executors) runs the training command once per machine, all at about
+the same time, on shared folders, with
 
-    LPS_PARTS    how many there are
-    LPS_PART     which one this is, from 0; the runner's is 0
-    LPS_MEETING  a name of this attempt that no earlier one had
-    LPS_ADDRESS  of part 0, where its own host name is not it (127.0.0.1: all parts are on one machine)
+    LPS_PARTS    number of parts
+    LPS_PART     number of this part, from 0; the runner's is 0
+    LPS_MEETING  unique name of this attempt
+    LPS_ADDRESS  of part 0, if it differs from its host name (127.0.0.1: all parts are on one machine)
 
-Part 0 is ended by the runner as ever; the executor ends the others when it is over. Standard library only.
+The runner ends part 0 as usual; then the executor ends the others. Standard library only.
 """
 
 import os
@@ -26,7 +26,7 @@ _POLL_S = 0.2
 
 @dataclass(frozen=True)
 class Part:
-    """The place of this machine among those of a run."""
+    """This machine's part of a run."""
 
     number: int = 0
     parts: int = 1
@@ -37,7 +37,7 @@ class Part:
         return self.number == 0
 
     def ranks(self, count: int) -> range:
-        """Its own of `count` ranks, the same number on every machine."""
+        """Return its own of `count` ranks, equally many on every machine."""
         if count % self.parts:
             raise UserError("processes", f"{count} cannot be shared evenly among {self.parts} machines")
         ranks_per_part = count // self.parts
@@ -45,7 +45,7 @@ class Part:
 
 
 def here() -> Part:
-    """What the executor says of this machine; a run on one machine is its own first part."""
+    """Return the part that the executor assigned to this machine; a run on one machine is its own first part."""
     names = ("LPS_PART", "LPS_PARTS")
     try:
         number, parts = (int(os.environ.get(name, usual)) for name, usual in zip(names, ("0", "1")))
@@ -58,7 +58,7 @@ def here() -> Part:
 
 
 def meet(run: Run, part: Part) -> tuple[str, int]:
-    """Address and port where the ranks find each other: the first part chooses them, the others wait for its word."""
+    """Return address and port where the ranks connect: the first part chooses them, the others wait for its file."""
     if part.is_first:
         address = os.environ.get("LPS_ADDRESS") or (socket.gethostname() if part.parts > 1 else "127.0.0.1")
         port = _free_port("" if part.parts > 1 else address)
@@ -73,12 +73,12 @@ def meet(run: Run, part: Part) -> tuple[str, int]:
 
 
 def tell(run: Run, part: Part, reason: dict) -> None:
-    """Leave word for the first part of why this one failed."""
+    """Tell the first part why this part failed."""
     write_json(_report_file(run, part.number), {"meeting": part.meeting} | reason)
 
 
 def reports(run: Run, part: Part) -> list[dict]:
-    """What the other parts have left for the first one, in this attempt."""
+    """Return what the other parts reported to the first one in this attempt."""
     if not part.is_first:
         return []
     records = (run.read_json(_report_file(run, number).name) for number in range(1, part.parts))

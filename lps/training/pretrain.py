@@ -1,11 +1,11 @@
 """SimCLR: features without labels, the common start of every method; cached by (data set, network, recipe, seed).
 
 T. Chen, S. Kornblith, M. Norouzi, G. Hinton: A Simple Framework for Contrastive Learning of Visual Representations.
-ICML 2020. All training images are used, the later evaluated ones too (as the papers' checkpoints presumably were);
+ICML 2020. All training images are used, including those evaluated later (as the papers' checkpoints presumably did);
 labels serve only to measure quality.
 
-In the cache folder, beside the weights `<key>.pt`: `<key>.partial/` with checkpoints of weights that are being made,
-from which whoever needs them goes on, and `<key>.lock`, held by the one process that makes them.
+In the cache folder, beside the weights `<key>.pt`: `<key>.partial/` with checkpoints of unfinished weights,
+which the next process continues, and `<key>.lock`, held by the one process that makes them.
 """
 
 import hashlib
@@ -33,30 +33,30 @@ from lps.training import checkpoints
 from lps.training.quality import feature_quality
 
 Report = Callable[[int, int, dict], None]  # epoch, step, values
-_QUALITY_EVERY = 5  # epochs between two looks at the quality of the features, in short pretrainings
-_LOOKS = 20  # as many looks in long ones
-SAVE_EVERY_S = 30.0  # what a kill can cost
+_QUALITY_EVERY = 5  # epochs between two measurements of the features, in short pretrainings
+_LOOKS = 20  # number of measurements in long ones
+SAVE_EVERY_S = 30.0  # most work that a kill can cost
 _MOMENTUM = 0.9  # of SGD
 
-# Settings that came later count only where they are changed: weights that exist keep their names.
+# Settings added later count only if they are changed: existing weights keep their names.
 _LATER = ("pretrain.optimizer", "pretrain.projector_width", "pretrain.projector_outputs")
 
 
 def cache_key(config: Config, images: Pictures) -> str:
-    """A name for everything that the pretrained weights depend on."""
+    """Return an identifier of everything that the pretrained weights depend on."""
     settings = {key: value for key, value in config.flat().items() if key.startswith("pretrain.")}
     for key in _LATER:
         if settings[key] == Config.__dataclass_fields__[key.replace(".", "_")].default:
             del settings[key]
     settings |= {"network": config.network_name, "views": config.views}
-    settings |= {"seed": _pretrain_seed(config), "pretrain.seed": None}  # the seed itself, however it was chosen
+    settings |= {"seed": _pretrain_seed(config), "pretrain.seed": None}  # the seed itself, from either setting
     for name in ("image_size", "tokens"):
         key = f"network.{name}"
         if config.flat()[key] != Config.__dataclass_fields__[key.replace(".", "_")].default:
             settings[key] = config.flat()[key]
     if config.precision != "auto":
         settings["precision"] = config.precision
-    if config.threads is not None:  # whoever asks for a number of threads asks for its numbers
+    if config.threads is not None:  # a fixed number of threads means fixed numerical results
         settings["threads"] = config.threads
     pixels = hashlib.sha256()
     images.feed(pixels)
@@ -71,15 +71,15 @@ def _pretrain_seed(config: Config) -> int:
 def pretrained_backbone(
     config: Config, images: Pictures, truth: Tensor, cache: Path, report: Report, should_stop: Callable[[], bool]
 ) -> dict[str, Tensor] | None:
-    """Backbone weights: from the cache folder, or trained now and put there. None when `should_stop` said so.
+    """Return backbone weights from the cache folder, or train and cache them. None if `should_stop` returned True.
 
     truth: int64 (n,), -1 unknown, for quality only.
-    Where another process is making the same weights, waits for them; where it dies, goes on from what it left.
+    While another process makes the same weights, waits for them; if it dies, continues its work.
     """
     key = cache_key(config, images)
     partial, lock = cache / f"{key}.partial", cache / f"{key}.lock"
     stored = checkpoints.load(cache, key)
-    if stored is None or partial.exists() or lock.exists():  # the latter two: their maker was killed at its last act
+    if stored is None or partial.exists() or lock.exists():  # the latter two: another process was killed at cleanup
         with locks.wait_for_lock(
             lock, should_stop, lambda: report(0, _steps_done(partial), {}), "start weights"
         ) as is_ours:
@@ -100,7 +100,7 @@ def pretrained_backbone(
 
 
 def _steps_done(partial: Path) -> int:
-    """Steps behind the newest checkpoint in `partial`, for those who wait for another process."""
+    """Return the step of the newest checkpoint in `partial`, for processes that wait for another one."""
     names = [path.stem.removeprefix("step-") for path in partial.glob("step-*.json")]
     return max((int(name) for name in names if name.isdigit()), default=0)
 
@@ -113,10 +113,10 @@ def train_simclr(
     should_stop: Callable[[], bool],
     partial: Path | None = None,
 ) -> dict | None:
-    """Weights and quality after `pretrain.epochs` epochs: {"backbone": ..., "quality": {event name: number}}.
+    """Return weights and quality after `pretrain.epochs` epochs: {"backbone": ..., "quality": {event name: number}}.
 
-    partial: the folder to go on from and to keep checkpoints in. None when asked to stop, at once where `partial` is
-    given and all that was done is in it.
+    partial: the folder with checkpoints to continue from. None if stopped; with `partial` it stops at once
+    and saves all work there.
     """
     work = Pretraining(config, images, partial)
     while work.epoch < config.pretrain_epochs:
@@ -139,10 +139,10 @@ def train_simclr(
 
 
 class Pretraining:
-    """One process's work on SimCLR weights: the encoder, its optimizer, and where they stand.
+    """One process's work on SimCLR weights: the encoder, its optimizer, and their position.
 
-    What comes next depends on nothing but this state and the config, so that on a CPU weights that were made in several
-    attempts are those of an unbroken one.
+    Training depends only on this state and the config, so that on a CPU weights made in several
+    attempts equal those of an uninterrupted one.
     """
 
     def __init__(self, config: Config, images: Pictures, partial: Path | None):
@@ -161,7 +161,7 @@ class Pretraining:
             self._restore()
 
     def train_epoch(self, report: Report, should_stop: Callable[[], bool]) -> bool:
-        """The rest of the current epoch. False when asked to stop between two steps."""
+        """Train the rest of the current epoch. Returns False if stopped between two steps."""
         config, device = self.config, self.images.device
         cpu = torch.device("cpu")
         order = torch.randperm(len(self.images), generator=seeded(cpu, self.seed, self.epoch, PRETRAINING.order))
@@ -197,7 +197,7 @@ class Pretraining:
         self.loss_sum.zero_()
 
     def is_time_to_look(self) -> bool:
-        """Whether the quality of the features is of interest after the epoch that has just ended."""
+        """Whether to measure the quality of the features after the epoch that has just ended."""
         every = max(_QUALITY_EVERY, self.config.pretrain_epochs // _LOOKS)
         return self.epoch == self.config.pretrain_epochs or self.epoch % every == 0
 
@@ -212,12 +212,12 @@ class Pretraining:
         self._saved = time.monotonic()
 
     def discard(self) -> None:
-        """Remove the checkpoints: nobody shall go on from weights that are lost."""
+        """Remove the checkpoints, so that nothing continues from lost weights."""
         if self.partial is not None:
             disk.remove_folder(self.partial)
 
     def _restore(self) -> None:
-        """Go on from the newest checkpoint that verifies, where there is one."""
+        """Resume from the newest valid checkpoint, if there is one."""
         _, state, damaged = checkpoints.load_newest(self.partial)
         for name, damage in damaged.items():
             print(f"pretraining checkpoint {name} {damage} and was not used", flush=True)
@@ -239,7 +239,7 @@ def _optimizer(config: Config, encoder: nn.Module) -> torch.optim.Optimizer:
 
 
 class ContrastiveNetwork(nn.Module):
-    """Backbone and a two-layer projection head, as wide as the features unless the config says otherwise."""
+    """Backbone and a two-layer projection head, as wide as the features unless the config sets another width."""
 
     def __init__(self, config: Config, channels: int):
         super().__init__()
@@ -254,7 +254,7 @@ class ContrastiveNetwork(nn.Module):
 
 
 def _rate(config: Config, step: int, steps_per_epoch: int) -> float:
-    """Linear warm-up, then cosine to 0 over all steps."""
+    """Return the learning rate: linear warm-up, then cosine to 0 over all steps."""
     total, warmup = config.pretrain_epochs * steps_per_epoch, config.pretrain_warmup_steps
     if step < warmup:
         return config.pretrain_lr * (step + 1) / warmup
@@ -268,7 +268,7 @@ def pretrain_alone(
     report: Callable[[int, int], None] = lambda done, steps: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Path:
-    """The SimCLR start of a run without the run: from the cache folder or trained now; gives its file.
+    """Make the SimCLR start of a run without the run: from the cache folder or trained now; returns its file.
 
     report_line: called with the losses of every epoch; report: with the steps done and all steps, after every step. If
     `should_stop` returns true, the work ends without a file; the next call for the same start continues from there.

@@ -1,4 +1,4 @@
-"""How good features are before anything is trained on them: nearest neighbours, k-means, a linear classifier."""
+"""Quality of features before training: nearest neighbours, k-means, a linear classifier."""
 
 import warnings
 
@@ -13,17 +13,17 @@ from lps.scores.metrics import matched_accuracy
 from lps.settings.config import Config
 from lps.training.evaluate import infer_features, sample_rows
 
-LOOKED_AT = 10_000  # images that are judged; k-means and neighbours of 50,000 would cost more than some epochs
+LOOKED_AT = 10_000  # images that are measured; k-means and neighbours of 50,000 would cost more than some epochs
 _HELD_OUT = 6  # stream of random numbers under the seed
 
 
 def feature_quality(
     backbone: nn.Module, images: Pictures, truth: Tensor, config: Config, seed: int
 ) -> dict[str, float]:
-    """kNN (leave-one-out, k = 10), k-means and linear accuracy on images of known truth; {} where there are too few.
+    """Return kNN (leave-one-out, k = 10), k-means and linear accuracy on images of known truth; {} if they are too few.
 
-    truth: int64 (n,), -1 unknown. Of more than `LOOKED_AT` known images a sample is judged, the same share of every
-    class and always the same one for a seed.
+    truth: int64 (n,), -1 unknown. Above `LOOKED_AT` known images a sample is measured, stratified by
+    class and fixed by the seed.
     """
     labels = truth.cpu().numpy()
     labeled_rows = np.flatnonzero(labels >= 0)
@@ -42,9 +42,9 @@ def feature_quality(
 
 
 def linear_accuracy(features: np.ndarray, labels: np.ndarray, seed: int) -> float | None:
-    """Accuracy on a random third of the rows (n, d) of logistic regression on the others; None for a single class.
+    """Return accuracy of logistic regression on a random third of the rows (n, d), fitted to the rest, or None.
 
-    On standardised features, with scikit-learn's default of an L2 penalty ||w||^2 / 2 beside the summed losses.
+    None for one class. Features standardised, scikit-learn default L2 penalty ||w||^2 / 2 plus the summed losses.
     """
     shuffled = np.random.default_rng([seed, _HELD_OUT]).permutation(len(labels))
     tested, learned = np.split(shuffled, [len(labels) // 3])
@@ -53,6 +53,6 @@ def linear_accuracy(features: np.ndarray, labels: np.ndarray, seed: int) -> floa
     mean, deviation = features[learned].mean(axis=0), features[learned].std(axis=0)
     points = (features - mean) / np.maximum(deviation, 1e-6)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of no harm to an accuracy of two or three digits
+        warnings.simplefilter("ignore", ConvergenceWarning)  # harmless for an accuracy of two or three digits
         classifier = LogisticRegression(max_iter=100).fit(points[learned], labels[learned])
     return float((classifier.predict(points[tested]) == labels[tested]).mean())

@@ -1,8 +1,8 @@
 """The processes of one run that trains on several GPUs: started together, ended together, one reason for a failure.
 
-On several machines each has such a parent for its part of them (lps.training.parts); what follows is of one of them.
+On several machines each has such a parent for its part (lps.training.parts); the following describes one of them.
 
-`python -m lps train --run FOLDER` becomes their parent where the run's `processes` is more than 1; to the runner it is
+`python -m lps train --run FOLDER` becomes their parent if the run's `processes` is more than 1; to the runner it is
 the training process. Every one (a rank, 0 .. processes - 1) gets the environment that torchrun would give it, and under
 torchrun the same command is a rank itself: `torchrun --nproc_per_node N -m -- lps train --run FOLDER`. It is not the
 usual parent because a stop that it passes on ends with a traceback and an error code, as a failure does, and because a
@@ -24,47 +24,47 @@ from lps.store.events import EventWriter
 from lps.store.runs import Run
 from lps.training import parts
 
-REPORT = "LPS_REPORT"  # descriptor on which a rank tells its parent why it fails
-TORCHRUN = "TORCHELASTIC_RUN_ID"  # what torchrun sets; RANK alone is also set by schedulers of clusters
-GRACE_S = 20.0  # from the first failure to the end of the ranks that are still there
+REPORT = "LPS_REPORT"  # descriptor on which a rank reports its failure to its parent
+TORCHRUN = "TORCHELASTIC_RUN_ID"  # set by torchrun; RANK alone is also set by schedulers of clusters
+GRACE_S = 20.0  # from the first failure until the remaining ranks are killed
 _POLL_S = 0.05
-_LOOK_S = 1.0  # at what other machines have left
+_LOOK_S = 1.0  # interval between looks at other machines' reports
 
 
 def place() -> tuple[int, int]:
-    """(rank, number of ranks) of this process; (0, 1) where it is not one of several."""
+    """Return (rank, number of ranks) of this process; (0, 1) if it is the only one."""
     if REPORT not in os.environ and TORCHRUN not in os.environ:
         return 0, 1
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 def report(failure: str, reason: str, step: int, epoch: int) -> bool:
-    """Tell the parent why this rank fails; False where there is no parent that wants to know."""
+    """Report to the parent why this rank fails; returns False if no parent listens."""
     if REPORT not in os.environ:
         return False
     record = {"failure": failure, "reason": clean_line(reason, 500), "step": step, "epoch": epoch, "time": time.time()}
-    os.write(int(os.environ[REPORT]), json.dumps(record).encode() + b"\n")  # short enough to arrive in one piece
+    os.write(int(os.environ[REPORT]), json.dumps(record).encode() + b"\n")  # short enough for an atomic write
     return True
 
 
 def wanted(run: Run) -> int:
-    """How many ranks this process shall start for `run`; 0 where it shall train by itself."""
+    """Return how many ranks this process should start for `run`; 0 if it should train itself."""
     part = parts.here()
     try:
         processes = run.config().processes
     except UserError:
         if part.is_first:
-            return 0  # training says why
+            return 0  # training reports the reason
         raise
     is_rank = REPORT in os.environ or TORCHRUN in os.environ
     return processes if not is_rank and max(processes, part.parts) > 1 else 0
 
 
 def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
-    """Start this machine's part of `count` ranks and see them through; the exit code, that of its first where it is 0.
+    """Run this machine's part of `count` ranks; returns 0 if the first rank did, else the code of the first failure.
 
-    A SIGTERM is passed on to the first rank, which agrees with the others. When one fails the others are ended, and the
-    earliest reason becomes the `fail` event. When one was killed by a signal, so is this process.
+    SIGTERM is passed on to the first rank, which agrees with the others. If one fails, the others are ended, and the
+    earliest reason becomes the `fail` event. If one was killed by a signal, so is this process.
     """
     part = parts.here()
     own_ranks = part.ranks(count)
@@ -100,7 +100,7 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
 
 
 def _watch(processes: list[subprocess.Popen], fails_elsewhere: Callable[[], bool]) -> list[subprocess.Popen]:
-    """Until all have ended; gives those that were seen to fail first. What remains after a failure is killed."""
+    """Wait until all have ended; returns those that failed first. What remains after a failure is killed."""
     first, deadline, next_look = [], None, 0.0
     while any(process.poll() is None for process in processes):
         now = time.monotonic()
@@ -117,7 +117,7 @@ def _watch(processes: list[subprocess.Popen], fails_elsewhere: Callable[[], bool
 
 
 def _first_report(reading: int) -> dict | None:
-    """The earliest of the reports that lie in the pipe."""
+    """Return the earliest report in the pipe."""
     os.set_blocking(reading, False)
     try:
         return json.loads(os.read(reading, 1 << 16).partition(b"\n")[0])
@@ -128,7 +128,7 @@ def _first_report(reading: int) -> dict | None:
 
 
 def _record(run: Run, failure_record: dict) -> None:
-    """The `fail` event; the ranks are gone, so that this process is the only one that writes."""
+    """Write the `fail` event; the ranks have ended, so this process is the only writer."""
     events = EventWriter(run.events)
     where = {"step": failure_record["step"], "epoch": failure_record["epoch"]}
     events.append("fail", **where, values={}, failure=failure_record["failure"], reason=failure_record["reason"])
@@ -137,16 +137,16 @@ def _record(run: Run, failure_record: dict) -> None:
 
 
 def _end_by(number: int) -> None:
-    """End this process by a signal, so that its parent reads what has happened to a rank."""
+    """End this process by a signal, so that its parent sees what happened to a rank."""
     if number not in (signal.SIGKILL, signal.SIGSTOP):
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 
 def _loopback() -> dict[str, str]:
-    """What lets gloo talk over the loopback, where it would look for a network and its name; a person's choice counts.
+    """Return settings for gloo on the loopback interface without a network lookup; the user's own settings win.
 
-    Without it ranks on a machine whose own name resolves to nothing do not find each other.
+    Without it ranks on a machine whose own name does not resolve cannot connect.
     """
     name = {"linux": "lo", "darwin": "lo0"}.get(sys.platform)
     return {"GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", name)} if name else {}

@@ -1,7 +1,7 @@
-"""Where the time of an epoch's steps goes, as the device that trains sees it.
+"""Time of an epoch's steps by stage, measured on the training device.
 
-On a GPU the stages are the times between marks in its own queue: what `read` counts is how long it waited for pictures,
-and the copy of them. The host is not held up.
+On a GPU the stages are times between events in its own queue: `read` includes waiting for pictures
+and copying them. The host is not delayed.
 """
 
 import time
@@ -9,11 +9,11 @@ from collections import defaultdict, deque
 
 import torch
 
-_MOST_MARKS = 600  # on the GPU's queue that nobody has asked yet; older ones are long past
+_MOST_MARKS = 600  # pending events on the GPU's queue; older ones have passed long ago
 
 
 class StepClock:
-    """Seconds by stage: `lap` adds those since the lap before to a stage."""
+    """Seconds by stage: `lap` adds the time since the previous lap to a stage."""
 
     def __init__(self, device: torch.device):
         self._is_gpu = device.type == "cuda"
@@ -30,7 +30,7 @@ class StepClock:
             self._count(_MOST_MARKS // 2)
 
     def by_step(self, steps: int) -> dict[str, float]:
-        """Seconds of a step, `time/read_s`, `time/views_s`, `time/network_s`; on a GPU this waits for it."""
+        """Return seconds per step: `time/read_s`, `time/views_s`, `time/network_s`; on a GPU this waits for it."""
         if self._is_gpu:
             self._count(1)
         return {f"time/{stage}_s": seconds / steps for stage, seconds in self._seconds.items()}
@@ -44,7 +44,7 @@ class StepClock:
         return None
 
     def _count(self, left: int) -> None:
-        """Add up the oldest marks, until so many are left."""
+        """Add up the oldest events until `left` remain."""
         while len(self._marks) > left:
             _, began = self._marks.popleft()
             stage, ended = self._marks[0]

@@ -1,7 +1,7 @@
-"""What single steps of an epoch measured, for those who watch an epoch in which much happens.
+"""Measurements of single steps of an epoch, for viewers of long epochs.
 
-An epoch's `train` event has it as lists of at most `MOST` numbers, means over as many stretches of its steps, in their
-order: `steps/guessed_seen`, `steps/kl`, `steps/margin/seen`, `steps/margin/novel`; those that the method measures.
+An epoch's `train` event has lists of at most `MOST` numbers, means over consecutive stretches of its steps:
+`steps/guessed_seen`, `steps/kl`, `steps/margin/seen`, `steps/margin/novel`, if the method measures them.
 """
 
 import math
@@ -11,22 +11,22 @@ from torch import Tensor
 
 from lps.methods.parts.measurements import Measurement, Ratio
 
-MOST = 16  # numbers an epoch
+MOST = 16  # numbers per epoch
 _DIGITS = 5
 _RATES = ("pseudo_label/rate/seen", "pseudo_label/rate/novel")  # their denominators count guesses
 _KEPT = ("kl", "margin")
 
 
 class StepTrail:
-    """Keeps what the steps measured as it is, on the device; `result` computes and fetches once an epoch."""
+    """Stores the steps' measurements on the device; `result` computes and fetches them once per epoch."""
 
     def __init__(self, seen: int, state: dict[str, Tensor] | None = None):
-        """seen: number of seen classes. state: what `state_dict` of an earlier one gave, to go on from there."""
+        """seen: number of seen classes. state: result of an earlier `state_dict`, to continue from."""
         self._seen = seen
         self._steps: dict[str, list[Tensor]] = {name: list(steps) for name, steps in (state or {}).items()}
 
     def add(self, measured: dict[str, Measurement]) -> None:
-        """The next step's measurements. Nothing is computed, and the device is not waited for."""
+        """Add the next step's measurements, without computing and without waiting for the device."""
         for name in _KEPT:
             if isinstance(measured.get(name), Tensor):
                 self._steps.setdefault(name, []).append(measured[name].detach())
@@ -35,7 +35,7 @@ class StepTrail:
                 self._steps.setdefault(name, []).append(measured[name].denominator)
 
     def result(self, steps: int) -> dict[str, list[float | None]]:
-        """The lists of an epoch of `steps` steps; without those that not every step has measured."""
+        """Return the lists of an epoch of `steps` steps; measurements missing in any step are left out."""
         complete = {name: torch.stack(parts).float() for name, parts in self._steps.items() if len(parts) == steps}
         lists = {"steps/kl": complete["kl"]} if "kl" in complete and complete["kl"].dim() == 1 else {}
         if all(name in complete for name in _RATES):
@@ -51,7 +51,7 @@ class StepTrail:
 
 
 def _stretches(values: Tensor) -> list[float | None]:
-    """Means over at most `MOST` stretches of (steps,), as even as can be; None for what is no number."""
+    """Return means over at most `MOST` stretches of (steps,), as even as possible; None for NaN."""
     parts = values.cpu().tensor_split(min(MOST, len(values)))
     means = [float(part.mean()) for part in parts]
     return [float(f"{mean:.{_DIGITS}g}") if math.isfinite(mean) else None for mean in means]
