@@ -1,1 +1,1 @@
-"""Backbone and classifier, their start weights, and several processes as one. Imports settings and below."""
+"""Networks: backbone and classifier, their start weights, and data-parallel processes. Imports settings and below."""

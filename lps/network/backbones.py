@@ -1,8 +1,8 @@
 """Backbones by name: float images (n, channels, height, width) -> features (n, num_features).
 
-Each has `num_features` and `stages()`: by name, first to last, the modules that are frozen together. Some have
-`loose_parameters()`, which are of no stage and freeze with the first, `fitted(tensors)`, which brings the tensors of a
-file to the network's own names and shapes, and `fold()`, after which they are quicker and fit for evaluation alone.
+Each has `num_features` and `stages()`: the modules that are frozen together, by name, first to last. Some have
+`loose_parameters()`, which belong to no stage and freeze with the first, `fitted(tensors)`, which converts the tensors
+of a file to the network's own names and shapes, and `fold()`, which makes them faster but only fit for evaluation.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _BasicBlock(nn.Module):
-    """Two 3x3 convolutions with a shortcut (He et al. 2016); a 1x1 convolution where the shape changes."""
+    """Two 3x3 convolutions with a shortcut (He et al. 2016); the shortcut is a 1x1 convolution if the shape changes."""
 
     def __init__(self, channels_in: int, channels: int, stride: int, signed: bool = False):
         """`signed`: the block ends in the sum itself, without the ReLU that makes every value positive."""
@@ -73,7 +73,7 @@ class _ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         for name in STAGES:
             x = getattr(self, name)(x)
-        # Means over places, rounded to bf16, would often be equal, and rankings of them ties.
+        # Means over places, rounded to bf16, would often be equal and cause ties in rankings.
         return x.mean(dim=(2, 3), dtype=torch.promote_types(x.dtype, torch.float32))
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
@@ -90,7 +90,7 @@ _OWN = {
 
 
 def build_backbone(config: "Config", channels: int) -> nn.Module:
-    """The backbone of a run, with random weights; raises `UserError` for what there is not."""
+    """Build the backbone of a run, with random weights; raises `UserError` for an unknown one."""
     return build(
         config.network_name,
         channels,
@@ -103,9 +103,9 @@ def build_backbone(config: "Config", channels: int) -> nn.Module:
 def build(
     name: str, channels: int, *, size: int | None = None, tokens: str = "class", file: str | None = None
 ) -> nn.Module:
-    """The backbone that `network.name` names, with random weights; raises `UserError` for what there is not.
+    """Build the backbone that `network.name` names, with random weights; raises `UserError` for an unknown one.
 
-    size: `network.image_size`. tokens: `network.tokens`. file: whose dimensions a vision transformer of a file has.
+    size: `network.image_size`. tokens: `network.tokens`. file: source of the dimensions of a vision transformer.
     """
     if name in _OWN:
         return _OWN[name](channels)
@@ -133,14 +133,14 @@ def _check_channels(name: str, channels: int) -> None:
 
 
 def _check_timm() -> None:
-    """Raise `UserError` where timm is missing; loaded only here, since the small networks work without it."""
+    """Raise `UserError` if timm is missing; checked only here, since the small networks work without it."""
     from lps.network.timm_models import library
 
     library()
 
 
 def _with_own_side(name: str, preparation: Preparation, tokens: str, file: str | None) -> nn.Module:
-    """A model of timm, or the vision transformer of a file."""
+    """Build a model of timm, or the vision transformer of a file."""
     _check_timm()
     if timm_name := backbone_names.timm_name(name):
         from lps.network.timm_models import TimmModel
@@ -157,11 +157,11 @@ def _with_own_side(name: str, preparation: Preparation, tokens: str, file: str |
 
 
 def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:
-    """Keep gradients from the stages up to `last_frozen` ("none": of no stage, "last_but_one": of all but the last).
+    """Disable gradients of the stages up to `last_frozen` ("none": of no stage, "last_but_one": of all but the last).
 
-    Gives the modules of these stages.
+    Returns the modules of these stages.
 
-    Autograd then records nothing before the first stage that learns: frozen stages keep no activations.
+    Autograd then records nothing before the first trained stage: frozen stages keep no activations.
     """
     stages = backbone.stages()
     backbone_names.check_stage(name, last_frozen, tuple(stages))
@@ -177,26 +177,26 @@ def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:
 
 
 def check_backbone(config: "Config", channels: int, height: int, width: int) -> None:
-    """As `check_images`, for the backbone of a run."""
+    """Check a run's backbone as `check_images` does."""
     choices = {"size": config.network_image_size, "tokens": config.network_tokens, "file": config.network_checkpoint}
     check_images(config.network_name, channels, height, width, **choices)
 
 
 def check_images(name: str, channels: int, height: int, width: int, **choices) -> None:
-    """Raise `UserError` where the backbone cannot take pictures of this shape; costs no memory and little time.
+    """Raise `UserError` if the backbone does not accept pictures of this shape; costs no memory and little time.
 
-    choices: as of `build`.
+    choices: as in `build`.
     """
     if name in _OWN:
         return
     if name == backbone_names.LITE0:
-        return _check_channels(name, channels)  # it takes any size, and to build it in vain takes seconds
+        return _check_channels(name, channels)  # accepts any size, and building it takes seconds
     prepared = backbone_names.preparation(name, choices.get("size"))
     height, width = (prepared.size, prepared.size) if prepared else (height, width)
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         try:
             build(name, channels, **choices).eval()(torch.empty(2, channels, height, width))
-        except NotImplementedError:  # regnets compute their widths with tensors; they take any size
+        except NotImplementedError:  # regnets compute their widths with tensors; they accept any size
             return
         except (RuntimeError, AssertionError, ValueError) as error:
             if isinstance(error, UserError):

@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0 up to its features: timm's, under the names of the published weights.
+"""EfficientNet-Lite0 up to its features: timm's implementation, with the names of the published weights.
 
 M. Tan, Q. Le: EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks. ICML 2019. timm's "tf_" models
-pad as TensorFlow does, with which these weights were trained. Imports timm, so only who asks for this imports it.
+pad as TensorFlow does, with which these weights were trained. Imports timm, so import it only when needed.
 """
 
 import timm
@@ -12,7 +12,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from lps.network.stored_names import store_under
 
-# Layers of a block that widens and of one that does not: timm's names, and those of the published weights.
+# Layers of a block with expansion and of one without: timm's names, and those of the published weights.
 _WIDENING = (
     (("conv_pw", "bn1"), ("expand_conv", "bn0")),
     (("conv_dw", "bn2"), ("depthwise_conv", "bn1")),
@@ -24,7 +24,7 @@ _PLAIN = ((("conv_dw", "bn1"), ("depthwise_conv", "bn1")), (("conv_pw", "bn2"), 
 class EfficientNetLite0(nn.Module):
     """(n, 3 or 1, height, width) -> (n, 1280), at least float32; grey pictures count as three channels."""
 
-    classifier = "fc"  # of the published weights, left out here
+    classifier = "fc"  # of the published weights, not used here
 
     def __init__(self):
         super().__init__()
@@ -37,7 +37,7 @@ class EfficientNetLite0(nn.Module):
         self.depths = [len(stage) for stage in model.blocks]
         store_under(self, self._published_names())
         convolutions = [module for module in self.modules() if isinstance(module, nn.Conv2d)]
-        for module in convolutions:  # draws what it always drew, so that a seed gives the run it gave before
+        for module in convolutions:  # the order of random draws is fixed, so that seeds reproduce earlier runs
             module.reset_parameters()
         for module in convolutions:
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -49,7 +49,7 @@ class EfficientNetLite0(nn.Module):
         return x.mean(dim=(2, 3), dtype=torch.promote_types(x.dtype, torch.float32))
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
-        """stem, then layer1 to layer7: the blocks of one width each, the last with the widening before the features."""
+        """Return stem, then layer1 to layer7: the blocks of one width each, the last with the final expansion."""
         parts, first = {"stem": (self.conv_stem, self.bn0)}, 0
         for number, count in enumerate(self.depths, start=1):
             parts[f"layer{number}"] = tuple(self.blocks[first : first + count])
@@ -57,7 +57,7 @@ class EfficientNetLite0(nn.Module):
         return parts | {f"layer{number}": (*parts[f"layer{number}"], self.conv_head, self.bn1)}
 
     def fold(self) -> None:
-        """Let every convolution do what the batch norm after it does; from then on for evaluation alone."""
+        """Merge every batch norm into its convolution; afterwards the network is for evaluation only."""
         _fold(self, "conv_stem", "bn0")
         _fold(self, "conv_head", "bn1")
         for block in self.blocks:
@@ -65,7 +65,7 @@ class EfficientNetLite0(nn.Module):
                 _fold(block, convolution, norm)
 
     def _published_names(self) -> dict[str, str]:
-        """Names of the published weights by those of the modules, where they differ."""
+        """Return module name: name in the published weights, where they differ."""
         names = {}
         for number, block in enumerate(self.blocks):
             pairs = {own_name: stored for both in _layers(block) for own_name, stored in zip(*both)}
@@ -80,7 +80,7 @@ def _layers(block: nn.Module) -> tuple[tuple[tuple[str, str], tuple[str, str]], 
 
 
 def _fold(module: nn.Module, convolution: str, norm: str) -> None:
-    """timm's norm holds the activation behind it, which stays."""
+    """Merge a norm into its convolution; the activation inside timm's norm stays."""
     old = getattr(module, norm)
     setattr(module, convolution, fuse_conv_bn_eval(getattr(module, convolution), old))
     setattr(module, norm, old.act)

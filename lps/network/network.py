@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from lps.network import backbones, parallel
 
-if TYPE_CHECKING:  # a network reads settings, and need not know how they are checked
+if TYPE_CHECKING:  # only for types: the network does not depend on checks of settings
     from lps.settings.config import Config
 
 
-_LEAST_SPREAD = 1e-4  # of features that can be told apart, as a share of their root mean square
+_LEAST_SPREAD = 1e-4  # smallest spread of features, relative to their root mean square
 
 
 class Outputs(NamedTuple):
@@ -37,9 +37,9 @@ class CosineClassifier(nn.Module):
 
 
 def projection_head(features: int, width: int | None, outputs: int) -> nn.Module:
-    """Three layers that stand where a classifier was, so that the network's logits are the projections.
+    """Build three layers in the place of a classifier, so that the network's logits are the projections.
 
-    width: of the two hidden layers; without it that of GCD and SimGCD, 2048, but at most 4 times the features.
+    width: of the two hidden layers; by default 2048 as in GCD and SimGCD, but at most 4 times the features.
     """
     width = min(2048, 4 * features) if width is None else width
     return nn.Sequential(
@@ -48,16 +48,16 @@ def projection_head(features: int, width: int | None, outputs: int) -> nn.Module
 
 
 def arranged(images: Tensor) -> Tensor:
-    """Images as convolutions are quickest with them, channels last in memory; stored features as they are."""
+    """Arrange images channels last in memory, which is fastest for convolutions; stored features stay as they are."""
     return images.contiguous(memory_format=torch.channels_last) if images.dim() == 4 else images
 
 
 class FeatureHead(nn.Module):
-    """What is trained where features are stored, which stand for images: features (n, width) -> (n, num_features).
+    """The trained part of a network on stored features: features (n, width) -> (n, num_features).
 
-    It begins as a projection to the principal components, so that distances are at first what they were, and what is
-    measured of the start weights alone is measured of the backbone. The perceptron beside the projection adds nothing
-    at first, since its last layer begins at 0.
+    It starts as a projection to the principal components, which preserves distances, so measurements
+    of the start weights are measurements of the backbone. The perceptron beside the projection adds nothing
+    at first, since its last layer starts at 0.
     """
 
     def __init__(self, width: int, outputs: int, hidden: int):
@@ -77,10 +77,10 @@ class FeatureHead(nn.Module):
 
     @torch.no_grad()
     def begin_at(self, pieces: Iterator[Tensor]) -> None:
-        """Let the projection give the principal components of features that come piece by piece.
+        """Initialize the projection with the principal components of features given piece by piece.
 
-        Their scale is brought to a mean square of 1. Where features differ by less than a ten-thousandth of their size,
-        that share of their size counts as their spread, so that weights stay bounded, and the log says so.
+        They are scaled to a mean square of 1. If features differ by less than a ten-thousandth of their size,
+        that share of their size is used as their spread, so that weights stay bounded, and a warning is logged.
         """
         sample = torch.cat(list(pieces)).double()
         least = _LEAST_SPREAD * sample.square().mean().sqrt()
@@ -102,7 +102,7 @@ class Network(nn.Module):
     """Backbone and classifier; stages up to `freeze_until` get no gradient."""
 
     def __init__(self, config: "Config", channels: int, num_classes: int):
-        """channels: of the images; of stored features their number, and what is trained on them is the backbone."""
+        """channels: of the images; for stored features their number, with a `FeatureHead` as the backbone."""
         super().__init__()
         is_stored = config.features == "stored"
         if is_stored:
@@ -121,7 +121,7 @@ class Network(nn.Module):
         self.frozen_batchnorm = config.network_frozen_batchnorm
 
     def train(self, mode: bool = True) -> "Network":
-        """As usual, but frozen stages stay in evaluation mode where their batch norm shall not adapt."""
+        """Set the mode as usual, but frozen stages stay in evaluation mode if their batch norm must not adapt."""
         super().train(mode)
         if self.frozen_batchnorm == "eval":
             for module in self.frozen:
@@ -133,10 +133,10 @@ class Network(nn.Module):
         return Outputs(features, self.classifier(features))
 
     def forward_views(self, views: list[Tensor]) -> list[Outputs]:
-        """One `Outputs` a view: a pass each, as in the original code, so that batch norm sees every view by itself; or,
-        with `fused_views`, one pass over all, in which the views share their batch statistics.
+        """Return one `Outputs` per view: a pass each, as in the original code, so that batch norm sees each view alone;
+        or, with `fused_views`, one pass over all, in which the views share their batch statistics.
 
-        Where several ranks train, each passes its own rows, and the outputs are those of all rows
+        With several ranks, each passes its own rows, and the outputs are those of all rows
         (`lps.network.parallel`).
         """
         own_outputs = self._passes([parallel.own_rows(view) for view in views])
@@ -151,14 +151,14 @@ class Network(nn.Module):
 
 
 def precision(config: "Config", device: torch.device) -> str:
-    """What `precision` means on a device, fp32 or bf16: auto is bf16 on a GPU; CPUs are many times slower in it."""
+    """Return fp32 or bf16, as `precision` resolves on a device: auto is bf16 on a GPU; CPUs are much slower in it."""
     if config.precision != "auto":
         return config.precision
     return "bf16" if device.type == "cuda" else "fp32"
 
 
 def autocast(config: "Config", device: torch.device):
-    """The context of a training step in the config's `precision`."""
+    """Return the context of a training step in the config's `precision`."""
     if precision(config, device) == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()

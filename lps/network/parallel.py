@@ -1,7 +1,7 @@
-"""Data-parallel ranks: each passes its own rows of a batch through the network, and every one looks at all outputs.
+"""Data-parallel ranks: each passes its own rows of a batch through the network and gets the outputs of all rows.
 
-Every rank makes the same batch with the same seeded views. The network takes the rank's rows and gathers the outputs of
-all: own rows keep their gradient, the others' carry none. So a method sees the whole batch and knows nothing of ranks.
+Every rank makes the same batch with the same seeded views. The network processes the rank's rows and gathers all
+outputs: own rows keep their gradient, the others' carry none. So a method sees the whole batch and needs no ranks.
 With L the loss of the batch and f_i the output of row i,
 
     dL/dtheta = sum_ranks sum_{i in own rows} dL/df_i df_i/dtheta,
@@ -9,9 +9,9 @@ With L the loss of the batch and f_i the output of row i,
 where df_i/dtheta passes through the batch norm of all rows, forward and backward. Parameters inside the network have
 their own rows' share on each rank, and are summed; those that a method applies to gathered outputs are whole on each.
 
-With one process every function here gives back what it was given. On GPUs the ranks talk by NCCL, as PyTorch documents
-it, which was not tried for want of two GPUs; on CPUs they talk by gloo. Batch norm is the same on both:
-`torch.nn.SyncBatchNorm` lets the host wait for the GPU in every layer (it drops ranks without rows) and knows no CPU.
+With one process every function here returns its input. On GPUs the ranks communicate by NCCL, as PyTorch documents
+it, untested for lack of two GPUs; on CPUs they use gloo. Batch norm is the same on both:
+`torch.nn.SyncBatchNorm` makes the host wait for the GPU in every layer (it drops empty ranks) and supports no CPU.
 """
 
 import os
@@ -24,14 +24,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from lps.errors import UserError
 
-_PATIENCE = timedelta(days=7)  # the first rank pretrains while the others wait; a rank that died is noticed otherwise
+_PATIENCE = timedelta(days=7)  # the first rank pretrains while the others wait; dead ranks are noticed otherwise
 
 
 def join(rank: int, count: int, processes: int, device: torch.device) -> None:
-    """Meet the other ranks of the run; raises `UserError` where their number or that of the GPUs does not fit.
+    """Connect to the other ranks of the run; raises `UserError` if their number or that of the GPUs does not fit.
 
-    rank, count: this process among those that were started (`ranks.place`). processes, device: what the config asks
-    for. A rank on a GPU takes the one of its own number.
+    rank, count: this process among the started ones (`ranks.place`). processes, device: from the config.
+    A rank on a GPU uses the one with its own number.
     """
     if count != processes:
         raise UserError("processes", f"{processes} differs from the number of started processes, {count}")
@@ -52,17 +52,17 @@ def leave() -> None:
 
 
 def world() -> int:
-    """How many ranks there are."""
+    """Return the number of ranks."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def own_rows(rows):
-    """This rank's part of `rows` (a tensor or an array): one after another, in counts that differ by one at most."""
+    """Return this rank's part of `rows` (a tensor or an array): contiguous, in counts that differ by one at most."""
     return rows if world() == 1 else rows[_bounds(len(rows))[dist.get_rank()]]
 
 
 def gather(own_rows: Tensor, count: int) -> Tensor:
-    """(count, ...) rows of all ranks in their order, from `own_rows`. Own rows alone keep their gradient."""
+    """Gather (count, ...) rows of all ranks in order, from `own_rows`. Only own rows keep their gradient."""
     if world() == 1:
         return own_rows
     bounds = _bounds(count)
@@ -77,18 +77,18 @@ def gather(own_rows: Tensor, count: int) -> Tensor:
 
 
 def any_of(flag: bool) -> bool:
-    """Whether the flag is set on any rank; through host memory, so that no GPU is waited for."""
+    """Whether the flag is set on any rank; through host memory, so that no rank waits for a GPU."""
     return bool(_reduced(int(flag), dist.ReduceOp.MAX)) if world() > 1 else flag
 
 
 def from_first(number: int) -> int:
-    """The first rank's number."""
+    """Return the first rank's number."""
     return _reduced(number if dist.get_rank() == 0 else 0, dist.ReduceOp.SUM) if world() > 1 else number
 
 
 @torch.no_grad()
 def equalise(module: nn.Module) -> None:
-    """Give every rank the first one's parameters and buffers, in case that arithmetic was not the same everywhere."""
+    """Copy the first rank's parameters and buffers to every rank, in case that arithmetic differed."""
     if world() == 1:
         return
     for tensor in (*module.parameters(), *module.buffers()):
@@ -100,7 +100,7 @@ def equalise(module: nn.Module) -> None:
 
 @torch.no_grad()
 def add_up_gradients(module: nn.Module, network: nn.Module) -> None:
-    """The gradient of the whole batch on every rank: summed inside `network`, averaged in the rest of `module`.
+    """Compute the gradient of the whole batch on every rank: summed inside `network`, averaged in the rest of `module`.
 
     One exchange of one flat tensor after the backward pass. A parameter without a gradient has none on any rank.
     """
@@ -118,9 +118,9 @@ def add_up_gradients(module: nn.Module, network: nn.Module) -> None:
 
 
 def synchronise_batchnorm(module: nn.Module) -> None:
-    """Let every batch norm in `module` take its statistics from the rows of all ranks. Names and weights stay.
+    """Make every batch norm in `module` use the rows of all ranks. Names and weights stay.
 
-    The kind of the modules is changed where they are, since a network also lists the frozen ones among them.
+    The class of the modules is changed in place, since a network also lists the frozen ones among them.
     """
     if world() == 1:
         return
@@ -133,10 +133,10 @@ class _GlobalBatchNorm(_BatchNorm):
     """Batch norm over the rows of all ranks, its statistics in float32."""
 
     def _check_input_dim(self, images: Tensor) -> None:
-        """Whatever the layer that this one was took."""
+        """Accept whatever the replaced layer accepted."""
 
     def forward(self, images: Tensor) -> Tensor:
-        """images (own rows, channels, ...); in evaluation mode as usual."""
+        """Normalize images (own rows, channels, ...); in evaluation mode as usual."""
         if not self.training:
             return super().forward(images)
         values = images.to(torch.promote_types(images.dtype, torch.float32))
@@ -157,7 +157,7 @@ class _GlobalBatchNorm(_BatchNorm):
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor) -> None:
-        """Take the statistics of this batch (channels,), the variance unbiased, into the running ones."""
+        """Update the running statistics with those of this batch (channels,), the variance unbiased."""
         if not self.track_running_stats:
             return
         self.num_batches_tracked += 1
@@ -167,7 +167,7 @@ class _GlobalBatchNorm(_BatchNorm):
 
 
 class _Sum(torch.autograd.Function):
-    """Sum over ranks. What flows back is summed too, as each rank used the sum for its own rows alone."""
+    """Sum over ranks. Its gradient is summed too, as each rank used the sum for its own rows alone."""
 
     @staticmethod
     def forward(context, own_rows: Tensor) -> Tensor:
@@ -189,7 +189,7 @@ def _reduced(number: int, operation) -> int:
 
 
 def _bounds(count: int) -> list[slice]:
-    """The rows of every rank."""
+    """Return the row limits of all ranks."""
     shares = world()
     edges = [count * number // shares for number in range(shares + 1)]
     return [slice(start, stop) for start, stop in zip(edges, edges[1:])]

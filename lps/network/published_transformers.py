@@ -1,8 +1,8 @@
-"""Vision transformers as a checkpoint file has them, for the published files of DINO, DINOv2, MAE and CLIP.
+"""Vision transformers built from a checkpoint file, for the published files of DINO, DINOv2, MAE and CLIP.
 
 A. Dosovitskiy et al.: An Image is Worth 16x16 Words. ICLR 2021. The network is timm's. What a file has (layer scale,
 registers, a norm before the first block, a gated multilayer perceptron) is read from its tensors' names and shapes.
-Imports timm, so only who asks for such a network imports this.
+Imports timm, so import this module only for such a network.
 """
 
 import math
@@ -22,7 +22,7 @@ from lps.network.tokens import pooled, with_grid
 _HEADS = {1280: 16, 1408: 16, 1664: 16}  # of widths whose heads are not 64 wide
 _PATCHES, _CLIP_PATCHES = "patch_embed.proj.weight", "conv1.weight"
 _MOST = {"width": 4096, "depth": 100, "hidden": 32_768, "patch": 64, "registers": 64, "grid": 128}
-# Parts of a block in the order of checkpoints: states of optimizers tell parameters by their order alone.
+# Parts of a block in the order of checkpoints: states of optimizers identify parameters only by their order.
 _ORDER = ("norm1", "norm2", "attn", "ls1", "ls2", "mlp")
 _GATED = {"fc1": "w12", "fc2": "w3"}  # layers of a gated perceptron: timm's name, DINOv2's
 
@@ -46,7 +46,7 @@ class Build:
     is_clip: bool = False
 
     def options(self) -> dict[str, object]:
-        """What timm's `VisionTransformer` is told; registers are added later."""
+        """Return the arguments of timm's `VisionTransformer`; registers are added later."""
         hidden = 2 * self.hidden if self.is_gated else self.hidden
         activation = nn.SiLU if self.is_gated else QuickGELU if self.is_clip else nn.GELU
         return {
@@ -76,9 +76,7 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
             raise UserError(
                 "network.image_size", f"{size} is not a multiple of the patch size, {build.patch} pixels; try {near}"
             )
-        if (
-            build.has_first_norm
-        ):  # takes the random numbers that this network always took, so that seeds keep their runs
+        if build.has_first_norm:  # the order of random draws is fixed, so that seeds reproduce earlier runs
             nn.Conv2d(3, build.width, build.patch)
         super().__init__(img_size=size, num_classes=0, weight_init="skip", **build.options())
         self.build, self.tokens = build, tokens
@@ -98,7 +96,7 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
             )
 
     def _pos_embed(self, x: Tensor) -> Tensor:
-        """As timm's, with the registers between class token and patches; they have no position."""
+        """Add position embeddings as timm does, with registers, which have none, between class token and patches."""
         x = super()._pos_embed(x)
         if not self.build.registers:
             return x
@@ -109,24 +107,24 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
         return pooled(seen, 1 + self.build.registers, self.tokens)
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
-        """patches, then block1 and so on; the last norm belongs to the last block."""
+        """Return patches, then block1 and so on; the last norm belongs to the last block."""
         parts = {"patches": (self.patch_embed, self.norm_pre)}
         parts |= {f"block{number}": (part,) for number, part in enumerate(self.blocks, start=1)}
         return parts | {f"block{self.build.depth}": (self.blocks[-1], self.norm)}
 
     def loose_parameters(self) -> list[nn.Parameter]:
-        """Those of no stage, which belong to the first."""
+        """Return the parameters outside of the stages; they freeze with the first."""
         return list(self.parameters(recurse=False))
 
     def fitted(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a file under the names and with the grid of this network."""
+        """Return the tensors of a file under the names and with the grid of this network."""
         return with_grid(named(tensors), self.pos_embed.shape[1], 1)
 
 
 def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The transformer's tensors under DINO's names, whatever stood before them; raises `UserError` where there is none.
+    """Return the transformer's tensors under DINO's names, without any prefix; raises `UserError` if there is none.
 
-    Of a teacher and a student the teacher's. Tensors that no network has (decoder, head, projection) keep their names.
+    Of a teacher and a student, the teacher's. Tensors of other parts (decoder, head, projection) keep their names.
     """
     beginnings = [key.removesuffix(_PATCHES) for key in tensors if key.endswith(_PATCHES)]
     clip = [key.removesuffix(_CLIP_PATCHES) for key in tensors if key.endswith(_CLIP_PATCHES)]
@@ -140,7 +138,7 @@ def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     start = min(beginnings, key=lambda words: ("teacher" not in words, "student" in words, len(words)))
     inside = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
     if "class_embedding" in inside:
-        projection = {key: inside.pop(key) for key in ("proj",) if key in inside}  # of no network here
+        projection = {key: inside.pop(key) for key in ("proj",) if key in inside}  # not part of any network here
         tensors_by_name = timm_transformers._convert_openai_clip(inside, None, prefix="") | projection
     else:
         tensors_by_name = {re.sub(r"^blocks\.\d+\.(\d+)\.", r"blocks.\1.", key): value for key, value in inside.items()}
@@ -148,9 +146,9 @@ def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
-    """The dimensions of the transformer in a file; raises `UserError` where it is not `layout`'s or is none.
+    """Return the dimensions of the transformer in a file; raises `UserError` if it is not one of `layout`.
 
-    tensors: as a file names them; only their shapes are looked at. layout: dino, dinov2, mae or clip.
+    tensors: as named in the file; only their shapes are used. layout: dino, dinov2, mae or clip.
     """
     own_tensors = named(tensors)
     _check_layout(own_tensors, layout)
@@ -188,7 +186,7 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
 
 
 def _check_layout(own_tensors: dict[str, Tensor], layout: str) -> None:
-    """Raise `UserError` where the file is another one's; those of DINO and MAE can't be told apart."""
+    """Raise `UserError` if the file has another layout; those of DINO and MAE can't be distinguished."""
     layout_found = (
         "clip" if "norm_pre.weight" in own_tensors else "dinov2" if "blocks.0.ls1.gamma" in own_tensors else "dino"
     )

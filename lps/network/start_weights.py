@@ -1,7 +1,7 @@
-"""Start weights that were made elsewhere: a checkpoint file in any of the usual layouts, or torchvision's own.
+"""Pretrained start weights: a checkpoint file in any of the usual layouts, or torchvision's own.
 
-A file is a dictionary of tensors, nested or flat. What stands before the backbone's names ("module.", "backbone.",
-"encoder_q.", "state_dict", ...) is the beginning under which most names fit; residual networks may call their stem
+A file is a dictionary of tensors, nested or flat. The prefix of the backbone's names ("module.", "backbone.",
+"encoder_q.", "state_dict", ...) is the one under which most names fit; residual networks may call their stem
 conv1 and bn1, and their shortcuts downsample, as torchvision, ORCA and most others do.
 """
 
@@ -25,9 +25,9 @@ ELSEWHERE = ("checkpoint", "published", "torchvision")  # values of `network.sta
 
 
 def load(config: Config, backbone: nn.Module) -> str:
-    """Put the weights that `network.start` (one of `ELSEWHERE`) names into `backbone`.
+    """Load the weights that `network.start` (one of `ELSEWHERE`) names into `backbone`.
 
-    Gives a line that says what was read and what was not used; raises `UserError` where the weights cannot be had or
+    Returns a line that says what was loaded and what was not used; raises `UserError` if the weights are missing or
     do not fit.
     """
     if config.network_start in ("published", "torchvision"):
@@ -39,7 +39,7 @@ def load(config: Config, backbone: nn.Module) -> str:
 
 
 def _of_file(config: Config, backbone: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
-    """As `matched`, of the file that the config names; values are read once the shapes fit."""
+    """Return `matched` for the file that the config names; values are read once the shapes fit."""
     path = Path(config.network_checkpoint)
     for shapes_alone in (True, False):
         tensors = _fitted(read_tensors(path, shapes_alone), backbone)
@@ -48,12 +48,12 @@ def _of_file(config: Config, backbone: nn.Module) -> tuple[dict[str, Tensor], li
 
 
 def _fitted(tensors: dict[str, Tensor], backbone: nn.Module) -> dict[str, Tensor]:
-    """Brought to the backbone's names and shapes, where it knows how; values alone are read, none is run."""
+    """Convert tensors to the backbone's names and shapes, if it can; reads values and executes nothing."""
     return backbone.fitted(tensors) if hasattr(backbone, "fitted") else tensors
 
 
 def check_start_weights(config: Config, channels: int, height: int, width: int) -> None:
-    """Raise `UserError` where backbone, frozen stage, pictures and checkpoint file do not fit together.
+    """Raise `UserError` if backbone, frozen stage, pictures and checkpoint file do not fit together.
 
     Downloads nothing. For pictures of `height` x `width` pixels.
     """
@@ -68,10 +68,10 @@ def check_start_weights(config: Config, channels: int, height: int, width: int) 
 
 
 def digest(config: Config) -> str | None:
-    """A word for the weights that a backbone begins with, equal where they are: for names of files and stores.
+    """Return an identifier of a backbone's start weights, for names of files and stores.
 
-    Of backbone, head of features and weights; the file's own sha256 is in it where there is a file. None where a
-    pretraining makes them. Reads a checkpoint file once, and downloads nothing; raises `UserError` where it is missing.
+    It covers backbone, feature head and weights, with the sha256 of the file if there is one. None if a
+    pretraining makes them. Reads a checkpoint file once, and downloads nothing; raises `UserError` if it is missing.
     """
     if config.network_start == "simclr" and config.pretrain_epochs:
         return None
@@ -80,7 +80,7 @@ def digest(config: Config) -> str | None:
 
 
 def _told_weights(config: Config) -> str:
-    """What tells the start weights of a backbone from all others of its name."""
+    """Return what distinguishes the start weights of a backbone from others of its name."""
     if config.network_start == "checkpoint":
         backbone_names.check_file(config.network_checkpoint)
         return sha256(Path(config.network_checkpoint))
@@ -96,7 +96,7 @@ def _told_weights(config: Config) -> str:
 
 
 def _load_published(config: Config, backbone: nn.Module) -> str:
-    """As `load`, of the weights that come with a backbone."""
+    """Load the weights published with a backbone, as `load` does."""
     name = config.network_name
     if name == backbone_names.LITE0:
         weights, _ = matched(read_tensors(shipped.file()), backbone, name)
@@ -115,9 +115,9 @@ def _load_published(config: Config, backbone: nn.Module) -> str:
 
 
 def matched(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple[dict[str, Tensor], list[str]]:
-    """(weights under the backbone's own names, names of tensors that are not the backbone's).
+    """Return (weights under the backbone's own names, names of tensors that are not the backbone's).
 
-    `UserError` where a weight is missing, has another shape or is not finite, or where a stage of the file has more
+    Raises `UserError` if a weight is missing, has another shape or is not finite, or if a stage of the file has more
     layers than the backbone's.
     """
     expected = backbone.state_dict()
@@ -126,7 +126,7 @@ def matched(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple
     matched_tensors, missing, misshapen = {}, [], []
     for key, value in expected.items():
         source = tensors.get(inside.pop(_canonical(key), None))
-        if source is None and key.endswith("num_batches_tracked"):  # files of PyTorch 0.4 and before
+        if source is None and key.endswith("num_batches_tracked"):  # files of PyTorch up to 0.4 lack it
             matched_tensors[key] = value
         elif source is None:
             missing.append(key)
@@ -145,7 +145,7 @@ def matched(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple
 
 
 def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], surplus: list[str]) -> None:
-    """Raise `UserError` with the keys that do not fit, where there are some."""
+    """Raise `UserError` with the keys that do not fit, if there are any."""
     lists = (("missing", missing), ("of another shape", misshapen), ("too many", surplus))
     faults = [f"{len(keys)} {words} ({_some(keys)})" for words, keys in lists if keys]
     if faults:
@@ -153,8 +153,8 @@ def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], sur
 
 
 def _canonical(key: str) -> str:
-    """One name for the names that different codes give to a weight of a residual network."""
-    key = re.sub(r"(^|\.)_", r"\1", key.removeprefix("model."))  # the published EfficientNets begin each name so
+    """Return a common name for the names that different codes give to a weight of a residual network."""
+    key = re.sub(r"(^|\.)_", r"\1", key.removeprefix("model."))  # prefix of the published EfficientNets
     for own_name, theirs in _OTHER_NAMES:
         if key.startswith(own_name):
             key = theirs + key.removeprefix(own_name)
@@ -162,7 +162,7 @@ def _canonical(key: str) -> str:
 
 
 def _beginning(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> str:
-    """What stands before the backbone's names in the file: the beginning under which most of them are found."""
+    """Return the prefix in the file under which most of the backbone's names are found."""
     known_names = {_canonical(key) for key in expected}
     counts: dict[str, int] = {}
     for key in tensors:
@@ -179,7 +179,7 @@ def _part(key: str) -> str:
 
 
 def _head(backbone: nn.Module) -> str:
-    """How the names of the last layer begin, which the backbone has no more."""
+    """Return the prefix of the last layer's names, which the backbone no longer has."""
     return f"{getattr(backbone, 'classifier', '?')}."
 
 

@@ -1,12 +1,12 @@
-"""State dicts under the names that checkpoints have always had, whatever the modules inside are called today."""
+"""State dicts under the names used in checkpoints, independent of today's module names."""
 
 from torch import nn
 
 
 def store_under(module: nn.Module, names: dict[str, str]) -> None:
-    """Let `module.state_dict` write the tensors of `names` (own name: stored name) under their stored names.
+    """Make `module.state_dict` write the tensors of `names` (own name: stored name) under their stored names.
 
-    `load_state_dict` reads them from there. Runs, models and optimizer states from before stay readable.
+    `load_state_dict` reads them from there. Existing runs, models and optimizer states stay readable.
     """
     module.stored_names = names
     module.register_state_dict_post_hook(_to_stored)
@@ -22,7 +22,7 @@ def _to_own(module: nn.Module, state: dict, prefix: str, *_of_loading: object) -
 
 
 def _rename(state: dict, prefix: str, names: dict[str, str]) -> None:
-    """In the same order; all are taken out before the first is put back, since old and new names overlap."""
+    """Rename in the same order; all are removed before the first is added, since old and new names overlap."""
     moved_tensors = [(key, state.pop(key)) for key in list(state) if key.startswith(prefix)]
     for key, value in moved_tensors:
         own_name = key.removeprefix(prefix)

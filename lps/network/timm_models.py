@@ -1,4 +1,4 @@
-"""Models of timm by name. Imports timm where one is asked for, which takes seconds and other backbones never need."""
+"""Models of timm by name. Imports timm only on request: it takes seconds, and other backbones never need it."""
 
 import inspect
 import math
@@ -14,7 +14,7 @@ _EXPANDED = ("blocks", "stages", "layers")  # parts of a model whose own parts a
 
 
 def library():
-    """timm; raises `UserError` with the command that installs it where it is missing."""
+    """Return timm; raises `UserError` with the installation command if it is missing."""
     try:
         import timm
     except ImportError as error:
@@ -25,7 +25,7 @@ def library():
 
 
 def _created(name: str, size: int, pretrained: bool) -> nn.Module:
-    """A model of timm without its classifier; with random weights, or with those of its hub's cache or its hub."""
+    """Create a model of timm without its classifier; with random weights, or those of its hub or the hub's cache."""
     timm = library()
     if name not in timm.list_models() + timm.list_pretrained():
         close = timm.list_models(f"*{name.partition('.')[0]}*")[:4]
@@ -37,7 +37,7 @@ def _created(name: str, size: int, pretrained: bool) -> nn.Module:
         return timm.create_model(name, pretrained=pretrained, num_classes=0, **sides)
     except UserError:
         raise
-    except Exception as error:  # of the hub's own kinds, of urllib's, of torch's
+    except Exception as error:  # errors of the hub, of urllib, or of torch
         if pretrained:
             words = (
                 f"timm's weights of {name} could not be downloaded ({first_line(error)}); connect to the "
@@ -48,13 +48,13 @@ def _created(name: str, size: int, pretrained: bool) -> nn.Module:
 
 
 def published(name: str, size: int) -> dict[str, Tensor]:
-    """Weights from the hub's cache, or downloaded into it, under timm's own names; raises `UserError`."""
+    """Return weights from the hub's cache, or download them to it, under timm's own names; raises `UserError`."""
     with torch.random.fork_rng(devices=[]):
         return _created(name, size, pretrained=True).state_dict()
 
 
 def source(name: str) -> str:
-    """Where timm has the weights of a model from."""
+    """Return where timm gets the weights of a model from."""
     pretrained = library().get_pretrained_cfg(name)
     return "none" if pretrained is None else f"{pretrained.hf_hub_id} {pretrained.hf_hub_filename} {pretrained.url}"
 
@@ -62,12 +62,12 @@ def source(name: str) -> str:
 class TimmModel(nn.Module):
     """(n, 3 or 1, height, width) -> (n, num_features), at least float32; grey pictures count as three channels.
 
-    Pictures come with ImageNet's constants and are brought to the model's own, which timm alone knows. tokens: as of
-    `pooled`; of models without tokens only "class" can be had, which is what goes into their classifier.
+    Pictures come with ImageNet's constants and are converted to the model's own, which only timm knows. tokens: as in
+    `pooled`; models without tokens support only "class", the input of their classifier.
     """
 
     def __init__(self, name: str, size: int, tokens: str, mean: tuple[float, ...], std: tuple[float, ...]):
-        """mean, std: what the pictures were normalised by."""
+        """mean, std: the constants of the normalised pictures."""
         super().__init__()
         self.model, self.tokens = _created(name, size, pretrained=False), tokens
         self.before = getattr(self.model, "num_prefix_tokens", 0)
@@ -98,7 +98,7 @@ class TimmModel(nn.Module):
         return out.to(torch.promote_types(out.dtype, torch.float32))
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
-        """The model's parts in order, its blocks one by one; what stands after the last block belongs to it."""
+        """Return the model's parts in order, its blocks one by one; parts after the last block belong to it."""
         parts, last = {}, ""
         for name, part in self.model.named_children():
             if name in _EXPANDED:
@@ -112,11 +112,11 @@ class TimmModel(nn.Module):
         return parts
 
     def loose_parameters(self) -> list[nn.Parameter]:
-        """Those of no stage, which belong to the first."""
+        """Return the parameters outside of the stages; they freeze with the first."""
         return list(self.model.parameters(recurse=False))
 
     def fitted(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a file with the position embeddings of this network; names of CLIP as DINO's."""
+        """Return the tensors of a file with this network's position embeddings; CLIP's names become DINO's."""
         grid = getattr(self.model, "pos_embed", None)
         if not isinstance(grid, Tensor) or not self.before:
             return tensors

@@ -1,4 +1,4 @@
-"""What every vision transformer here does with its tokens: features from them, and position embeddings for a side."""
+"""Tokens of vision transformers: features from them, and position embeddings for an image size."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def pooled(x: Tensor, before: int, tokens: str) -> Tensor:
-    """Features of tokens (n, before + patches, width) whose first is the class token; at least float32.
+    """Return features of tokens (n, before + patches, width) whose first is the class token; at least float32.
 
     tokens: the class token, the mean of the patches, or both, one after the other.
     """
@@ -19,16 +19,16 @@ def pooled(x: Tensor, before: int, tokens: str) -> Tensor:
 
 
 def with_grid(tensors: dict[str, Tensor], num_tokens: int, before: int) -> dict[str, Tensor]:
-    """The tensors with their position embeddings `brought_to_grid`, where there are some."""
+    """Return the tensors with their position embeddings `brought_to_grid`, if there are any."""
     return tensors | {
         key: brought_to_grid(tensors[key], num_tokens, before) for key in ("pos_embed",) if key in tensors
     }
 
 
 def brought_to_grid(embeddings: Tensor, num_tokens: int, before: int) -> Tensor:
-    """Position embeddings (1, n, width) as (1, `num_tokens`, width), bicubic and antialiased; unchanged if not square.
+    """Resize positions (1, n, width) to (1, `num_tokens`, width), bicubic and antialiased; unchanged if not square.
 
-    before: embeddings that stand before those of the grid and stay as they are.
+    before: embeddings before those of the grid; they stay as they are.
     """
     if embeddings.dim() != 3 or embeddings.shape[1] == num_tokens:
         return embeddings

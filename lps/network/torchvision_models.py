@@ -1,4 +1,4 @@
-"""Models of torchvision by name, and their weights. It takes as long to load as torch, so only who asks has it."""
+"""Models of torchvision by name, and their weights. Import only on request: it takes as long as torch."""
 
 import re
 from pathlib import Path
@@ -14,14 +14,14 @@ from lps.network.weight_files import first_line
 from lps.settings import backbone_names
 from lps.settings.backbone_names import STAGES
 
-# googlenet and inception_v3 have classifiers half-way, whose outputs would stand beside the features.
+# googlenet and inception_v3 have auxiliary classifiers, whose outputs would accompany the features.
 OPTIONS = dict.fromkeys(("googlenet", "inception_v3"), {"aux_logits": False, "init_weights": True})
 
 
 class TorchvisionModel(nn.Module):
-    """A classification model of torchvision up to the input of its last layer; grey pictures count as three channels.
+    """A torchvision classification model up to the input of its last layer; grey pictures count as three channels.
 
-    Without dropout and stochastic depth: torch's global random numbers follow from no seed and step, so that a resumed
+    Without dropout and stochastic depth: torch's global random numbers do not depend on seed and step, so a resumed
     run would end with other numbers.
     """
 
@@ -40,7 +40,7 @@ class TorchvisionModel(nn.Module):
         return self.model(x if x.shape[1] == 3 else x.expand(-1, 3, -1, -1))
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
-        """stem and layer1 to layer4 of residual networks, else the parts of `features` or, without it, of the model."""
+        """Return stem and layer1 to layer4 of residual networks, else the parts of `features` or else of the model."""
         if backbone_names.RESIDUAL.match(self.name):
             model = self.model
             return {"stem": (model.conv1, model.bn1)} | {name: (getattr(model, name),) for name in STAGES[1:]}
@@ -50,7 +50,7 @@ class TorchvisionModel(nn.Module):
 
 
 class TorchvisionTransformer(TorchvisionModel):
-    """One of torchvision's vision transformers; its position embeddings are interpolated to the side of the pictures.
+    """A torchvision vision transformer; its position embeddings are interpolated to the image size.
 
     tokens: features are the class token, the mean of the patches, or both, one after the other; after the last norm.
     """
@@ -67,7 +67,7 @@ class TorchvisionTransformer(TorchvisionModel):
         return pooled(seen, 1, self.tokens)
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
-        """conv_proj, then block1 and so on; the last norm belongs to the last block."""
+        """Return conv_proj, then block1 and so on; the last norm belongs to the last block."""
         encoder = self.model.encoder
         parts = {f"block{number}": (block,) for number, block in enumerate(encoder.layers, start=1)}
         return {"conv_proj": (self.model.conv_proj,)} | parts | {f"block{len(parts)}": (encoder.layers[-1], encoder.ln)}
@@ -82,12 +82,12 @@ class TorchvisionTransformer(TorchvisionModel):
 
 
 def _widened(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
-    """Of the mean over places: rounded to bf16, features would often be equal, and rankings of them ties."""
+    """Convert the input of the mean to float32: means rounded to bf16 would often be equal and tie in rankings."""
     return tuple(x.to(torch.promote_types(x.dtype, torch.float32)) for x in inputs)
 
 
 def _take_off_classifier(model: nn.Module) -> tuple[str, int]:
-    """Replace the last layer (squeezenet: convolution) by the identity; gives its path and what went into it."""
+    """Replace the last layer (squeezenet: convolution) by the identity; returns its path and its input size."""
     kind = nn.Linear if any(isinstance(module, nn.Linear) for module in model.modules()) else nn.Conv2d
     path, layer = [(path, module) for path, module in model.named_modules() if isinstance(module, kind)][-1]
     model.set_submodule(path, nn.Identity())
@@ -95,12 +95,12 @@ def _take_off_classifier(model: nn.Module) -> tuple[str, int]:
 
 
 def source(name: str) -> str:
-    """Where torchvision has the newest weights of a model from."""
+    """Return where torchvision gets the newest weights of a model from."""
     return torchvision.models.get_model_weights(name).DEFAULT.url
 
 
 def published(name: str) -> dict[str, Tensor]:
-    """The newest published weights of a model under its own names, downloaded once; raises `UserError`."""
+    """Return the newest published weights of a model under its own names, downloaded once; raises `UserError`."""
     weights = torchvision.models.get_model_weights(name).DEFAULT
     file = weights.url.rpartition("/")[2]
     folder = Path(torch.hub.get_dir()) / "checkpoints"
@@ -119,7 +119,7 @@ def published(name: str) -> dict[str, Tensor]:
 
 
 def _check_download(path: Path) -> None:
-    """Raise `UserError` where a file that torch keeps is not the one that its name ends with the sha256 of."""
+    """Raise `UserError` if torch's cached file does not match the sha256 at the end of its name."""
     digest = re.search(r"-([0-9a-f]{8,})\.", path.name)
     if digest is None or not path.is_file():
         return

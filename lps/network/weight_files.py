@@ -1,4 +1,4 @@
-"""Files of weights: all tensors of one by name, or one sentence; nothing in a file is run."""
+"""Read files of weights: all tensors of one by name, or a one-sentence error; nothing in a file is executed."""
 
 import re
 import warnings
@@ -12,17 +12,17 @@ from lps.errors import UserError, shorten
 from lps.files import limited
 from lps.settings import backbone_names
 
-_SHARED = 16  # how often the values of a file may stand under other names
-_MOST_ENTRIES = 100_000  # in all dictionaries of a file, as often as they stand in it
-_DEEPEST = 8  # dictionaries in dictionaries
+_SHARED = 16  # how often the values of a file may occur under other names
+_MOST_ENTRIES = 100_000  # in all dictionaries of a file, counting repetitions
+_DEEPEST = 8  # nesting of dictionaries
 _LONGEST_NAME = 250  # characters
-_PICKLE = b"\x80"  # how files of torch.save begin that are no archives
+_PICKLE = b"\x80"  # first byte of torch.save files that are not archives
 
 
 def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
-    """All tensors of a checkpoint file by their names, nested ones joined by dots; raises `UserError`.
+    """Return all tensors of a checkpoint file by their names, nested ones joined by dots; raises `UserError`.
 
-    Nothing in the file is run: one that holds more than tensors, numbers and text is refused. shapes_alone: tensors on
+    Nothing in the file is executed: one with more than tensors, numbers and text is refused. shapes_alone: tensors on
     the meta device, whose values are not read and not checked.
     """
     shown = shorten(str(path), 120)
@@ -39,7 +39,7 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         raise
     except limited.ResourceLimitExceeded as error:
         raise UserError("network.checkpoint", f"{shown} was not loaded: {error}") from None
-    except Exception as error:  # a damaged pickle can raise any of them
+    except Exception as error:  # a damaged pickle can raise any exception
         if _kind(error) == "UnpicklingError" or "weights_only" in str(error):
             raise UserError(
                 "network.checkpoint",
@@ -67,7 +67,7 @@ def _load(path: Path, shapes_alone: bool) -> object:
 
 
 def _check_archive(path: Path) -> None:
-    """Raise `zipfile.BadZipFile` where a part of an archive is not what was written; torch does not look."""
+    """Raise `zipfile.BadZipFile` if a part of an archive is damaged; torch does not check."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
@@ -76,7 +76,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _check_beginning(path: Path) -> None:
-    """Raise `UserError` for a file that begins as no file of PyTorch does; what torch says of it misleads."""
+    """Raise `UserError` for a file that does not begin as a PyTorch file; torch's own message misleads."""
     with open(path, "rb") as file:
         first = file.read(2)
     if first[:1] != _PICKLE and not zipfile.is_zipfile(path):
@@ -88,7 +88,7 @@ def _check_beginning(path: Path) -> None:
 
 
 def _tensors(state: object, shown: str) -> dict[str, Tensor]:
-    """Every tensor in nested dictionaries by its name; raises `UserError` where dictionaries lie in each other too
+    """Return every tensor in nested dictionaries by its name; raises `UserError` if they are nested or repeated too
     often.
 
     A file may hold one dictionary at many places, so that a few of them are endless when each is gone through.
@@ -113,16 +113,16 @@ def _tensors(state: object, shown: str) -> dict[str, Tensor]:
 
 
 def _culprit(error: Exception) -> str:
-    """Which Python object a refused file holds, as far as torch says."""
+    """Return which Python object a refused file holds, as far as torch reports it."""
     match = re.search(r"GLOBAL ([\w.]+)", str(error)) or re.search(r"Unsupported \w+[^\w]+([\w.]+)", str(error))
     return f" ({match.group(1)})" if match else ""
 
 
 def first_line(error: Exception) -> str:
-    """What a library says of an error, on one line."""
+    """Return a library's error message, on one line."""
     return f"{_kind(error)}: {str(error).partition(chr(10))[0][:120]}".rstrip(": ")
 
 
 def _kind(error: Exception) -> str:
-    """The name of an error's class, also of one that was raised in a fork."""
+    """Return the name of an error's class, also of one that was raised in a fork."""
     return error.kind if isinstance(error, limited.Failed) else type(error).__name__
