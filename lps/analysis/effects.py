@@ -217,8 +217,8 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     divided by the total sum of squares (type III). If all values are crossed equally often, this is eta squared.
     Interactions between settings do not show. Settings that always changed together count as one. A
     setting whose values follow from the others is left out.
-    Raises `UserError` where there are several splits, fewer than `_FEWEST_SETUPS` setups, or nothing that differs.
-    Raises `UserError` if there are several splits, fewer than `_FEWEST_SETUPS` setups, or no differences."""
+    Raises `UserError` if there are several splits, fewer than `_FEWEST_SETUPS` setups, or no differences.
+    """
     if len({member.split for member in scored}) > 1:
         raise UserError("importance", "cannot be computed for runs of different splits")
     setups = _setups(scored, column)

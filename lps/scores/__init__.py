@@ -1,1 +1,1 @@
-"""Numbers that judge: accuracy under every protocol, margins, milestones. Imports data."""
+"""Scores: accuracy under every protocol, margins, milestones. Imports data."""

@@ -1,6 +1,6 @@
-"""Means and differences of few samples: Student's and Welch's intervals, Holm's correction, how many would be enough.
+"""Means and differences of few samples: Student's and Welch's intervals, Holm's correction, sample size.
 
-Closed forms over the last axis of an array, so that thousands of draws are judged at once. Normal samples are assumed.
+Closed forms over the last axis of an array, so that thousands of draws are computed at once. Assumes normal samples.
 """
 
 import math
@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy  # scipy.special is loaded where it is asked for, which no start of the dashboard does
+import scipy  # imports scipy.special on first use, which keeps the start of the dashboard fast
 
 CONFIDENCE = 0.95
-PERCENT = f"{100 * CONFIDENCE:g} %"  # of confidence, wherever an interval is shown
+PERCENT = f"{100 * CONFIDENCE:g} %"  # confidence, wherever an interval is shown
 INTERVAL = f"{PERCENT} interval"
-POWER = 0.8  # of the samples that `enough` asks for
+POWER = 0.8  # of the sample size of `enough`
 MOST = 1000
-_SURE = 30.0  # standard errors from 0 that no sample of two or more misses; scipy takes seconds and fails far beyond
-_TINY = 1e-9  # a standard error below is rounding: equal numbers, which tell nothing of their spread
+_SURE = 30.0  # standard errors: two or more samples suffice; scipy takes seconds and fails far beyond
+_TINY = 1e-9  # a standard error below this is rounding: equal numbers say nothing about their spread
 
 
 @dataclass(frozen=True)
 class MeanEstimate:
     """A mean, or a difference of two, from samples: floats, or arrays of one shape.
 
-    error: its standard error, NaN where nothing is known of it. degrees: of freedom.
+    error: its standard error, NaN if unknown. degrees: of freedom.
     """
 
     mean: np.ndarray | float
@@ -32,31 +32,31 @@ class MeanEstimate:
 
     @property
     def half_width(self) -> np.ndarray | float:
-        """From the mean to either end of its interval."""
+        """Return half the width of its confidence interval."""
         return t_quantile(self.degrees) * self.error
 
     @property
     def chance(self) -> np.ndarray | float:
-        """Two-sided: how often samples stray so far from 0 where the true mean is 0."""
+        """Return the two-sided p-value for a true mean of 0."""
         return 2 * scipy.special.stdtr(self.degrees, -np.abs(self.mean) / self.error)
 
 
 def t_quantile(degrees: np.ndarray | float, comparisons: int = 1) -> np.ndarray | float:
-    """Standard errors from a mean to either end of its interval, by Student's t.
+    """Return the half-width of a confidence interval in standard errors, by Student's t.
 
-    comparisons: of how many intervals this is the one that is reported (Bonferroni's correction).
+    comparisons: number of intervals from which this one is reported (Bonferroni's correction).
     """
     return scipy.special.stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / comparisons)
 
 
 def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation; NaN where there are no values, or too few for a spread."""
+    """Return mean and sample standard deviation; NaN if there are too few values."""
     mean = float(np.mean(values)) if len(values) else math.nan
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
 def of_mean(values: np.ndarray) -> MeanEstimate:
-    """Student's t for the mean of samples (..., n)."""
+    """Estimate the mean of samples (..., n) by Student's t."""
     values = np.asarray(values, np.float64)
     n = values.shape[-1]
     spread = np.std(values, axis=-1, ddof=1) if n > 1 else np.full(values.shape[:-1], np.nan)
@@ -64,12 +64,12 @@ def of_mean(values: np.ndarray) -> MeanEstimate:
 
 
 def of_pairs(first: np.ndarray, second: np.ndarray) -> MeanEstimate:
-    """Student's t for the mean of first minus second, both (..., n)."""
+    """Estimate the mean of first minus second, both (..., n), by Student's t."""
     return of_mean(np.subtract(first, second))
 
 
 def of_two(first: np.ndarray, second: np.ndarray) -> MeanEstimate:
-    """Welch's t for the mean of first (..., n) minus that of second (..., m); spreads may differ."""
+    """Estimate the mean of first (..., n) minus that of second (..., m) by Welch's t; spreads may differ."""
     sides = [of_mean(first), of_mean(second)]
     parts = [np.nan_to_num(side.error) ** 2 for side in sides]
     total = parts[0] + parts[1]
@@ -84,9 +84,9 @@ def _error(error: np.ndarray) -> np.ndarray:
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """Chances of several comparisons that are made at once, so that one in 20 such families has a false finding.
+    """Adjust p-values of simultaneous comparisons, so that one in 20 such families has a false finding.
 
-    Holm (1979): the smallest times their number, the next times one less, never falling; NaN stays and does not count.
+    Holm (1979): the smallest times their number, the next times one less, monotone; NaN stays and does not count.
     """
     order = sorted((i for i, chance in enumerate(chances) if not math.isnan(chance)), key=lambda i: chances[i])
     found, least = [math.nan] * len(chances), 0.0
@@ -97,10 +97,10 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def enough(effect: float, spreads: Sequence[float]) -> int | None:
-    """How many samples an interval without 0 needs, with the chance `POWER`; None where `MOST` do not do.
+    """Return the sample size for an interval without 0 with power `POWER`; None if it exceeds `MOST`.
 
     Assumes that `effect` is the true difference and `spreads` the true standard deviations: one of paired differences,
-    or two of groups that do not pair, with so many samples each.
+    or two of unpaired groups, with this many samples each.
     """
     n = np.arange(2, MOST + 1)
     variances = np.square(spreads)

@@ -1,4 +1,4 @@
-"""What measurements are called where people read them."""
+"""Display names of measurements."""
 
 MEASUREMENT_NAMES = {
     "accuracy/seen": "Seen accuracy",
@@ -25,6 +25,6 @@ MEASUREMENT_NAMES = {
 
 
 def measurement_name(key: str) -> str:
-    """The words for a key of the event log: "loss/pseudo_label" is "Loss, pseudo label"."""
+    """Return the display name for a key of the event log: "loss/pseudo_label" is "Loss, pseudo label"."""
     words = key.replace("_", " ").replace("/", ", ")
     return MEASUREMENT_NAMES.get(key, words[:1].upper() + words[1:])

@@ -1,19 +1,19 @@
-"""Hungarian matching and what is read off after it. NumPy arrays of class ids.
+"""Hungarian matching and scores based on it. NumPy arrays of class ids.
 
-Matching (clusters to classes, for evaluation only) lives here and nowhere else; `protocols` makes scores of it.
+Matching (clusters to classes, for evaluation only) is implemented only here; `protocols` computes scores from it.
 """
 
 import numpy as np
-import scipy  # whose parts are loaded when they are asked for, which no start of the dashboard does
+import scipy  # imports its parts on first use, which keeps the start of the dashboard fast
 
 
 def contingency(predicted: np.ndarray, truth: np.ndarray, size: int) -> np.ndarray:
-    """(size, size) counts: rows are predicted ids, columns true ids."""
+    """Return (size, size) counts: rows are predicted ids, columns true ids."""
     return np.bincount(predicted * size + truth, minlength=size * size).reshape(size, size)
 
 
 def match(counts: np.ndarray) -> np.ndarray:
-    """The one-to-one map predicted id -> true id with the largest total count (Hungarian)."""
+    """Return the one-to-one map predicted id -> true id with the largest total count (Hungarian)."""
     rows, columns = scipy.optimize.linear_sum_assignment(counts, maximize=True)
     assigned = np.empty(len(counts), np.int64)
     assigned[rows] = columns
@@ -21,7 +21,7 @@ def match(counts: np.ndarray) -> np.ndarray:
 
 
 def matched_accuracy(predicted: np.ndarray, truth: np.ndarray, size: int) -> float:
-    """Best agreement over one-to-one maps from predicted to true ids; NaN for no images."""
+    """Return the best agreement over one-to-one maps from predicted to true ids; NaN for no images."""
     if len(truth) == 0:
         return float("nan")
     counts = contingency(predicted, truth, size)
@@ -29,14 +29,14 @@ def matched_accuracy(predicted: np.ndarray, truth: np.ndarray, size: int) -> flo
 
 
 def agreement(predicted: np.ndarray, truth: np.ndarray, *, seen_is_aligned: bool) -> float:
-    """Accuracy on images of seen classes: raw, or after the best matching where ids do not mean classes."""
+    """Return accuracy on images of seen classes: direct, or after the best matching if ids do not mean classes."""
     if len(truth) == 0 or seen_is_aligned:
         return float((predicted == truth).mean()) if len(truth) else float("nan")
     return matched_accuracy(predicted, truth, int(max(predicted.max(), truth.max())) + 1)
 
 
 def accuracy_by_size(by_class: np.ndarray, sizes: np.ndarray) -> dict[str, float]:
-    """Mean and standard deviation of the accuracy over classes, and means over large, medium and small classes.
+    """Return mean and standard deviation of the accuracy over classes, and means over large, medium and small classes.
 
     by_class: (k,) accuracy, NaN for a class without images; sizes: (k,) training images of every class. balanced: the
     mean over classes; std: their standard deviation (population). With n_max and n_min the largest and smallest size,
@@ -59,11 +59,11 @@ def accuracy_by_size(by_class: np.ndarray, sizes: np.ndarray) -> dict[str, float
 
 
 def prior_error(prior: np.ndarray, shares: np.ndarray, predicted: np.ndarray, truth: np.ndarray, seen: int) -> float:
-    """Total variation 1/2 sum_k |q_k - t_k| between a prior (k,) and the true shares (k,), in [0, 1].
+    """Return total variation 1/2 sum_k |q_k - t_k| between a prior (k,) and the true shares (k,), in [0, 1].
 
-    Seen ids are the seen classes. A novel id counts as the novel class that it is matched with (Hungarian, over images
-    of novel classes predicted as novel), since nobody tells a model which of its ids is which. predicted, truth: (n,)
-    class ids; images of unknown truth (-1), and of classes that the model has no id for, are left out.
+    Seen ids are the seen classes. A novel id counts as its matched novel class (Hungarian, over images
+    of novel classes predicted as novel), since a model does not know which of its ids is which. predicted, truth: (n,)
+    class ids; images of unknown truth (-1), and of classes without a model id, are left out.
     """
     total = len(prior)
     both = (predicted >= seen) & (truth >= seen) & (truth < total)
@@ -75,7 +75,7 @@ def prior_error(prior: np.ndarray, shares: np.ndarray, predicted: np.ndarray, tr
 
 
 def class_accuracy(mapped: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
-    """Share of every true class that got its id, (total,); NaN for a class without images."""
+    """Return the share of every true class with the right id, (total,); NaN for a class without images."""
     sizes = np.bincount(truth, minlength=total)[:total].astype(float)
     hits = np.bincount(truth[mapped == truth], minlength=total)[:total]
     return np.divide(hits, sizes, out=np.full(total, np.nan), where=sizes > 0)

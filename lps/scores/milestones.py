@@ -1,6 +1,6 @@
-"""What happened when in a run: the epochs at which seen and novel classes meet or part, each with its words.
+"""Milestones of a run: the epochs at which seen and novel accuracy meet or part, each with a text.
 
-Arrays in, marks out; nothing here knows of a run or a page.
+Takes arrays, returns marks, and knows no runs or pages.
 """
 
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 _CLOSE = 0.05  # a gap smaller than this, either way, counts as closed
-_LEAD = 0.01  # a smaller gap, either way, has nobody ahead
-_FALL = 0.1  # of novel accuracy from one record to the next, which is told
-_LEAST_KL = 0.01  # a KL that begins below this has nothing worth halving
+_LEAD = 0.01  # a smaller gap, either way, has no leader
+_FALL = 0.1  # drop of novel accuracy between records that is reported
+_LEAST_KL = 0.01  # a KL that starts below this is too small for a halving to matter
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One moment. kind: gap, gap again, kl, novel ahead, seen ahead, fall or best."""
+    """One milestone. kind: gap, gap again, kl, novel ahead, seen ahead, fall or best."""
 
     epoch: int
     kind: str
@@ -23,7 +23,7 @@ class Mark:
 
 
 def find(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray, kl: np.ndarray) -> list[Mark]:
-    """The marks of a run, by epoch. epochs: ascending; the rest as fractions and nats, (n,), NaN where not measured."""
+    """Return the marks of a run, by epoch. epochs: ascending; the rest: fractions and nats, (n,), NaN if unknown."""
     epochs = np.asarray(epochs, int)
     seen, novel, kl = (np.asarray(values, np.float64) for values in (seen, novel, kl))
     both, known = ~np.isnan(seen - novel), ~np.isnan(kl)
@@ -36,7 +36,7 @@ def find(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray, kl: np.ndarray
 
 
 def closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
-    """When the gap first falls below `_CLOSE`; where that did not last, when it was last lost or won back."""
+    """Mark when the gap first falls below `_CLOSE`; if it widened again, when it was last lost or regained."""
     closed = np.abs(gap) < _CLOSE
     if not closed.any():
         return []
@@ -52,7 +52,7 @@ def closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
 
 
 def _overtakings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
-    """The first time that novel gets ahead of seen by `_LEAD`, and the first time the other way round."""
+    """Mark the first time that novel leads seen by `_LEAD`, and the first time the other way round."""
     moved = np.abs(gap) >= _LEAD
     epochs, ahead = epochs[moved], np.sign(gap[moved])
     found = []
@@ -65,7 +65,7 @@ def _overtakings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
 
 
 def _halving(epochs: np.ndarray, kl: np.ndarray) -> list[Mark]:
-    """When the KL is first at most half of what it was at the first record."""
+    """Mark when the KL is first at most half of its value at the first record."""
     if not len(kl) or kl[0] < _LEAST_KL or not (kl <= kl[0] / 2).any():
         return []
     epoch = int(epochs[(kl <= kl[0] / 2).argmax()])
@@ -73,7 +73,7 @@ def _halving(epochs: np.ndarray, kl: np.ndarray) -> list[Mark]:
 
 
 def _deepest_fall(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:
-    """Where novel accuracy fell most from one record to the next, if by `_FALL`."""
+    """Mark the largest drop of novel accuracy between records, if it is at least `_FALL`."""
     falls = novel[:-1] - novel[1:]
     if not len(falls) or falls.max() < _FALL:
         return []
@@ -83,7 +83,7 @@ def _deepest_fall(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:
 
 
 def best(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:
-    """When novel accuracy was highest, the first time."""
+    """Mark the first time of the highest novel accuracy."""
     if len(novel) < 2:
         return []
     i = int(novel.argmax())
@@ -91,6 +91,6 @@ def best(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:
 
 
 def _last_change(states: np.ndarray) -> int:
-    """Where the last stretch of equal states begins."""
+    """Return the start of the last stretch of equal states."""
     changes = np.flatnonzero(states[1:] != states[:-1])
     return int(changes[-1]) + 1 if len(changes) else 0

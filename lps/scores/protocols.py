@@ -1,4 +1,4 @@
-"""Every way in which the field scores open-world predictions, computed from stored predictions of any run.
+"""Evaluation protocols of the field for open-world predictions, computed from stored predictions of any run.
 
 All protocols look at the same predicted ids; they differ in who may be matched to whom. `orca` is the default here and
 in ORCA, LPS, NACH and OpenNCD; `gcd_v1` and `gcd_v2` are the two metrics of GCD; `strict` follows TRSSL and OpenLDN.
@@ -23,28 +23,28 @@ _NAN = float("nan")
 
 @dataclass(frozen=True)
 class Scores:
-    """Fractions in [0, 1], NaN where there are no such images. seen_is_matched: how `seen` was reached, to be shown."""
+    """Fractions in [0, 1], NaN without images. seen_is_matched: how `seen` was computed, for display."""
 
     seen: float
     novel: float
     all: float
     nmi: float  # of novel images
     ari: float  # of novel images
-    conflict: float  # weighted mean of seen and novel minus all: what their matchings disagree about; NaN see `score`
+    conflict: float  # weighted mean of seen and novel minus all: the disagreement of their matchings; NaN see `score`
     seen_is_matched: bool
 
     @property
     def gap(self) -> float:
-        """How far the novel classes are behind."""
+        """Return seen minus novel accuracy."""
         return self.seen - self.novel
 
 
 def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: str, seen_is_matched: bool) -> Scores:
     """Scores under one of `PROTOCOLS`; images of unknown truth (-1) are left out.
 
-    predicted, truth: int (n,) class ids. seen_is_matched matters for orca and strict; the other protocols define it.
-    What strict counts as predicted seen is an id below `seen`, or, where ids mean nothing (matched), one that the
-    matching over everything gives to a seen class. There is no conflict under strict, whose `all` is not strict.
+    predicted, truth: int (n,) class ids. seen_is_matched affects orca and strict; the other protocols define it.
+    Strict counts an id as predicted seen if it is below `seen`, or, if ids mean nothing (matched), if the
+    matching over everything maps it to a seen class. There is no conflict under strict, whose `all` is not strict.
     """
     predicted, truth = _known(predicted, truth)
     if len(truth) == 0:
@@ -53,18 +53,18 @@ def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: 
 
 
 def _known(predicted: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both (n,) as int64, without the images of unknown truth."""
+    """Return both (n,) as int64, without the images of unknown truth."""
     known = truth >= 0
     return predicted[known].astype(np.int64), truth[known].astype(np.int64)
 
 
 def _size(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> int:
-    """One more than the largest id that may be met."""
+    """Return one more than the largest possible id."""
     return int(max(classes.total, predicted.max() + 1, truth.max() + 1))
 
 
 def _mapped(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> np.ndarray:
-    """The classes that one matching over everything makes of the predicted ids (n,)."""
+    """Return the predicted ids (n,) as classes after one matching over everything."""
     return match(contingency(predicted, truth, _size(predicted, truth, classes)))[predicted]
 
 
@@ -76,7 +76,7 @@ def _score(
     protocol: str,
     seen_is_matched: bool,
 ) -> Scores:
-    """As `score`, of known truth alone; mapped: see `_mapped`."""
+    """Return `score` for known truth; mapped: see `_mapped`."""
     size = _size(predicted, truth, classes)
     is_seen = truth < classes.seen
     weight = is_seen.mean()
@@ -109,7 +109,7 @@ def _score(
 
 
 def _nmi(truth: np.ndarray, predicted: np.ndarray) -> float:
-    from sklearn.metrics import normalized_mutual_info_score  # half a second that no page and no list of runs needs
+    from sklearn.metrics import normalized_mutual_info_score  # takes half a second to import
 
     return float(normalized_mutual_info_score(truth, predicted))
 
@@ -122,7 +122,7 @@ def open_world(
     seen_is_aligned: bool = True,
     sizes: np.ndarray | None = None,
 ) -> dict[str, object]:
-    """The measurements of one evaluation, by event name: the orca scores, and what is told by class.
+    """Return the measurements of one evaluation, by event name: the orca scores, and per-class values.
 
     sizes: training images of every class, by class id, for `accuracy_by_size`; None leaves these scores out.
 
@@ -150,11 +150,11 @@ def open_world(
 def _seen(predicted, truth, is_seen, crossed, size, matched) -> float:
     if matched:
         return _matched_without(predicted, truth, is_seen, crossed, size)
-    return _agreement(predicted, truth, is_seen)  # an id that agrees is a seen id: nothing crosses
+    return _agreement(predicted, truth, is_seen)  # an id that agrees is a seen id, so no image crosses
 
 
 def _matched_without(predicted, truth, part, crossed, size) -> float:
-    """Matched accuracy on `part`, where images in `crossed` count as errors and take no part in the matching."""
+    """Return matched accuracy on `part`; images in `crossed` count as errors and do not take part in the matching."""
     kept = part & ~crossed
     if not part.any():
         return _NAN

@@ -1,7 +1,7 @@
-"""Which predictions are confident enough to be believed, and how many of these are right; by predicted group.
+"""Share of confident predictions, and how many of these are right, by predicted group.
 
-NumPy arrays of class ids. A label of a seen class is right when it is the image's class; one of a novel class when its
-cluster is the one matched with the image's class (Hungarian, novel ids with novel classes, over all images).
+NumPy arrays of class ids. A label of a seen class is right if it is the image's class; one of a novel class if its
+cluster is matched with the image's class (Hungarian, novel ids with novel classes, over all images).
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lps.scores.metrics import contingency, match
 
 @dataclass(frozen=True)
 class Adoption:
-    """Counts of images of one predicted group. right and wrong: of the passing ones, where the truth is known."""
+    """Counts of images of one predicted group. right and wrong: of the passing ones, if the truth is known."""
 
     images: int
     passing: int
@@ -23,12 +23,12 @@ class Adoption:
 
     @property
     def rate(self) -> float | None:
-        """Share of the group that passes."""
+        """Return the share of the group that passes."""
         return self.passing / self.images if self.images else None
 
     @property
     def purity(self) -> float | None:
-        """Share of right ones among the passing images of known truth."""
+        """Return the share of right ones among the passing images of known truth."""
         known = self.right + self.wrong
         return self.right / known if known else None
 
@@ -36,7 +36,7 @@ class Adoption:
 def adoption(
     predicted: np.ndarray, confidence: np.ndarray, truth: np.ndarray, classes: Classes, thresholds: dict[str, float]
 ) -> dict[str, Adoption]:
-    """Who passes, by the group that the prediction belongs to.
+    """Count the images that pass, by the group that the prediction belongs to.
 
     predicted, truth: ids (n,), truth -1 where unknown; confidence (n,) in [0, 1]; thresholds: by "seen", "novel", one
     of them may be missing.
@@ -55,7 +55,7 @@ def adoption(
 
 
 def _matched(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> np.ndarray:
-    """Novel ids as the novel classes they are matched with; other ids are -2, which is nobody's class."""
+    """Return novel ids as their matched novel classes; other ids are -2, which is no class."""
     first = classes.seen
     both = (predicted >= first) & (truth >= first)
     size = int(max(classes.total, predicted.max(initial=0) + 1, truth.max(initial=0) + 1)) - first
