@@ -139,7 +139,7 @@ def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:
 
 
 def _most_threads(snapshot: QueueSnapshot) -> int:
-    """Return the largest number of threads of a CPU run; all cores if no run sets fewer."""
+    """Return the largest number of threads of a CPU run; a run without a limit counts as all cores."""
     cores, gpus = devices.available_cores(), devices.available_gpus()
     local_runs = (item.run for item in [*snapshot.going, *snapshot.waiting] if not item.run.wish().on)
     configs = filter(None, (run.config_if_readable() for run in local_runs))

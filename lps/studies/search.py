@@ -185,7 +185,7 @@ def check_request(request: Request, judge: Callable[[Config], None] | None = Non
 
 
 def _digest(request: Request) -> str:
-    """Return a digest of the request that does not depend on the number of trials."""
+    """Return a digest of the request that does not depend on its name and the numbers of trials and parallel runs."""
     question = request.as_json() | {"base": request.base.identifying()}
     text = json.dumps(
         {key: question[key] for key in question if key not in ("name", "trials", "parallel")}, sort_keys=True
