@@ -380,8 +380,8 @@ def test_thirty_thousand_attempts_are_read_in_seconds_and_few_are_kept(run):
 def short(monkeypatch):
     """As if a page could read a hundred records and no more."""
     monkeypatch.setattr("lps.store.events.MOST_SHOWN", 100)
-    monkeypatch.setattr("lps.store.events._SURELY_SHOWN", 1000)
-    monkeypatch.setattr("lps.store.events._WINDOW", 1000)
+    monkeypatch.setattr("lps.store.events._READ_WHOLE_BYTES", 1000)
+    monkeypatch.setattr("lps.store.events._CHUNK_BYTES", 1000)
 
 
 def test_of_records_without_end_the_newest_are_read_by_every_page_reader(run, short):

@@ -213,7 +213,7 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
     assert "has a depth of 1000; expected at most 100" in sentence(
         path, "dino", whole | {"blocks.999.norm1.bias": torch.ones(3)}
     )
-    assert "for 4 channels" in sentence(path, "dino", whole | {"patch_embed.proj.weight": torch.ones(WIDTH, 4, 8, 8)})
+    assert "4 input channels" in sentence(path, "dino", whole | {"patch_embed.proj.weight": torch.ones(WIDTH, 4, 8, 8)})
     assert "network.image_size: 20 is not a multiple of the patch size, 8 pixels; try 16" in sentence(
         path, "dino", whole, 20
     )
