@@ -133,7 +133,10 @@ def entropy(world):
 BY_LABEL = r"\frac{e^{s_{ab}/\tau}}{\sum_{c\in M,\,c\ne a}e^{s_{ac}/\tau}}"
 BY_VIEW = r"\sum_{a\in U}\log\frac{e^{s_{aa'}/\tau}}{\sum_{c\ne a}e^{s_{ac}/\tau}}"
 BEGIN, END = r"\begin{aligned}&", r"\end{aligned}"
-SUMS = r"\frac1{B_l}\sum_{l}\ell(z^{W}_l,y_l)+\frac1{B_u}\sum_{u\text{ confident}}\ell(z^{s}_u,\hat y_u)\\&\ell(z,y)=-\log"
+SUMS = (
+    r"\frac1{B_l}\sum_{l}\ell(z^{W}_l,y_l)+\frac1{B_u}\sum_{u\text{ confident}}\ell(z^{s}_u,\hat y_u)\\"
+    r"&\ell(z,y)=-\log"
+)
 MARGIN = r"\frac{e^{z_y+\delta_y}}{e^{z_y+\delta_y}+\sum_{j\ne y}e^{z_j}}"
 MEANINGS = {  # a formula as it is shown, W for the weak view in it -> what it says
     BEGIN + SUMS + MARGIN + END: adaptive_margin,
