@@ -26,13 +26,14 @@ FLAGS = {  # -> (text for users, its meaning); the figures are those of `python 
     "split": (
         "part of a class",
         "another cluster has the same most frequent class. This flag is shown if nearly all true classes "
-        "are known. With 8 % of the classes hidden, it was correct for 8 of 8 clusters on digits and CIFAR-10",
+        "are known. With the true classes of 8 % of the images hidden, it was correct for 8 of 8 clusters on "
+        "digits and CIFAR-10",
     ),
     "merge": (
         "mixes classes",
         "at least two classes have a third or more of their images in this cluster. This flag is shown if nearly all "
-        "true classes are known. With 8 % of the classes hidden, it was correct for 15 of 16 clusters on digits and "
-        "CIFAR-10",
+        "true classes are known. With the true classes of 8 % of the images hidden, it was correct for 15 of 16 "
+        "clusters on digits and CIFAR-10",
     ),
     "mixed": (
         "looks mixed",

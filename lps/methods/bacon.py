@@ -32,8 +32,8 @@ Views:
     the novel ids, largest first.
 
     Unlabeled images are selected in two steps. First, each image predicted as class k is drawn with probability
-    (min n / n_k)^beta, or (min n / n_k)^alpha if the batch has labels of k. Only the number of drawn images counts.
-    Second, the same number of images predicted as class k is selected: the most confident ones.
+    (min n / n_k)^beta, or (min n / n_k)^alpha if the batch has labels of k. This draw only decides
+    how many images of class k are used. Second, as many images predicted as class k are taken: the most confident ones.
 
 Prediction:
     k-means on the unit features of all training images, without labels. The original does the same on test images. Seen
@@ -106,8 +106,9 @@ class BaCon(Distilled, Method):
         ] = 0.5,
         sampling_labeled: Annotated[
             float,
-            "alpha: exponent that limits large classes. If the batch has labels of a class of size n, only the share "
-            "(smallest n / n)^alpha of the unlabeled images predicted as this class is used",
+            "alpha: exponent that limits large classes. Let n_k be the size of class k and n_min the smallest size. If "
+            "the batch has labels of class k, only the share (n_min / n_k)^alpha of the unlabeled images predicted as "
+            "k is used",
             (0, 10),
             ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0 (scripts), 0.8 (program)"),
         ] = 0.0,

@@ -23,7 +23,7 @@ Prediction:
     As in FixMatch, an image gets a seen class if its confidence reaches the threshold. The other images are novel and
     are clustered by k-means on unit backbone features. There are two other rules: an image gets a seen class if its
     weight reaches a threshold, or if its weight is not among the lowest. The objective divides the weights by their
-    sum, so only the order of the weights is certain to have a meaning.
+    sum, so only the ranking of the weights is meaningful.
 
 Deviations:
     - Two weak views replace two passes through a network that augments inside (flip, shift, noise). The virtual and the

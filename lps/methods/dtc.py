@@ -70,8 +70,8 @@ class DTC(Method):
         *,
         consistency: Annotated[
             Literal["auto", "PI", "Baseline", "TE", "TEP"],
-            "what predictions should agree with; automatic: the other view below 100 classes, earlier predictions "
-            "from 100 classes on",
+            "what predictions should agree with; automatic: with fewer than 100 classes, the other view; otherwise, "
+            "earlier predictions",
             ParameterDocs(
                 "Consistency",
                 words={

@@ -86,7 +86,7 @@ class OpenNCD(Method):
         ] = 0.1,
         votes: Annotated[
             int | None,
-            "how many of its nearest prototypes every image votes for; none: 3 up to 10 classes, 10 above",
+            "number of nearest prototypes that each image votes for; none: 3 up to 10 classes, 10 above",
             (1, 100),
             ParameterDocs(
                 "Groups",

@@ -192,7 +192,9 @@ def redundant(layout: SweepSpec) -> list[str]:
         elif layout.mode != "list" and len(set(parsed)) < len(parsed):
             sentences.append(f"{name} has a value twice: {', '.join(texts)}; duplicates are ignored")
         if without and len(parsed) > 1:
-            sentences.append(f"{name} is not used by {', '.join(without)}: one run instead of one per value")
+            sentences.append(
+                f"{name} is not used by {', '.join(without)}, so there is one run instead of one per value"
+            )
         for switch in switches if len(parsed) > 1 else ():
             if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
                 sentences.append(f"{name} is not used if {switch} is false: these runs do not differ")

@@ -116,7 +116,7 @@ def test_every_setting_of_a_method_stands_below_its_heading():
         "**Prototypes**",
         "Outputs of the",
         "**Groups**",
-        "How many of its nearest",
+        "Number of nearest",
         "**Labels**",
         "$w$: weight of",
         "**Variants",

@@ -383,7 +383,7 @@ def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
     told = texts(visit("story", step="5"))
     assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
     seen = split.classes.seen
-    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many as a seen class" in told
+    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many pictures as a seen class" in told
 
 
 def test_the_margins_of_both_groups_are_told(root):

@@ -126,8 +126,8 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         if prior is not None:
             least = margin_math.LEAST_SHARE
             st.caption(
-                f"$\\pi_k$ is the share of class k in the prior. A share smaller than {least:g} of an equal share "
-                "($1/K$) is replaced by this minimum."
+                f"$\\pi_k$ is the share of class k in the prior. The smallest share used is {least:g} times an "
+                "equal share ($1/K$); smaller shares are raised to it."
             )
     with right:
         _title("Margin of every class", "added to the score (logit) of the right class in training")
@@ -198,8 +198,8 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
     keeps = {k: f"{left[k]:.0%}" if left[k] >= 0.005 else "less than 1%" for k in (most, least)}
     held_words = ": it is **held back**" if left[least] - left[most] >= _EVEN else ""
     text = (
-        "The margin is **added** to the logit of the right class during training, so an image looks better learned "
-        "than it is. "
+        "The margin is **added** to the logit of the right class during training, so the loss treats an image as "
+        "if it were already classified more confidently. "
         f"{_name(belief, most)} gets +{values[most]:.2f} and keeps {keeps[most]} of its "
         f"pull, the force with which training moves it towards the right answer{held_words}. "
     )

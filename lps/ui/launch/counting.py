@@ -39,7 +39,7 @@ def show_class_count(config: Config | None) -> None:
     ]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
-            words = f"Other searches for a number of classes that are running: {len(others)}"
+            words = f"Other class counts now running: {len(others)}"
             st.page_link("pages/queue.py", label=words, icon=":material/pending_actions:")
         if path is None:
             st.caption("The search can start once the settings above are valid.")
@@ -61,8 +61,8 @@ def show_class_count(config: Config | None) -> None:
 def _offer(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = (
-        "Clusters the features of the start weights with every number of classes and compares the clusters with the "
-        "labels. Missing start weights are computed first and saved for your runs."
+        "The features of the images are clustered with every number of classes, and the clusters are compared with "
+        "the labels. Missing start weights are computed first and saved for your runs."
     )
     background_work.offer_work(
         "search", standing, cancelled, about, "Search", ":material/search:",

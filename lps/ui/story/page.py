@@ -264,7 +264,7 @@ def _tell_margin(scene: Scene) -> str:
 def _note_margin(scene: Scene) -> str:
     weight = scene.runs["lps"].config().hyperparameters["entropy_weight"]
     return (
-        f"Both runs weight the entropy term (explained in two steps) with {weight:g} instead of 1. At full weight, "
+        f"Both runs weight the entropy term (explained two steps later) with {weight:g} instead of 1. At full weight, "
         f"it does nearly the same job as the margin, which then has little left to do. One pair of runs is an example, "
         "not evidence: *When the margin helps* compares 160 runs."
     )
@@ -311,9 +311,9 @@ def _note_target(scene: Scene) -> str:
     times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
     return (
         "The target is an equal share per class: LPS does not know the true shares. Its estimate counts labels and "
-        "confident guesses. Over all pictures, the classes are nearly equal here "
+        "confident guesses. Over all pictures, classes are nearly equal here "
         f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Among pictures without labels, a "
-        f"novel class has {times:.1f} times as many as a seen class. If classes differ in size, the target is "
+        f"novel class has {times:.1f} times as many pictures as a seen class. If classes differ in size, the target is "
         "approximate."
     )
 
