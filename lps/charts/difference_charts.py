@@ -20,7 +20,8 @@ _SYMBOLS = {_TOLD: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
     """One row a group: its difference in points, its interval as a bar; filled where that tells them apart."""
     rows = [(row, comparison.found[row, column]) for row in comparison.rows if (row, column) in comparison.found]
-    names = list(map(_short, _apart([comparison.groups[row].label for row, _ in rows])))
+    references = [comparison.references[row].label for row, _ in rows]
+    names = list(map(_short, _apart([comparison.groups[row].label for row, _ in rows], references)))
     figure = figures.blank(_ROW * len(rows) + 78, colors)
     for kind in _SYMBOLS:
         part = [(i, row, d) for i, (row, d) in enumerate(rows) if _kind(d) == kind]
@@ -63,10 +64,14 @@ def _hover(comparison: Held, row: int, difference: Difference) -> str:
     return "<br>".join(map(figures.plain, [head, differences.cell(difference), differences.verdict(difference)]))
 
 
-def _apart(labels: Sequence[str]) -> list[str]:
-    """The labels without the words that all of them have: what is left fits, and tells one from the other."""
+def _apart(labels: Sequence[str], references: Sequence[str] = ()) -> list[str]:
+    """Return the labels without the words that all of them and their references have.
+
+    What is left tells the groups apart, and names every setting in which a group differs from its reference.
+    """
     parts = [label.split(", ") for label in labels]
     common = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
+    common.intersection_update(*(label.split(", ") for label in references))
     kept = [", ".join(word for word in words if word not in common) for words in parts]
     return [short or label for short, label in zip(kept, labels)]
 

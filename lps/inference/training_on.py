@@ -84,9 +84,12 @@ class Plan:
                     if hyperparameters[key] == value
                 }
             )
-            words = f", but every setting that keeps all classes in use is off ({', '.join(off)})" if off else ""
+            words = f", because the run uses {', '.join(off)}" if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
-            sentences.append(f"{why}; the run still looks for one more class{words}.")
+            sentences.append(
+                f"{why}, but the run still looks for one more class, of pictures that fit no name. This class may stay "
+                f"empty{words}."
+            )
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"
             sentences.append(

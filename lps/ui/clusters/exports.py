@@ -70,7 +70,9 @@ def _account(labels_of_run: Labels, view: View) -> str:
         c in called for c, source in zip(labels_of_run.cluster.tolist(), labels_of_run.sources) if source == "predicted"
     )
     given = counts["labeled"] + counts["withheld"]
-    sentences = [f"{counted(len(labels_of_run.images), 'image')}: {given:,} with your label"]
+    config = view.run.config_if_readable()
+    whose = "a label that you gave or that named clusters gave" if config and config.split_confirmed else "your label"
+    sentences = [f"{counted(len(labels_of_run.images), 'image')}: {given:,} with {whose}"]
     sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
     sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")
     sentences += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
