@@ -71,7 +71,7 @@ def test_the_bars_show_the_estimate_or_what_images_are_taken_for(open_page, pair
     button.click()
     assert button.inner_text() == "Taken" and button.get_attribute("aria-pressed") == "true"
     assert page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()") != before
-    assert "images predicted as each class" in page.locator('[data-of="brake"]').first.inner_text()
+    assert "predicted as each class" in page.locator('[data-of="brake"]').first.inner_text()
 
 
 def test_a_running_run_is_followed(open_page, studio):
