@@ -361,7 +361,7 @@ def test_a_run_trains_the_last_block_of_a_transformer_from_a_file_and_resumes(tm
     network |= {"network.freeze_until": "last_but_one", "network.tokens": "both"}
     short = {"dataset.images_per_class": 10, "batch_size": 32, "epochs": 1, "threads": 1}
     run = create_run(tmp_path / "runs", configure(network | short))
-    assert train(run) == 0 and "start weights from" in capsys.readouterr().out
+    assert train(run) == 0 and "are the start weights" in capsys.readouterr().out
     assert train(run) == 0 and "resuming from checkpoint" in capsys.readouterr().out
 
 
