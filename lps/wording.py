@@ -18,14 +18,16 @@ def counted(number: float, noun: str) -> str:
 
 def step_in_words(values: Mapping[str, object]) -> str:
     """What a step of training takes and waits for, of the measurements of an epoch; "" where they tell no stages."""
-    stages = {"read": "to read and decode", "views": "for the views", "network": "for the network"}
+    stages = {"read": "to read the data", "views": "to make the views", "network": "to run the network"}
     spent = {words: values.get(f"time/{stage}_s") for stage, words in stages.items()}
     total = sum(seconds for seconds in spent.values() if isinstance(seconds, (int, float)))
     if not total > 0 or not all(isinstance(seconds, (int, float)) for seconds in spent.values()):
         return ""
     shares = ", ".join(f"{100 * seconds / total:.0f} % {words}" for words, seconds in spent.items())
     rate = values.get("throughput/decoded_per_s")
-    decoded = f" The data workers decode {rate:,.0f} pictures a second." if isinstance(rate, (int, float)) else ""
+    decoded = (
+        f" The worker processes can decode {rate:,.0f} pictures a second." if isinstance(rate, (int, float)) else ""
+    )
     return f"A training step takes {total:.3g} s: {shares}.{decoded}"
 
 

@@ -68,7 +68,7 @@ def _collapse(counts: list[list], shares: Sequence[float] | None) -> str:
     if min(times for times, _ in excess) <= HEAP:
         return ""
     times, share = excess[-1]
-    fair = "its true share" if shares is not None else "an even share"
+    fair = "its true share" if shares is not None else "an equal share"
     return f"one class holds {100 * share:.0f} % of the images, {times:.1f} times {fair}"
 
 

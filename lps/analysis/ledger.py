@@ -26,13 +26,13 @@ REPRODUCED, OPEN, BELOW = "reproduced", "not distinguishable", "below"
 OTHERWISE, MISSING = "not comparable", "not run"
 _CLOSE = 2.0  # points of accuracy on all: the verdict needs an interval of at most this on either side of the mean
 _VERDICTS = {
-    REPRODUCED: f"the official number is inside or below our {estimates.INTERVAL}, which extends at most {_CLOSE:g} "
-    "points to either side",
-    OPEN: "the official number is inside our interval, but the interval extends further; or there is no interval, "
-    "because there is only one seed or all seeds give the same number",
-    BELOW: "our whole interval is below the official number",
+    REPRODUCED: f"our {estimates.INTERVAL} contains the published number and is at most {2 * _CLOSE:g} points wide, or "
+    "the whole interval is above the published number",
+    OPEN: f"our interval contains the published number but is more than {2 * _CLOSE:g} points wide; or we have no "
+    "interval, because there is only one seed or all seeds give the same number",
+    BELOW: "our whole interval is below the published number",
     OTHERWISE: "the experiments differ; the last column says how",
-    MISSING: "no run yet",
+    MISSING: "we have no run of this experiment",
 }
 HEADS = ("method", "data", "labels", "official", "source", "ours", "n", "verdict", "what differs", "made by", "on")
 
@@ -214,9 +214,8 @@ def markdown(claims: Sequence[Claim]) -> str:
         [
             "# The ledger",
             "",
-            "Published results of every method and results of our runs: accuracy on seen, novel and",
-            "all unlabeled images in percent, mean ± standard deviation over n seeds. Made with `python -m lps "
-            "ledger`.",
+            "This page compares published results with ours: accuracy on seen, novel and all unlabeled images, in",
+            "percent, mean ± standard deviation over n seeds. `python -m lps ledger` writes it.",
             "",
             *verdict_lines,
             "",

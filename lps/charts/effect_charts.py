@@ -361,7 +361,7 @@ def importance(importances: Sequence[Importance], colors: Palette) -> Chart:
     figures.add_side_bars(figure, shares, labels, "Share", colors, hovertext=hover)
     marker = {"symbol": "line-ns-open", "size": 18, "color": colors.ink, "line": {"width": 2, "color": colors.ink}}
     chance = np.array([item.chance for item in items])
-    hover = "if nothing has an effect: %{x:.0%} on average<extra></extra>"
+    hover = "by chance, without any effect: %{x:.0%} on average<extra></extra>"
     places = np.arange(len(items))
     figure.add_trace(x=chance, y=places, mode="markers", marker=marker, name="Chance", hovertemplate=hover)
     figure.update_xaxes(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", fixedrange=True)

@@ -29,7 +29,10 @@ class PriorAdvice:
     @property
     def words(self) -> str:
         factor = f"{self.factor:.1f}" if self.factor < 10 else f"{self.factor:,.0f}"
-        return f"Labeled class sizes differ by a factor of {factor}: choose prior = {self.prior}."
+        return (
+            f"The largest labeled class has {factor} times as many labels as the smallest one. Training expects "
+            f"classes of equal size unless you set prior = {self.prior}."
+        )
 
 
 def advise_prior(label_counts: Sequence[int] | np.ndarray, config: Config) -> PriorAdvice | None:

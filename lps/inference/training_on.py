@@ -28,7 +28,7 @@ from lps.wording import counted
 
 RULES = {  # which images of a named cluster count as labeled
     "all": "all of its images",
-    "confident": "images that the network is confident about, and images that you assigned one by one",
+    "confident": "its images with enough confidence, and all images that you assigned one by one",
     "looked-at": "only images that you assigned one by one",
 }
 CONFIDENCE = 0.9
@@ -59,14 +59,14 @@ class Plan:
     dissolved: int = 0
 
     def in_words(self) -> str:
-        """ "5 names → 3 new seen classes, 431 pictures become labeled; 2 clusters without a name stay novel"."""
-        sentence = f"{counted(self.confirmed.named, 'name')} → {counted(len(self.new), 'new seen class')}"
-        already = "class" if len(self.added) == 1 else "classes"
-        sentence += f" and {len(self.added)} {already} that had labels before" if self.added else ""
-        sentence += f", {counted(self.confirmed.pictures, 'picture')} become labeled"
+        """ "5 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name stay novel"."""
+        sentence = f"{counted(self.confirmed.named, 'name')}: {counted(len(self.new), 'new seen class')}"
+        sentence += f", more labels for {counted(len(self.added), 'class')}" if self.added else ""
+        sentence += f", {counted(self.confirmed.pictures, 'new labeled picture')}"
         stay = "stays" if self.novel == 1 else "stay"
         unnamed = [f"{counted(self.novel, 'cluster')} without a name {stay} novel"] if self.novel else []
-        unnamed += [f"{counted(self.dissolved, 'cluster')} dissolved"] if self.dissolved else []
+        are = "is" if self.dissolved == 1 else "are"
+        unnamed += [f"{counted(self.dissolved, 'cluster')} {are} dissolved"] if self.dissolved else []
         return f"{sentence}; {', '.join(unnamed)}" if unnamed else sentence
 
     def notices(self) -> list[str]:
@@ -74,7 +74,7 @@ class Plan:
         sentences = []
         if self.waiting:
             named = ", ".join(self.waiting[:3]) + ", …" * (len(self.waiting) > 3)
-            sentences.append(f"{named} gets no labeled picture, so the class stays novel.")
+            sentences.append(f"With this choice, these names get no labeled pictures and stay novel: {named}.")
         if self.looked_for > self.novel + len(self.waiting):
             hyperparameters = self.config.hyperparameters
             off = cli_args.settings(
@@ -84,17 +84,17 @@ class Plan:
                     if hyperparameters[key] == value
                 }
             )
-            words = f", because the run uses {', '.join(off)}" if off else ""
+            words = f" The run uses {', '.join(off)}, so nothing forces pictures into it." if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             sentences.append(
-                f"{why}, but the run still looks for one more class, of pictures that fit no name. This class may stay "
-                f"empty{words}."
+                f"{why}, but the run adds one novel class for pictures that fit no name. This class may stay "
+                f"empty.{words}"
             )
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"
             sentences.append(
-                f"{counted(self.aside, 'picture')} that you took out of a class {stay} unlabeled. Training cannot use "
-                'the information "not this class", so the new run may predict the class again.'
+                f"{counted(self.aside, 'picture')} that you removed from a class {stay} unlabeled. The new run does "
+                "not know that you removed them and may predict the same class again."
             )
         return sentences
 

@@ -1,4 +1,4 @@
-r"""BaCon: for unequal classes; k-means estimates shares, and a classifier adapts to them and guides a second network.
+r"""BaCon: for unequal classes; a classifier follows class sizes estimated by k-means and guides a second network.
 
 Citation:
     J. Bai, Z. Liu, H. Wang, R. Chen, L. Mu, X. Li, J. T. Zhou, Y. Feng, J. Wu, H. Hu: Towards Distribution-Agnostic
@@ -17,36 +17,37 @@ Objective:
     m_{ab} = s_a \cdot s_b, \qquad s = \mathrm{softmax}\big(z - \tau_r \log \pi\big)$$
 
 Views:
-    w1 and w2 are weak. Two networks are trained. The first loss trains network 1, which gives p and q as in SimGCD. The
-    second loss trains network 2, which gives the unit projections v; this network is evaluated. L_sup is the
-    contrastive loss of SimGCD between images with the same label. z are the cosines of network 1, divided by the
-    temperature of the student. s are soft labels of all images, labeled ones too: averaged over both views, without
-    gradient. S contains both views of the labeled images and of the selected unlabeled images. m_ab is 1 if a and b are
-    two views of one image. During the first `warmup_epochs`, L_sup has weight lambda instead of lambda / 2, and L_soft
-    has weight 0.
+    w1 and w2 are weak. Two networks are trained. The first loss trains network 1, whose outputs are p and q as in
+    SimGCD. The second loss trains network 2, whose outputs are the unit projections v. Network 2 is evaluated. L_sup is
+    the contrastive loss of SimGCD between images with the same label. z are the cosines of network 1, divided by the
+    temperature of the student. s are soft labels of all images, labeled ones too. They are averaged over both views and
+    have no gradient. S contains both views of the labeled images and of the selected unlabeled images. m_ab is 1 if a
+    and b are two views of one image. During the first `warmup_epochs`, L_sup has weight lambda instead of lambda / 2,
+    and L_soft has weight 0.
 
-    n (classes,) are estimated class sizes, and pi = n / sum n. Every `estimate_every` epochs, k-means finds K clusters
-    in the unit features that network 2 gives all training images. Each seen class is matched with one cluster
-    (Hungarian method, by the share of the cluster's images that are labeled as this class). The sizes of the matched
-    clusters are sorted: the largest becomes the size of the class with most labels, and so on. The other sizes go to
-    the novel ids, largest first.
+    n (classes,) are the estimated class sizes, and pi = n / sum n. Every `estimate_every` epochs, k-means finds K
+    clusters in the unit features of all training images, computed by network 2. Each seen class is matched with one
+    cluster (Hungarian method, by the share of the cluster's images that are labeled as this class). The sizes of the
+    matched clusters are then assigned by rank: the largest to the seen class with most labels, and so on. The sizes of
+    the other clusters are assigned to the novel ids, the largest first.
 
-    Unlabeled images are selected in two steps. First, each image predicted as class k is drawn with probability
-    (min n / n_k)^beta, or (min n / n_k)^alpha if the batch has labels of k. This draw only decides
-    how many images of class k are used. Second, as many images predicted as class k are taken: the most confident ones.
+    Unlabeled images are selected in two steps. First, a random draw decides how many images of each class are used:
+    each image predicted as class k counts with probability (min n / n_k)^beta, or (min n / n_k)^alpha if the batch has
+    labels of k. Second, that number of images is taken from each class, the most confident ones first.
 
 Prediction:
-    k-means on the unit features of all training images, without labels. The original does the same on test images. Seen
-    accuracy is matched. A test image gets the id of the nearest centre.
+    k-means clusters the unit features of all training images, without labels. The original does the same with test
+    images. Seen accuracy is matched. A test image gets the id of the nearest centre.
 
 Deviations:
-    - The loss terms that come from SimGCD have the deviations of SimGCD. The two networks are separate from the first
-      layer on (original: they share all blocks of a ViT except the last; the shared blocks are frozen).
-    - The numbers by which images are drawn depend only on the position of the image in the data set and on the epoch
-      (original: random numbers of torch), so a resumed run draws the same images.
+    - The loss terms that come from SimGCD have the deviations of SimGCD. The two networks share no layer (original:
+      they share all blocks of a ViT except the last, and these blocks are frozen).
+    - The random numbers of the draw depend only on the image and the epoch (original: on the state of torch's
+      generator), so a resumed run draws the same images.
     - An empty cluster counts as one image. k-means is our own implementation.
-    - alpha is 0 as in the scripts of the authors (their program: 0.8).
-    - `prior` is not used: this method has its own estimate, which is recorded as `class/prior`.
+    - alpha is 0, as in the scripts of the authors (default of their program: 0.8).
+    - `prior` is not used, because this method estimates the class sizes itself. The estimate is recorded as
+      `class/prior`.
 """
 
 import copy
@@ -86,7 +87,7 @@ class BaCon(Distilled, Method):
         *,
         prior_exponent: Annotated[
             float,
-            "rho: power of the estimated class sizes in the entropy term",
+            "rho: exponent of the estimated class sizes in the entropy term",
             (0, 5),
             ParameterDocs(
                 "Class sizes", larger="guesses follow the estimated sizes more; 0: equal shares", paper="1.1 (code)"
@@ -100,23 +101,25 @@ class BaCon(Distilled, Method):
         ] = 10,
         adjustment: Annotated[
             float,
-            "tau_r: tau_r * log(estimated share) is subtracted from the logits of the soft labels",
+            "tau_r: factor of log(estimated share), which is subtracted from the logits of the soft labels",
             (0, 10),
             ParameterDocs("Class sizes", larger="soft labels favor small classes more", paper="0.5 (code)"),
         ] = 0.5,
         sampling_labeled: Annotated[
             float,
-            "alpha: exponent that limits large classes. Let n_k be the size of class k and n_min the smallest size. If "
-            "the batch has labels of class k, only the share (n_min / n_k)^alpha of the unlabeled images predicted as "
-            "k is used",
+            "alpha: limits how many images of large classes are used. Let n_k be the estimated size of class k and "
+            "n_min the smallest size. If the batch has labels of class k, a share of (n_min / n_k)^alpha of the "
+            "unlabeled images predicted as k is used",
             (0, 10),
-            ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0 (scripts), 0.8 (program)"),
+            ParameterDocs(
+                "Class sizes", larger="fewer images of large classes are used", paper="0 (scripts), 0.8 (program)"
+            ),
         ] = 0.0,
         sampling_unlabeled: Annotated[
             float,
-            "beta: the exponent that replaces alpha if the batch has no labels of the class",
+            "beta: exponent that replaces alpha if the batch has no labels of the class",
             (0, 10),
-            ParameterDocs("Class sizes", larger="fewer images of large classes", paper="0.5 (code)"),
+            ParameterDocs("Class sizes", larger="fewer images of large classes are used", paper="0.5 (code)"),
         ] = 0.5,
         warmup_epochs: Annotated[
             int,

@@ -13,29 +13,29 @@ Objective:
     c(t) = c_{\max}\, e^{-5 (1 - t)^2}$$
 
 Views:
-    Views 1 and 2 are both weak. View 1 is used for the cross-entropy of labeled rows, for the target of the consistency
-    term, and as input of the weight network g_a. View 2 gives the prediction that should agree with this target. The
-    virtual step is the update of theta inside the minimization over a. Its quality is measured by the cross-entropy on
-    view 2 of the labeled rows. In the virtual step, the gradient also flows through the image weights w; in the real
-    step, the image weights have no gradient.
+    Views 1 and 2 are both weak. View 1 is used for the cross-entropy of labeled rows and for the target of the
+    consistency term. Its predictions are also the input of the weight network g_a. The prediction for view 2 should
+    agree with the target. Each training step has two parts. A virtual step updates theta on trial, and the
+    cross-entropy of view 2 of the labeled rows measures the result. This cross-entropy trains the weight network. The
+    real step then updates theta with the image weights w, which have no gradient there.
 
 Prediction:
     As in FixMatch, an image gets a seen class if its confidence reaches the threshold. The other images are novel and
-    are clustered by k-means on unit backbone features. There are two other rules: an image gets a seen class if its
-    weight reaches a threshold, or if its weight is not among the lowest. The objective divides the weights by their
-    sum, so only the ranking of the weights is meaningful.
+    are clustered by k-means on unit backbone features. The setting `rejection` offers two other rules: an image gets a
+    seen class if its weight reaches a threshold, or if its weight is not among the lowest. The objective divides the
+    weights by their sum, so only their order is meaningful.
 
 Deviations:
-    - Two weak views replace two passes through a network that augments inside (flip, shift, noise). The virtual and the
-      real step share them, so one pass per view serves both.
+    - The original passes each image twice through a network that augments it inside (flip, shift, noise). We use two
+      weak views instead, with one forward pass per view. The virtual and the real step share these passes.
     - Common protocol: SimCLR start and the network that all methods share (original: WideResNet from random weights);
-      the optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); the batch
-      is shared in proportion to the number of labeled and unlabeled images (original: half and half). In c(t), t is the
-      share of the training steps that are done, because in the original the increase of c takes the whole run.
+      the optimizer, schedule, weight decay and steps of all methods (original: Adam at 3e-4, 200,000 steps); labeled
+      and unlabeled images have the same proportion in a batch as in the split (original: half and half). In c(t), t is
+      the completed share of the training steps: as in the original, c increases during the whole run.
     - Cross-entropy is a mean over labeled rows. The original divides by the number of all rows. If half of the rows are
       labeled, this equals `supervised_weight` = 0.5.
-    - The pass that judges the labeled rows does not change the running statistics of batch norm. The original uses a
-      copy of the network for this pass, so its running statistics do not change either.
+    - The pass that measures the virtual step does not change the running statistics of batch norm. The original uses a
+      copy of the network for this pass, with the same effect.
     - Rejection and clustering are not in the original; the LPS paper evaluates DS3L this way.
 """
 
@@ -85,9 +85,7 @@ class DS3L(Method):
             float,
             "alpha: learning rate of the virtual step",
             (0, 100),
-            ParameterDocs(
-                "Weights of images", larger="weights are judged by the effect of a larger step", paper="0.001 (code)"
-            ),
+            ParameterDocs("Weights of images", larger="the virtual step is larger", paper="0.001 (code)"),
         ] = 1e-3,
         weight_lr: Annotated[
             float,
@@ -97,26 +95,26 @@ class DS3L(Method):
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "rule that decides which images are novel; the lowest weight: the images with the "
-            "lowest weights are novel, as many as expected if all classes have equal size",
+            "how novel images are recognized; with the lowest weights, their number is the expected number of novel "
+            "images if all classes have equal size",
             ParameterDocs(
                 "Prediction",
                 words={
-                    "confidence": "low confidence",
-                    "weight": "low weight",
-                    "novel_share": "the lowest weight",
+                    "confidence": "confidence below a threshold",
+                    "weight": "weight below a threshold",
+                    "novel_share": "the lowest weights",
                 },
             ),
         ] = "confidence",
         threshold: Annotated[
             float,
-            "confidence needed for a seen class, if confidence decides",
+            "minimum confidence for a seen class, if confidence decides",
             (0, 1),
             ParameterDocs("Prediction", larger="more images are predicted as novel"),
         ] = 0.95,
         weight_threshold: Annotated[
             float,
-            "weight needed for a seen class, if weight decides",
+            "minimum weight for a seen class, if weight decides",
             (0, 1),
             ParameterDocs("Prediction", larger="more images are predicted as novel"),
         ] = 0.5,

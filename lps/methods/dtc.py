@@ -1,4 +1,4 @@
-r"""DTC: clusters of the supervised features become sharper while the network learns to predict them.
+r"""DTC: the network learns clusters of its features; each round of targets makes the clusters sharper.
 
 Citation:
     K. Han, A. Vedaldi, A. Zisserman: Learning to Discover Novel Visual Categories via Deep Transfer Clustering.
@@ -10,35 +10,35 @@ Objective:
     $$q_{ik} \propto \frac{1}{1 + \| A h_i + b - \mu_k \|^2}, \qquad t_{ik} \propto \frac{q_{ik}^2}{\sum_j q_{jk}}$$
 
 Views:
-    Training has two stages. The first stage is a share of the run and minimizes the cross-entropy of labeled rows in
-    one weak view. The second stage minimizes the objective above on unlabeled rows only. In its variant PI, the weak
-    view w1 gives q and the weak view w2 gives q'; both have gradient. The targets t are computed from q for all
-    unlabeled images, in evaluation mode and without augmentation. They are stored per image and have no gradient.
+    Training has two stages. The first stage minimizes the cross-entropy of labeled rows in one weak view. The second
+    stage minimizes the objective above on unlabeled rows only. In its variant PI, q is computed from the weak view w1
+    and q' from the weak view w2. Both have gradient. The targets t are computed from q for all unlabeled images, in
+    evaluation mode and without augmentation. They are stored per image and have no gradient.
 
-    At the start of the second stage, the unlabeled features are projected onto as many principal components as there
-    are classes. k-means in this space gives the centres mu and the first targets. The linear map (A, b) starts with
-    random weights. The second stage begins with a warm-up: the targets stay fixed, and w is 0. The targets are computed
-    again at the end of the warm-up, after the first epoch that follows, and then every `target_interval` epochs. The
-    variant TE, the default from 100 classes on, uses w1 only: q' is the average of earlier q of the same image,
-    without gradient.
+    At the start of the second stage, the features of the unlabeled images are projected onto as many principal
+    components as there are classes. k-means on these projections gives the centres mu and the first targets. The linear
+    map (A, b) starts with random weights. The second stage begins with a warm-up, in which the targets stay fixed and w
+    is 0. The targets are updated at the end of the warm-up, after the next epoch, and then every `target_interval`
+    epochs. The variant TE is the default for 100 classes or more. It uses w1 only: q' is the average of earlier q of
+    the same image, without gradient.
 
 Prediction:
-    An image gets the id of the nearest of the K centres. During the first stage, k-means in the principal components
+    An image gets the id of the nearest of the K centres. During the first stage, k-means on the principal components
     gives the ids. Ids have no meaning, so seen accuracy is matched.
 
 Deviations:
     - Open world (ORCA, section 4): K counts all classes, and all unlabeled images are used (original: novel classes
       only).
     - Common protocol: SimCLR start (original: none), its optimizer, schedule, steps, trained stages and weak views, and
-      one optimizer for all stages. The stages are shares of the run. The original has 180 supervised epochs from random
-      weights (here, SimCLR replaces a part of them), 10 epochs of warm-up and 100 further epochs of clustering. With
-      200 epochs on CIFAR, our warm-up has 2000 steps, as in the original. If the warm-up has few steps, A and b do not
-      fit the centres at its end, and the targets computed at that point are useless. The epochs T in which w increases
-      (original: 5 of 100) are a share of the epochs after the warm-up.
-    - TE: the average of an image is updated each time the image is drawn, about once an epoch (original: at the end of
-      the epoch). An image without an earlier q has no consistency loss (original: the earlier q counts as 0).
-    - With fewer features than classes, all components are used. In the first stage, a batch consists of its
-      labeled rows only and is therefore smaller.
+      one optimizer for both stages. The length of each stage is a share of the run. The original has 180 supervised
+      epochs from random weights (here, SimCLR replaces some of them), 10 epochs of warm-up and then 100 epochs of
+      clustering. With 200 epochs on CIFAR, our warm-up has 2000 steps, as in the original. A warm-up of few steps is
+      too short to fit A and b to the centres, and the targets that follow are useless. T, the number of epochs in which
+      w increases, is a share of the epochs after the warm-up (original: 5 of 100).
+    - TE: the average of an image is updated when the image is drawn, about once an epoch (original: at the end of the
+      epoch). As long as an image has no earlier q, it has no consistency loss (original: the earlier q counts as 0).
+    - If there are fewer features than classes, all principal components are used. In the first stage, a batch has only
+      its labeled rows, so it is smaller.
 """
 
 from typing import Annotated, Literal
@@ -70,8 +70,8 @@ class DTC(Method):
         *,
         consistency: Annotated[
             Literal["auto", "PI", "Baseline", "TE", "TEP"],
-            "what predictions should agree with; automatic: with fewer than 100 classes, the other view; otherwise, "
-            "earlier predictions",
+            "what a prediction should agree with; automatic: the prediction for the other view if there are fewer than "
+            "100 classes, otherwise earlier predictions",
             ParameterDocs(
                 "Consistency",
                 words={
@@ -85,7 +85,7 @@ class DTC(Method):
         ] = "auto",
         consistency_weight: Annotated[
             float,
-            "w_max: weight of the consistency term once it no longer increases",
+            "w_max: final weight of the consistency term",
             (0, 1000),
             ParameterDocs(
                 "Consistency",
@@ -107,7 +107,7 @@ class DTC(Method):
         ] = 0.6,
         target_interval: Annotated[
             int | None,
-            "epochs between updates of the targets; none: 5 below 100 classes, otherwise 10",
+            "epochs between updates of the targets; none: 5 for fewer than 100 classes, otherwise 10",
             (1, 100000),
             ParameterDocs(
                 "Clusters", larger="targets stay the same for longer", paper="5 on CIFAR-10, 10 on CIFAR-100 (code)"
@@ -115,7 +115,7 @@ class DTC(Method):
         ] = None,
         supervised_share: Annotated[
             float,
-            "share of the run, from its start, that learns from labeled images",
+            "share of the run, from its start, in which only labeled images are used",
             (0, 0.9),
             ParameterDocs(
                 "Stages",
@@ -125,24 +125,25 @@ class DTC(Method):
         ] = 0.3,
         warmup_share: Annotated[
             float,
-            "share of the run that learns the first targets",
+            "share of the run in which the targets stay fixed (warm-up)",
             (0, 0.9),
             ParameterDocs(
                 "Stages",
-                larger="the first clusters are kept for longer",
+                larger="the first targets are used for longer",
                 paper="10 of 110 epochs on CIFAR-10, 30 of 130 on CIFAR-100 (code)",
             ),
         ] = 0.1,
         kl_reduction: Annotated[
             Literal["mean", "batchmean"],
-            "what the clustering loss is averaged over",
+            "average of the clustering loss",
             ParameterDocs(
-                "Variants of the paper", words={"mean": "images and clusters (code)", "batchmean": "images only"}
+                "Variants of the paper",
+                words={"mean": "over images and clusters (code)", "batchmean": "over images only"},
             ),
         ] = "mean",
         init_linear_from_pca: Annotated[
             bool,
-            "start A and b at the principal components; otherwise random (code)",
+            "start A and b from the principal components instead of random values (code: random)",
             ParameterDocs("Variants of the paper"),
         ] = False,
         kmeans_restarts: Annotated[

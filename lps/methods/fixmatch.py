@@ -22,9 +22,9 @@ Prediction:
 Deviations:
     - Common protocol: SimCLR start and the network that all methods share (original: WideResNet from random weights);
       the optimizer, schedule, weight decay and steps of all methods (original: Nesterov SGD at 0.03, 7/16 of a cosine,
-      2^20 steps); the batch is shared in proportion to the number of labeled and unlabeled images (original: 1 to 7);
-      one forward pass per view (original: one pass with interleaved views); labeled images do not get a pseudo-label in
-      addition.
+      2^20 steps); labeled and unlabeled images have the same proportion in a batch as in the split (original: 1 to 7);
+      one forward pass per view (original: one pass with interleaved views); labeled images get no additional
+      pseudo-label.
     - The decay of the average rises as (1 + step) / (10 + step) until it reaches `average_decay`. With a fixed decay of
       0.999, which averages over about 1000 steps, a short run would still be dominated by its start weights. On digits
       (280 steps), every image was then rejected.

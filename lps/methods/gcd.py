@@ -16,21 +16,21 @@ Views:
     label of a. The first term is computed for all rows, labeled ones too.
 
 Prediction:
-    Semi-supervised k-means on unit backbone features (before the projection head) of all training images. Labeled
-    images are fixed to their class, so ids below `seen` are the seen classes. Seen accuracy is still matched, as for
-    all methods of this family; the raw accuracy can be computed from the stored predictions. A test image gets the id
-    of the nearest centre.
+    Semi-supervised k-means clusters the unit backbone features (before the projection head) of all training images.
+    Labeled images stay in the cluster of their class, so the ids of seen classes have a meaning. Seen accuracy is
+    matched nevertheless, as for all methods that only cluster; the raw accuracy can be computed from the stored
+    predictions. A test image gets the id of the nearest centre.
 
 Deviations:
     - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
-      trained), its optimizer, schedule, steps and weak views; the batch is shared in proportion to the number of
-      labeled and unlabeled images (original: half labeled, half unlabeled); the last epoch counts.
+      trained), its optimizer, schedule, steps and weak views; labeled and unlabeled images have the same proportion in
+      a batch as in the split (original: half and half); the last epoch counts.
     - The projection head has 256 outputs. The original adds a weight-normalized layer with 65,536 outputs. The hidden
       layers (original: 2048) are at most 4 times as wide as the features, which only matters for small backbones.
-    - k-means has 10 restarts, the default of the original program (its scripts: 100), but each start is the best of a
-      few draws. An empty cluster takes the farthest point (original: its mean is undefined). Ids belong to the final
-      centres (original: to the centres of the previous iteration).
-    - k-means has no confidence, so confidence is 1 - distance to the nearest centre / distance to the next one.
+    - k-means has 10 restarts, the default of the original program (its scripts: 100). Each start is the best of a few
+      draws. An empty cluster gets the farthest point (original: its mean is undefined). Ids are those of the final
+      centres (original: of the centres of the previous iteration).
+    - k-means gives no probabilities. Confidence is 1 - distance to the nearest centre / distance to the second one.
 """
 
 from typing import Annotated, Literal

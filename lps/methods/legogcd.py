@@ -13,8 +13,8 @@ Objective:
     + m \log \hat q\big)\Big), \qquad r_a = \mathrm{softmax}\big(\tfrac{\cos(h_a, W)}{\tau_r}\big)$$
 
 Views:
-    The views are those of SimGCD. LER is computed over the unlabeled rows $\mathcal{U}$ of both views; both arguments
-    of its cross-entropy have gradient, also the target r. DKL compares w1 with w2, over all images, with gradient on
+    The views are those of SimGCD. LER is computed over the unlabeled rows $\mathcal{U}$ of both views. Both arguments
+    of its cross-entropy have gradient, even the target r. DKL compares w1 with w2 over all images and has gradient on
     both sides.
 
 Deviations:

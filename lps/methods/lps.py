@@ -18,12 +18,14 @@ Views:
 Deviations:
     - The defaults follow the authors' code where it differs from their text. The variants of the text are options:
       `kl_direction`, `contrast_space`, `contrast_normalizer`, `threshold_clock`, `weak_views`. `contrast_variant` also
-      offers a form that neither of them has.
-    - Thresholds depend on the share of the epochs that are done. The code divides the epoch by 200 (90 on ImageNet).
-    - Contrastive sums are masked log-sum-exps in float32. The code subtracts the exponential of the diagonal.
+      offers a form that is in neither of them.
+    - Thresholds depend on the completed share of the epochs. The code divides the epoch by 200 (90 on ImageNet).
+    - Contrastive sums are log-sum-exps in float32 with the diagonal masked. The code sums over all entries and then
+      subtracts the exponential of the diagonal.
     - The estimated distribution is clamped at 1e-8 inside the logarithm.
-    - The prior of the paper is equal shares. With another prior q (`prior`), KL is KL(q || pi) or KL(pi || q), and the
-      entropy term is w KL(p || q), up to a constant. The factor pi_k / max pi of the margin does not change.
+    - The prior of the paper is equal shares. With another prior q (`prior`), KL is KL(q || pi) or KL(pi || q), the
+      entropy term is w KL(p || q), up to a constant, and the last factor of the margin is r_k / max r with
+      r_k = pi_k / q_k instead of pi_k / max pi. There, values of q_k below a tenth of 1 / K count as a tenth of it.
 """
 
 from typing import Annotated, Literal

@@ -12,24 +12,23 @@ Objective:
 
 Views:
     w1 and w2 are weak, s is strong. View w1 is used for the cross-entropy, the entropy term and the first image of
-    every pair. View w2 is used for the second image of every pair; it also gives pseudo-labels, class distribution and
-    confidence, all without gradient. View s is used for the cross-entropy of confident rows. These include labeled
-    rows, with their predicted label instead of the given one. Neighbours are found by the features of w1, without
-    gradient.
+    every pair. View w2 is used for the second image of every pair, and for the pseudo-labels, the class distribution
+    and the confidence, all without gradient. View s is used for the cross-entropy of confident rows. Labeled rows are
+    among them, with their predicted label instead of the given one. Neighbours are found with the features of w1,
+    without gradient.
 
 Deviations:
-    - There is no official code. We follow two third-party implementations. Where they differ or leave a choice open, we
-      chose: the rank of the filter depends on the number of classes (they use 1 and 2), and the confidence gap is
-      computed over all rows.
+    - There is no official code. We follow two third-party implementations. They differ in two points. Here, the rank of
+      the filter depends on the number of classes (they use 1 and 2), and the confidence gap is computed over all rows.
     - Learning rate, steps, batch and views follow the common protocol.
-    - The pair loss is computed in log space. The nearest neighbour is searched with the diagonal masked.
-    - The partner of a labeled image is the next image of its class in the shuffled batch; all others are equally
-      likely.
+    - The pair loss is computed in log space. An image cannot be its own nearest neighbour (the diagonal is masked).
+    - The partner of a labeled image is the next image of its class in the shuffled batch, so every other image of the
+      class is equally likely.
     - The class distribution is clamped at 1e-8 inside the logarithm.
     - The logit adjustment and the entropy term assume equal shares. With another prior q, log(pi_k / q_k) is added to
       the logits, and the entropy term is w KL(p || q), up to a constant.
-    - If no row of an epoch was predicted as seen (or none as novel), the confidence of that group counts as 0 in the
-      confidence gap.
+    - If no row of an epoch was predicted as seen, the confidence of seen classes counts as 0 in the confidence gap. The
+      same holds for novel classes.
 """
 
 from typing import Annotated

@@ -10,28 +10,31 @@ Objective:
     \qquad a = \mathrm{softmax}(v c^\top / \tau), \qquad g = a G^\top$$
 
 Views:
-    w1 and w2 are weak. Each view gives projections v, prototype probabilities a and group probabilities g. View w1 is
-    used for the first image of every pair, the prior term and the cross-entropy. View w2 is used for the second image
-    of every pair. The group similarity uses both views. Gradient flows through both factors of every product. The
-    nearest neighbours, found by v of w1, and the groups G have no gradient. G is computed before an epoch from all
-    training images, in evaluation mode and without augmentation.
+    w1 and w2 are weak. From each view, the network computes projections v, prototype probabilities a and group
+    probabilities g. View w1 is used for the first image of every pair, for the prior term and for the cross-entropy.
+    View w2 is used for the second image of every pair. The group similarity uses both views. The gradient flows through
+    both factors of every product. The nearest neighbours are found with v of w1. They have no gradient, and neither
+    have the groups G. G is computed before an epoch from all training images, in evaluation mode and without
+    augmentation.
 
 Deviations:
     - Optimizer, learning rate, steps, batch, views and frozen stages follow the common protocol (original: Adam 2e-3
-      without weight decay, SimCLR views, layer3 detached). Weight decay shrinks prototypes, which are used at length 1.
-    - Epoch numbers are converted to shares of the run. Groups are computed again from epoch 5 to 69 of 150 (scaled to
-      the run), but always at least once. Before that, every prototype is a group and cross-entropy is off; an
-      evaluation during this time makes its own temporary grouping.
-    - The number of classes is known. Votes come from images without augmentation; the code takes augmented ones.
-    - Prototypes without votes are not in the graph. They join the group of the nearest prototype with votes, by cosine.
-      A small constant connects the graph for spectral clustering.
-    - Groups are matched to seen classes by the labeled images. Ties and novel ids are matched by the prototypes shared
-      with the previous groups, so that ids stay the same.
-    - The partner of a labeled image is the next image of its class in the shuffled batch; all others are equally
-      likely.
-    - The prior is a prior over groups: equal shares unless `prior` says otherwise. While every prototype is a group, it
-      is always equal.
-    - The epsilon of the prior term is inside the logarithm. Prototype similarity is computed in log space.
+      without weight decay, SimCLR views, layer3 detached). Weight decay shrinks the prototypes. This has no effect on
+      the loss, which normalizes them to length 1.
+    - Epoch numbers are converted to shares of the run. The groups are computed again before each epoch from 5 to 69 of
+      150 (scaled to the run), and always at least once. Before that, every prototype is its own group, and the
+      cross-entropy is off. An evaluation during this time computes groups for itself.
+    - The number of classes is known. Images vote without augmentation (original: with augmentation).
+    - A prototype without votes is not in the graph. It joins the group of the prototype with votes that has the most
+      similar direction (cosine). For spectral clustering, a small constant is added to every edge of the graph.
+    - Groups get their ids by a matching: seen classes by the labeled images in each group, novel ids by the prototypes
+      that a group shares with the previous groups. So ids stay the same from epoch to epoch. Shared prototypes also
+      decide between equal numbers of labeled images.
+    - The partner of a labeled image is the next image of its class in the shuffled batch, so every other image of the
+      class is equally likely.
+    - The prior gives the share of every group: equal shares, unless you set `prior`. While every prototype is its own
+      group, the shares are always equal.
+    - In the prior term, epsilon is inside the logarithm. The similarity of prototypes is computed in log space.
 """
 
 from typing import Annotated, Literal
@@ -70,7 +73,9 @@ class OpenNCD(Method):
             int,
             "number of prototypes, as a multiple of the number of classes",
             (1, 100),
-            ParameterDocs("Prototypes", larger="smaller parts of every class; slower", paper="5 (code)"),
+            ParameterDocs(
+                "Prototypes", larger="each prototype covers a smaller part of a class; slower", paper="5 (code)"
+            ),
         ] = 5,
         projection_width: Annotated[
             int,
@@ -86,7 +91,7 @@ class OpenNCD(Method):
         ] = 0.1,
         votes: Annotated[
             int | None,
-            "number of nearest prototypes that each image votes for; none: 3 up to 10 classes, 10 above",
+            "number of nearest prototypes that each image votes for; none: 3 for at most 10 classes, otherwise 10",
             (1, 100),
             ParameterDocs(
                 "Groups",
@@ -96,8 +101,8 @@ class OpenNCD(Method):
         ] = None,
         graph_weight: Annotated[
             float | None,
-            "weight of shared votes in the similarity of two prototypes; cosine similarity has the rest; "
-            "none: 1 up to 10 classes, 0.9 above",
+            "weight of shared votes in the similarity of two prototypes; the rest of the weight goes to their cosine "
+            "similarity; none: 1 for at most 10 classes, otherwise 0.9",
             (0, 1),
             ParameterDocs(
                 "Groups",
@@ -110,18 +115,18 @@ class OpenNCD(Method):
             "share of the run after which prototypes are grouped",
             (0, 1),
             ParameterDocs(
-                "Groups", larger="groups and the labeled cross-entropy start later", paper="epoch 5 of 150 (code)"
+                "Groups", larger="grouping and cross-entropy on labels start later", paper="epoch 5 of 150 (code)"
             ),
         ] = 0.0333,
         group_end: Annotated[
             float,
-            "share of the run after which groups are fixed",
+            "share of the run after which the groups no longer change",
             (0, 1),
             ParameterDocs("Groups", larger="groups may change for longer", paper="epoch 69 of 150 (code)"),
         ] = 0.4666,
         group_weight: Annotated[
             float,
-            "eta1: weight of the group similarity of two views",
+            "eta1: weight of the term that makes both views of an image choose the same group",
             (0, 100),
             ParameterDocs("Groups", larger="both views of an image are more often in the same group", paper="1 (code)"),
         ] = 1.0,
@@ -135,7 +140,7 @@ class OpenNCD(Method):
         ] = 10.0,
         cross_entropy_weight: Annotated[
             float,
-            "w: weight of the labeled cross-entropy after grouping",
+            "w: weight of the cross-entropy of labeled images, once prototypes are grouped",
             (0, 100),
             ParameterDocs("Labels", larger="the labels count more", paper="1 (code)"),
         ] = 1.0,

@@ -11,19 +11,20 @@ Objective:
 
 Views:
     w1 and w2 are weak. View w1 is used for the cross-entropy, the entropy term and the first image of every pair. View
-    w2 is used for the second image of every pair. Both images of a pair have gradient. The nearest neighbour, found by
-    the features of w1, the uncertainty and the margin have no gradient. Uncertainty is measured before every epoch over
-    all unlabeled images, in evaluation mode and without augmentation.
+    w2 is used for the second image of every pair. Both images of a pair have gradient. The nearest neighbour is found
+    with the features of w1. Nearest neighbour, uncertainty and margin have no gradient. Uncertainty is measured before
+    every epoch over all unlabeled images, in evaluation mode and without augmentation.
 
 Deviations:
     - Learning rate, steps, batch and views follow the common protocol (original: learning rate 0.1, times 0.1 after 70
       and 90 % of the run).
-    - An epoch is scored after it is trained. The original scores before each epoch and never scores the last weights.
-    - The nearest neighbour is searched with the diagonal masked. The original takes the second of the two nearest
-      images, which may be the image itself if images repeat.
-    - The partner of a labeled image is the next image of its class in the shuffled batch. As in the original, all
-      others are equally likely, but no two images share a partner.
-    - The pair loss is computed in log space. The original cuts it off at 100.
+    - Scores are computed after each epoch. The original computes them before each epoch, so it never scores the final
+      weights.
+    - An image cannot be its own nearest neighbour (the diagonal is masked). The original takes the second of the two
+      nearest images, which is the image itself if another image is identical to it.
+    - The partner of a labeled image is the next image of its class in the shuffled batch. As in the original, every
+      other image of the class is equally likely. Unlike there, no two images have the same partner.
+    - The pair loss is computed in log space. The original limits it to 100.
     - The regularizer is the entropy of the code (a uniform prior). With another prior q, it is w KL(p || q), up to a
       constant.
 """

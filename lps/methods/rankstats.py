@@ -12,24 +12,27 @@ Objective:
     \qquad w = w_{\max}\, e^{-5 (1 - \min(e, T) / T)^2}$$
 
 Views:
-    w1 and w2 are weak. There are two linear heads on the rectified features: head s has one output per seen class, head
-    a one per class. View w1 gives the cross-entropy of labeled rows (head s), the features h that are ranked (without
-    gradient) and the predictions p. View w2 gives the predictions p'. Pairs are all ordered pairs of unlabeled rows,
-    including each row with itself. The consistency term is computed over all rows. Both p and p' have gradient.
+    w1 and w2 are weak. Two linear heads use the features after a ReLU: head s has one output per seen class, head a has
+    one output per class, seen or novel. View w1 is used for the cross-entropy of labeled rows (head s), for the ranked
+    features h (without gradient) and for the predictions p. View w2 is used for the predictions p'. The pair loss uses
+    all ordered pairs of unlabeled rows, including each row with itself. The consistency term uses all rows. Both p and
+    p' have gradient.
 
 Prediction:
-    The largest output of head a. Its ids have no meaning, so seen accuracy is matched.
+    An image gets the id with the largest output of head a. These ids have no meaning, so seen accuracy is matched.
 
 Deviations:
-    - Open world (ORCA, section 4): the second head has one output per class, seen and novel, and learns from all
-      unlabeled rows, because seen and novel ones cannot be told apart (original: novel classes only, one output each).
-      In this setting, the incremental variant, which extends the first head, has no effect, so it is left out.
+    - Open world (ORCA, section 4): head a has one output per class, seen and novel, and learns from all unlabeled rows,
+      because it is unknown which rows show novel classes (original: one output per novel class, and only images of
+      novel classes). The incremental variant of the paper extends head s by the novel classes. It is left out, because
+      here head a already covers all classes.
     - Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views.
-      The supervised stage (original: 100 epochs before 200 of joint training) is a share of the run, 0 by default:
-      joint training learns from the same labels, and every method has the same steps. The length T of the ramp
-      (original: 50 of 200 epochs on CIFAR-10, 150 on CIFAR-100) is a share of the epochs after the supervised stage.
-    - The optional supervised stage only sees the labeled rows of a batch.
-    - 1 - s is cut off at 0, because products of rounded probabilities can exceed 1.
+      The supervised stage is a share of the run (original: 100 epochs before 200 epochs of joint training). By default
+      this share is 0, so that all methods train for the same number of steps. Joint training uses the same labels. T,
+      the length of the ramp, is a share of the epochs after the supervised stage (original: 50 of 200 epochs on
+      CIFAR-10, 150 on CIFAR-100).
+    - The supervised stage, if there is one, uses only the labeled rows of a batch.
+    - 1 - s is at least 0. Without this limit, rounding errors could make it negative.
 """
 
 from typing import Annotated
@@ -61,13 +64,13 @@ class RankStats(Method):
         *,
         top_k: Annotated[
             int,
-            "k: how many of the largest features two images must share to be a pair",
+            "k: two images count as the same class if the same k features are the largest in both",
             (1, 1000),
             ParameterDocs("Pairs", larger="fewer but more certain pairs count as the same class", paper="5"),
         ] = 5,
         consistency_weight: Annotated[
             float | None,
-            "w_max: weight of the consistency term once it no longer increases; none: 5 up to 10 classes, 50 above",
+            "w_max: final weight of the consistency term; none: 5 for at most 10 classes, otherwise 50",
             (0, 1000),
             ParameterDocs(
                 "Consistency",
@@ -77,8 +80,8 @@ class RankStats(Method):
         ] = None,
         ramp_share: Annotated[
             float | None,
-            "T: share of the joint training during which the consistency weight increases; none: 0.25 up to ten "
-            "classes, 0.75 above",
+            "T: share of the joint training during which the consistency weight increases; none: 0.25 for at "
+            "most 10 classes, otherwise 0.75",
             (0, 1),
             ParameterDocs(
                 "Consistency",
@@ -88,11 +91,11 @@ class RankStats(Method):
         ] = None,
         supervised_share: Annotated[
             float,
-            "share of the run, from its start, that learns only from labeled images",
+            "share of the run, from its start, in which only labeled images are used",
             (0, 0.9),
             ParameterDocs(
                 "Stages",
-                larger="longer on labels only, shorter on all images",
+                larger="more epochs on labeled images only, fewer on all images",
                 paper="100 epochs before 200 of joint training",
             ),
         ] = 0.0,

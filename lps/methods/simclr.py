@@ -10,13 +10,13 @@ Objective:
 
 Views:
     There are no views: the features of every unlabeled image are computed once with the start weights, without
-    augmentation. h are backbone features, before the projection head of SimCLR. There is one cluster per class, seen
-    and novel alike. The best of `restarts` runs of k-means is used. A test image gets the id of the nearest centre.
+    augmentation. h are the backbone features, before the projection head of SimCLR. There is one cluster per class,
+    seen or novel. k-means runs `restarts` times, and the best result is used. A test image gets the id of the nearest
+    centre.
 
 Deviations:
-    - The clustering has no deviations. Cluster ids have no meaning, so seen accuracy is matched. Methods whose ids are
-      tied to the seen classes have raw seen accuracy.
-    - k-means has no confidence, so confidence is 1 - distance to the own centre / distance to the next one.
+    - None in the clustering. Cluster ids have no meaning, so seen accuracy is matched.
+    - k-means gives no probabilities. Confidence is 1 - distance to the nearest centre / distance to the second one.
 """
 
 from typing import Annotated, Literal

@@ -15,19 +15,19 @@ Objective:
 
 Views:
     w1 and w2 are weak. The index a is a row: one view of one image. a' denotes the other view of the same image. P(a)
-    are the other labeled rows of both views with the label of a. p, q and v (unit outputs of a projection head beside
-    the classifier) are computed for every row, labeled ones too. The mean prediction is over both views. Only the
-    targets q have no gradient.
+    are the other labeled rows of both views with the label of a. p, q and v are computed for every row, labeled ones
+    too. v are unit outputs of a projection head beside the classifier. The mean prediction is the mean over both views.
+    Only the targets q have no gradient.
 
 Prediction:
-    The largest output of the classifier. Its first ids learn from the labels, so seen accuracy is raw. The
-    original matches all classes.
+    An image gets the id with the largest output of the classifier. The ids of seen classes are trained with labels, so
+    seen accuracy is raw. The original matches all ids with classes.
 
 Deviations:
     - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
       trained), its optimizer, schedule (original: cosine to 1e-4), weight decay on everything (original: not on biases
-      and norms), steps and weak views; the batch is shared in proportion to the number of labeled and unlabeled images
-      (original: half labeled, half unlabeled).
+      and norms), steps and weak views; labeled and unlabeled images have the same proportion in a batch as in the split
+      (original: half and half).
     - The temperature of the teacher decreases over the same share of the run as in the original (30 of 200 epochs).
     - The hidden layers of the projection head (original: 2048) are at most 4 times as wide as the features, which only
       matters for small backbones. Its weights start like those of torch layers (original: normal, deviation 0.02).

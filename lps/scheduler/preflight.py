@@ -91,11 +91,11 @@ def _crowding(config: Config) -> list[str]:
     needed = _pretraining_bytes(config, *pixels.shape[1:3])
     room = max((gpu.bytes or 0 for gpu in gpus), default=0)
     if needed and room and needed > room:
-        precision = "" if config.precision != "fp32" else ", precision bf16 about half"
+        precision = "" if config.precision != "fp32" else ", and precision=bf16 needs about half"
         sentences.append(
             f"A step of pretraining needs about {data_size(needed)} of GPU memory, but the largest GPU here has "
-            f"{data_size(room)}. A smaller pretrain.batch_size needs less{precision}; start weights from a file "
-            "(network.start) need no pretraining."
+            f"{data_size(room)}. A smaller pretrain.batch_size needs less{precision}. With start weights from a file "
+            "(network.start), there is no pretraining."
         )
     return sentences
 
@@ -129,8 +129,8 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
     if needed > free_bytes:
         sizes = f"about {data_size(needed)}, and {data_size(free_bytes)} are free in {existing_folder}"
         return (
-            f"The disk is too small: {subject} will write {sizes}. A run that finds no space ends as disk_full "
-            "and can be resumed."
+            f"The disk is too small: {subject} will write {sizes}. If the disk becomes full, the run ends as "
+            "disk_full, and you can resume it later."
         )
     if free_bytes < LITTLE and None in costs_of_runs:
         return (

@@ -136,7 +136,7 @@ class Config:
     )
     split_rule: str = _setting(
         "bernoulli",
-        "how labels are drawn",
+        "how the labeled images are drawn",
         choices=("bernoulli", "stratified", "exact"),
         words={
             "bernoulli": "each image independently",
@@ -146,8 +146,8 @@ class Config:
     )
     split_imbalance: float = _setting(
         1.0,
-        "ratio of training images of the largest class to the smallest class, on an exponential curve; 1: all images "
-        "are kept",
+        "imbalance of the classes: training images of the largest class divided by those of the smallest class. The "
+        "sizes between them fall exponentially. 1: all images are kept",
         minimum=1,
         maximum=100_000,
         larger="class sizes differ more and fewer images are used",
@@ -160,8 +160,8 @@ class Config:
     )
     split_labeled_imbalance: float = _setting(
         1.0,
-        "ratio of labeled images between the largest and the smallest seen class; surplus labels are withheld; 1: all "
-        "drawn labels are used",
+        "imbalance of the labels: labels of the seen class with most labels divided by those of the class with fewest. "
+        "Surplus labels are withheld. 1: all drawn labels are used",
         minimum=1,
         maximum=100_000,
         larger="label counts differ more and fewer labels are used",
@@ -176,7 +176,7 @@ class Config:
     )
     split_validation_ratio: float = _setting(
         0.0,
-        "share of labeled images whose label is withheld to choose the epoch",
+        "share of the labels that are withheld from training, to measure accuracy and choose the epoch",
         minimum=0,
         maximum=0.9,
     )
@@ -185,8 +185,8 @@ class Config:
     )
     split_index_files: str | None = _setting(
         None,
-        "folder of index files that define the split, as published by BaCon (l_k_uq_idxs.pt and two more); none: the "
-        "split is drawn",
+        "folder with index files that define the split, in the format of BaCon (l_k_uq_idxs.pt and two more); none: "
+        "the split is drawn",
         kind="str",
         optional=True,
     )
@@ -215,8 +215,8 @@ class Config:
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior; for prior=given and oracle: after this many epochs, the novel "
-        "shares are assigned to cluster ids again (the largest share to the id predicted most often, and so on)",
+        "epochs between two estimates of the prior. The priors given and oracle are not estimated; there, the novel "
+        "shares are matched with the novel ids again (the largest share with the id that is predicted most often)",
         minimum=1,
         maximum=MOST_EPOCHS,
         larger="the estimate is older but costs less time",
@@ -238,9 +238,9 @@ class Config:
 
     network_name: str = _setting(
         "digits_resnet",
-        "backbone: digits_resnet, cifar_resnet18, resnet50, efficientnet_lite0 with its weights of ImageNet,"
+        "backbone: digits_resnet, cifar_resnet18, resnet50, efficientnet_lite0 (with weights trained on ImageNet),"
         " torchvision:NAME such as torchvision:efficientnet_b0, timm:NAME, or vit:dino, vit:dinov2, vit:mae, vit:clip"
-        " with a vision transformer's file; given: none, for own embeddings",
+        " (with a file of weights); given: no backbone, for own embeddings",
     )
     network_start: str = _setting(
         "simclr",
@@ -273,7 +273,7 @@ class Config:
     )
     network_frozen_batchnorm: str = _setting(
         "train",
-        'mode of batch norm in frozen stages: "train" (as in the original code) or "eval"',
+        'batch norm in frozen stages: "train" updates its statistics (as in the original code), "eval" does not',
         choices=("train", "eval"),
         words={"train": "keeps learning", "eval": "stays fixed"},
     )

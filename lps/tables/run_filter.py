@@ -290,7 +290,8 @@ def _pattern(token: _Token) -> tuple[re.Pattern, int]:
     simple = re.sub(r"\\[^1-9]|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", text)  # escapes and classes are one letter each
     if re.search(r"\(\?|\\[1-9]|\)[*+{]", simple):
         raise UserError(
-            "filter", f"{where} repeats a group or looks around; only . [] | * + ? {{}} and plain groups can be used"
+            "filter",
+            f"{where} uses a construct that is not supported; use only . [] | * + ? {{}} and plain groups",
         )
     length = _length(simple)
     if length < _TEXT[0]:

@@ -41,7 +41,7 @@ def test_collapse_needs_more_than_three_times_the_even_share():
     assert kinds(evaluations([heap(0.31)] * PATIENCE), SEEN) == ["collapse"]
     assert kinds(evaluations([heap(0.29)] * PATIENCE), SEEN) == []
     (alarm,) = find(evaluations([heap(0.44)] * PATIENCE), SEEN)
-    assert alarm.words == "one class holds 44 % of the images, 4.4 times an even share"
+    assert alarm.words == "one class holds 44 % of the images, 4.4 times an equal share"
     assert (alarm.epoch, alarm.title) == (PATIENCE, "Collapse")
 
 

@@ -43,7 +43,7 @@ def test_the_lines_of_readme_lead_from_a_folder_to_the_model(tmp_path, monkeypat
     assert len(carry_out(show)[0].splitlines()) == 6 and "okapi" in carry_out(name)[0]
     said, told = carry_out(train_on)
     known["NEXT"] = Path(said.splitlines()[-1]).name
-    assert "2 names → 2 new seen classes" in told
+    assert "2 names: 2 new seen classes" in told
     assert "possible novel class: 24 pictures" in carry_out(predict)[1]
     rows = list(csv.DictReader(open("labels.csv")))
     called = [row["name"] or "none of these" for row in rows]

@@ -65,7 +65,7 @@ def test_the_command_line_advises_a_prior_where_labels_look_unequal(tmp_path, mo
     unequal = [*usual, "--set", "split.imbalance=20", "--set", "split.rule=stratified"]
     for words, is_told in ((usual, False), (unequal, True), ([*unequal, "--set", f"prior={ADVISED}"], False)):
         assert main(words) == 0
-        assert (f"choose prior = {ADVISED}. Evidence: docs/" in capsys.readouterr().err) == is_told
+        assert (f"prior = {ADVISED}. Evidence: docs/" in capsys.readouterr().err) == is_told
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_paper_scale_is_told_what_does_not_fit_the_gpu(gpu):
     paper = {"dataset": "imagenet100", "dataset.path": "/somewhere"}
     stay, step = preflight.crowding([configure(paper | {"precision": "fp32"})])
     assert "take 25.9 GB" in stay and "kept in main memory" in stay and "copies 101 MB" in stay
-    assert "about 88.1 GB" in step and "has 25.8 GB" in step and "precision bf16" in step
+    assert "about 88.1 GB" in step and "has 25.8 GB" in step and "precision=bf16" in step
     assert "about 44.0 GB" in preflight.crowding([configure(paper | {"precision": "bf16"})])[1]
     for fits in ({"network.start": "random"}, {"pretrain.batch_size": 64}, {"pretrain.epochs": 0}):
         assert preflight.crowding([configure(paper | fits)]) == [stay]

@@ -120,7 +120,7 @@ SLOWEST = [".*.*.*b", "a*a*b", "(a|a)" * 15 + "b", "a?" * 15 + "b", ".*(a|a)(a|a
 
 @pytest.mark.parametrize("pattern", EVIL)
 def test_an_expression_that_could_take_for_ever_is_refused(pattern):
-    with pytest.raises(UserError, match="repeats a group|too many ways"):
+    with pytest.raises(UserError, match="not supported|too many ways"):
         found(f'name~"{pattern}"')
 
 

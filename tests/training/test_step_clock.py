@@ -20,9 +20,9 @@ def test_time_goes_to_the_stage_that_ends():
 
 def test_the_sentence_says_the_shares_and_what_workers_could_do():
     told = {"time/read_s": 0.3, "time/views_s": 0.1, "time/network_s": 0.1}
-    said = "A training step takes 0.5 s: 60 % to read and decode, 20 % for the views, 20 % for the network"
+    said = "A training step takes 0.5 s: 60 % to read the data, 20 % to make the views, 20 % to run the network"
     assert step_in_words(told) == f"{said}."
     rate = told | {"throughput/decoded_per_s": 1234.5}
-    assert step_in_words(rate) == f"{said}. The data workers decode 1,234 pictures a second."
+    assert step_in_words(rate).startswith(said) and "1,234 pictures a second" in step_in_words(rate)
     for missing in ({}, {"time/read_s": 0.3}, told | {"time/views_s": None}, told | {"time/views_s": float("nan")}):
         assert step_in_words(missing) == ""

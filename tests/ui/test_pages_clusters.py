@@ -368,8 +368,8 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     app.button(key="train_on").click()
     app.session_state["train_on_start"] = "afresh"
     app.run()
-    assert "1 name → 1 new seen class" in words_of(app)
-    assert "3 clusters without a name stay novel, 1 cluster dissolved" in words_of(app), "the one that looks mixed"
+    assert "1 name: 1 new seen class" in words_of(app)
+    assert "3 clusters without a name stay novel, 1 cluster is dissolved" in words_of(app), "the one that looks mixed"
     assert not app.exception and app.code[-1].value.endswith("--dissolve 8")
 
 

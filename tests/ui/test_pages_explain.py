@@ -355,7 +355,7 @@ def test_the_largest_term_may_be_negative(open_page, tmp_path):
     own = {"loss/adaptive_margin": 0.5, "loss/entropy": -2.2, "loss/total": -1.7}
     run = without(make_run(tmp_path, epochs=1), "loss/")
     rewritten(run, lambda values: values | (own if "pi_hat" in values else {}))
-    assert "The largest, whatever its sign, is entropy with -2.20." in words_of(open_page(tmp_path, run=run.id))
+    assert "The largest in absolute value is entropy with -2.20." in words_of(open_page(tmp_path, run=run.id))
 
 
 def test_a_single_term_is_no_sum(open_page, tmp_path):

@@ -148,4 +148,4 @@ def test_names_of_classes_are_shown_as_they_are_written():
     assert (
         at.caption[0].value.startswith("5 of the unlabeled images have") and "6 images set aside" in at.caption[0].value
     )
-    assert "and 4 unlabeled images of unknown class" in at.markdown[2].value
+    assert "and 4 unlabeled images whose class is not known" in at.markdown[2].value

@@ -44,11 +44,11 @@ def _choose(key_prefix: str, chart: BoardChart, words: Mapping[str, str], groupi
     by = {chart.by: chart.by} | dict(groupings)
     st.selectbox("Measurement", list(ys), format_func=lambda name: words.get(name, name), key=f"{key_prefix}_y", **then)
     st.selectbox("X axis", list(xs), format_func=lambda name: xs.get(name, name), key=f"{key_prefix}_x", **then)
-    help_text = "A line for several runs is their mean; its band is ± one standard deviation"
+    help_text = "If a line stands for several runs, it is their mean, with a band of ± one standard deviation"
     st.selectbox(
         "One line per", list(by), format_func=lambda k: by.get(k, k), key=f"{key_prefix}_by", help=help_text, **then
     )
-    help_text = "Weight of earlier values. The recorded values stay visible as a pale line"
+    help_text = "A larger value averages over more epochs. A pale line shows the recorded values"
     st.slider("Smoothing", 0.0, boards.MOST_SMOOTH, step=0.01, key=f"{key_prefix}_smooth", help=help_text, **then)
     st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{key_prefix}_log", required=True, **then)
 

@@ -71,7 +71,7 @@ def _account(labels_of_run: Labels, view: View) -> str:
     )
     given = counts["labeled"] + counts["withheld"]
     config = view.run.config_if_readable()
-    whose = "a label that you gave or that named clusters gave" if config and config.split_confirmed else "your label"
+    whose = "a label from you or from named clusters" if config and config.split_confirmed else "your label"
     sentences = [f"{counted(len(labels_of_run.images), 'image')}: {given:,} with {whose}"]
     sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
     sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")

@@ -45,8 +45,8 @@ def _show_other_names(view: View, epoch: int) -> None:
         st.markdown(f"You named clusters at epoch {epoch}, but not at this one.", width="stretch")
         go, take = (view.run, epoch), (view, epoch)
         st.button(f"Go to epoch {epoch}", key="go_to_names", on_click=_go, args=go, icon=":material/arrow_back:")
-        words = "Each name goes to the cluster of this epoch that took more than half of its images from the cluster "
-        words += "with that name"
+        words = "A cluster of this epoch gets a name if more than half of its images come from the cluster with that "
+        words += "name"
         st.button("Copy the names", key="carry_names", on_click=_carry, args=take, icon=":material/redo:", help=words)
 
 

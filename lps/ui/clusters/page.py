@@ -205,7 +205,7 @@ def columns(view: View) -> list[Column]:
     about_matched = f"{_MATCHING}. The percentage is the share of the cluster's images that have this class"
     about_name = "The name that you gave; otherwise the name of the seen class"
     about_second = "Second most frequent true class in the cluster and the share of images that have this class"
-    about_known = "The most frequent class among the cluster's images with a known class, and how many images have it"
+    about_known = "Among the images whose class is known: how many have the most frequent class, and its name"
     about_confidence = f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}"
     about_nearest = "The cluster with the most similar mean features, and the cosine similarity"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}

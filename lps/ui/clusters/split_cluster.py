@@ -17,8 +17,8 @@ _SHOWN = 8  # pictures of a part
 _LIKE = 24  # pictures that are like the chosen ones
 _ASKED = "like_these"  # in the session: (of what, image ids that others shall be like)
 _HELP = (
-    "Splits the cluster by k-means on the first 10 principal components of its features. The largest part keeps the "
-    "cluster; the others become new clusters. You can undo this"
+    "Splits the cluster by k-means on the first 10 principal components of its features. The largest part stays "
+    "this cluster; the other parts become new clusters. You can undo this"
 )
 
 

@@ -18,7 +18,7 @@ from lps.ui.server import routing
 from lps.ui.shared import escape, select, take_away
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
-_STARTS = {"weights": "From its final weights", "afresh": "From its start weights"}
+_STARTS = {"weights": "The weights of this run", "afresh": "The start weights of this run"}
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
 
@@ -35,7 +35,7 @@ def show_training_on(view: View) -> None:
             icon=":material/model_training:",
             disabled=not is_ready,
         )
-        why = "Starts a new run with the labels of this run and of the clusters that you named."
+        why = "Starts a new run that also uses the clusters that you named as labels."
         st.caption(
             why
             if is_ready
@@ -53,7 +53,7 @@ def _ask(view: View) -> None:
     """How many pictures count, what becomes of clusters without a name, what to begin with; what that is; the start."""
     run, epoch = view.run, view.epoch
     rule = st.segmented_control(
-        "Which pictures of named clusters become labeled",
+        "Pictures of named clusters that become labeled",
         list(_RULES),
         format_func=_RULES.get,
         key="train_on_labels",
@@ -63,10 +63,10 @@ def _ask(view: View) -> None:
     st.caption(f"{training_on.RULES[rule].capitalize()}.")
     threshold = training_on.CONFIDENCE
     if rule == "confident":
-        percent = st.slider("Confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
+        percent = st.slider("Minimum confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
         threshold = percent / 100
     start = st.segmented_control(
-        "Begin", list(_STARTS), format_func=_STARTS.get, key="train_on_start", default="weights", required=True
+        "Start from", list(_STARTS), format_func=_STARTS.get, key="train_on_start", default="weights", required=True
     )
     unnamed = _ask_unnamed(view)
     how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}

@@ -222,7 +222,7 @@ def _show_differences(groups: list[Group]) -> None:
     columns = [Column(head, table[head]) for head in table if head != "Group"]
     columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=width(groups)))
     data_table.show_data_table(columns, groups, "The settings in which the groups differ", most=len(groups))
-    st.caption("A setting that only some methods have is listed if a run has changed it.")
+    st.caption("If only some methods have a setting, it is listed here once a run changes it.")
 
 
 # ---------------------------------------------------------------------------------------------------- to take away
@@ -259,8 +259,8 @@ def _show_published() -> None:
         data_table.show_data_table(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
             "Table 1 of the LPS paper, means of 3 runs. If seen accuracy is computed with a matching, All cannot be "
-            "larger than the weighted mean of seen and novel. The last column marks the rows in which the paper's All "
-            "is larger nevertheless."
+            "larger than the weighted mean of seen and novel. The last column marks the rows of the paper that break "
+            "this rule."
         )
 
 

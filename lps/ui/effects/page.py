@@ -432,18 +432,19 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     sentences = [
         "Runs that differ only in the seed are averaged. A bar shows how much of the variance between these averages "
         "is explained by one setting alone, beyond what all other settings explain. The model is linear with main "
-        "effects only (type III sum of squares). The mark beside a bar shows the average share of a setting if no "
-        "setting has an effect. Interactions between settings are not shown. The shares describe only these runs."
+        "effects only (type III sum of squares). If no setting had an effect, the bar would on average reach the black "
+        "mark by chance. Interactions between settings are not shown. The shares describe only these runs."
     ]
     if not associated and not left_out:
         sentences.append(
-            "The settings were varied independently: a share well above its mark is an effect in these runs."
+            "The settings were varied independently: if a bar is much longer than its mark, the setting has an effect "
+            "in these runs."
         )
     for one, other, strength in associated[:_MOST_ASSOCIATED]:
         pair = f"{escape.markdown(one)} and {escape.markdown(other)}"
         sentences.append(
-            f"{pair} were varied together (Cramer's V {strength:.2f}). Their shared effect is counted for neither of "
-            f"them, so even a setting with a short bar may have an effect."
+            f"{pair} were varied together (Cramer's V {strength:.2f}). The effect that they share is in neither bar, "
+            f"so even a setting with a short bar may have an effect."
         )
     for settings in effects.changed_together([member.config for member in scored]):
         sentences.append(f"Always changed together, so they count as one: {escape.markdown(', '.join(settings))}.")

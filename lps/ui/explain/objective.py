@@ -170,7 +170,7 @@ def _summary(belief: ClassEstimate, epoch: int, terms: dict[str, float], total: 
         return f"In epoch {epoch} {word} has one term, {name}, with **{total:.2f}**."
     return (
         f"In epoch {epoch} the {len(terms)} terms of {word} add up to **{total:.2f}**. "
-        f"The largest, whatever its sign, is {name} with {terms[largest]:+.2f}."
+        f"The largest in absolute value is {name} with {terms[largest]:+.2f}."
     )
 
 

@@ -190,7 +190,7 @@ def purity_words(groups: dict[str, Adoption]) -> str:
         f"{adoption.purity:.1%} of {group} guesses" for group, adoption in groups.items() if adoption.purity is not None
     ]
     return (
-        f"Of the guesses that reach their threshold, {' and '.join(known_guesses)} are correct."
+        f"Among the guesses that reach their threshold, {' and '.join(known_guesses)} are correct."
         if known_guesses
         else "The true classes are not known."
     )

@@ -314,10 +314,12 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     if split.unlabeled_unknown:
         unknown = counted(split.unlabeled_unknown, "unlabeled image")
         if split.novel:
-            st.markdown(f":gray[and {unknown} of unknown class]")
+            st.markdown(f":gray[and {unknown} whose class is not known]")
         else:
             classes = counted(split.looked_for, "novel class")
-            st.markdown(f":gray[training looks for] :orange[**{classes}**] :gray[in {unknown} of unknown class]")
+            st.markdown(
+                f":gray[training looks for] :orange[**{classes}**] :gray[in {unknown} whose class is not known]"
+            )
     apart = [f"{split.validation:,} of the unlabeled images have a label that is withheld for validation"]
     apart += [f"{counted(split.test, 'image')} set aside for testing"]
     apart += [f"{counted(split.left_out, 'training image')} left out to get the chosen class sizes"]

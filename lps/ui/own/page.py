@@ -167,7 +167,7 @@ def _ask_prior(config: Config | None, seen: FolderPreview, things: str) -> str:
     with st.container(border=True, gap="small"):
         is_taken = st.toggle(f"Estimate the class sizes (prior = {advice.prior})", value=True, key=_PRIOR)
         st.caption(f"The largest labeled class has {advice.factor:.3g} times as many {things} as the smallest one.")
-        take_away.offer_document("concepts/priors.md", "Priors, measured", "prior_evidence")
+        take_away.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
     return advice.prior if is_taken else "uniform"
 
 

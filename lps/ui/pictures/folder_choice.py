@@ -53,7 +53,7 @@ def number_of_uploader(name: str) -> int:
 
 def say_where_kept() -> None:
     most = st.get_option("server.maxUploadSize")
-    st.caption(f"Saved in a folder of yours on the server. A ZIP may have up to {most} MB.")
+    st.caption(f"Saved in your folder on the server. A ZIP may have up to {most} MB.")
 
 
 def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:

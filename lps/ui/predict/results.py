@@ -78,9 +78,9 @@ def _ask_threshold(predicted: Predicted) -> float:
     with st.container(border=True, gap="small"):
         share = st.slider(
             "Share of known pictures to accept", 50, 100, round(100 * KEPT), format="%d %%", key="predict_keep",
-            help="Every picture has a distance to the training images. The limit is the distance that this share of "
-            f'known pictures does not exceed. Pictures that are farther away are marked "{NONE}". At 100 %, every '
-            "picture gets a class.",
+            help="Every picture has a distance to the training images. The limit is set so that this share of known "
+            f'pictures is nearer. Pictures beyond the limit are marked "{NONE}". At 100 %, every picture gets a '
+            "class.",
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
@@ -108,8 +108,8 @@ def _show_counts(predicted: Predicted, class_names: list[str], none: np.ndarray)
     if predicted.lost:
         names = escape.markdown(", ".join(predicted.lost))
         st.caption(
-            f"The newest weights are of epoch {predicted.epoch}. At this epoch, no cluster matches the one that you "
-            f"named {names}."
+            f"The newest weights are from epoch {predicted.epoch}. You named {names} at another epoch, and no cluster "
+            "of this epoch matches."
         )
 
 

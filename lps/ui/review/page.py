@@ -62,8 +62,8 @@ def _show_account(run: Run, epoch: int) -> None:
         run_actions.offer_copy(run, "decide")
         return
     st.caption(
-        "A picture is shown first if the most similar pictures are in another cluster: there, your decisions help "
-        "most. Similar pictures are never shown one after the other."
+        "Pictures whose most similar pictures are in another cluster come first, because your decisions help most "
+        "there. Two similar pictures never follow each other."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption('Keys: 1 to 5 choose a class, N types a class name, X says "none of these", S skips, U undoes.')

@@ -178,7 +178,7 @@ def show_prior_advice(advice: PriorAdvice | None, take: Callable[[str], None]) -
         st.button(
             f"Use prior = {advice.prior}", key="use_prior", icon=":material/check:", on_click=take, args=(advice.prior,)
         )
-        take_away.offer_document("concepts/priors.md", "Priors, measured", "prior_evidence")
+        take_away.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
 
 
 def show_oracle(run: Run) -> None:
