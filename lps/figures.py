@@ -289,7 +289,7 @@ def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scorin
     groups = {values[0]: group for values, group in background.groups.items()}
     published, _ = effects.paper_curve(background.members[0], setting)
     values = background.values(setting)
-    axis = Axis.of(setting, effects.ordered({*values, *published}))
+    axis = Axis.from_values(setting, effects.ordered({*values, *published}))
     return effect_charts.curves(axis, values, groups, published, _palette(dark)).figure()
 
 
@@ -298,7 +298,7 @@ def setting_matrix(
 ) -> go.Figure:
     """A cell for each pair of values of two settings: mean, spread, number of runs. measure: novel, seen, all, gap."""
     background = _background(_scored(runs, scoring), [rows, columns])
-    down, across = (Axis.of(setting, background.values(setting)) for setting in (rows, columns))
+    down, across = (Axis.from_values(setting, background.values(setting)) for setting in (rows, columns))
     return effect_charts.matrix(down, across, background.groups, set(), measure, _palette(dark), None).figure()
 
 
@@ -388,7 +388,7 @@ def _read(run) -> tuple[Run, History]:
 
 
 def _history(run: Run) -> History:
-    return EventLog(run.events).read()
+    return EventLog(run.events).read_history()
 
 
 def _palette(dark: bool) -> Palette:

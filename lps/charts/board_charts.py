@@ -71,7 +71,7 @@ def mean_of(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 def smoothed(values: pd.Series, weight: float) -> pd.Series:
-    """Exponential moving average, of which the first values are not drawn to zero; NaN stays."""
+    """Return the bias-corrected exponential moving average of values without NaN; weight in [0, 1)."""
     return values.ewm(alpha=1 - weight).mean() if weight else values
 
 
@@ -113,10 +113,10 @@ def colors_of(keys: Sequence[str], colors: Palette, pinned: Mapping[str, str]) -
     """
     dark_by_light = dict(palette.color_pairs()) if colors is DARK else {}
     pinned_colors = {key: dark_by_light.get(pinned[key], pinned[key]) for key in keys if key in pinned}
-    usual = dict(zip(keys, palette.many_colors(len(keys), colors)))
-    free = [usual[key] for key in pinned_colors if usual[key] not in pinned_colors.values()]
+    default_colors = dict(zip(keys, palette.many_colors(len(keys), colors)))
+    free = [default_colors[key] for key in pinned_colors if default_colors[key] not in pinned_colors.values()]
     free_colors = {
-        key: free.pop(0) if usual[key] in pinned_colors.values() else usual[key]
+        key: free.pop(0) if default_colors[key] in pinned_colors.values() else default_colors[key]
         for key in keys
         if key not in pinned_colors
     }
@@ -213,12 +213,12 @@ def value_table(tables: Mapping[str, Mapping[str, pd.DataFrame]], epoch: int | N
     for label, by_name in tables.items():
         row: dict[str, object] = {"Run": label}
         for name, table in by_name.items():
-            row |= _told(name, table, epoch)
+            row |= _value_columns(name, table, epoch)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _told(name: str, table: pd.DataFrame, epoch: int | None) -> dict[str, float | None]:
+def _value_columns(name: str, table: pd.DataFrame, epoch: int | None) -> dict[str, float | None]:
     factor, y = 100 if name.startswith(group_tables.FRACTIONS) else 1, table["y"]
     best = (y.idxmin() if is_lower_better(name) else y.idxmax()) if len(y) else None
     words = measurement_name(name)

@@ -88,5 +88,5 @@ def _array(values: np.ndarray) -> dict | list:
         values = values.astype(next(fitting, np.int64))
     if not values.size or values.dtype.name not in _TYPES:
         return values.tolist()
-    found = {"dtype": values.dtype.str[1:], "bdata": base64.b64encode(np.ascontiguousarray(values)).decode()}
-    return found | ({"shape": ", ".join(map(str, values.shape))} if values.ndim > 1 else {})
+    encoded = {"dtype": values.dtype.str[1:], "bdata": base64.b64encode(np.ascontiguousarray(values)).decode()}
+    return encoded | ({"shape": ", ".join(map(str, values.shape))} if values.ndim > 1 else {})

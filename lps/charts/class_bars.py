@@ -1,4 +1,4 @@
-"""Bars a class: the estimated distribution, the accuracy."""
+"""Bar charts by class: the estimated distribution, the accuracy, image counts."""
 
 import numpy as np
 
@@ -75,17 +75,17 @@ def _class_bars(values: np.ndarray, seen: int, names: list[str], colors: Palette
 
 
 def add_bars(
-    figure: Chart, values: np.ndarray, standing: np.ndarray, seen: int, names, colors: Palette, hover: str
+    figure: Chart, values: np.ndarray, class_order: np.ndarray, seen: int, names, colors: Palette, hover: str
 ) -> None:
-    """A bar for each class in the order `standing`, in the colours of seen and novel classes."""
-    for group, members in (("seen", standing < seen), ("novel", standing >= seen)):
+    """Add a bar for each class in `class_order` (class ids), in the colours of seen and novel classes."""
+    for group, members in (("seen", class_order < seen), ("novel", class_order >= seen)):
         figure.add_trace(
             type="bar",
             x=np.flatnonzero(members),
-            y=values[standing[members]],
+            y=values[class_order[members]],
             name=group.capitalize(),
             marker={"color": getattr(colors, group), "line": {"width": 0}},
-            text=[plain(names[i]) for i in standing[members]],
+            text=[plain(names[i]) for i in class_order[members]],
             textposition="none",
             hovertemplate="%{text}<br>" + hover + f"<extra>{group}</extra>",
         )

@@ -13,8 +13,8 @@ from lps.charts.palette import Palette
 _ROW = 30  # pixels of a group
 _LETTERS = 38  # of a group's label; the rest is in the hover text
 _LETTER = 7.2  # pixels
-_TOLD, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
-_SYMBOLS = {_TOLD: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
+_CLEAR, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
+_SYMBOLS = {_CLEAR: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 
 def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
@@ -38,7 +38,7 @@ def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
 
 def _points(comparison: Held, part: Sequence[tuple[int, int, Difference]], kind: str, colors: Palette) -> dict:
     """The groups of one of `_SYMBOLS`."""
-    color = colors.ink if kind == _TOLD else colors.muted
+    color = colors.ink if kind == _CLEAR else colors.muted
     reach = [100 * (difference.high - difference.mean) for _, _, difference in part]
     return dict(
         x=np.array([100 * difference.mean for _, _, difference in part], np.float64),
@@ -56,7 +56,7 @@ def _points(comparison: Held, part: Sequence[tuple[int, int, Difference]], kind:
 def _kind(difference: Difference) -> str:
     if not difference.has_interval:
         return _ALONE
-    return _TOLD if difference.is_distinguishable else _OPEN
+    return _CLEAR if difference.is_distinguishable else _OPEN
 
 
 def _hover(comparison: Held, row: int, difference: Difference) -> str:
@@ -72,8 +72,8 @@ def _apart(labels: Sequence[str], references: Sequence[str] = ()) -> list[str]:
     parts = [label.split(", ") for label in labels]
     common = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
     common.intersection_update(*(label.split(", ") for label in references))
-    kept = [", ".join(word for word in words if word not in common) for words in parts]
-    return [short or label for short, label in zip(kept, labels)]
+    distinct_words = [", ".join(word for word in words if word not in common) for words in parts]
+    return [short or label for short, label in zip(distinct_words, labels)]
 
 
 def _short(label: str) -> str:

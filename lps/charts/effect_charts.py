@@ -35,7 +35,7 @@ _MOST_TICKS = 24
 _ROW, _SMALL_ROW = 62, 20  # pixels of a row of the matrix; of many
 _BAR = 34  # pixels of a bar
 _PALEST = 0.4  # of the range of colours, below the lowest line
-_EMPTY, _WAITING = "+", "…"
+_EMPTY, _PENDING = "+", "…"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Axis:
     kind: str
 
     @staticmethod
-    def of(setting: str, values: Sequence) -> "Axis":
+    def from_values(setting: str, values: Sequence) -> "Axis":
         return Axis(setting, tuple(values), scale(values))
 
     def at(self, value) -> float:
@@ -217,20 +217,20 @@ def matrix(
     rows: Axis,
     columns: Axis,
     groups: Mapping[tuple, Group],
-    waiting: set[tuple],
+    pending: set[tuple],
     measure: str,
     colors: Palette,
     marked_cell: tuple[int, int] | None = None,
 ) -> Chart:
     """One cell for each pair (value of rows, value of columns): mean and spread, or that there is no run.
 
-    A cell's customdata is row * number of columns + column. waiting: pairs without a number whose run is on its way.
+    A cell's customdata is row * number of columns + column. pending: pairs without a number whose run is not over.
     """
     shape = len(rows.values), len(columns.values)
     pairs = [[(row, column) for column in columns.values] for row in rows.values]
     means = np.array([[groups[p].mean(measure) if p in groups else np.nan for p in line] for line in pairs])
-    words = np.array([[_cell_words(groups.get(p), p in waiting, measure) for p in line] for line in pairs])
-    hints = np.array([[_cell_hint(rows, columns, p, groups.get(p), p in waiting) for p in line] for line in pairs])
+    words = np.array([[_cell_words(groups.get(p), p in pending, measure) for p in line] for line in pairs])
+    hints = np.array([[_cell_hint(rows, columns, p, groups.get(p), p in pending) for p in line] for line in pairs])
     is_small = max(shape) <= _FEW_TICKS
     figure = figures.blank(shape[0] * (_ROW if is_small else _SMALL_ROW) + 92, colors)
     shared = {"texttemplate": "%{text}" if is_small else None, "hovertext": hints}
@@ -291,7 +291,7 @@ def _cell_axis(axis: Axis, colors: Palette) -> dict:
 
 def _cell_words(group: Group | None, is_waiting: bool, measure: str) -> str:
     if group is None:
-        return _WAITING if is_waiting else _EMPTY
+        return _PENDING if is_waiting else _EMPTY
     return f"{score_tables.cell(group, measure)}<br>n = {len(group.members)}"
 
 

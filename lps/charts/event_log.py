@@ -83,8 +83,8 @@ class EventLog:
         self._forget()
         self._history = History()
 
-    def read(self) -> History:
-        """The history up to now; the same object as last time where no whole line was added."""
+    def read_history(self) -> History:
+        """Return the history up to now; the same object as before if no complete line was added."""
         with self._lock:
             change, is_changed = self._follower.look(), False
             if change is Change.REPLACED:

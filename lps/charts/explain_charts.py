@@ -49,9 +49,9 @@ def shares(
     prior: np.ndarray | None = None,
 ) -> Chart:
     """The class distribution as bars, the prior (None: equal shares) as a dashed line."""
-    standing = order(values, seen)
-    figure = _class_bars(values, standing, seen, names, colors, height, "%{y:.1%} of the guesses")
-    sorted_prior = None if prior is None or len(prior) != len(values) else np.asarray(prior)[standing]
+    class_order = order(values, seen)
+    figure = _class_bars(values, class_order, seen, names, colors, height, "%{y:.1%} of the guesses")
+    sorted_prior = None if prior is None or len(prior) != len(values) else np.asarray(prior)[class_order]
     figure.add_trace(**class_bars.target_line(sorted_prior, len(values), "Prior", colors))
     top = top_of(values if sorted_prior is None else np.concatenate([values, sorted_prior]), 2 / len(values))
     return figure.update_yaxes(range=[0, top * 1.04], tickformat=".0%" if top > 0.05 else ".1%")
@@ -61,16 +61,16 @@ def margins(
     values: np.ndarray, distribution: np.ndarray, recorded: np.ndarray | None, seen: int, names, colors: Palette
 ) -> Chart:
     """The margin of every class in the order of `shares`; recorded: what a run had, as rings, or a line."""
-    standing = order(distribution, seen)
-    figure = _class_bars(values, standing, seen, names, colors, 300, "margin +%{y:.3f}")
+    class_order = order(distribution, seen)
+    figure = _class_bars(values, class_order, seen, names, colors, 300, "margin +%{y:.3f}")
     highest = values if recorded is None else np.concatenate([values, recorded])
     if recorded is not None:
         ring = {"symbol": "circle-open", "size": 8, "color": colors.ink, "line": {"width": 1.6}}
         hover = "recorded +%{y:.3f}<extra></extra>"
         form = {"mode": "markers", "marker": ring}
-        if len(standing) > SORTED_FROM:
+        if len(class_order) > SORTED_FROM:
             form = {"mode": "lines", "line": {"color": colors.ink, "width": 1.6, "shape": "hvh"}}
-        x, y = np.arange(len(standing)), np.asarray(recorded, np.float64)[standing]
+        x, y = np.arange(len(class_order)), np.asarray(recorded, np.float64)[class_order]
         figure.add_trace(x=x, y=y, name="Recorded", hovertemplate=hover, **form)
     return figure.update_yaxes(range=[0, top_of(highest, 0.5) * 1.04])
 
@@ -81,10 +81,10 @@ def pulls(kept_shares: np.ndarray, distribution: np.ndarray, seen: int, names: l
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
 
 
-def _class_bars(values, standing, seen: int, names, colors: Palette, height: int, hover: str) -> Chart:
+def _class_bars(values, class_order, seen: int, names, colors: Palette, height: int, hover: str) -> Chart:
     figure = blank(height, colors)
-    class_bars.add_bars(figure, np.asarray(values, np.float64), standing, seen, names, colors, hover)
-    return _named(figure, [names[i] for i in standing])
+    class_bars.add_bars(figure, np.asarray(values, np.float64), class_order, seen, names, colors, hover)
+    return _named(figure, [names[i] for i in class_order])
 
 
 def _named(figure: Chart, names: list[str]) -> Chart:
@@ -126,12 +126,12 @@ def pushes(
 
 
 def _pairs(without, with_margin, own_and_rest: tuple, target: int, seen: int, names, colors: Palette) -> Chart:
-    own_bars, rest = own_and_rest
-    words = [names[i] for i in own_bars] + ([f"{len(rest)} others"] if len(rest) else [])
-    with_color = [colors.seen if i < seen else colors.novel for i in own_bars] + [colors.muted] * (len(rest) > 0)
+    own_bars, merged = own_and_rest
+    words = [names[i] for i in own_bars] + ([f"{len(merged)} others"] if len(merged) else [])
+    with_color = [colors.seen if i < seen else colors.novel for i in own_bars] + [colors.muted] * (len(merged) > 0)
     figure = blank(240, colors)
     for name, values, color in (("without", without, colors.grid), ("with", with_margin, with_color)):
-        heights = np.concatenate([values[own_bars], [values[rest].sum()] if len(rest) else []])
+        heights = np.concatenate([values[own_bars], [values[merged].sum()] if len(merged) else []])
         edge = {"color": colors.muted, "width": 1 if name == "without" else 0}
         text = [
             plain(word) + (", the right class" if i < len(own_bars) and own_bars[i] == target else "")
@@ -151,9 +151,10 @@ def _pairs(without, with_margin, own_and_rest: tuple, target: int, seen: int, na
 def thresholds(
     threshold_by_group: dict[str, pd.Series], passed: dict[str, pd.Series], now: float, end: float, colors: Palette
 ) -> Chart:
-    """Confidence asked for (lines), and share of the images that reached it (dots), over the epochs; now: a mark.
+    """Draw the required confidence (lines) and the share of images that reach it (dots) over the epochs.
 
-    asked, passed: by group "seen", "novel", index epoch. Without a run the index is the share of a run, and end is 1.
+    threshold_by_group, passed: by group "seen", "novel"; index epoch, or without a run its progress (then end is 1).
+    now: epoch or progress of the vertical mark.
     """
     figure = blank(320, colors)
     for group in ("seen", "novel"):

@@ -35,7 +35,7 @@ SELECT_WORDS = {"last": "Last", "validation": "Validation best", "oracle": "Orac
 IMAGES_WORDS = {"unlabeled": "Unlabeled", "test": "Test"}
 _EVERYTHING = "everything"
 _MOST_SIZES = 60  # epochs of which the sizes of clusters are read
-_USUAL = (
+_COMMON = (
     "accuracy/novel", "accuracy/seen", "accuracy/all", "accuracy/gap",
     "accuracy/conflict", "nmi/novel", "nmi/all", "kl",
 )  # fmt: skip
@@ -70,10 +70,10 @@ def sorted_groups(scored: Sequence[Scored]) -> list[Group]:
 
 
 def measurements(histories: Sequence[History]) -> dict[str, str]:
-    """What at least one run has recorded by epoch: name -> words, the usual ones first."""
+    """Return what at least one run recorded by epoch: name -> title, common measurements first."""
     recorded = {name for past in histories for name in past.epochs if past.epochs[name].notna().any()}
-    unusual = sorted(recorded - set(_USUAL) - {"eta_s"})
-    return {name: measurement_name(name) for name in (*_USUAL, *unusual) if name in recorded}
+    unusual = sorted(recorded - set(_COMMON) - {"eta_s"})
+    return {name: measurement_name(name) for name in (*_COMMON, *unusual) if name in recorded}
 
 
 def groupings(configs: Sequence[Config]) -> dict[str, str]:
@@ -85,7 +85,7 @@ def groupings(configs: Sequence[Config]) -> dict[str, str]:
 def cluster_shares(run: Run, split: Split, read_assignment: Callable = clusters.read_assignment) -> pd.DataFrame:
     """The share of the unlabeled images in each cluster, one column each, by epoch; of many epochs some, evenly spread.
 
-    Epochs whose snapshot cannot be read are left out. read(run, epoch, split): the assignment of an epoch.
+    Epochs with an unreadable snapshot are left out. read_assignment(run, epoch, split): the assignment of an epoch.
     """
     total, shares_by_cluster = split.classes.total, {}
     for epoch in projection.spread(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):

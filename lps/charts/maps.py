@@ -117,7 +117,7 @@ def _add_points(figure: Chart, points: pd.DataFrame, label: str, size: float, ma
         x=points["x"].to_numpy(np.float32),
         y=points["y"].to_numpy(np.float32),
         customdata=points["image"].to_numpy(np.int32),
-        text=[f"{own} → {said}" for own, said in zip(truth, predicted)],
+        text=[f"{own} → {prediction}" for own, prediction in zip(truth, predicted)],
         name=label,
         mode="markers",
         marker={"size": size, "opacity": 0.8, "line": {"width": 0}} | marker,

@@ -25,8 +25,8 @@ def draws(*names: str) -> Callable:
     return claim
 
 
-def others(history: History) -> list[str]:
-    """The measurements of a run that no chart of Live draws, as they follow each other in its records."""
+def undrawn_measurements(history: History) -> list[str]:
+    """List the measurements of a run that no chart of Live draws, in the order of its records."""
     recorded = [name for name in history.epochs if history.epochs[name].notna().any()]
     lists = [name for name in history.vectors if not name.startswith(_OF_STEPS)]
     return [name for name in (*recorded, *lists) if not any(fnmatchcase(name, pattern) for pattern in _drawn)]

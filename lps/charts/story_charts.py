@@ -35,7 +35,7 @@ def novel_beside(with_margin: History, without: History, colors: Palette) -> Cha
     return figure.update_layout(showlegend=True, legend=legend, margin={"r": 16})
 
 
-def brake(past: History, colors: Palette, until: int) -> Chart:
+def kl_and_margins(past: History, colors: Palette, until: int) -> Chart:
     """KL above, mean margin of seen and novel classes below, in the first epochs."""
     figure = figures.blank(360, colors)
     kl = past.column("kl").loc[:until]

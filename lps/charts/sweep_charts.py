@@ -19,7 +19,7 @@ def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[s
     for k, block in enumerate(sheet.blocks if setting else ()):
         our_runs, theirs = preset_tables.curve(sheet, groups, k)
         values = sorted({*our_runs, *theirs, *preset_tables.positions(sheet)})
-        axis = Axis.of(_AXES.get(setting, setting), values)
+        axis = Axis.from_values(_AXES.get(setting, setting), values)
         if not our_runs and not theirs:
             continue
         figure = effect_charts.curves(axis, values, our_runs, theirs, colors)

@@ -47,7 +47,7 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
         if reason := run_diff.split_difference(runs[0], run):
             both = f"{titles.label(run)} and {titles.label(runs[0])} do not have the same images and labels"
             raise UserError("replay", f"{both}: {reason}")
-    pasts = list(pasts) if pasts is not None else [EventLog(run.events).read() for run in runs]
+    pasts = list(pasts) if pasts is not None else [EventLog(run.events).read_history() for run in runs]
     if not any(past.last_epoch for past in pasts):
         raise UserError("replay", f"{titles.label(runs[0])} has recorded no epoch of training yet")
     seen, names, truth = _classes(runs, pasts)

@@ -83,7 +83,7 @@ def date(now: datetime | None) -> str:
 
 def of_run(run: Run, now: datetime | None = None) -> str:
     """The report of a run, of as much as it has recorded; raises `UserError` for settings that cannot be read."""
-    config, past, summary = run.config(), EventLog(run.events).read(), summarize(run)
+    config, past, summary = run.config(), EventLog(run.events).read_history(), summarize(run)
     method = catalog.method_info(config.method)
     sections = [
         Section("Setup", [Facts(_facts(run, config, past)), *_notes(run)]),
@@ -437,7 +437,7 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
 
 def curves(groups: Sequence[Group]) -> list[Block]:
     """One chart a measurement, every group in the same colour in all of them."""
-    pasts = [[EventLog(member.run.events).read() for member in group.members] for group in groups]
+    pasts = [[EventLog(member.run.events).read_history() for member in group.members] for group in groups]
     looks = palette.group_styles(len(groups), LIGHT)
     blocks: list[Block] = []
     for name in _CURVES:

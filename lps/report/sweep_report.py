@@ -208,7 +208,7 @@ def _counted(item_facts: Sequence[_Told], key: str) -> str:
 
 
 def _speeds(item_facts: Sequence[_Told]) -> list[tuple[str, str]]:
-    pasts = [EventLog(item.run.events).read() for item in item_facts if item.scored]
+    pasts = [EventLog(item.run.events).read_history() for item in item_facts if item.scored]
     rows = []
     for name, (title, form) in _COSTS.items():
         values = sorted(past.column(name).max() for past in pasts if len(past.column(name)))

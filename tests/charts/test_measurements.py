@@ -17,13 +17,13 @@ def history(**columns) -> History:
 
 
 def test_a_new_name_is_left_for_the_other_measurements():
-    assert measurements.others(history()) == ["my_value", "by_class"]
+    assert measurements.undrawn_measurements(history()) == ["my_value", "by_class"]
 
 
 @pytest.mark.parametrize("run", recorded_runs(), ids=lambda run: run.id)
 def test_every_measurement_of_a_recording_is_drawn_or_left(run):
-    past = EventLog(run.events).read()
-    left = measurements.others(past)
+    past = EventLog(run.events).read_history()
+    left = measurements.undrawn_measurements(past)
     assert {"lr", "nmi/all", "time/step_s"} <= set(left)
     assert not [name for name in left if name.startswith(("loss/", "accuracy/se", "threshold/", "pseudo_label/"))]
     assert not {"kl", "pi_hat", "margin", "class/accuracy"} & set(left)
@@ -43,4 +43,4 @@ def test_of_one_by_class_the_means_over_seen_and_novel_classes_are_drawn():
 def test_a_chart_claims_what_it_draws(monkeypatch):
     monkeypatch.setattr(measurements, "_drawn", set(measurements._drawn))
     measurements.draws("my_*")(lambda: None)
-    assert measurements.others(history()) == ["by_class"]
+    assert measurements.undrawn_measurements(history()) == ["by_class"]

@@ -307,7 +307,7 @@ def test_live_shows_it(run, monkeypatch, what):
 
 def test_measurements_beyond_the_first_thousand_are_left_out_by_every_reader(run):
     add_events(run, *(an_event(epoch=3 + k, values={f"made/{k}/{i}": 0.5 for i in range(500)}) for k in range(9)))
-    log = EventLog(run.events).read()
+    log = EventLog(run.events).read_history()
     met = {name for event in read_history(run.events) for name in event["values"]}
     for names in (met, {*log.epochs, *log.pretrain, *log.vectors, *log.start}, summarize(run)["last"].keys()):
         assert 500 < len(names) <= MOST_NAMES and {"accuracy/all", "pi_hat"} <= names
@@ -330,7 +330,7 @@ def test_a_line_that_is_too_long_is_no_event_and_what_follows_is_read(run):
     add_events(run, an_event(epoch=7))
     assert [event["epoch"] for event in read_history(run.events)][-1] == 7
     assert read_recent(run.events).epoch == 7 and summarize(run)["epochs"] == 7
-    assert EventLog(run.events).read().last_epoch == 7
+    assert EventLog(run.events).read_history().last_epoch == 7
     found, offset = [], -1
     events, after = read_events(run.events, 0, 2 << 20)
     while after != offset:
@@ -370,7 +370,7 @@ def test_what_later_attempts_did_over_is_void_as_it_was():
 def test_thirty_thousand_attempts_are_read_in_seconds_and_few_are_kept(run):
     add_events(run, *(an_event(kind="start", epoch=k % 3, values={}) for k in range(30_000)))
     began = time.process_time()
-    assert EventLog(run.events).read().last_epoch == 0 and summarize(run)["epochs"] == 0
+    assert EventLog(run.events).read_history().last_epoch == 0 and summarize(run)["epochs"] == 0
     assert time.process_time() - began < 10
     events = [an_event(kind="start")] * 20_000 + [an_event(epoch=5)] * 20_000
     assert len(thinned([dict(event) for event in events])) <= MOST_ENDS + 1
@@ -391,7 +391,7 @@ def test_of_records_without_end_the_newest_are_read_by_every_page_reader(run, sh
     said = [event for event in shown if event["kind"] == "start"]
     assert said == [event for event in whole if event["kind"] == "start"] and said
     assert shown[len(said) :] == whole[-len(shown) + len(said) :] and 50 < len(shown) <= 101
-    past = EventLog(run.events).read()
+    past = EventLog(run.events).read_history()
     assert past.left_out == start and past.seen == 5 and 50 < len(past.epochs) <= 100
     assert past.last_epoch == summarize(run)["epochs"] == read_recent(run.events).epoch == 1002
     assert past.last("accuracy/all") == summarize(run)["last"]["accuracy/all"] == 4999 / 5000
@@ -400,9 +400,9 @@ def test_of_records_without_end_the_newest_are_read_by_every_page_reader(run, sh
 def test_a_file_that_goes_on_is_followed_from_where_it_was_begun(run, short):
     add_events(run, *(an_event(epoch=k) for k in range(1, 1000)))
     log = EventLog(run.events)
-    begun = log.read().left_out
+    begun = log.read_history().left_out
     add_events(run, *(an_event(epoch=k) for k in range(1000, 1200)))
-    past = log.read()
+    past = log.read_history()
     assert (
         past.left_out == begun > 0
         and past.last_epoch == 1199

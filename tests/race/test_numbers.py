@@ -64,7 +64,7 @@ def test_runs_are_told_apart_by_what_differs(root, pair):
 
 
 def test_time_goes_where_things_move(pair):
-    pasts = [EventLog(run.events).read() for run in pair]
+    pasts = [EventLog(run.events).read_history() for run in pair]
     race = numbers.race_of_runs(pair, pasts)
     moved = np.array(race["seconds"]) - min(race["seconds"])
     expected = np.zeros(6)

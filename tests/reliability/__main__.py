@@ -300,13 +300,13 @@ def events(options, folder: Path) -> int:
         if when == "again":
             write_events(run, 2, last := last + 1)
     wrong = found["epochs"] != last
-    seconds, past = timed(log.read)
+    seconds, past = timed(log.read_history)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(f"{options.count} records, {size / 1e6:.0f} MB: {seconds}, at most {peak} MiB of memory", flush=True)
     wrong += past.last_epoch != last
     for epoch in range(last + 1, last + 6):
         write_events(run, 2, epoch)
-        seconds, past = timed(log.read)
+        seconds, past = timed(log.read_history)
         wrong += past.last_epoch != epoch
         print(f"two records more: {seconds}")
     return wrong

@@ -69,12 +69,12 @@ def test_a_long_run_is_read_in_parts_and_then_what_is_new(tmp_path, monkeypatch)
     run = sample_runs.make_run(tmp_path / "runs", "queued")
     size, log = write_events(run, 40_000), EventLog(run.events)
     assert size > 50 * event_follower.PART
-    past = log.read()
+    past = log.read_history()
     assert past.last_epoch == 20_000 and len(past.epochs) < event_log.MOST_EVENTS
     asked, read = [], event_follower.read_events
     monkeypatch.setattr(event_follower, "read_events", lambda *a: asked.append(a[1]) or read(*a))
     write_events(run, 2, 20_001)
-    assert log.read().last_epoch == 20_001
+    assert log.read_history().last_epoch == 20_001
     assert asked == [size]
 
 
@@ -82,10 +82,10 @@ def test_a_long_run_is_read_in_parts_and_then_what_is_new(tmp_path, monkeypatch)
 def test_a_run_that_is_thinned_shows_the_numbers_of_the_whole_one(tmp_path, monkeypatch):
     run = sample_runs.make_run(tmp_path / "runs", "queued")
     write_events(run, 40_000)
-    few = EventLog(run.events).read()
+    few = EventLog(run.events).read_history()
     monkeypatch.setattr(event_log, "MOST_EVENTS", 10**9)
     monkeypatch.setattr(event_log, "MOST_MEMORY", 10**12)
-    whole = EventLog(run.events).read()
+    whole = EventLog(run.events).read_history()
     assert len(whole.epochs) == 20_000
     for name in few.epochs:
         assert few.column(name).to_dict().items() <= whole.column(name).to_dict().items()

@@ -25,7 +25,7 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def histories(runs):
-    return [EventLog(run.events).read() for run in runs]
+    return [EventLog(run.events).read_history() for run in runs]
 
 
 CHARTS = [

@@ -278,7 +278,7 @@ def test_the_matrix_shows_numbers_where_runs_are_and_nothing_elsewhere(root):
 def test_empty_cells_have_a_dashed_frame_and_no_ground(root, colors):
     made = scored_of(*make_grid(root).values())
     (background,) = effects.backgrounds(made, ["margin_scale", "temperature"])
-    rows, columns = (Axis.of(name, background.values(name)) for name in background.settings)
+    rows, columns = (Axis.from_values(name, background.values(name)) for name in background.settings)
     figure = effect_charts.matrix(rows, columns, background.groups, set(), "gap", colors).figure()
     empty, full = figure.data
     assert {color for _, color in empty.colorscale} == {"rgba(0,0,0,0)"} and full.colorscale[0][1] != "rgba(0,0,0,0)"
@@ -311,7 +311,7 @@ def test_points_are_means_and_bars_sample_deviations(root):
     runs = scored_of(*made)
     (background,) = effects.backgrounds(runs, ["margin_scale"])
     groups = {values[0]: group for values, group in background.groups.items()}
-    axis = Axis.of("margin_scale", [5.0, 10.0])
+    axis = Axis.from_values("margin_scale", [5.0, 10.0])
     drawn = {t.name: t for t in effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure().data}
     novel = np.array([run.scores.novel for run in runs]).reshape(2, 2)
     assert drawn["Novel"].y == pytest.approx(novel.mean(axis=1))
@@ -325,7 +325,7 @@ def test_a_gap_is_told_in_points_in_every_figure(root):
     runs = scored_of(*made)
     (background,) = effects.backgrounds(runs, ["margin_scale"])
     groups = {values[0]: group for values, group in background.groups.items()}
-    axis = Axis.of("margin_scale", [5.0, 10.0])
+    axis = Axis.from_values("margin_scale", [5.0, 10.0])
     figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure()
     drawn = {t.name: t for t in figure.data}
     points = 100 * np.array([run.scores.gap for run in runs]).reshape(2, 2)
@@ -346,7 +346,7 @@ def test_words_have_no_line_and_decades_a_log_axis(root):
     for setting, mode, kind in (("kl_direction", "markers", "linear"), ("lr", "lines+markers", "log")):
         background = effects.backgrounds(made, [setting])[0]
         groups = {values[0]: group for values, group in background.groups.items()}
-        axis = Axis.of(setting, background.values(setting))
+        axis = Axis.from_values(setting, background.values(setting))
         figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure()
         assert next(t for t in figure.data if t.name == "Seen").mode == mode
         assert figure.layout.xaxis.type == kind
@@ -359,7 +359,7 @@ def test_the_papers_curve_is_drawn_where_it_may_be(root):
     (scored,) = scored_of(make(root))
     groups = {10.0: run_groups.group_runs([scored])[0]}
     published = {float(r.value): r for r in paper.rows() if (r.table, r.dataset) == ("supp_C", "CIFAR-10")}
-    axis = Axis.of("margin_scale", sorted(published))
+    axis = Axis.from_values("margin_scale", sorted(published))
     drawn = {t.name: t for t in effect_charts.curves(axis, [10.0], groups, published, LIGHT).figure().data}
     assert list(drawn["Novel, paper"].x) == [1, 5, 10, 15, 20]
     assert drawn["Novel, paper"].y == pytest.approx([0.906, 0.919, 0.934, 0.933, 0.919])

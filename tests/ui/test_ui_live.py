@@ -37,7 +37,7 @@ def path(tmp_path):
 
 
 def test_a_missing_file_is_an_empty_history(path):
-    past = EventLog(path).read()
+    past = EventLog(path).read_history()
     assert (past.last_epoch, past.last_time, past.seen, len(past.epochs)) == (0, None, 0, 0)
     assert past.last("kl") is None
     assert past.vector("pi_hat", 1) is None
@@ -46,7 +46,7 @@ def test_a_missing_file_is_an_empty_history(path):
 def test_nothing_new_gives_the_same_object(path):
     path.write_bytes(line(kl=0.5))
     log = EventLog(path)
-    assert log.read() is log.read()
+    assert log.read_history() is log.read_history()
 
 
 def test_only_new_bytes_are_read(path, monkeypatch):
@@ -57,12 +57,12 @@ def test_only_new_bytes_are_read(path, monkeypatch):
         event_follower, "read_events", lambda p, offset, most: offsets.append(offset) or original(p, offset, most)
     )
     log = EventLog(path)
-    log.read()
+    log.read_history()
     first = path.stat().st_size
-    log.read()
+    log.read_history()
     with open(path, "ab") as file:
         file.write(line(epoch=2, kl=0.25))
-    past = log.read()
+    past = log.read_history()
     assert offsets == [0, first]
     assert past.column("kl").to_dict() == {1: 0.5, 2: 0.25}
 
@@ -72,30 +72,30 @@ def test_a_torn_line_waits_for_its_end_at_every_byte(path):
     for cut in range(len(later)):
         path.write_bytes(whole + later[:cut])
         log = EventLog(path)
-        assert log.read().column("kl").to_dict() == {1: 0.5}
+        assert log.read_history().column("kl").to_dict() == {1: 0.5}
         with open(path, "ab") as file:
             file.write(later[cut:])
-        assert log.read().column("kl").to_dict() == {1: 0.5, 2: 0.25}
+        assert log.read_history().column("kl").to_dict() == {1: 0.5, 2: 0.25}
 
 
 def test_a_shorter_or_replaced_or_vanished_file_is_read_anew(path, tmp_path):
     path.write_bytes(line(epoch=1, kl=0.5) + line(epoch=2, kl=0.25))
     log = EventLog(path)
-    before = log.read()
+    before = log.read_history()
     path.write_bytes(line(epoch=1, kl=0.75))
-    shrunk = log.read()
+    shrunk = log.read_history()
     assert shrunk.column("kl").to_dict() == {1: 0.75}
     assert shrunk.version > before.version
     other = tmp_path / "other"
     other.write_bytes(line(epoch=1, kl=0.125) * 3)
     other.replace(path)
-    assert log.read().column("kl").to_dict() == {1: 0.125}
+    assert log.read_history().column("kl").to_dict() == {1: 0.125}
     path.write_bytes(line(epoch=1, kl=0.875) * 3)  # rewritten in place, of the same size
-    assert log.read().column("kl").to_dict() == {1: 0.875}
+    assert log.read_history().column("kl").to_dict() == {1: 0.875}
     path.write_bytes(line(epoch=1, kl=0.375) * 4)  # longer
-    assert log.read().column("kl").to_dict() == {1: 0.375}
+    assert log.read_history().column("kl").to_dict() == {1: 0.375}
     path.unlink()
-    assert len(log.read().epochs) == 0
+    assert len(log.read_history().epochs) == 0
 
 
 def test_damaged_lines_are_left_out(path):
@@ -107,7 +107,7 @@ def test_damaged_lines_are_left_out(path):
         line(kl=None, accuracy="high", pi_hat=["a"], epoch=2),
     ]
     path.write_bytes(line(kl=0.5) + b"".join(damaged) + b'{"kind":"eval","step":1,"epoch":NaN,"time":1,"values":{}}\n')
-    past = EventLog(path).read()
+    past = EventLog(path).read_history()
     assert past.column("kl").to_dict() == {1: 0.5}
     assert "accuracy" not in past.epochs
     assert past.vectors == {}
@@ -116,10 +116,10 @@ def test_damaged_lines_are_left_out(path):
 def test_a_resumed_attempt_replaces_later_epochs(path):
     path.write_bytes(line("start", 0, **{"classes/seen": 5}) + b"".join(line(epoch=e, kl=float(e)) for e in (1, 2, 3)))
     log = EventLog(path)
-    assert log.read().last_epoch == 3
+    assert log.read_history().last_epoch == 3
     with open(path, "ab") as file:
         file.write(line("start", 1) + line(epoch=2, kl=20.0))
-    past = log.read()
+    past = log.read_history()
     assert past.column("kl").to_dict() == {1: 1.0, 2: 20.0}
     assert past.seen == 5  # what the first attempt said
 
@@ -128,7 +128,7 @@ def test_train_and_eval_of_an_epoch_share_a_row_and_null_is_missing(path):
     path.write_bytes(
         line("train", 1, kl=0.5, pi_hat=[0.5, None]) + line("eval", 1, **{"accuracy/all": None, "kl": 0.5})
     )
-    past = EventLog(path).read()
+    past = EventLog(path).read_history()
     assert len(past.epochs) == 1
     assert past.last("accuracy/all") is None
     assert np.array_equal(past.vector("pi_hat", 1), [0.5, np.nan], equal_nan=True)
@@ -136,7 +136,7 @@ def test_train_and_eval_of_an_epoch_share_a_row_and_null_is_missing(path):
 
 def test_vectors_of_another_length_are_left_out(path):
     path.write_bytes(line(epoch=1, margin=[1, 2, 3]) + line(epoch=2, margin=[1, 2]))
-    past = EventLog(path).read()
+    past = EventLog(path).read_history()
     assert past.vector("margin", 1) is None
     assert past.vector("margin", 2).tolist() == [1, 2]
 
@@ -145,7 +145,7 @@ def test_many_readers_of_one_growing_file_agree(path):
     log, lengths = EventLog(path), []
 
     def read():
-        seen = [len(log.read().epochs) for _ in range(200)]
+        seen = [len(log.read_history().epochs) for _ in range(200)]
         lengths.append(seen == sorted(seen))
 
     path.touch()
@@ -158,7 +158,7 @@ def test_many_readers_of_one_growing_file_agree(path):
     for reader in readers:
         reader.join()
     assert lengths == [True] * 4
-    assert log.read().last_epoch == 100
+    assert log.read_history().last_epoch == 100
 
 
 def test_a_sample_run_has_what_the_page_shows(tmp_path):
@@ -188,15 +188,15 @@ def test_kl_is_one_measure_whatever_the_margin_used_and_in_runs_of_earlier_versi
     """In events of earlier versions `kl` is the margin's own, here 1, and `kl/reverse` the other, here 2."""
     run = create_run(tmp_path, configure({"kl_direction": direction}))
     write_after(run.events, line("train", 1, kl=1.0, **{"kl/reverse": 2.0}))
-    past = EventLog(run.events).read()
+    past = EventLog(run.events).read_history()
     assert (past.last("kl"), past.last("kl/reverse"), past.last("kl/margin")) == shown
     assert [event["values"]["kl"] for event in read_history(run.events)] == [shown[0]]
     assert read_last_event(run.events)["values"]["kl"] == shown[0]
     write_after(run.events, line("train", 2, kl=3.0, **{"kl/reverse": 4.0, "kl/margin": 4.0}))
-    assert EventLog(run.events).read().last("kl") == 3  # as it is told now
+    assert EventLog(run.events).read_history().last("kl") == 3  # as it is told now
     orca = create_run(tmp_path, configure({"method": "orca"}))
     write_after(orca.events, line("train", 1, kl=1.0, **{"kl/reverse": 2.0}))
-    assert EventLog(orca.events).read().last("kl") == 1
+    assert EventLog(orca.events).read_history().last("kl") == 1
 
 
 def test_the_kl_of_a_margin_is_drawn_beside_where_it_is_another_one():

@@ -290,9 +290,9 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     groups = {values[0]: group for values, group in background.groups.items()}
     if answer_sentence := answer.sentence(setting, groups, measure):
         st.markdown(answer_sentence)
-    axis = Axis.of(setting, varied[setting])
+    axis = Axis.from_values(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
-    shown = Axis.of(setting, effects.ordered({*axis.values, *published}))
+    shown = Axis.from_values(setting, effects.ordered({*axis.values, *published}))
     figure = effect_charts.curves(shown, axis.values, groups, published, theme.palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"

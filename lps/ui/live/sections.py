@@ -232,7 +232,7 @@ def show_class_sizes(run: Run, past: History) -> None:
 
 def show_others(run: Run, past: History) -> None:
     """What was measured and no other chart draws, each on its own, where somebody opens it."""
-    names = measurements.others(past)
+    names = measurements.undrawn_measurements(past)
     if not names:
         return
     others = st.expander("Other measurements", key=f"others:{run.id}", on_change="rerun")

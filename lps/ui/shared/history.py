@@ -20,7 +20,7 @@ def _event_log(path: str) -> EventLog:
 
 def history(run: Run) -> History:
     """Everything that `run` has recorded up to now."""
-    return _event_log(str(run.events)).read()
+    return _event_log(str(run.events)).read_history()
 
 
 def log_tail(run: Run, size: int = _LOG_TAIL) -> str:

@@ -320,7 +320,7 @@ def _note_target(scene: Scene) -> str:
 
 def _draw_brake(scene: Scene) -> None:
     st.markdown("**LPS**, the first epochs: KL, and the margins of :blue[seen] and :orange[novel] classes")
-    figure = story_charts.brake(scene.past("lps"), theme.palette(), BEGINNING)
+    figure = story_charts.kl_and_margins(scene.past("lps"), theme.palette(), BEGINNING)
     plot(figure, "story_brake", "KL and margins fall over the first epochs")
     st.caption("Both stay a little above 0: they are computed per batch, and batches are uneven by chance.")
 
