@@ -123,16 +123,16 @@ class Run:
         over: "epoch", "step", "time" (hours since the first record), or a measurement recorded at the same epochs.
         """
         events = list(read_history(self._run.events))
-        found = [(event, event["values"][name]) for event in events if name in event["values"]]
+        events_with_value = [(event, event["values"][name]) for event in events if name in event["values"]]
         places = {
             "epoch": lambda event: event["epoch"],
             "step": lambda event: event["step"],
             "time": lambda event: (event["time"] - events[0]["time"]) / 3600,
         }
         if over in places:
-            return [places[over](event) for event, _ in found], [value for _, value in found]
-        others = {(e["kind"] == "pretrain", e["epoch"]): e["values"][over] for e in events if over in e["values"]}
-        both = [(others.get((e["kind"] == "pretrain", e["epoch"])), value) for e, value in found]
+            return [places[over](event) for event, _ in events_with_value], [value for _, value in events_with_value]
+        x_values = {(e["kind"] == "pretrain", e["epoch"]): e["values"][over] for e in events if over in e["values"]}
+        both = [(x_values.get((e["kind"] == "pretrain", e["epoch"])), value) for e, value in events_with_value]
         return [x for x, _ in both if x is not None], [value for x, value in both if x is not None]
 
     def summary(self) -> dict:
@@ -151,15 +151,15 @@ class Run:
         Without `epoch` that which a person named last, else the last one. truth is the name of its class; it, file,
         predicted, cluster and confidence are None where there is none.
         """
-        found = label_all(self._run, epoch)
+        checked = label_all(self._run, epoch)
         split, targets = read_split(self.folder)
         try:
             files = pictures(self._run, split, targets).file_names
         except UserError:  # the data set is not here any more
             files = ()
         columns = zip(
-            found.images.tolist(), found.predicted.tolist(), found.cluster.tolist(), found.confidence.tolist(),
-            found.names, found.groups, found.sources,
+            checked.images.tolist(), checked.predicted.tolist(), checked.cluster.tolist(), checked.confidence.tolist(),
+            checked.names, checked.groups, checked.sources,
         )  # fmt: skip
         return [
             {
@@ -204,9 +204,9 @@ def launch(
     which then carries the run out, by the names they have after --slurm: `{"partition": "gpu", "time": "4:00:00"}`, or
     `{}` for whatever the cluster does by itself; `extra` may be a list, and `place` names another place than SLURM.
     """
-    asked = _by_key(method, settings)
-    lighter = submit.light_settings(dataset, asked, on is None) if light else {}
-    config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | asked)
+    settings_by_key = _by_key(method, settings)
+    lighter = submit.light_settings(dataset, settings_by_key, on is None) if light else {}
+    config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | settings_by_key)
     place = None if on is None else _options(on)
     submit.check_configs([config], place is None, fetch=True, judge=start_check.ask)
     return Run(submit.begin(_root(runs), [submit.RunRequest(config, name)], on=place)[0].folder)
@@ -257,8 +257,8 @@ def _options(asked: Mapping[str, object]) -> Options:
 
 def _by_key(method: str, settings: Mapping[str, object]) -> dict[str, object]:
     """Settings by their keys: `split.num_novel` of what a script has to call `split_num_novel`."""
-    known = {key.replace(".", "_"): key for key in settings_of.parameters(method)}
-    return {known.get(key, key): value for key, value in settings.items()}
+    key_by_name = {key.replace(".", "_"): key for key in settings_of.parameters(method)}
+    return {key_by_name.get(key, key): value for key, value in settings.items()}
 
 
 def find_run(text: str, runs: Path | str | None = None) -> Run:
@@ -273,10 +273,12 @@ def list_runs(
 
     filter: such as 'lr>0.05 and method=lps', in the language of the page Runs (`lps.tables.run_filter`).
     """
-    found = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
+    selected_runs = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
     if filter.strip():
-        found = [entry.run for entry in run_filter.select([run_index.entry(run) for run in found], filter)]
-    return [Run(run.folder) for run in found if state is None or run.state().name == state]
+        selected_runs = [
+            entry.run for entry in run_filter.select([run_index.entry(run) for run in selected_runs], filter)
+        ]
+    return [Run(run.folder) for run in selected_runs if state is None or run.state().name == state]
 
 
 def compare_runs(
@@ -320,13 +322,13 @@ def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path
     """Write runs for other programs: to = tensorboard, csv, parquet or archive; gives the files and folders."""
     from lps.interop import archives, event_tables, tensorboard
 
-    found, into = [run._run for run in exported], Path(into)
+    inner_runs, into = [run._run for run in exported], Path(into)
     if to == "tensorboard":
-        return list(tensorboard.export(found, into))
+        return list(tensorboard.export(inner_runs, into))
     if to == "archive":
-        return [archives.pack(run, into) for run in found]
+        return [archives.pack(run, into) for run in inner_runs]
     if to in event_tables.FORMS:
-        return event_tables.export(found, into, to)
+        return event_tables.export(inner_runs, into, to)
     raise UserError("to", f"{shorten(to)} is not one of tensorboard, csv, parquet, archive")
 
 
@@ -342,18 +344,19 @@ def predict(run: Run, pictures, *, keep: float | None = None, to: Path | str | N
     from lps.inference.prediction import predict
 
     check_share(keep)
-    found = predict(run._run, pictures)
-    threshold = found.threshold(keep)
+    prediction = predict(run._run, pictures)
+    threshold = prediction.threshold(keep)
     if to is not None:
-        prediction_files.write_csv(Path(to), found, threshold)
-    columns = (found.confidence, found.cluster, found.distance, found.nearest)
+        prediction_files.write_csv(Path(to), prediction, threshold)
+    columns = (prediction.confidence, prediction.cluster, prediction.distance, prediction.nearest)
     return [
         {
             "file": file, "name": None if none else guess, "guess": guess, "confidence": sure, "cluster": cluster,
-            "group": found.groups[cluster], "distance": away, "nearest": near,
+            "group": prediction.groups[cluster], "distance": away, "nearest": near,
         }
         for file, guess, none, sure, cluster, away, near in zip(
-            found.files, found.names(), found.is_none(threshold).tolist(), *(column.tolist() for column in columns)
+            prediction.files, prediction.names(), prediction.is_none(threshold).tolist(),
+            *(column.tolist() for column in columns),
         )
     ]  # fmt: skip
 

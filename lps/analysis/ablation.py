@@ -77,8 +77,10 @@ def tables(scored: Iterable[Scored]) -> list[AblationTable]:
 
 def differences(table: AblationTable) -> str:
     """Return the weights of the full method that differ from the defaults."""
-    usual = method_info("lps").parameters
-    return in_words({key: value for key, value in zip(_SWITCHES, table.full) if value != usual[key].default})
+    parameters_of_lps = method_info("lps").parameters
+    return in_words(
+        {key: value for key, value in zip(_SWITCHES, table.full) if value != parameters_of_lps[key].default}
+    )
 
 
 def _full(values: tuple) -> tuple | None:
@@ -87,8 +89,8 @@ def _full(values: tuple) -> tuple | None:
     off = [key for key in _SWITCHES if not switches[key]]
     if len(off) > 1:
         return None
-    usual = method_info("lps").parameters
-    return tuple(usual[key].default if key in off else switches[key] for key in _SWITCHES)
+    parameters_of_lps = method_info("lps").parameters
+    return tuple(parameters_of_lps[key].default if key in off else switches[key] for key in _SWITCHES)
 
 
 def _table(background: Background, full: tuple) -> AblationTable:

@@ -139,9 +139,9 @@ def neighbours(points: np.ndarray, report: Tell = lambda share: None) -> tuple[n
 def _alike(distances: np.ndarray, near: np.ndarray, pixels: np.ndarray | None) -> coo_array:
     """Sparse (n, n) distances, + `_CLOSE`, of the pairs that are near duplicates."""
     count = len(near)
-    usual = distances[:, min(_NEIGHBOURS, near.shape[1]) - 1]
+    usual_distance = distances[:, min(_NEIGHBOURS, near.shape[1]) - 1]
     distances, near = distances[:, :_ALIKE], near[:, :_ALIKE]
-    limits = np.minimum(usual[:, None], usual[near])
+    limits = np.minimum(usual_distance[:, None], usual_distance[near])
     is_alike = distances <= np.maximum(_SAME * limits, _CLOSE)
     if pixels is not None and pixels.shape[3] == 3 and min(pixels.shape[1:3]) >= _SIDE:
         is_alike |= (distances <= limits) & (_correlations(pixels, near) >= _CORRELATED)

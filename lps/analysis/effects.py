@@ -322,8 +322,8 @@ def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper.Row], l
     row_by_value = {value: row for value, row in row_by_value.items() if row is not None}
     if row_by_value:
         return row_by_value, []
-    usual = catalog.method_info("lps").parameters[setting].default
-    reasons = _counterpart(member, setting, usual)[1]
+    default = catalog.method_info("lps").parameters[setting].default
+    reasons = _counterpart(member, setting, default)[1]
     return {}, reasons or [f"it has no curve of {setting} for {experiment[1]} with {100 * experiment[2]:g} % labels"]
 
 

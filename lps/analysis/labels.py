@@ -253,8 +253,8 @@ def carry(
 
 def _repeat(cluster: int, decisions: Naming, followers: list[int]) -> list[dict]:
     """Return the decisions on a cluster as steps for the ids that continue it; the first of them gets the name."""
-    first, *rest = followers
-    steps: list[dict] = [{"do": "merge", "id": other_cluster, "into": first} for other_cluster in rest]
+    first, *later = followers
+    steps: list[dict] = [{"do": "merge", "id": other_cluster, "into": first} for other_cluster in later]
     if cluster in decisions.names:
         steps.append({"do": "name", "id": first, "name": decisions.names[cluster]})
     if cluster in decisions.rejected:

@@ -15,7 +15,7 @@ from lps.wording import counted
 
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet100": "ImageNet-100"}
 _MATCHED = ("DTC", "RankStats", "SimCLR", "GCD")  # the paper matches the seen classes of these
-_TOLD = {  # settings whose difference has its own text
+_EXPLAINED_SETTINGS = {  # settings whose difference has its own text
     "split.labeled_ratio", "split.validation_ratio", "split.num_novel", "split.num_seen", "split.seen_classes",
     "network.name", "network.start", "network.freeze_until", "epochs", "batch_size", "pretrain.epochs",
 }  # fmt: skip
@@ -102,8 +102,8 @@ def counterpart(
 def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]:
     """Return (whether it is as in the paper, its value otherwise) for every setting that affects a number."""
     halves = (None, {"CIFAR-10": 5}.get(dataset, 50))
-    usual = configure({"dataset": config.dataset, "method": config.method}).flat() if dataset else {}
-    usual = {key: value for key, value in usual.items() if key in protocol_parameters()}
+    defaults = configure({"dataset": config.dataset, "method": config.method}).flat() if dataset else {}
+    defaults = {key: value for key, value in defaults.items() if key in protocol_parameters()}
     flat = config.flat()
     return [
         (config.split_labeled_ratio in (0.1, 0.5), f"{100 * config.split_labeled_ratio:g} % labels"),
@@ -111,14 +111,18 @@ def _requirements(config: Config, dataset: str | None) -> list[tuple[bool, str]]
         (config.split_num_novel is None, f"{config.split_num_novel} novel classes looked for"),
         (config.split_num_seen in halves, f"{config.split_num_seen} seen classes"),
         (config.split_seen_classes == "first", f"seen classes {config.split_seen_classes}"),
-        (config.network_name == usual.get("network.name"), f"network {config.network_name}"),
+        (config.network_name == defaults.get("network.name"), f"network {config.network_name}"),
         (config.network_start == "simclr" and config.pretrain_epochs > 0, "no SimCLR start"),
         (not config.rests_on_labels, "start weights trained with ImageNet's labels"),
         (config.network_freeze_until in ("layer3", "none"), f"frozen until {config.network_freeze_until}"),
-        (config.epochs == usual.get("epochs"), counted(config.epochs, "epoch")),
-        (config.batch_size == usual.get("batch_size"), f"batch size {config.batch_size}"),
-        (config.pretrain_epochs >= usual.get("pretrain.epochs", 0), counted(config.pretrain_epochs, "SimCLR epoch")),
-        *((flat[key] == usual[key], f"{key}={flat[key]}") for key in usual if key not in _TOLD | _OWN),
+        (config.epochs == defaults.get("epochs"), counted(config.epochs, "epoch")),
+        (config.batch_size == defaults.get("batch_size"), f"batch size {config.batch_size}"),
+        (config.pretrain_epochs >= defaults.get("pretrain.epochs", 0), counted(config.pretrain_epochs, "SimCLR epoch")),
+        *(
+            (flat[key] == defaults[key], f"{key}={flat[key]}")
+            for key in defaults
+            if key not in _EXPLAINED_SETTINGS | _OWN
+        ),
     ]
 
 
@@ -142,14 +146,14 @@ def doubts(row: Row) -> list[str]:
         return []
     doubts_found = []
     share = (1 - row.labeled_ratio) / (2 - row.labeled_ratio)  # of seen images among the unlabeled, half of all seen
-    bound = share * row.seen + (1 - share) * row.novel
-    if row.method in _MATCHED and row.all > bound + _SLACK:
+    weighted_mean = share * row.seen + (1 - share) * row.novel
+    if row.method in _MATCHED and row.all > weighted_mean + _SLACK:
         doubts_found.append(
-            f"All is {row.all - bound:.1f} points above the weighted mean of seen and novel, its upper limit "
+            f"All is {row.all - weighted_mean:.1f} points above the weighted mean of seen and novel, its upper limit "
             "if both are matched"
         )
-    twin = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
-    if twin and (twin.seen, twin.novel, twin.all) == (row.seen, row.novel, row.all):
+    other_row = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
+    if other_row and (other_row.seen, other_row.novel, other_row.all) == (row.seen, row.novel, row.all):
         doubts_found.append("the table has the same three numbers at 10 % labels")
     return doubts_found
 

@@ -229,11 +229,11 @@ def _project_many(run: Run, method: str, epoch: int, count: int) -> tuple[np.nda
             features, index = _finite(file.rows("features", rows), epoch), file.read("feature_index")
         print(f"{METHODS[method]} of {len(rows):,} of {count:,} images", flush=True)
         places, parameters = _fit(run, method, epoch, features, index, rows)
-        known = Landmarks(unit_rows(features), places, _SEED)
+        landmarks = Landmarks(unit_rows(features), places, _SEED)
         parameters |= {"landmarks": LANDMARKS}
 
         def place(piece: np.ndarray) -> np.ndarray:
-            return known.place(unit_rows(piece))
+            return landmarks.place(unit_rows(piece))
 
     points, done = np.zeros((count, 2), np.float32), 0
     with open_features(run.snapshots, epoch) as file:
@@ -346,8 +346,8 @@ class Landmarks:
 
         self.features, self.places = features.astype(np.float32), places.astype(np.float32)
         groups = min(_GROUPS, len(features))
-        found = MiniBatchKMeans(groups, random_state=seed, batch_size=4096, n_init=1).fit(self.features)
-        self.centers = found.cluster_centers_.astype(np.float32)
+        clusters = MiniBatchKMeans(groups, random_state=seed, batch_size=4096, n_init=1).fit(self.features)
+        self.centers = clusters.cluster_centers_.astype(np.float32)
         self.centers /= np.linalg.norm(self.centers, axis=1, keepdims=True) + 1e-9
         own = self._group_of(self.features)
         near = np.argsort(-(self.centers @ self.centers.T), axis=1)[:, :_LOOKED_AT]

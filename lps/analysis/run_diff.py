@@ -37,8 +37,8 @@ def _varied(configs: Sequence[Config]) -> list[str]:
     by_data: dict[str, list[Config]] = {}
     for config in configs:
         by_data.setdefault(config.dataset, []).append(config)
-    found = dict.fromkeys(key for own in by_data.values() for key in run_groups.differences(own))
-    return [key for key in found if key not in titles.NOT_NAMED]
+    varied_keys = dict.fromkeys(key for own in by_data.values() for key in run_groups.differences(own))
+    return [key for key in varied_keys if key not in titles.NOT_NAMED]
 
 
 def _short_label(

@@ -88,7 +88,7 @@ def score_run(
     try:
         aligned = catalog.method_info(run.config().method).seen_is_aligned
         stamp = score_cache.stamp(run, f"{_code()} {aligned}")
-        scored = _kept(run, stamp, how)
+        scored = _stored_scores(run, stamp, how)
         if scored is None:
             scored = _score(run, *how)
             if run.state().is_over:
@@ -124,7 +124,7 @@ def _to_keep(scored: Scored) -> dict[str, object]:
     return stored_values | {"scores": scores}
 
 
-def _kept(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
+def _stored_scores(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
     """Return the cached result of `_score` from the run's folder; None if there is none."""
     stored_scores = score_cache.read_scores(run, stamp, how)
     if stored_scores is None:
@@ -266,8 +266,8 @@ class Course:
 
     def precision(self, config: Config) -> str:
         """Return fp32 or bf16; runs older than this entry in `start` get what `precision` meant on their hardware."""
-        meant = config.precision if config.precision != "auto" else "bf16" if self.on_gpu else "fp32"
-        return resolved(self.start).get("precision", meant)
+        precision = config.precision if config.precision != "auto" else "bf16" if self.on_gpu else "fp32"
+        return resolved(self.start).get("precision", precision)
 
     def test_clusters(self, config: Config) -> str:
         """Return `Scored.test_clusters`; runs older than this entry in `start` fitted k-means to the test images."""

@@ -99,9 +99,13 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
 
 def notes_on_labels(configs: Mapping[str, Config]) -> list[str]:
     """Return the row labels whose start weights were trained with the labels of ImageNet; nothing if there are none."""
-    rest = [label for label, config in configs.items() if config.rests_on_labels]
+    labeled_runs = [label for label, config in configs.items() if config.rests_on_labels]
     about_labels = backbone_names.ABOUT_LABELS
-    return [about_labels if len(rest) == len(configs) else f"{' · '.join(rest)}: {about_labels}"] if rest else []
+    return (
+        [about_labels if len(labeled_runs) == len(configs) else f"{' · '.join(labeled_runs)}: {about_labels}"]
+        if labeled_runs
+        else []
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- tables

@@ -27,10 +27,10 @@ class Option:
 
     def parse(self, text: str):
         """The checked value; raises `UserError`."""
-        about = self.parameter
-        value = about.parse(text)
-        if not re.fullmatch(self.pattern, str(value) if about.kind == "str" else text, re.ASCII):
-            raise UserError(about.name, f"{shorten(text)} is not of the form {self.example}")
+        parameter = self.parameter
+        value = parameter.parse(text)
+        if not re.fullmatch(self.pattern, str(value) if parameter.kind == "str" else text, re.ASCII):
+            raise UserError(parameter.name, f"{shorten(text)} is not of the form {self.example}")
         self.check(text)
         return value
 
@@ -79,7 +79,7 @@ class Options:
 
 def read_options(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
     """The options in texts NAME=VALUE; a later one replaces an earlier one. Raises `UserError`."""
-    given = {}
+    values = {}
     for text in texts:
         name, equals, value = str(text).partition("=")
         name = name.strip()
@@ -92,6 +92,6 @@ def read_options(place: str, table: Mapping[str, Option], texts: Sequence[str]) 
             value = table[name].parse(value.strip())
         except UserError as error:
             raise UserError(f"{place} {name}", str(error).removeprefix(f"{name}: ")) from None
-        given[name] = (*given.get(name, ()), value) if table[name].is_list else value
-    lists_last = sorted(given, key=lambda name: table[name].is_list)
-    return Options(place, tuple((table[name], given[name]) for name in lists_last))
+        values[name] = (*values.get(name, ()), value) if table[name].is_list else value
+    lists_last = sorted(values, key=lambda name: table[name].is_list)
+    return Options(place, tuple((table[name], values[name]) for name in lists_last))

@@ -159,18 +159,18 @@ class Board:
         """The job `job`, or where it is "" the one of the work `name` (its `task`). Raises `BackendUnavailable`."""
         now = time.monotonic()
         with self._turn:
-            found = self.look_up(job, name, task)
-            if (found is None or now - self._asked > max_age_s) and job not in self._gone:
+            job_found = self.look_up(job, name, task)
+            if (job_found is None or now - self._asked > max_age_s) and job not in self._gone:
                 self._refresh(now)
-                found = self.look_up(job, name, task)
-            if found is None and job:
-                found = self._gone[job] = self.look_further(job)
-        return found or self.kind(job)
+                job_found = self.look_up(job, name, task)
+            if job_found is None and job:
+                job_found = self._gone[job] = self.look_further(job)
+        return job_found or self.kind(job)
 
     def look_up(self, job: str, name: str, task: int) -> Job | None:
         """Of jobs that are over, the last state seen is kept for good."""
         ids = [job] if job else [i for i in self._ids.get(name, []) if "_" not in i or i.endswith(f"_{task}")]
-        return next((found for i in ids if (found := self._jobs.get(i) or self._gone.get(i))), None)
+        return next((job_found for i in ids if (job_found := self._jobs.get(i) or self._gone.get(i))), None)
 
     def _refresh(self, now: float) -> None:
         """Ask, unless another thread did while this one waited for the lock; raises `BackendUnavailable`."""

@@ -108,9 +108,9 @@ def random_boxes(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return (top, left, height, width) of the rectangles of `resized_crop`, each int64 (n,)."""
     height, width = _sides(images, sizes)
-    bound = math.log(4 / 3)
+    log_limit = math.log(4 / 3)
     area = uniform(images, *scale, generator, 10) * (height * width)
-    aspect = torch.exp(uniform(images, -bound, bound, generator, 10))
+    aspect = torch.exp(uniform(images, -log_limit, log_limit, generator, 10))
     wide, tall = torch.sqrt(area * aspect).round().long(), torch.sqrt(area / aspect).round().long()
     fits = (wide >= 1) & (wide <= width) & (tall >= 1) & (tall <= height)
     first = fits.int().argmax(dim=1, keepdim=True)

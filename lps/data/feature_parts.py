@@ -29,9 +29,9 @@ def made_together(
     should_stop: Callable[[], bool],
 ) -> Store | None:
     """Do the same as `feature_store.made`, together with other processes that call it with the same arguments."""
-    found = feature_store.opened(key, views)
-    if found is not None:
-        return found
+    stored = feature_store.opened(key, views)
+    if stored is not None:
+        return stored
     width, facts, compute = begin()
     parts = _Parts(key, count, views, width, compute)
     while feature_store.opened(key, views) is None and (waiting := parts.waiting()):

@@ -87,7 +87,7 @@ class Store:
 
     def pieces(self, view: str) -> list[_Piece]:
         """Return the recorded pieces of a view, from the first picture on, without reading the features."""
-        found, limit = [], _LINE * -(-self.count // PIECE)
+        rows, limit = [], _LINE * -(-self.count // PIECE)
         try:
             with open_regular(self._journal(view)) as file:
                 lines = file.read(limit).split(b"\n")[:-1]
@@ -95,10 +95,10 @@ class Store:
             return []
         for line in lines:
             piece = _Piece.of_line(line)
-            if piece is None or piece.rows != self._rows_at(len(found)):
+            if piece is None or piece.rows != self._rows_at(len(rows)):
                 break
-            found.append(piece)
-        return found
+            rows.append(piece)
+        return rows
 
     def done(self, view: str) -> int:
         """Return the number of pictures of a view on record."""

@@ -46,7 +46,7 @@ class Material:
         """
         if getattr(self.images, "file", None) is None and not isinstance(self.images, ReferredPictures):
             return self._digest(self.images.feed)
-        return "files-" + self._digest(lambda found: found.update(digest_of_pictures(self.images).encode()))
+        return "files-" + self._digest(lambda digest: digest.update(digest_of_pictures(self.images).encode()))
 
     def has_digest(self, digest: object) -> bool:
         """Whether `digest` identifies these data, in this format or the earlier one, which read every pixel."""

@@ -143,7 +143,7 @@ def _workers(parts: Sequence[Tensor], picture: int) -> int:
     batch = max((len(ids) for ids in parts), default=0) * picture
     wanted = min(_MOST_WORKERS, available_cores(), len(parts))
     try:
-        about = os.statvfs(_SHARED)
+        shared_memory = os.statvfs(_SHARED)
     except OSError:  # this system has no such folder
         return wanted
-    return min(wanted, int(_SHARE * about.f_bavail * about.f_frsize) // max(1, (_AHEAD + 1) * batch))
+    return min(wanted, int(_SHARE * shared_memory.f_bavail * shared_memory.f_frsize) // max(1, (_AHEAD + 1) * batch))

@@ -179,8 +179,8 @@ def _numbering(
 def _seen_classes(labels: np.ndarray, num_classes: int, config: Config) -> np.ndarray:
     """Return original ids of the seen classes, ascending; default: half of them, or all if some images are unknown."""
     seen_ids = seen_class_ids(config.split_seen_classes)
-    usual = num_classes if (labels < 0).any() else num_classes // 2
-    count = config.split_num_seen or (len(seen_ids) if seen_ids else usual)
+    num_default = num_classes if (labels < 0).any() else num_classes // 2
+    count = config.split_num_seen or (len(seen_ids) if seen_ids else num_default)
     most = num_classes if config.split_num_novel or (labels < 0).any() else num_classes - 1
     check_seen(seen_ids, count, num_classes, most)
     if seen_ids is not None:
@@ -312,8 +312,8 @@ def _check_sizes(unlabeled: int, learned: int, test: int, classes: Classes, conf
             f"{unlabeled} unlabeled images are left for {classes.total} classes; expected at least one per class",
         )
     if 0 < test < classes.total:
-        usual = "dataset.images_per_class" if config.dataset_images_per_class else "dataset.path"
+        key = "dataset.images_per_class" if config.dataset_images_per_class else "dataset.path"
         raise UserError(
-            "split.test_ratio" if config.split_test_ratio else usual,
+            "split.test_ratio" if config.split_test_ratio else key,
             f"{test} test images are too few for {classes.total} classes; expected at least one per class",
         )

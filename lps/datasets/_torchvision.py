@@ -63,7 +63,7 @@ class Remote:
             except UserError:
                 pass  # damaged, perhaps by an interrupted download
         print(f"downloading {self.title} ({self.size}) to {root}", file=sys.stderr)
-        usual = socket.getdefaulttimeout()
+        default_timeout = socket.getdefaulttimeout()
         try:
             socket.setdefaulttimeout(_PATIENCE)
             for train in (True, False):
@@ -72,7 +72,7 @@ class Remote:
             reason = clean_line(getattr(error, "reason", None) or error)
             raise UserError("dataset.path", f"{self.title} could not be downloaded ({reason}); {_HOW}") from None
         finally:
-            socket.setdefaulttimeout(usual)
+            socket.setdefaulttimeout(default_timeout)
 
     def stamp(self, path: str | None) -> object:
         """Return a value that changes with its files."""

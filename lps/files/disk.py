@@ -81,9 +81,9 @@ def open_own(path: str | os.PathLike, more: int = 0) -> int:
 
 def write(descriptor: int, data: bytes) -> None:
     """All of `data`, or some of it and an error."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    remainder = memoryview(data)
+    while remainder:
+        remainder = remainder[os.write(descriptor, remainder) :]
 
 
 def cut(descriptor: int, size: int) -> None:

@@ -19,7 +19,7 @@ def free(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] | None:
     if not found:
         return None
     machine = int(found[1]) << 10
-    limited = [left for left in _left(proc, groups) if left < machine]
+    limited = [bytes_left for bytes_left in _left(proc, groups) if bytes_left < machine]
     return (max(0, min(limited)), True) if limited else (machine, False)
 
 

@@ -121,12 +121,12 @@ def of_runner(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Sha
     if type(runner) is not int or type(ticks) is not int or start_ticks(runner) != ticks:
         return None
     pids = [runner, *descendants(runner)]
-    found = [used for used in map(_of_process, pids) if used is not None]
-    if not found:
+    usages = [used for used in map(_of_process, pids) if used is not None]
+    if not usages:
         return None
     used = [on_gpus[pid] for pid in pids if pid in on_gpus] if on_gpus else []
-    memory, seconds = map(sum, zip(*found, strict=True))
-    return Share(len(found), memory, seconds, sum(used) if used else None)
+    memory, seconds = map(sum, zip(*usages, strict=True))
+    return Share(len(usages), memory, seconds, sum(used) if used else None)
 
 
 def _of_process(pid: int) -> tuple[int, float] | None:

@@ -229,11 +229,11 @@ def estimated_sizes(clusters: Tensor, targets: Tensor, classes: Classes) -> Tens
     sizes = np.bincount(ids, minlength=classes.total).clip(1)
     votes = np.zeros((classes.total, classes.total))
     np.add.at(votes, (ids[: len(labeled)], labeled), 1)
-    _, found = linear_sum_assignment(votes / sizes[:, None], maximize=True)
+    _, order = linear_sum_assignment(votes / sizes[:, None], maximize=True)
     labels = np.bincount(labeled, minlength=classes.seen)
     counts = np.empty(classes.total, np.float32)
-    counts[: classes.seen][labels.argsort(kind="stable")] = np.sort(sizes[found < classes.seen])
-    counts[classes.seen :] = np.sort(sizes[found >= classes.seen])[::-1]
+    counts[: classes.seen][labels.argsort(kind="stable")] = np.sort(sizes[order < classes.seen])
+    counts[classes.seen :] = np.sort(sizes[order >= classes.seen])[::-1]
     return torch.from_numpy(counts).to(targets.device)
 
 
@@ -259,9 +259,9 @@ def surest(ids: Tensor, confidence: Tensor, is_hit: Tensor, classes: int) -> Ten
     by_confidence = confidence.argsort(descending=True, stable=True)
     order = by_confidence[ids[by_confidence].argsort(stable=True)]  # by class, the surest first
     place = torch.arange(len(ids), device=ids.device) - (sizes.cumsum(0) - sizes)[ids[order]]
-    found = torch.empty_like(is_hit)
-    found[order] = place < counts[ids[order]]
-    return found
+    is_surest = torch.empty_like(is_hit)
+    is_surest[order] = place < counts[ids[order]]
+    return is_surest
 
 
 def soft_likeness(labels: Tensor) -> Tensor:

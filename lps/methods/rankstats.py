@@ -141,13 +141,13 @@ class RankStats(Method):
             "loss/pairwise": pairwise_cross_entropy(probabilities[labeled:], probabilities_again[labeled:], positive),
             "loss/consistency": consistency_weight * consistency,
         }
-        others = torch.tensor(float(len(positive) * (len(positive) - 1)))
+        num_pairs = torch.tensor(float(len(positive) * (len(positive) - 1)))
         pi_hat = class_distribution(probabilities[labeled:].detach(), torch.ones_like(probabilities[labeled:, 0]))
         guessed = probabilities[labeled:].argmax(dim=1)
         agree = positive == (guessed[:, None] == guessed)
         measured = {
-            "pair/agreement": Ratio(agree.sum() - len(positive), others),
-            "pair/positive_rate": Ratio(positive.sum() - len(positive), others),
+            "pair/agreement": Ratio(agree.sum() - len(positive), num_pairs),
+            "pair/positive_rate": Ratio(positive.sum() - len(positive), num_pairs),
             "consistency_weight": consistency_weight,
         }
         return terms, measured | distribution_measurements(pi_hat)

@@ -34,8 +34,8 @@ def load(config: Config, backbone: nn.Module) -> str:
         return _load_published(config, backbone)
     weights, unused = _of_file(config, backbone)
     backbone.load_state_dict(weights)
-    rest = f"; tensors of the file that are not used ({len(unused)}): {_some(unused, 10)}" if unused else ""
-    return f"{len(weights)} tensors of {config.network_checkpoint} are the start weights{rest}"
+    unused_note = f"; tensors of the file that are not used ({len(unused)}): {_some(unused, 10)}" if unused else ""
+    return f"{len(weights)} tensors of {config.network_checkpoint} are the start weights{unused_note}"
 
 
 def _of_file(config: Config, backbone: nn.Module) -> tuple[dict[str, Tensor], list[str]]:

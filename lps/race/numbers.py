@@ -77,8 +77,8 @@ def _classes(runs: Sequence[Run], pasts: Sequence[History]) -> tuple[int, list[s
             continue
         names, total = split.class_names[: split.classes.total], split.classes.total
         truth = split.judged(targets)
-        known = np.bincount(truth[(truth >= 0) & (truth < total)], minlength=total)
-        shares = [_number(count / known.sum()) for count in known.tolist()] if known.sum() else None
+        class_sizes = np.bincount(truth[(truth >= 0) & (truth < total)], minlength=total)
+        shares = [_number(count / class_sizes.sum()) for count in class_sizes.tolist()] if class_sizes.sum() else None
         return split.classes.seen, [_shortened(name) for name in names], shares
     seen = max(past.seen for past in pasts)
     total = max((int(past.start.get("classes/total") or 0) for past in pasts), default=0)
@@ -130,9 +130,9 @@ def _seconds(pasts: Sequence[History], epochs: Sequence[int]) -> list[float]:
 
     A quarter of the time is shared out evenly, the rest as `_movement` says; no epoch takes longer than four seconds.
     """
-    moved, whole = _movement(pasts, epochs), min(_A_RUN_S, _AN_EPOCH_S * len(epochs))
+    moved, total_s = _movement(pasts, epochs), min(_A_RUN_S, _AN_EPOCH_S * len(epochs))
     shares = moved / moved.sum() if moved.sum() else np.full(len(epochs), 1 / len(epochs))
-    spent = np.minimum(_LONGEST_S, whole * (_EVEN / len(epochs) + (1 - _EVEN) * shares))
+    spent = np.minimum(_LONGEST_S, total_s * (_EVEN / len(epochs) + (1 - _EVEN) * shares))
     return [round(float(second), 3) for second in spent]
 
 

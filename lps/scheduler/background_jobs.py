@@ -201,15 +201,15 @@ def cancel(job: BackgroundJob) -> None:
 
 def job_at(path: Path, now: float) -> BackgroundJob | None:
     """Return the job with the result `path`; None if there is none or it ended more than a day ago."""
-    progress, standing = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
+    progress, job_state = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
     subject = _subject_in(progress)
     began, written = (number(progress.get(key)) for key in ("began", "time"))
-    if standing.state == "absent" or standing.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
+    if job_state.state == "absent" or job_state.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
         return None
     kind, _ = _KINDS.get(path.parent.name, ("Job", ""))
     title = clean_line(f"{kind} of {subject.what}")
-    if standing.state != "working":
-        return BackgroundJob(path, standing.state, title, subject.settings, began=began, message=standing.message)
+    if job_state.state != "working":
+        return BackgroundJob(path, job_state.state, title, subject.settings, began=began, message=job_state.message)
     share, phase = number(progress.get("share")), progress.get("phase")
     phase = phase if phase in list(_PHASES) else "prepare"
     share = None if share is None else min(1.0, max(0.0, share))

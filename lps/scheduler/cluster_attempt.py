@@ -66,15 +66,15 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
         print(f"{run.id}: another process is working on this run", file=sys.stderr)
         return None
     with locked(run.folder):
-        wish, begun = run.wish(), run.begun_attempt()
-        is_ours = wish.on in executors.AWAY and run.read_json(RECORD).get("token") == token
-        if not is_ours or wish.attempt == begun == run.ended_attempt():
+        desired, begun = run.wish(), run.begun_attempt()
+        is_ours = desired.on in executors.AWAY and run.read_json(RECORD).get("token") == token
+        if not is_ours or desired.attempt == begun == run.ended_attempt():
             print(f"{run.id}: nothing to do for this job", file=sys.stderr)
             os.close(lock)
             return None
-        number = max(begun + 1, wish.attempt)
-        if number != wish.attempt:  # the previous attempt left no record, as after a node failure
-            queue.write(run, replace(wish, attempt=number))
+        number = max(begun + 1, desired.attempt)
+        if number != desired.attempt:  # the previous attempt left no record, as after a node failure
+            queue.write(run, replace(desired, attempt=number))
         return number, lock
 
 
@@ -124,10 +124,10 @@ class _JobAttempt(Attempt):
             return
         try:
             self.place.go_back()
-        except BackendUnavailable as silence:
+        except BackendUnavailable as error:
             if self.fate() == "requeued":
                 return
-            reason = f"interrupted by {self.place.TITLE} and not queued again ({silence}); it can be resumed"
+            reason = f"interrupted by {self.place.TITLE} and not queued again ({error}); it can be resumed"
             reason = clean_line(reason, 500)
             with locked(self.run.folder):
                 if self._still_asks(self.number + 1):
@@ -142,9 +142,9 @@ class _JobAttempt(Attempt):
 
     def _still_asks(self, attempt: int) -> bool:
         """Return whether `want.json` still asks this job for the attempt; the caller holds its lock."""
-        wish = self.run.wish()
-        is_ours = wish.on == self.place.NAME and self.run.read_json(RECORD).get("token") == self.token
-        return is_ours and wish.want == "run" and wish.attempt == attempt
+        desired = self.run.wish()
+        is_ours = desired.on == self.place.NAME and self.run.read_json(RECORD).get("token") == self.token
+        return is_ours and desired.want == "run" and desired.attempt == attempt
 
     def _idle(self) -> int:
         """Return how many attempts in a row, this one included, took no step."""

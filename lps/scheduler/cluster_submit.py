@@ -43,7 +43,7 @@ def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], 
     earlier: dict[Run, tuple[dict, dict]] = {}
     try:
         for run in runs:
-            _wish(run, options.place, submission, earlier)
+            _record_desired_state(run, options.place, submission, earlier)
         if not earlier:
             return
         jobs = _hand_over(list(earlier), options, trainer, submission)
@@ -53,7 +53,7 @@ def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], 
         _take_back(earlier, token)
         raise
     for task, (run, job) in enumerate(zip(earlier, jobs)):
-        _note(run, token, {"job": job, "task": task})
+        _record_submission(run, token, {"job": job, "task": task})
 
 
 class _Open(UserError):
@@ -67,13 +67,13 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submis
     work = Work(submission["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
     try:
         return executors.named(options.place).hand_over(work, options)
-    except BackendUnavailable as silence:
-        if silence.is_open:
-            raise _Open(options.place, f"it is unknown whether the cluster accepted the job: {silence}") from None
-        raise UserError(options.place, f"job submission failed: {silence}") from None
+    except BackendUnavailable as error:
+        if error.is_open:
+            raise _Open(options.place, f"it is unknown whether the cluster accepted the job: {error}") from None
+        raise UserError(options.place, f"job submission failed: {error}") from None
 
 
-def _wish(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
+def _record_desired_state(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
     """Ask for the next attempt in `want.json` if one is due, and store the previous content in `earlier`."""
     with locked(run.folder):
         before, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
@@ -85,7 +85,7 @@ def _wish(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tupl
         queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on=backend_name)
 
 
-def _note(run: Run, token: str, more: dict) -> None:
+def _record_submission(run: Run, token: str, more: dict) -> None:
     """Add facts to `job.json`, unless the run has another job by now."""
     with locked(run.folder):
         record = run.read_json(RECORD)
@@ -116,8 +116,8 @@ def end(run: Run, kill: bool) -> None:
         job = backend.job_of(run.read_json(RECORD)).id
         if job:
             backend.cancel(job, waiting_only=not kill)
-    except BackendUnavailable as silence:
-        message = f"{executors.title(on)} could not cancel the job ({silence}); the run will stop itself when it can"
+    except BackendUnavailable as error:
+        message = f"{executors.title(on)} could not cancel the job ({error}); the run will stop itself when it can"
         raise UserError(on, message) from None
 
 
@@ -128,8 +128,8 @@ def options_of(run: Run) -> Options | None:
         return None
     try:
         return executors.named(on).read_options(run.read_json(RECORD).get("options") or [])
-    except BackendUnavailable as silence:
-        raise UserError("on", str(silence)) from None
+    except BackendUnavailable as error:
+        raise UserError("on", str(error)) from None
 
 
 def _plain(name: str) -> str:

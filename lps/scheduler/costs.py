@@ -110,10 +110,10 @@ class KnownCosts:
 
     def beside(self, runs: Iterable[Run]) -> "KnownCosts":
         """Return the same costs, corrected by the pace of these running runs."""
-        known = copy.copy(self)
-        read = ((run.config_if_readable(), read_progress(run, run.state())) for run in runs)
-        known._running = _by_settings(pace for each in read if (pace := pace_now(*each)) is not None)
-        return known
+        costs = copy.copy(self)
+        progress_of_runs = ((run.config_if_readable(), read_progress(run, run.state())) for run in runs)
+        costs._running = _by_settings(pace for each in progress_of_runs if (pace := pace_now(*each)) is not None)
+        return costs
 
     def of(self, config: Config, pretrained_starts: Collection = (), pretrains: bool | None = None) -> Cost | None:
         """Return the cost of a run with these settings; None if no run of its kind is known.
@@ -148,11 +148,11 @@ class KnownCosts:
         """Return how many times longer than usual an epoch takes now; 1 if no run of this kind is running."""
         ratios = []
         for now in self._running.get(kind(config), ()):
-            usual = [pace for pace in _nearest(self._finished, now.config) if pace.other_s]
-            pretrain_epoch_s = median(_pretraining(usual) or [0.0])
+            unhindered = [pace for pace in _nearest(self._finished, now.config) if pace.other_s]
+            pretrain_epoch_s = median(_pretraining(unhindered) or [0.0])
             if now.pretrain_epoch_s and pretrain_epoch_s:
                 ratios.append(now.pretrain_epoch_s / pretrain_epoch_s)
-            elif epoch_s := median([pace.epoch_s for pace in usual] or [0.0]):
+            elif epoch_s := median([pace.epoch_s for pace in unhindered] or [0.0]):
                 ratios.append(now.epoch_s / epoch_s)
         return median(ratios) if ratios else 1.0
 
@@ -181,8 +181,8 @@ def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
     """
     finished = finished_paces(list_runs(root), kinds)
     missing = None if kinds is None else kinds - {kind(pace.config) for pace in finished}
-    known = KnownCosts(finished, finished_paces(recorded_runs(), missing))
-    return known if kinds is None else known.beside(alive(root, kinds))
+    costs = KnownCosts(finished, finished_paces(recorded_runs(), missing))
+    return costs if kinds is None else costs.beside(alive(root, kinds))
 
 
 def alive(root: Path, kinds: Collection[tuple]) -> list[Run]:
@@ -339,8 +339,8 @@ def pretraining_share(config: Config) -> float:
 def _store_seconds(config: Config, images: int, cores: int) -> float | None:
     """Return the seconds to store all features, 0 if stored: from stores made here, else by rule of thumb."""
     flat, views = config.flat(), 1 + config.features_weak_views + config.features_strong_views
-    kept = [store for store in feature_store.kept() if isinstance(store.facts.get("settings"), dict)]
-    same_network = [store for store in kept if _agree(store, flat, "network.")]
+    stores = [store for store in feature_store.kept() if isinstance(store.facts.get("settings"), dict)]
+    same_network = [store for store in stores if _agree(store, flat, "network.")]
     same = [store for store in same_network if _agree(store, flat, "") and store.store.count == images]
     missing = images * views - max((min(images * views, sum(store.rows.values())) for store in same), default=0)
     speeds = [store.picture_s for store in same_network if store.picture_s is not None]

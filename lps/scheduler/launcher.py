@@ -188,10 +188,10 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
     if not queue.has_future(root):
         return []
     _wake_waker(root)  # it may have been suspended when it was its turn
-    turn = None
+    queue_lock = None
     try:
-        turn = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
-        if turn is None:
+        queue_lock = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
+        if queue_lock is None:
             return []
         started = _start_waiting(root, trainer)
         _keep_waker(root, trainer)
@@ -201,8 +201,8 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
         message = f"no run can be started in {shorten(str(root))} ({location}{refusal(error)})"
         raise UserError("runs", message) from None
     finally:
-        if turn is not None:
-            os.close(turn)
+        if queue_lock is not None:
+            os.close(queue_lock)
 
 
 def is_tended(root: Path) -> bool:
@@ -263,8 +263,8 @@ def _wake(run: Run, name: str, process_name: str) -> None:
         wake_one(pid, ticks)
         return
     for module in _STARTED_AS[process_name]:
-        for found in with_words("-m", module, str(run.folder.resolve())):
-            wake_one(found, start_ticks(found))
+        for process in with_words("-m", module, str(run.folder.resolve())):
+            wake_one(process, start_ticks(process))
 
 
 def _start_waiting(root: Path, trainer) -> list[Run]:

@@ -200,10 +200,10 @@ def _plan(
             free[name] = ends[-1]
         vague |= set(item.slots) if item.left is None else set()
     line = []
-    for run, wish in queue.waiting(root):
+    for run, desired in queue.waiting(root):
         config = run.config_if_readable()
         cost = config and known_costs.of(config, pretrained_starts)
-        item = QueuedJob(run, wish, cost and cost.span)
+        item = QueuedJob(run, desired, cost and cost.span)
         line.append(item)
         if item.wish.held or not is_moving or config is None:
             continue

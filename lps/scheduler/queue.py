@@ -78,21 +78,21 @@ def waiting(root: Path) -> list[tuple[Run, DesiredState]]:
 def position(run: Run) -> int | None:
     """How many runs start before this one; None where it does not wait."""
     before = 0
-    for queued_run, wish in waiting(run.root):
+    for queued_run, desired in waiting(run.root):
         if queued_run.id == run.id:
             return before
-        before += not wish.held
+        before += not desired.held
     return None
 
 
 def startable(root: Path, now: float) -> list[Run]:
     """The waiting runs that need only a free slot."""
-    return [run for run, wish in waiting(root) if not wish.held and not is_early(wish, now)]
+    return [run for run, desired in waiting(root) if not desired.held and not is_early(desired, now)]
 
 
-def is_early(wish: DesiredState, now: float) -> bool:
+def is_early(desired: DesiredState, now: float) -> bool:
     """Whether a run waits for the time of its next try. A time more than a day ahead (a wrong clock) is ignored."""
-    return now < wish.not_before <= now + _LONGEST_WAIT_S
+    return now < desired.not_before <= now + _LONGEST_WAIT_S
 
 
 def has_future(root: Path) -> bool:
@@ -131,12 +131,12 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
 
 
 def _read_entry(run: Run) -> _Entry:
-    wish, exit_record = run.wish(), run.read_json("exit.json")
+    desired, exit_record = run.wish(), run.read_json("exit.json")
     ended = ""
-    if whole(exit_record.get("attempt")) >= wish.attempt:
+    if whole(exit_record.get("attempt")) >= desired.attempt:
         is_preempted = _is_preempted(exit_record.get("state"), exit_record.get("kind"))
         ended = PREEMPTED if is_preempted else clean_line(exit_record.get("state") or "")
-    return _Entry(wish, run.waiting_attempt(), _may_retry(wish) and ended in ("", PREEMPTED), ended)
+    return _Entry(desired, run.waiting_attempt(), _may_retry(desired) and ended in ("", PREEMPTED), ended)
 
 
 # ---------------------------------------------------------------------------------------------------- ask
@@ -158,7 +158,7 @@ def ask(
     """
     before = run.wish()
     now = max(round(time.time(), 6), after + _NEXT_S)
-    wish = DesiredState(
+    desired = DesiredState(
         want,
         attempt,
         now,
@@ -167,8 +167,8 @@ def ask(
         retries=before.retries if retries is None else check_retries(retries),
         on=before.on if on is None else on,
     )
-    write(run, wish)
-    return wish
+    write(run, desired)
+    return desired
 
 
 def write(run: Run, wish: DesiredState) -> None:
@@ -289,8 +289,8 @@ def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
         if not run.waiting_attempt() or is_held(run.lock):
             state = state_in_words(run)
             raise UserError("run", f"{run.id} is {state}; only waiting runs are in the queue")
-        wish = run.wish()
-        if (changed := edit(wish)) != wish:
+        desired = run.wish()
+        if (changed := edit(desired)) != desired:
             write(run, changed)
 
 
@@ -309,15 +309,15 @@ def is_due(run: Run, state: State | None = None) -> bool:
     True only where its processes vanished or a signal from outside ended it. An error that training reported, or a
     lack of memory, would occur again; a run that a person stopped stays stopped.
     """
-    state, wish = state or run.state(), run.wish()
-    if not _may_retry(wish) or wish.attempt != state.attempt:
+    state, desired = state or run.state(), run.wish()
+    if not _may_retry(desired) or desired.attempt != state.attempt:
         return False
     return _is_preempted(state.name, state.kind) or state.name == "crashed"
 
 
-def _may_retry(wish: DesiredState) -> bool:
+def _may_retry(desired: DesiredState) -> bool:
     """Return whether a retry is possible; a cluster retries its own runs."""
-    return wish.want == "run" and not wish.on and wish.retried < min(wish.retries, MOST_RETRIES)
+    return desired.want == "run" and not desired.on and desired.retried < min(desired.retries, MOST_RETRIES)
 
 
 def ask_again(root: Path, now: float) -> list[Run]:
@@ -328,10 +328,10 @@ def ask_again(root: Path, now: float) -> list[Run]:
             continue
         with suppress(UserError, OSError), run.changing():  # deleted meanwhile, or the disk is full
             if is_due(run):
-                wish = run.wish()
-                number = wish.retried + 1
+                desired = run.wish()
+                number = desired.retried + 1
                 start = round(now + retry_after_s(number), 3)
-                write(run, replace(wish, attempt=wish.attempt + 1, time=now, retried=number, not_before=start))
+                write(run, replace(desired, attempt=desired.attempt + 1, time=now, retried=number, not_before=start))
                 runs.append(run)
     return runs
 

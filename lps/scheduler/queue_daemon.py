@@ -61,8 +61,8 @@ def _is_done(root: Path, lock: int) -> bool:
 
     Both under the lock that every pump holds when it looks for a waker: none can see this one alive and then be left.
     """
-    turn = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
-    if turn is None:
+    queue_lock = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
+    if queue_lock is None:
         return not root.is_dir()
     try:
         if queue.has_future(root):
@@ -70,7 +70,7 @@ def _is_done(root: Path, lock: int) -> bool:
         os.close(lock)
         return True
     finally:
-        os.close(turn)
+        os.close(queue_lock)
 
 
 if __name__ == "__main__":

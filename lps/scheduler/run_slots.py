@@ -120,12 +120,12 @@ def _slots(device: str, root: Path) -> list[Slot]:
 def _cpu_slot_names(root: Path) -> list[str]:
     """Return `cpu_slots` names. After the number was lowered, runs on the extra slots count until they end."""
     number, folder = cpu_slots(root), Path(root) / ".slots"
-    usual = [f"cpu-{index}" for index in range(number)]
-    beyond = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in usual and is_held(path))
+    names = [f"cpu-{index}" for index in range(number)]
+    beyond = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in names and is_held(path))
     if not beyond:
-        return usual
-    busy = [name for name in usual if is_held(folder / f"{name}.lock")]
-    free = [name for name in usual if name not in busy]
+        return names
+    busy = [name for name in names if is_held(folder / f"{name}.lock")]
+    free = [name for name in names if name not in busy]
     return [*busy, *beyond, *free[: max(0, number - len(busy) - len(beyond))]]
 
 

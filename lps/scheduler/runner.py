@@ -188,12 +188,12 @@ class Attempt:
 
     def _watch(self) -> None:
         """Until the training process ends: copy its output, look for wishes every `POLL_S` seconds."""
-        next_look, looks = 0.0, notify_hook.NotifyHook(self.run.folder, self.run.events)
+        next_look, hook = 0.0, notify_hook.NotifyHook(self.run.folder, self.run.events)
         while self.process.poll() is None:
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + POLL_S
                 self._obey()
-                looks.now_and_then()
+                hook.now_and_then()
             self._copy_output()
 
     def _copy_output(self) -> None:
@@ -250,8 +250,8 @@ class Attempt:
 
     def _is_asked_to_end(self) -> bool:
         """Whether a person wants this attempt to end, in contrast to a signal from outside."""
-        wish = self.run.wish()
-        return wish.attempt == self.number and wish.want in ("stop", "kill")
+        desired = self.run.wish()
+        return desired.attempt == self.number and desired.want in ("stop", "kill")
 
     def _force(self, reason: str) -> None:
         self.forced = reason
@@ -298,12 +298,12 @@ def classify(
     if event == "fail":
         reason = clean_line(last.get("reason") or "no reason was given", 500)
         return end | {"kind": clean_line(last.get("failure") or "bug"), "reason": reason}
-    kind, who = (PREEMPTED, "ended by a signal") if foreign else ("", "stopped by request")
+    kind, cause = (PREEMPTED, "ended by a signal") if foreign else ("", "stopped by request")
     if forced or (event == "stop" and code == 0):
         is_obedience = stop_asked or not forced
-        return end | {"state": "stopped", "kind": kind if is_obedience else "", "reason": forced or who}
+        return end | {"state": "stopped", "kind": kind if is_obedience else "", "reason": forced or cause}
     if stop_asked and code in (0, -signal.SIGTERM):
-        return end | {"state": "stopped", "kind": kind, "reason": f"{who} before training began"}
+        return end | {"state": "stopped", "kind": kind, "reason": f"{cause} before training began"}
     if killer:
         is_starved = killer == signal.SIGKILL and starved
         ending = {"kind": "out_of_memory" if is_starved else "killed", "reason": _signal_in_words(killer, starved)}

@@ -102,8 +102,8 @@ def begin(
 
 def _distinct(configs: Sequence[Config], keys: Sequence[str]) -> list[Config]:
     """The first config of every combination of these settings."""
-    found: dict[str, Config] = {}
+    config_by_digest: dict[str, Config] = {}
     for config in configs:
         flat = config.flat()
-        found.setdefault(json.dumps([flat[key] for key in keys]), config)
-    return list(found.values())
+        config_by_digest.setdefault(json.dumps([flat[key] for key in keys]), config)
+    return list(config_by_digest.values())

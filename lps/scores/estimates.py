@@ -73,10 +73,10 @@ def of_two(first: np.ndarray, second: np.ndarray) -> MeanEstimate:
     sides = [of_mean(first), of_mean(second)]
     parts = [np.nan_to_num(side.error) ** 2 for side in sides]
     total = parts[0] + parts[1]
-    known = total > 0 if min(np.shape(first)[-1], np.shape(second)[-1]) > 1 else False
+    is_estimable = total > 0 if min(np.shape(first)[-1], np.shape(second)[-1]) > 1 else False
     slack = sum(part**2 / side.degrees for part, side in zip(parts, sides))
-    degrees = np.where(known, total**2 / np.where(slack > 0, slack, 1), 1)
-    return MeanEstimate(sides[0].mean - sides[1].mean, np.where(known, np.sqrt(total), np.nan), degrees)
+    degrees = np.where(is_estimable, total**2 / np.where(slack > 0, slack, 1), 1)
+    return MeanEstimate(sides[0].mean - sides[1].mean, np.where(is_estimable, np.sqrt(total), np.nan), degrees)
 
 
 def _error(error: np.ndarray) -> np.ndarray:
@@ -89,11 +89,11 @@ def holm(chances: Sequence[float]) -> list[float]:
     Holm (1979): the smallest times their number, the next times one less, monotone; NaN stays and does not count.
     """
     order = sorted((i for i, chance in enumerate(chances) if not math.isnan(chance)), key=lambda i: chances[i])
-    found, least = [math.nan] * len(chances), 0.0
+    corrected, least = [math.nan] * len(chances), 0.0
     for place, i in enumerate(order):
         least = max(least, min(1.0, chances[i] * (len(order) - place)))
-        found[i] = least
-    return found
+        corrected[i] = least
+    return corrected
 
 
 def enough(effect: float, spreads: Sequence[float]) -> int | None:

@@ -44,18 +44,18 @@ def accuracy_by_size(by_class: np.ndarray, sizes: np.ndarray) -> dict[str, float
     others: thirds of the range on a logarithmic scale, so that they follow the data and each has a third of the classes
     on an exponential curve. These three are left out where n_max < 2 n_min, and each where it has no class.
     """
-    known = ~np.isnan(by_class) & (sizes > 0)
-    accuracy, count = by_class[known], sizes[known].astype(float)
+    has_value = ~np.isnan(by_class) & (sizes > 0)
+    accuracy, count = by_class[has_value], sizes[has_value].astype(float)
     if len(accuracy) == 0:
         return {}
-    found = {"balanced": float(accuracy.mean()), "std": float(accuracy.std())}
+    scores = {"balanced": float(accuracy.mean()), "std": float(accuracy.std())}
     low, high = count.min(), count.max()
     if high < 2 * low:
-        return found
+        return scores
     small, large = low ** (2 / 3) * high ** (1 / 3), low ** (1 / 3) * high ** (2 / 3)
     is_few, is_many = count <= small * (1 + 1e-9), count >= large * (1 - 1e-9)
     groups = {"many": is_many, "medium": ~is_few & ~is_many, "few": is_few}
-    return found | {name: float(accuracy[members].mean()) for name, members in groups.items() if members.any()}
+    return scores | {name: float(accuracy[members].mean()) for name, members in groups.items() if members.any()}
 
 
 def prior_error(prior: np.ndarray, shares: np.ndarray, predicted: np.ndarray, truth: np.ndarray, seen: int) -> float:

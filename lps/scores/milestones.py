@@ -26,13 +26,13 @@ def find(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray, kl: np.ndarray
     """Return the marks of a run, by epoch. epochs: ascending; the rest: fractions and nats, (n,), NaN if unknown."""
     epochs = np.asarray(epochs, int)
     seen, novel, kl = (np.asarray(values, np.float64) for values in (seen, novel, kl))
-    both, known = ~np.isnan(seen - novel), ~np.isnan(kl)
+    both, has_kl = ~np.isnan(seen - novel), ~np.isnan(kl)
     gap = (seen - novel)[both]
-    found = closings(epochs[both], gap) + _overtakings(epochs[both], gap)
-    found += _halving(epochs[known], kl[known])
+    marks = closings(epochs[both], gap) + _overtakings(epochs[both], gap)
+    marks += _halving(epochs[has_kl], kl[has_kl])
     epochs, novel = epochs[~np.isnan(novel)], novel[~np.isnan(novel)]
-    found += _deepest_fall(epochs, novel) + best(epochs, novel)
-    return sorted(found, key=lambda mark: mark.epoch)
+    marks += _deepest_fall(epochs, novel) + best(epochs, novel)
+    return sorted(marks, key=lambda mark: mark.epoch)
 
 
 def closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
@@ -44,24 +44,24 @@ def closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
     first, last = int(closed.argmax()), _last_change(closed)
     start = first == 0
     words = f"gap below {points} " + ("from the start" if start else f"at epoch {epochs[first]}")
-    found = [Mark(int(epochs[first]), "gap", words)]
+    marks = [Mark(int(epochs[first]), "gap", words)]
     if last > first:
         again = f"gap {'stays below' if closed[-1] else 'is above'} {points} since epoch {epochs[last]}"
-        found.append(Mark(int(epochs[last]), "gap again", again))
-    return found
+        marks.append(Mark(int(epochs[last]), "gap again", again))
+    return marks
 
 
 def _overtakings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
     """Mark the first time that novel leads seen by `_LEAD`, and the first time the other way round."""
     moved = np.abs(gap) >= _LEAD
     epochs, ahead = epochs[moved], np.sign(gap[moved])
-    found = []
+    marks = []
     for sign, winner, loser in ((-1, "novel", "seen"), (1, "seen", "novel")):
-        turns = np.flatnonzero((ahead[1:] == sign) & (ahead[:-1] == -sign)) + 1
-        if len(turns):
-            epoch = int(epochs[turns[0]])
-            found.append(Mark(epoch, f"{winner} ahead", f"{winner} overtakes {loser} at epoch {epoch}"))
-    return found
+        crossings = np.flatnonzero((ahead[1:] == sign) & (ahead[:-1] == -sign)) + 1
+        if len(crossings):
+            epoch = int(epochs[crossings[0]])
+            marks.append(Mark(epoch, f"{winner} ahead", f"{winner} overtakes {loser} at epoch {epoch}"))
+    return marks
 
 
 def _halving(epochs: np.ndarray, kl: np.ndarray) -> list[Mark]:

@@ -155,10 +155,14 @@ def _seen(predicted, truth, is_seen, crossed, size, matched) -> float:
 
 def _matched_without(predicted, truth, part, crossed, size) -> float:
     """Return matched accuracy on `part`; images in `crossed` count as errors and do not take part in the matching."""
-    kept = part & ~crossed
+    is_counted = part & ~crossed
     if not part.any():
         return _NAN
-    return matched_accuracy(predicted[kept], truth[kept], size) * kept.sum() / part.sum() if kept.any() else 0.0
+    return (
+        matched_accuracy(predicted[is_counted], truth[is_counted], size) * is_counted.sum() / part.sum()
+        if is_counted.any()
+        else 0.0
+    )
 
 
 def _agreement(ids, truth, part) -> float:

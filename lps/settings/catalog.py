@@ -282,7 +282,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
 
 def _annotated(argument: ast.arg, default: ast.expr) -> Parameter:
     kind, meaning, *more = argument.annotation.slice.elts
-    documentation = [_told(item) for item in more if _is_told(item)]
+    documentation = [_parameter_docs(item) for item in more if _is_told(item)]
     limits = [item for item in more if not _is_told(item)]
     choices = ()
     optional = isinstance(kind, ast.BinOp)
@@ -304,7 +304,7 @@ def _annotated(argument: ast.arg, default: ast.expr) -> Parameter:
     )
 
 
-def _told(call: ast.Call) -> ParameterDocs:
+def _parameter_docs(call: ast.Call) -> ParameterDocs:
     return ParameterDocs(*map(ast.literal_eval, call.args), **{k.arg: ast.literal_eval(k.value) for k in call.keywords})
 
 

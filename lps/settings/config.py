@@ -403,8 +403,12 @@ class Config:
 
     def identifying(self) -> dict[str, object]:
         """`flat` for names of stored results: a setting that is younger stands there only where it is not usual."""
-        usual = protocol_parameters()
-        return {key: value for key, value in self.flat().items() if key not in _LATER or value != usual[key].default}
+        known_settings = protocol_parameters()
+        return {
+            key: value
+            for key, value in self.flat().items()
+            if key not in _LATER or value != known_settings[key].default
+        }
 
     def get(self, key: str, default: object = None) -> object:
         """The setting under this key, as `flat` has it, without making all the others."""
@@ -520,12 +524,12 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
             )
     dataset = protocol_parameters()["dataset"].check(values.get("dataset", "digits"))
     catalog.check_dataset(dataset)
-    usual = {key: p.default for key, p in documented.items()} | (
+    default_by_key = {key: p.default for key, p in documented.items()} | (
         recipe(dataset, method) if documented.keys() - values.keys() else {}
     )
-    usual = following(usual, method, values)
-    changed = {key: value for key, value in values.items() if not _is_same(value, usual[key])}
-    checked = usual | {key: documented[key].check(value) for key, value in changed.items()}
+    default_by_key = following(default_by_key, method, values)
+    changed = {key: value for key, value in values.items() if not _is_same(value, default_by_key[key])}
+    checked = default_by_key | {key: documented[key].check(value) for key, value in changed.items()}
     if checked["dataset.path"] is not None:  # the trainer runs in another working directory than the user
         checked["dataset.path"] = os.path.abspath(os.path.expanduser(checked["dataset.path"]))
     for key in ("network.checkpoint", "split.index_files"):

@@ -32,13 +32,13 @@ _OF_THE_NETWORK = ("network.", "pretrain.")
 
 def efforts(dataset: str) -> dict[str, dict[str, object]]:
     """What may be trained in place of the recipe, by name: settings by key. Digits need nothing lighter."""
-    usual, efforts_found = recipe(dataset), {}
-    if usual.get("network.name") == GIVEN:  # a head on vectors is light already
+    base, efforts_found = recipe(dataset), {}
+    if base.get("network.name") == GIVEN:  # a head on vectors is light already
         return {}
     if dataset_info(dataset).is_own:
-        efforts_found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in usual else {})
-    if usual.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:
-        small = {"views": "cifar"} if usual.get("views") == "gcd" else {}  # which makes 224 pixels of any size
+        efforts_found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in base else {})
+    if base.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:
+        small = {"views": "cifar"} if base.get("views") == "gcd" else {}  # which makes 224 pixels of any size
         efforts_found["light"] = LIGHT | small
     return efforts_found
 

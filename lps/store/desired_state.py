@@ -47,8 +47,8 @@ class DesiredState:
         """Return the JSON object; raises `UserError` for an attempt number that could not be read back."""
         if self.attempt >= LARGEST:
             raise UserError("attempt", f"{self.attempt} is too large an attempt number: a file of the run is damaged")
-        usual = asdict(DesiredState()) | {"order": self.time}
-        return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != usual[k]}
+        defaults = asdict(DesiredState()) | {"order": self.time}
+        return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != defaults[k]}
 
 
 def parse_desired_state(stored: Mapping) -> DesiredState:
@@ -83,8 +83,8 @@ def in_words(wish: DesiredState, now: float | None = None) -> str:
     return f"starts again after a crash ({_retry_in_words(wish)})" if wish.retried else ""
 
 
-def _retry_in_words(wish: DesiredState) -> str:
-    return f"retry {wish.retried} of {wish.retries}"
+def _retry_in_words(desired: DesiredState) -> str:
+    return f"retry {desired.retried} of {desired.retries}"
 
 
 def whole(value) -> int:

@@ -146,22 +146,22 @@ def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict |
 def read_head(path: Path) -> list[dict]:
     """The events of a file up to its first `train` event, in its first `_LONGEST_HEAD` bytes."""
     try:
-        about = os.stat(path)
-        return _read_head(path, about.st_size, about.st_ino, about.st_mtime_ns)
+        status = os.stat(path)
+        return _read_head(path, status.st_size, status.st_ino, status.st_mtime_ns)
     except OSError:
         return []
 
 
 @lru_cache(maxsize=4096)
 def _read_head(path: Path, size: int, _inode: int, _changed: int) -> list[dict]:
-    found = []
+    events = []
     with open_regular(path) as file:
         for line in _lines(file, min(size, _LONGEST_HEAD)):
             event = event_of(line) if line.endswith(b"\n") else None
-            found += [] if event is None else [as_now(path, event)]
+            events += [] if event is None else [as_now(path, event)]
             if event is not None and event["kind"] == "train":
                 break
-    return found
+    return events
 
 
 def rewind(events: list[dict]) -> list[dict]:

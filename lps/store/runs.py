@@ -272,23 +272,23 @@ class Run:
         """
         started = self.begun_attempt()
         is_locked = is_held(self.lock)
-        ended, wish = self.read_json("exit.json"), self.wish()
-        over, wish_attempt = whole(ended.get("attempt")), wish.attempt
+        ended, desired = self.read_json("exit.json"), self.wish()
+        over, wish_attempt = whole(ended.get("attempt")), desired.attempt
         started = max(started, over)
         if is_locked and (wish_attempt > started or over < started or not started):
-            state = _alive(started, wish_attempt, wish.want)
-            is_asked = state.name == "stopping" and wish.want == "stop"
+            state = _alive(started, wish_attempt, desired.want)
+            is_asked = state.name == "stopping" and desired.want == "stop"
             return replace(state, reason=self._delay_in_words()) if is_asked else state
         try:
             self.config()
         except UserError as error:
             return State("unreadable", str(error), "config")
-        if wish.on:
-            return self._state_elsewhere(wish, started, _ended(ended))
+        if desired.on:
+            return self._state_elsewhere(desired, started, _ended(ended))
         if wish_attempt > started:
             return (
-                State("queued", desired_state.in_words(wish), attempt=wish_attempt)
-                if wish.want == "run"
+                State("queued", desired_state.in_words(desired), attempt=wish_attempt)
+                if desired.want == "run"
                 else _cancelled(wish_attempt)
             )
         if over and over == started:
@@ -299,10 +299,10 @@ class Run:
 
     def waiting_attempt(self) -> int:
         """Return the attempt that this machine's queue will begin; 0 for none. Checks no lock."""
-        wish = self.wish()
-        if wish.want != "run" or wish.on or wish.attempt <= self.begun_attempt():
+        desired = self.wish()
+        if desired.want != "run" or desired.on or desired.attempt <= self.begun_attempt():
             return 0
-        return wish.attempt if wish.attempt > self.ended_attempt() else 0
+        return desired.attempt if desired.attempt > self.ended_attempt() else 0
 
     def wish(self) -> DesiredState:
         """Return the newest request in `want.json`."""
@@ -346,8 +346,8 @@ class Run:
         about, attempt = self.read_json(RECORD), max(wish.attempt, started)
         try:
             job = executors.named(wish.on).job_of(about)
-        except BackendUnavailable as silence:
-            return State("unknown", f"{silence.in_words()}; {self._last_news()}", attempt=attempt)
+        except BackendUnavailable as error:
+            return State("unknown", f"{error.in_words()}; {self._last_news()}", attempt=attempt)
         if job.is_over:
             record = self.read_json("exit.json")
             if whole(record.get("attempt")) >= max(self.begun_attempt(), wish.attempt):

@@ -83,9 +83,9 @@ def _tiles(path: Path, moment: int, count: int) -> np.ndarray:
 
     data, rows = read_small(path), -(-count // ACROSS)
     width, height = webp_size(data[:30]) or (0, 0)
-    side, rest = divmod(width, ACROSS)
+    side, remainder = divmod(width, ACROSS)
     tall, more = divmod(height, max(rows, 1))
-    if rest or more or not 0 < side <= SIDE or not 0 < tall <= SIDE or count > MOST:
+    if remainder or more or not 0 < side <= SIDE or not 0 < tall <= SIDE or count > MOST:
         raise ValueError("the size of the sheet does not match the number of pictures")
     with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
         sheet = np.asarray(image.convert("RGB"))

@@ -356,8 +356,8 @@ class RunTraining:
         steps = at.step - first
         values |= _cost(seconds, steps, config.batch_size * len(views), material.images.device) | clock.by_step(steps)
         values |= rate_of_workers(material.images)
-        if self.is_first and (said := step_in_words(values)):
-            print(f"epoch {at.epoch + 1}: {said}", flush=True)
+        if self.is_first and (message := step_in_words(values)):
+            print(f"epoch {at.epoch + 1}: {message}", flush=True)
         if not math.isfinite(values["loss/total"]):
             raise Diverged(f"the loss of epoch {at.epoch + 1} is not a finite number; try an lr below {config.lr:g}")
         # Stops are not checked before the next epoch's first step. The first evaluation takes less than an epoch.

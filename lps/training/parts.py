@@ -48,7 +48,7 @@ def here() -> Part:
     """Return the part that the executor assigned to this machine; a run on one machine is its own first part."""
     names = ("LPS_PART", "LPS_PARTS")
     try:
-        number, parts = (int(os.environ.get(name, usual)) for name, usual in zip(names, ("0", "1")))
+        number, parts = (int(os.environ.get(name, default)) for name, default in zip(names, ("0", "1")))
     except ValueError:
         number, parts = -1, 0
     if not 0 <= number < parts:

@@ -105,9 +105,9 @@ def _watch(processes: list[subprocess.Popen], fails_elsewhere: Callable[[], bool
     while any(process.poll() is None for process in processes):
         now = time.monotonic()
         first = first or [process for process in processes if process.poll()]
-        looks = deadline is None and now >= next_look
-        next_look = now + _LOOK_S if looks else next_look
-        if deadline is None and (first or looks and fails_elsewhere()):
+        is_time_to_look = deadline is None and now >= next_look
+        next_look = now + _LOOK_S if is_time_to_look else next_look
+        if deadline is None and (first or is_time_to_look and fails_elsewhere()):
             deadline = now + GRACE_S
         elif deadline is not None and now >= deadline:
             for process in processes:

@@ -46,8 +46,8 @@ def check(options: Options) -> None:
     _check_here()
     try:
         _call([*_sbatch(options), "--test-only", *options.arguments()], jobs.SUBMIT_PATIENCE_S, "#!/bin/sh\n")
-    except BackendUnavailable as silence:
-        raise UserError("slurm", f"the cluster rejected the job: {silence}{_choices(str(silence))}") from None
+    except BackendUnavailable as error:
+        raise UserError("slurm", f"the cluster rejected the job: {error}{_choices(str(error))}") from None
 
 
 # ---------------------------------------------------------------------------------------------------- options
@@ -69,9 +69,9 @@ def _check_extra(text: str) -> None:
         raise UserError("extra", f"{shorten(text)} is not an option of sbatch such as --constraint=a100")
     name = text[2:].partition("=")[0]
     # sbatch accepts abbreviated option names.
-    taken = next((word for word in _RESERVED if word.startswith(name)), None)
-    if taken:
-        raise UserError("extra", f"--{taken} cannot be set because the run's job sets it")
+    reserved = next((word for word in _RESERVED if word.startswith(name)), None)
+    if reserved:
+        raise UserError("extra", f"--{reserved} cannot be set because the run's job sets it")
 
 
 _EXTRA = {"label": "More options of sbatch", "check": _check_extra, "is_list": True}
@@ -169,29 +169,29 @@ class SlurmBoard(Board):
             return SlurmJob(job)
         fields = ["--allocations", "--parsable2", "--format=JobID,State,NodeList"]
         try:
-            said = _call(["sacct", "--noheader", *fields, f"--jobs={job}"], PATIENCE_S)
+            answer = _call(["sacct", "--noheader", *fields, f"--jobs={job}"], PATIENCE_S)
         except BackendUnavailable:
             return SlurmJob(job)
-        lines = [line.split("|") for line in said.splitlines()]
+        lines = [line.split("|") for line in answer.splitlines()]
         states = [(parts[1].split(" ")[0], parts[2]) for parts in lines if len(parts) == 3 and parts[0] == job]
         return SlurmJob(job, states[-1][0], "", states[-1][1]) if states else SlurmJob(job)
 
     def look_up(self, job: str, name: str, task: int) -> Job | None:
         """Tasks that were cancelled before they began are shown under the number of the array alone."""
-        found = super().look_up(job, name, task)
-        array = self._jobs.get(job.partition("_")[0]) if found is None and "_" in job else None
-        return SlurmJob(job, array.state) if array is not None and array.state == "CANCELLED" else found
+        job_found = super().look_up(job, name, task)
+        array = self._jobs.get(job.partition("_")[0]) if job_found is None and "_" in job else None
+        return SlurmJob(job, array.state) if array is not None and array.state == "CANCELLED" else job_found
 
 
-def read_jobs(said: str) -> list[tuple[Job, str]]:
+def read_jobs(answer: str) -> list[tuple[Job, str]]:
     """Lines of squeue in the form `_FIELDS` as jobs and their names; raises `BackendUnavailable` for anything else."""
-    found = []
-    for line in said.splitlines():
+    job_names = []
+    for line in answer.splitlines():
         parts = line.strip().split("|", 4)
         if len(parts) != 5 or not re.fullmatch(r"[0-9]+(_[0-9]+|_\[.*\])?(\+[0-9]+)?", parts[0]) or not parts[1]:
             raise BackendUnavailable(f"squeue said {shorten(line)}, which is not a line about a job")
-        found.append((SlurmJob(parts[0], parts[1], "" if parts[2] == "None" else parts[2], parts[3]), parts[4]))
-    return found
+        job_names.append((SlurmJob(parts[0], parts[1], "" if parts[2] == "None" else parts[2], parts[3]), parts[4]))
+    return job_names
 
 
 board = SlurmBoard()
@@ -212,8 +212,8 @@ def hand_over(work: Work, options: Options) -> list[str]:
     text = script(work.runner, work.source, work.folders, work.token, work.trainer, options)
     try:
         job = submit(options, work.name, text, work.output, count if count > 1 else 0)
-    except BackendUnavailable as silence:
-        raise BackendUnavailable(f"{silence}{_choices(str(silence))}", silence.is_open) from None
+    except BackendUnavailable as error:
+        raise BackendUnavailable(f"{error}{_choices(str(error))}", error.is_open) from None
     return [f"{job}_{task}" for task in range(count)] if count > 1 else [job]
 
 
@@ -229,10 +229,10 @@ def submit(options: Options, name: str, script: str, output: str, tasks: int = 0
         at_once = options.get("at_once")
         command.append(f"--array=0-{tasks - 1}" + (f"%{at_once}" if at_once else ""))
     answer = _call([*command, *options.arguments()], jobs.SUBMIT_PATIENCE_S, script)
-    found = re.fullmatch(r"([0-9]+)(;[^;\s]*)?", answer.strip(), re.ASCII)
-    if not found:
+    match = re.fullmatch(r"([0-9]+)(;[^;\s]*)?", answer.strip(), re.ASCII)
+    if not match:
         raise BackendUnavailable(f"sbatch returned no job id: {shorten(answer)}", is_open=True)
-    return found[1]
+    return match[1]
 
 
 def _sbatch(options: Options) -> list[str]:
@@ -249,8 +249,8 @@ def notice_s(limit: str | None) -> int:
 
 def seconds_of(limit: str) -> int:
     """A time limit as sbatch reads it: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s."""
-    days, dash, rest = limit.rpartition("-")
-    parts = [int(part) for part in rest.split(":")]
+    days, dash, clock = limit.rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
     weights = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
     return int(days or 0) * 86_400 + sum(part * weight for part, weight in zip(parts, weights))
 
@@ -265,8 +265,8 @@ def cancel(job: str, waiting_only: bool = False) -> None:
         return
     try:
         _call(["scancel", job], PATIENCE_S * 2)
-    except BackendUnavailable as silence:
-        if "Invalid job id" not in str(silence) and "already completing" not in str(silence):
+    except BackendUnavailable as error:
+        if "Invalid job id" not in str(error) and "already completing" not in str(error):
             raise
 
 
@@ -296,10 +296,10 @@ def fate(job: str, restarts: int) -> str:
     of its time limit, is still going; one that the cluster puts back itself counts one restart more.
     """
     try:
-        said = _call(["scontrol", "--oneliner", "show", "job", job], PATIENCE_S)
+        answer = _call(["scontrol", "--oneliner", "show", "job", job], PATIENCE_S)
     except BackendUnavailable:
         return "unknown"
-    fields = dict(re.findall(r"(JobState|Restarts)=(\S+)", said))
+    fields = dict(re.findall(r"(JobState|Restarts)=(\S+)", answer))
     if fields.get("JobState") in SlurmJob.GOING:
         return "going"
     return "requeued" if int(fields.get("Restarts", 0)) > restarts else "ended"
@@ -342,8 +342,10 @@ def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
     except OSError as error:
         raise BackendUnavailable(f"{command[0]} cannot be run ({error.strerror})") from None
     if answer.returncode:
-        said = [line for line in answer.stderr.splitlines() if line.strip()] or [f"exit code {answer.returncode}"]
-        reason = said[-1].removeprefix(f"{command[0]}: error: ").removeprefix("allocation failure: ")
+        error_lines = [line for line in answer.stderr.splitlines() if line.strip()] or [
+            f"exit code {answer.returncode}"
+        ]
+        reason = error_lines[-1].removeprefix(f"{command[0]}: error: ").removeprefix("allocation failure: ")
         raise BackendUnavailable(" ".join(reason.split())[:300])
     return answer.stdout
 

@@ -95,11 +95,11 @@ def _font(tall: int, text: str) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=4)
 def _fonts(tall: int) -> tuple[ImageFont.FreeTypeFont, ...]:
-    found = [ImageFont.load_default(tall)]
+    fonts = [ImageFont.load_default(tall)]
     for name in _SYSTEM_FONTS:
         with suppress(OSError):
-            found.append(ImageFont.truetype(name, tall))
-    return tuple(found)
+            fonts.append(ImageFont.truetype(name, tall))
+    return tuple(fonts)
 
 
 @lru_cache(maxsize=1 << 14)

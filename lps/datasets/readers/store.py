@@ -42,13 +42,13 @@ def _most_decoded() -> int:
 
     16 GB, or the environment variable LPS_DECODED_GB; raises `UserError` if that is not a number.
     """
-    said = os.environ.get("LPS_DECODED_GB", "16")
+    setting = os.environ.get("LPS_DECODED_GB", "16")
     try:
-        gigabytes = float(said)
+        gigabytes = float(setting)
     except ValueError:
         gigabytes = math.nan
     if not 0 <= gigabytes < math.inf:
-        raise UserError("LPS_DECODED_GB", f"{shorten(said)} is not a number of gigabytes; expected 0 or more")
+        raise UserError("LPS_DECODED_GB", f"{shorten(setting)} is not a number of gigabytes; expected 0 or more")
     return int(gigabytes * 1e9)
 
 
@@ -83,9 +83,9 @@ class Writer:
 
     def digest(self, sizes: np.ndarray | None) -> str:
         """Return the sha256 of all pixels, channels first, then the sizes, as in `lps.data.batches.Pictures.feed`."""
-        found = self._digest.copy()
-        found.update(b"" if sizes is None else np.ascontiguousarray(sizes, np.int64))
-        return found.hexdigest()
+        digest = self._digest.copy()
+        digest.update(b"" if sizes is None else np.ascontiguousarray(sizes, np.int64))
+        return digest.hexdigest()
 
 
 def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: int, root: Path | None = None) -> Images:
@@ -211,13 +211,19 @@ def _mapped(folder: Path, shape: tuple[int, ...]) -> np.ndarray:
 def _referred(folder: Path, facts: dict, root: Path | None) -> "Referred":
     from lps.datasets.readers.referred import Referred  # Pillow, only if pictures must be decoded
 
-    told, (count, height, width, channels) = facts["by_reference"], facts["shape"]
+    reference, (count, height, width, channels) = facts["by_reference"], facts["shape"]
     names = tuple(facts["file_names"])
-    if root is None or height != width or channels != 3 or len(names) != count or not isinstance(told["digest"], str):
+    if (
+        root is None
+        or height != width
+        or channels != 3
+        or len(names) != count
+        or not isinstance(reference["digest"], str)
+    ):
         raise ValueError("these are not references to picture files")
     has_places = os.path.lexists(folder / "places.npy")
     places = _read_array(folder / "places.npy", (count, 2)) if has_places else None
-    return Referred(root, names, height, told["is_whole"] is True, places, told["digest"])
+    return Referred(root, names, height, reference["is_whole"] is True, places, reference["digest"])
 
 
 def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:

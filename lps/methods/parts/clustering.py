@@ -79,13 +79,13 @@ def semi_supervised_kmeans(
         centres = _lloyd(points, pinned_sums, clusters_of_sample.centres, iterations)
         return Clusters(centres, squared_distances(points, centres), _inertia(points, pinned, pins, centres))
     free = (pinned_sums[1] == 0).nonzero().flatten().tolist()
-    found, inertias = [], []
+    solutions, inertias = [], []
     for _ in range(restarts):
         centres = _lloyd(points, pinned_sums, _first_centres(points, pinned_sums, free, generator), iterations)
-        found.append(centres)
+        solutions.append(centres)
         inertias.append(_inertia(points, pinned, pins, centres))
     best = int(torch.stack(inertias).argmin())
-    return Clusters(found[best], squared_distances(points, found[best]), inertias[best])
+    return Clusters(solutions[best], squared_distances(points, solutions[best]), inertias[best])
 
 
 def _inertia(points: Tensor, pinned: Tensor, pins: Tensor, centres: Tensor) -> Tensor:
