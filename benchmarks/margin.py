@@ -203,9 +203,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 # ---------------------------------------------------------------------------------------------------- the program
 
 
-def make_pictures(path: Path, per_class: int = PER_CLASS) -> None:
-    """Write the first test pictures of every class of CIFAR-10, which has to be here."""
-    images = sources.load("cifar10")
+def make_pictures(path: Path, per_class: int = PER_CLASS, dataset: str = "cifar10", source: str | None = None) -> None:
+    """Write the first test pictures of every class of a data set, which has to be here. source: its dataset.path."""
+    images = sources.load(dataset, source)
     test = np.arange(len(images.labels) - images.num_test, len(images.labels))
     ids = np.sort(np.concatenate([test[images.labels[test] == k][:per_class] for k in range(images.num_classes)]))
     np.savez(path, x_train=images.pixels[ids], y_train=images.labels[ids], class_names=np.array(images.class_names))
@@ -216,14 +216,16 @@ def main() -> None:
     parser.add_argument("--run", action="store_true", help="start what is missing of the plan, and wait")
     parser.add_argument("--commands", action="store_true", help="only say the commands of the plan")
     parser.add_argument("--pictures", type=Path, default=Path("cifar10-2000.npz"), help="the natural pictures")
-    parser.add_argument("--make-pictures", action="store_true", help="write them, from CIFAR-10's test pictures")
+    parser.add_argument("--make-pictures", action="store_true", help="write them, from test pictures")
+    parser.add_argument("--dataset", default="cifar10", help="that has the test pictures")
+    parser.add_argument("--dataset-path", help="its folder or file, if it is not in the cache folder")
     parser.add_argument("--each", type=int, default=PER_CLASS, help="so many of every class")
     parser.add_argument(
         "--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"), help="folder of the runs"
     )
     options = parser.parse_args()
     if options.make_pictures:
-        make_pictures(options.pictures, options.each)
+        make_pictures(options.pictures, options.each, options.dataset, options.dataset_path)
     for sweep in PLAN if options.run or options.commands else ():
         words = sweep.words(options.pictures)
         print(shlex.join(["python", "-m", "lps", *words]), flush=True)

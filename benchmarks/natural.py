@@ -47,7 +47,12 @@ def scores(config: Config, runs: Path) -> dict[str, dict[str, float]]:
     run = create_run(runs, config)
     if train(run) != 0:
         raise SystemExit(f"{run.folder} failed")
-    found = {"LPS": _last_eval(run)}
+    found = {"LPS": _last_eval(run)} | clusterings(config)
+    return {way: {name: 100 * values[key] for name, key in _SHOWN.items()} for way, values in found.items()}
+
+
+def clusterings(config: Config) -> dict[str, dict[str, float]]:
+    """Fractions by way and measure, on the unlabeled pictures: two ways to cluster the stored features."""
     material = prepare(config)
     points, split = unit(features.plain(config)), material.split
     free, pinned = points[split.unlabeled], points[split.labeled]
@@ -59,8 +64,7 @@ def scores(config: Config, runs: Path) -> dict[str, dict[str, float]]:
         ).ids.numpy(),
     }
     truth = split.judged(material.truth)
-    found |= {way: open_world(ids, truth, split.classes, seen_is_aligned=False) for way, ids in ways.items()}
-    return {way: {name: 100 * values[key] for name, key in _SHOWN.items()} for way, values in found.items()}
+    return {way: open_world(ids, truth, split.classes, seen_is_aligned=False) for way, ids in ways.items()}
 
 
 def _last_eval(run) -> dict[str, float]:

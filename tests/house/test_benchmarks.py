@@ -18,6 +18,7 @@ from benchmarks import (
     growth,
     machine,
     memory,
+    methods_table,
     natural,
     pil_views,
     rates,
@@ -262,3 +263,42 @@ def test_natural_pictures_are_scored_by_three_ways_on_the_same_features(tmp_path
     rows = natural.table([found, found])
     assert [row[""] for row in rows] == ["LPS", "k-means", "semi-supervised k-means"]
     assert all(20 < way["all"] <= 100 for way in found.values()) and rows[1]["all"].endswith("± 0.0")
+
+
+def test_the_table_of_methods_is_written_from_the_runs_that_exist(tmp_path, monkeypatch, capsys):
+    digits = load_digits()
+    file, runs = tmp_path / "digits.npz", tmp_path / "runs"
+    pixels = (digits.images * 15.9).astype(np.uint8)[..., None]
+    np.savez(file, x_train=pixels[:400], y_train=digits.target[:400])
+    words = ["methods_table", str(file), "--runs", str(runs), "--seen", "5", "--epochs", "1", "--seeds", "0", "1"]
+    words += ["--methods", "LPS", "SimGCD", "GCD"]
+    for setting in ("network.name=digits_resnet", "network.image_size=none", "network.start=random", "batch_size=32"):
+        words += ["--set", setting]
+    monkeypatch.setattr(sys, "argv", words)
+    methods_table.main()
+    trained = sorted(path.name for path in runs.iterdir() if (path / methods_table.COST).exists())
+    table = _rows(capsys.readouterr().out)
+    assert len(trained) == 6
+    assert list(table)[0] == "LPS" and set(table) == {
+        *("LPS", "SimGCD", "GCD", "k-means", "semi-supervised k-means"),
+    }
+    is_matched = {title: row["seen"].endswith(r"\*") for title, row in table.items()}
+    assert [title for title, matched in is_matched.items() if not matched] == [
+        title for title in table if title in ("LPS", "SimGCD")
+    ]
+    assert all(row["n"] == "2" and float(row["minutes"]) >= 0 for row in table.values())
+    assert not table["LPS"]["from LPS"] and r"\[" in table["GCD"]["from LPS"]
+    monkeypatch.setattr(sys, "argv", [*words, "--tables"])
+    methods_table.main()
+    again = _rows(capsys.readouterr().out)
+    assert {t: (row["all"], row["from LPS"]) for t, row in again.items()} == {
+        t: (row["all"], row["from LPS"]) for t, row in table.items()
+    }
+    assert sorted(path.name for path in runs.iterdir() if (path / methods_table.COST).exists()) == trained
+
+
+def _rows(text: str) -> dict[str, dict[str, str]]:
+    """The rows of a Markdown table by their first cell."""
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    heads, _, *rows = lines
+    return {row[0]: dict(zip(heads, row)) for row in rows}
