@@ -505,3 +505,20 @@ def test_a_right_model_of_unequal_classes_has_a_margin_under_equal_shares_alone(
     app = open_page(tmp_path, **{"from": "unequal", "prior": "data"})
     assert "Equal shares are a wrong target" not in words_of(app) and "**0.000**" in words_of(app)
     np.testing.assert_allclose(bars(charts_of(app)["explain_margins"]), 0, atol=1e-9)
+
+
+def test_sliders_set_the_true_shares_of_a_right_model(open_page, tmp_path):
+    app = open_page(tmp_path, **{"from": "unequal"})
+    margins = {}
+    for seen in (60, 90):
+        slider(app, "All seen").set_value(seen).run()
+        truth = distribution.mixture(seen / 100, 0.3, 0.3)
+        margins[seen] = bars(charts_of(app)["explain_margins"])
+        np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), truth)
+        np.testing.assert_allclose(margins[seen], margin_math.margins(truth, margin_math.kl_from_prior(truth), 10))
+        assert f"the largest has {truth.max():.0%} of the images" in words_of(app)
+    assert margins[90].max() > margins[60].max() > 0
+    app = open_page(tmp_path, **{"from": "unequal", "prior": "data", "seen": "90"})
+    np.testing.assert_allclose(bars(charts_of(app)["explain_margins"]), 0, atol=1e-9)
+    app = open_page(tmp_path, **{"from": "unequal", "seen": "50", "seen_uneven": "0", "novel_uneven": "0"})
+    assert "Equal shares are a wrong target" not in words_of(app) and "Every margin is 0" in words_of(app)

@@ -27,7 +27,7 @@ PRESETS = {  # share of the seen classes, unevenness within the seen and within 
     "one": ("One novel class dominates", (45, 0, 85)),
     "unequal": ("Correct, unequal classes", (60, 30, 30)),
 }
-_RIGHT = "unequal"  # the preset whose shares, as it begins, are those that the classes really have
+_RIGHT = "unequal"  # the preset whose sliders set the true shares of the classes, which the model guesses right
 _FROM_RUN = "run"
 _TO_TYPE = 12  # classes that can be typed in one by one
 _PLACES = ("top", "thresholds", "objective")  # where on the page a slider over the epochs is
@@ -130,6 +130,8 @@ def _choose_source(source: str) -> None:
 def _by_hand(preset: str) -> ClassEstimate:
     usual = PRESETS[preset][1]
     labels = ("All seen classes together", "Imbalance among seen", "Imbalance among novel")
+    if preset == _RIGHT:
+        st.caption("These sliders set the true class shares. The model predicts exactly these shares.")
     limits = ((1, 99), (0, 100), (0, 100))
     values = [
         url_sliders.dial(label, name, *limit, value, 1, format="%d %%")
@@ -137,7 +139,7 @@ def _by_hand(preset: str) -> ClassEstimate:
     ]
     shares = mixture(*(value / 100 for value in values))
     key = "-".join([preset, *map(str, values)])
-    truth = mixture(*(value / 100 for value in usual)) if preset == _RIGHT else None
+    truth = shares if preset == _RIGHT else None
     return ClassEstimate(shares, MADE_UP_SEEN, list(MADE_UP), usual_settings(), key, truth=truth)
 
 

@@ -45,7 +45,7 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
             st.markdown(f"**{both[name]:.3f}** :small[{order_words}{used}]")
             st.latex(divergence_formula(belief.shares, weights, name, both[name]))
     st.markdown(_why(belief, both, prior))
-    if prior is None and belief.truth is not None:
+    if prior is None and belief.truth is not None and np.ptp(belief.truth) > 0:
         st.markdown(
             f"The classes of this example differ in size: the largest has {belief.truth.max():.0%} of the images, the "
             f"smallest {belief.truth.min():.0%}. Equal shares are a wrong target here: even if the model is right, KL "
