@@ -97,7 +97,7 @@ def clusters_of(name: str, run: Run) -> list[dict]:
         is_mixed, is_same = full.purity < MIXED, majority.get(seen.nearest) == full.majority
         right = {"looks mixed": is_mixed, "unsure": is_mixed, "unstable": is_mixed, "close": is_same}
         for flag in ("split", "merge"):
-            said[FLAGS[flag][0]], right[FLAGS[flag][0]] = flag in some.flags, flag in full.flags
+            said[FLAGS[flag].text], right[FLAGS[flag].text] = flag in some.flags, flag in full.flags
         data, size, _ = name.split(", ")
         found.append(
             {"run": run, "data": DATA[data], "size": size, "pictures": full.size, "said": said, "right": right}

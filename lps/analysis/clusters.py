@@ -5,8 +5,9 @@ A cluster is the set of unlabeled images with one id: the network's prediction, 
 the truth.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,32 +18,45 @@ from lps.errors import UserError
 from lps.scores.metrics import match
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays
+from lps.wording import capitalized, counted
 
 _TRUSTED = 0.5  # share of a cluster with a known class from which that class describes the whole cluster
 _JUDGED = 0.9  # share of a cluster with a known class from which flags name its classes
 _LARGE_PART = 1 / 3  # of a class: a cluster that holds this much of two classes has merged them
 WINDOW = 5  # earlier snapshots used for stability
-FLAGS = {  # -> (text for users, its meaning); the figures are those of `python -m benchmarks.cluster_flags`
-    "split": (
+
+
+class _Flag(NamedTuple):
+    """A reason to look at a cluster first: its text for users, when it is shown and how often right, what to do."""
+
+    text: str
+    meaning: str
+    advice: str
+
+
+FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
+    "split": _Flag(
         "part of a class",
         "another cluster has the same most frequent class. This flag is shown if nearly all true classes "
         "are known. With the true classes of 8 % of the images hidden, it was correct for 8 of 8 clusters on "
         "digits and CIFAR-10",
+        "merge it into the other cluster",
     ),
-    "merge": (
+    "merge": _Flag(
         "mixes classes",
         "at least two classes have a third or more of their images in this cluster. This flag is shown if nearly all "
         "true classes are known. With the true classes of 8 % of the images hidden, it was correct for 15 of 16 "
         "clusters on digits and CIFAR-10",
+        "split it into two or three parts, or leave it without a name",
     ),
-    "mixed": (
+    "mixed": _Flag(
         "looks mixed",
         f"at least {100 * mixtures.ELSEWHERE:.0f} % of the nearest neighbours of its pictures are in other clusters, "
         f"and its mean confidence is below {100 * mixtures.SURE:.0f} %. In 40 runs, 66 of 74 flagged clusters were "
         "mixed (less than 80 % of one class): 16 of 22 on digits and 50 of 52 on CIFAR-10. The flag found 66 of the "
         "179 mixed clusters",
+        "split it into two or three parts, or leave it without a name and dissolve it when you continue training",
     ),
-    "empty": ("empty", "it has no images"),
 }
 _PIECE = 512  # images whose unit features are in memory at once
 
@@ -87,11 +101,16 @@ class Cluster:
         return self.size > 0 and self.known >= _TRUSTED * self.size
 
 
-def doubts(cluster: Cluster) -> list[str]:
-    """Return the reasons to review a cluster early, in words; none for an empty cluster."""
-    if not cluster.size:
-        return []
-    return [FLAGS[flag][0] for flag in cluster.flags]
+def explain_flag(flag: str) -> str:
+    """What a flag means and what to do about it, as a line of markdown."""
+    text, meaning, advice = FLAGS[flag]
+    return f"**{capitalized(text)}**: {meaning}. **What to do**: {advice}."
+
+
+def flags_in_words(clusters: Iterable[Cluster]) -> str:
+    """ "2 clusters have a flag", "no cluster has a flag": the same count on every page."""
+    count = sum(bool(cluster.flags) for cluster in clusters)
+    return f"{counted(count, 'cluster')} {'has' if count == 1 else 'have'} a flag" if count else "no cluster has a flag"
 
 
 def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
@@ -243,7 +262,7 @@ def describe(
         "nearest": np.where(nearest >= 0, ids[nearest], -1),
         "similarity": similarity,
     }
-    flags = _flags(counts, sizes, trusted & (num_known >= _JUDGED * sizes), mixed)
+    flags = _flags(counts, trusted & (num_known >= _JUDGED * sizes), mixed)
     rows = zip(*(column.tolist() for column in columns.values()))
     return [Cluster(int(i), **dict(zip(columns, row)), flags=marks) for i, row, marks in zip(ids, rows, flags)]
 
@@ -257,7 +276,7 @@ def matching(counts: np.ndarray) -> np.ndarray:
     return np.where(square[np.arange(len(counts)), matched] > 0, matched, -1)
 
 
-def _flags(counts: np.ndarray, sizes: np.ndarray, is_judged: np.ndarray, mixed: np.ndarray) -> list[tuple[str, ...]]:
+def _flags(counts: np.ndarray, is_judged: np.ndarray, mixed: np.ndarray) -> list[tuple[str, ...]]:
     """What is suspicious about every cluster, as keys of `FLAGS`; see there.
 
     counts (clusters, classes); is_judged: clusters whose classes are known; mixed: those that look mixed.
@@ -270,7 +289,6 @@ def _flags(counts: np.ndarray, sizes: np.ndarray, is_judged: np.ndarray, mixed: 
             "split": majority[i] >= 0 and (majority == majority[i]).sum() > 1,
             "merge": is_judged[i] and (parts[i] >= _LARGE_PART).sum() > 1,
             "mixed": mixed[i],
-            "empty": sizes[i] == 0,
         }
         rows.append(tuple(name for name, holds in marks.items() if holds))
     return rows

@@ -5,7 +5,7 @@ cluster, those that a person took out of theirs, and withheld ones stay unlabele
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,7 +43,8 @@ class Plan:
     with, None for afresh. new, added: classes that become seen, and seen ones that get more labels. waiting: named
     clusters of which no image counts. novel: clusters without a name, which stay novel, but for those that most images
     of a new class come from; looked_for: novel classes that the run tells apart. aside: images that a person took out.
-    dissolved: clusters without a name that no class of the new run continues.
+    dissolved: clusters without a name that no class of the new run continues. labeled: how many pictures each class
+    gets, by its name.
     """
 
     parent: Run
@@ -57,6 +58,7 @@ class Plan:
     looked_for: int
     aside: int
     dissolved: int = 0
+    labeled: Mapping[str, int] = field(default_factory=dict)
 
     def in_words(self) -> str:
         """ "5 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name stay novel"."""
@@ -153,7 +155,9 @@ def plan(
     config = configure(run.config().flat() | _spreading(run, bool(novel or waiting)) | dict(changes) | own)
     added_names = {split.class_names[i] for i in class_of_image.tolist() if i < split.classes.seen}
     parts = tuple(sorted(added_names)), tuple(waiting), min(len(novel), num_novel), num_novel, len(check.said.unlabeled)
-    return Plan(run, config, confirmed, weights, tuple(new), *parts, len(dissolved))
+    names = [*split.class_names[: split.classes.seen], *new]
+    labeled = {name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count}
+    return Plan(run, config, confirmed, weights, tuple(new), *parts, len(dissolved), labeled)
 
 
 def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Naming) -> list[int]:

@@ -133,14 +133,18 @@ def test_the_matched_class_is_not_always_the_most_frequent_one():
 
 
 def test_flags_have_words_for_people():
-    titles = {key: title for key, (title, _) in clusters.FLAGS.items()}
-    assert titles == {"split": "part of a class", "merge": "mixes classes", "mixed": "looks mixed", "empty": "empty"}
+    titles = {key: flag.text for key, flag in clusters.FLAGS.items()}
+    assert titles == {"split": "part of a class", "merge": "mixes classes", "mixed": "looks mixed"}
+    for key, flag in clusters.FLAGS.items():
+        assert flag.meaning in clusters.explain_flag(key) and f"What to do**: {flag.advice}" in clusters.explain_flag(
+            key
+        )
 
 
 def test_flags():
     truth = [0] * 10 + [1] * 10 + [2] * 10 + [3] * 10
     perfect = described(truth, truth, range(5))
-    assert [c.flags for c in perfect] == [(), (), (), (), ("empty",)]
+    assert [c.flags for c in perfect] == [(), (), (), (), ()]
     halves = described([0] * 5 + [4] * 5 + truth[10:], truth)
     assert [c.flags for c in halves] == [("split",), (), (), (), ("split",)]
     merged = described([0] * 10 + [1] * 10 + [2] * 10 + [2] * 4 + [3] * 6, truth)
@@ -154,10 +158,12 @@ def test_flags():
     assert not any(c.flags for c in halves) and halves[0].is_trusted, "a quarter without a class is too much for a flag"
 
 
-def test_doubts_are_the_flags_of_clusters_with_images():
+def test_clusters_with_a_flag_are_counted_once_whatever_the_number_of_their_flags():
     sound = described([0, 0], [-1, -1], ids=[0], num_classes=1)[0]
-    assert clusters.doubts(sound) == clusters.doubts(replace(sound, size=0, flags=("empty",))) == []
-    assert clusters.doubts(replace(sound, flags=("mixed",))) == ["looks mixed"]
+    doubtful = replace(sound, flags=("merge", "mixed"))
+    assert clusters.flags_in_words([sound]) == "no cluster has a flag"
+    assert clusters.flags_in_words([sound, doubtful]) == "1 cluster has a flag"
+    assert clusters.flags_in_words([doubtful, sound, doubtful]) == "2 clusters have a flag"
 
 
 def test_without_truth_the_rest_is_known():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lps.analysis import naming
-from lps.analysis.clusters import doubts
+from lps.analysis.clusters import flags_in_words
 from lps.data import sources
 from lps.store.runs import Run
 from lps.store.snapshots import read_split, write_arrays
@@ -65,19 +65,22 @@ def test_live_shows_what_is_known_without_truth(root, monkeypatch):
     assert "Picture of" in cards_of(at) and not charts_of(at)
 
 
-def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_the_doubtful_one(root, monkeypatch):
+def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_naming(root, monkeypatch):
     monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=3))
     here = predictions.view(run, 3)
-    first = found.in_order(here, is_over=True)[0]
-    doubtful = sum(bool(doubts(cluster)) for cluster in here.clusters)
+    first = found.in_order(here)[0]
     at = visit("live", run=[run.id])
     words = words_of(at)
     total = len(here.assigned)
     counts = f"{total:,} unlabeled pictures ({total - 8:,} without a label, 8 with a withheld one)"
     assert "7 of 8 withheld labels predicted correctly" in words and counts in words and "**5 novel clusters**" in words
     assert counts in words_of(visit("clusters", run=[run.id])).replace("images", "pictures")
-    assert (f"{doubtful} cluster" in words and "doubtful** and shown first" in words) == bool(doubtful)
+    flagged = flags_in_words(here.clusters)
+    assert flagged in words.lower() and flagged in words_of(visit("clusters", run=[run.id]))
+    withheld = np.bincount(here.targets[here.split.validation], minlength=5)
+    assert all(f"{here.class_name(c)} ({count})" in words for c, count in enumerate(withheld) if count)
+    assert "The accuracy of" in words and "5 novel clusters is not known" in words
     button = next(button for button in at.button if button.label == "Name the clusters")
     shown = cards_of(at)
     assert shown.count('alt="Picture of') == sum(min(12, cluster.size) for cluster in here.clusters)
@@ -92,10 +95,12 @@ def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, mon
     run.checkpoints.mkdir()
     checkpoints.save(run.checkpoints, "step-00000093", {"method": {}})
     offered = [button.label for button in visit("live", run=[run.id]).button]
-    assert "Name the clusters" in offered and "Predict new pictures" in offered
+    ways = ["See all clusters", "Name the clusters", "Continue with these names", "Predict new pictures"]
+    assert [label for label in offered if label in ways] == ways
     naming.record(run, 3, [{"do": "name", "id": cluster, "name": f"kind {cluster}"} for cluster in range(5, 10)])
     at = visit("live", run=[run.id])
-    assert "Name the clusters" not in [button.label for button in at.button]
+    disabled = {button.label: button.disabled for button in at.button}
+    assert [disabled[label] for label in ways] == [False, True, False, False]
     next(button for button in at.button if button.label == "Predict new pictures").click().run()
     assert not at.exception and at.query_params["run"] in (run.id, [run.id])
 
@@ -128,10 +133,12 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
     run = without_truth(make_run(root, "running", written=2))
     with held(run):
         at = visit("live", run=[run.id])
-    order = [cluster.id for cluster in found.in_order(predictions.view(run, points.epochs(run)[-1]), is_over=False)]
-    assert sorted(order) == list(range(10)) and all(cluster >= 5 for cluster in order[:5])
-    assert "they still change" in words_of(at) and not at.text_input and "doubtful" not in words_of(at)
-    assert any(button.label == "See all clusters" for button in at.button)
+    order = [cluster.id for cluster in found.in_order(predictions.view(run, points.epochs(run)[-1]))]
+    assert order == [5, 6, 7, 8, 9, 0, 1, 2, 3, 4]
+    assert "they still change" in words_of(at) and "have a flag" not in words_of(at)
+    assert len(at.text_input) == 10 and all(field.disabled for field in at.text_input)
+    disabled = {button.label: button.disabled for button in at.button}
+    assert not disabled["See all clusters"] and disabled["Name the clusters"] and disabled["Predict new pictures"]
 
 
 def test_without_withheld_labels_the_way_to_them_is_said(root):

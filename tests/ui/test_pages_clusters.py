@@ -142,7 +142,7 @@ def test_without_truth_and_pictures(open_page, tmp_path):
     assert "dataset: has changed since the run" in words_of(app) and "shown by their numbers" in words_of(app)
     assert table(app)["Images"].tolist() == [12, 12, 12, 0] and "Class" not in table(app)
     assert table(app)["Known labels"].fillna("–").tolist() == ["–", "1 of 1: cat", "1 of 1: dog", "–"]
-    assert [list(flags) for flags in table(app)["Flags"]] == [[], [], [], ["empty"]]
+    assert [list(flags) for flags in table(app)["Flags"]] == [[], [], [], []]
     assert len(shown(app)) == 12 and heads(app)["sheet"]["mime"] == ""
     assert "6 with your label" in words_of(app)
     app = open_page(tmp_path, cluster=1, order="wrong")
@@ -241,8 +241,8 @@ def test_flags_are_explained_where_they_are_shown(open_page, run):
     assert "**Mixes classes**: at least two classes have a third" in words_of(open_page(run.root, cluster=8))
     assert list(table(app).loc[7, "Flags"])[0] == "split", "what is shown has other words; the keys stay"
     column = look_of("Flags", run)
-    assert [option["label"] for option in column["type_config"]["options"]] == [t for t, _ in FLAGS.values()]
-    assert all(words in column["help"] for _, words in FLAGS.values())
+    assert [option["label"] for option in column["type_config"]["options"]] == [flag.text for flag in FLAGS.values()]
+    assert all(flag.meaning in column["help"] and flag.advice in column["help"] for flag in FLAGS.values())
 
 
 def test_frames_are_explained_where_there_are_some(open_page, stored):
@@ -359,7 +359,7 @@ def test_what_is_said_against_single_pictures_is_shown(run):
 def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkeypatch):
     monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.arange(len(sure)) == 8)
     app = open_page(run.root, cluster=7)
-    assert app.button(key="train_on").disabled and "Name a cluster first." in words_of(app)
+    assert app.button(key="train_on").disabled and "Name a cluster first" in words_of(app)
     naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root, cluster=7)
     assert not app.button(key="train_on").disabled
@@ -370,7 +370,23 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     app.run()
     assert "1 name: 1 new seen class" in words_of(app)
     assert "3 clusters without a name stay novel, 1 cluster is dissolved" in words_of(app), "the one that looks mixed"
+    by_name = next(one.value for one in app.dataframe if "Become labeled" in one.value)
+    assert by_name["Name"].tolist() == ["sevens"] and 0 < by_name["Become labeled"][0] <= by_name["Pictures"][0]
+    assert not [one for one in app.warning if "sevens looks mixed" in one.value]
     assert not app.exception and app.code[-1].value.endswith("--dissolve 8")
+
+
+def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(open_page, run, monkeypatch):
+    monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.arange(len(sure)) == 7)
+    steps = [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 7}]
+    naming.record(run, 6, steps)
+    app = open_page(run.root, cluster=7)
+    app.button(key="train_on").click()
+    app.session_state["train_on_start"] = "afresh"
+    app.run()
+    assert not app.exception and any("sevens looks mixed" in one.value for one in app.warning)
+    by_name = next(one.value for one in app.dataframe if "Become labeled" in one.value)
+    assert by_name["Merged in"].tolist() == ["8"] and "looks mixed" in by_name["Flags"][0]
 
 
 @pytest.mark.parametrize("taken", ["3", "eight"])

@@ -461,6 +461,7 @@ def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
 @pytest.mark.slow
 def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     at = whole_form()
+    assert any("near duplicates: 1" in one.label.lower() for one in at.expander)
     assert "2 similar pictures" in said(at)
     assert [button.label for button in at.button if button.label.startswith("Leave")] == ["Leave out the copy"]
     press(at, "Leave out the copy")

@@ -133,11 +133,11 @@ def test_what_a_person_changed_stands_below_the_title(visit, made):
     assert "seed 0 · without margin" in words_of(app)
 
 
-@pytest.mark.parametrize("page", ["live", "clusters"])
-def test_weights_that_know_imagenets_classes_are_told_where_the_run_is_shown(visit, made, tmp_path, page):
+def test_weights_that_know_imagenets_classes_are_told_in_a_short_line_with_a_help(visit, made, tmp_path):
     run = make_run(tmp_path, epochs=1, settings={"features": "stored"})
-    assert ABOUT_LABELS in words_of(visit(tmp_path, page, run=[run.id]))
-    assert ABOUT_LABELS not in words_of(visit(made["finished"].root, page, run=[made["finished"].id]))
+    notices = [one for one in visit(tmp_path, "live", run=[run.id]).caption if "ImageNet's classes" in one.value]
+    assert [ABOUT_LABELS in one.help for one in notices] == [True] and len(notices[0].value) < 70
+    assert "ImageNet's classes" not in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
 
 
 def test_all_is_explained(visit, made):
@@ -365,6 +365,17 @@ def test_progress_in_words(tmp_path):
     assert "6 of 20 epochs done" in estimates.progress_in_words(run, State("running", attempt=1), past, now=110)[1]
     (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
     assert estimates.progress_in_words(run, State("running", attempt=1), History(), now=0)[0] == 0
+
+
+def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
+    run = Run(tmp_path)
+    (tmp_path / "progress.json").write_text(
+        json.dumps({"phase": "train", "epoch": 20, "epochs": 20, "step": 200, "steps": 200, "time": 100})
+    )
+    (tmp_path / "process.json").write_text('{"attempt": 1}')
+    share, words = estimates.progress_in_words(run, State("running", attempt=1), History(last_time=95), now=110)
+    assert share == 1
+    assert words == "Finishing · 20 epochs done · evaluating and saving · last record 15 s ago"
 
 
 def test_labels_are_unique(made):

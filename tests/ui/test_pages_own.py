@@ -47,7 +47,7 @@ def button(at, label: str):
 def test_a_folder_of_this_machine_is_found_and_looked_into(root, pictures):
     at = visit("own")
     assert "Sort some of your pictures" in words_of(at) and not [one for one in at.error]
-    assert button(at, "Use this folder").disabled  # the home as a whole
+    assert button(at, "Use this folder").disabled and "This is your home folder" in words_of(at)
     button(at, "shapes").click().run()
     button(at, "Use this folder").click().run()
     assert str(pictures) in at.query_params["folder"]

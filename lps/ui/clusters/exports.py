@@ -15,7 +15,7 @@ from lps.settings import cli_args
 from lps.store.titles import short_id
 from lps.ui.pictures.predictions import View
 from lps.ui.server import downloads
-from lps.ui.shared import escape, notices, select, take_away
+from lps.ui.shared import escape, select, take_away
 from lps.wording import counted
 
 _WRITTEN = "exports_written"  # (run id, folder or error) of the last export
@@ -57,7 +57,6 @@ def show_exports(view: View, images: Images | None) -> None:
             args=(view, labels_of_run, images, links),
         )
     st.caption(columns_account(bool(files)))
-    notices.show_labels_of_others(view.run.config_if_readable())
     _show_written(view)
     take_away.show_command(_command(view))
 

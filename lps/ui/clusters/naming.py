@@ -7,8 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from lps.analysis import labels, naming
-from lps.analysis.clusters import FLAGS
+from lps.analysis import clusters, labels, naming
 from lps.datasets import Images
 from lps.store.runs import Run
 from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, split_cluster
@@ -167,7 +166,7 @@ def _show_steps(view: View, cluster: int, entries: Sequence[Mapping]) -> None:
 
 def _show_flags(view: View, cluster: int) -> None:
     about = next(c for c in view.clusters if c.id == cluster)
-    words = [f"**{FLAGS[flag][0].capitalize()}**: {FLAGS[flag][1]}." for flag in about.flags]
+    words = [clusters.explain_flag(flag) for flag in about.flags]
     if words:
         st.caption("  \n".join(words))
 

@@ -30,7 +30,7 @@ _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
-_FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow", "empty": "gray"}
+_FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow"}
 _MATCHING = (
     "The class that is paired with this cluster. Clusters and classes are paired one to one so that as many images as "
     "possible are correct; the accuracies use the same pairs. A class has at most one cluster, so a cluster's matched "
@@ -154,11 +154,10 @@ def _show_overview(view: View, chosen: int) -> None:
 def summary(view: View) -> str:
     """The page's state in a line."""
     named = sum(c.id in view.said.names for c in view.clusters)
-    flagged = sum(bool(c.flags) for c in view.clusters)
     unknown = int((view.truth < 0).sum())
     sentences = [f"{view.split.pictures_in_words('image')} in {counted(len(view.ids), 'cluster')}"]
     sentences += [f"{named} named by you"] if named else []
-    sentences += [f"{flagged} with a flag"] if flagged else []
+    sentences.append(clusters.flags_in_words(view.clusters))
     if unknown:
         num_known = len(view.truth) - unknown - len(view.split.validation)
         sentences.append(f"{unknown:,} of unknown class" if num_known else "true classes unknown")
@@ -199,7 +198,7 @@ def _show_table(view: View, chosen: int) -> None:
 def columns(view: View) -> list[Column]:
     """The columns of the clusters: of true classes only where enough is known; elsewhere the labels that are known."""
     percent = "%.0f %%"
-    marks = "\n\n".join(f"**{title}**: {words}" for title, words in FLAGS.values())
+    marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
     overlap = "Overlap with the same cluster in earlier epochs (images in both divided by images in either), "
     overlap += f"mean over the last {clusters.WINDOW} epochs. Clusters that you merged or split off have no value"
     about_matched = f"{_MATCHING}. The percentage is the share of the cluster's images that have this class"
@@ -207,7 +206,8 @@ def columns(view: View) -> list[Column]:
     about_second = "Second most frequent true class in the cluster and the share of images that have this class"
     about_known = "Among the images whose class is known: how many have the most frequent class, and its name"
     about_confidence = f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}"
-    about_nearest = "The cluster with the most similar mean features, and the cosine similarity"
+    about_nearest = "The id of the most similar other cluster, and how similar its mean features are: 1 is the same "
+    about_nearest += "direction, 0 is unrelated (cosine similarity)"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     classes = {"hidden": not any(c.is_trusted for c in view.clusters)}
@@ -224,7 +224,9 @@ def columns(view: View) -> list[Column]:
         Column("Cluster", lambda c: c.id, "number", 58, "The id; ids of seen classes first", pinned=True),
         Column("Name", lambda c: _shown_name(view, c.id), "text", 78, about_name),
         Column("Images", lambda c: c.size, "number", 62, "Unlabeled images in the cluster", format="localized"),
-        Column("Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag][0], **flags),
+        Column(
+            "Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag].text, **flags
+        ),
         Column("Matched class", matched, "text", 98, about_matched, **classes),
         Column("Top class", top, "text", 72, "The most frequent true class in the cluster", **classes),
         Column("Purity", purity, "bar", 88, "Share of the top class, matched or not", **bar, **classes),

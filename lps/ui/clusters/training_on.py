@@ -5,7 +5,7 @@ import secrets
 import pandas as pd
 import streamlit as st
 
-from lps.analysis.clusters import Cluster
+from lps.analysis.clusters import FLAGS, Cluster
 from lps.errors import UserError
 from lps.inference import training_on
 from lps.inference.training_on import Plan
@@ -15,35 +15,38 @@ from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
-from lps.ui.shared import escape, select, take_away
+from lps.ui.shared import data_table, escape, select, take_away
+from lps.ui.shared.data_table import Column
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
 _STARTS = {"weights": "The weights of this run", "afresh": "The start weights of this run"}
+_ABOUT_LABELED = "Pictures that the new run is trained on with this name"
+_ABOUT_MERGED = "Clusters that you merged into this one"
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
+_ASKED = "continue"  # in the address: the dialog opens at once
 
 
 def show_training_on(view: View) -> None:
-    """The way from names to the next run."""
-    st.subheader("Continue training", anchor=False)
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        is_ready = not view.said.is_empty and not view.run.is_recorded
+    """The way from names to the next run: a bar that stays in sight while the clusters get their names."""
+    if view.run.is_recorded:
+        return
+    is_asked = st.query_params.pop(_ASKED, None) == "true"
+    free = training_on.without_name(view.ids.tolist(), view.defaults, view.said)
+    left = sum(c.size > 0 and c.id in free and c.id not in view.said.rejected for c in view.clusters)
+    with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        is_ready = not view.said.is_empty
+        named = f"{len(view.said.names)} named, {left} without a name" if is_ready else "Name a cluster first"
+        st.markdown(f":small[{named}]", width="stretch")
         pressed = st.button(
             "Continue with these names",
             key="train_on",
             type="primary",
             icon=":material/model_training:",
             disabled=not is_ready,
+            help="Starts a new run that also uses the clusters that you named as labels.",
         )
-        why = "Starts a new run that also uses the clusters that you named as labels."
-        st.caption(
-            why
-            if is_ready
-            else "Name a cluster first."
-            if not view.run.is_recorded
-            else "Recordings have no cluster names."
-        )
-    if pressed:
+    if pressed or is_asked and is_ready:
         st.session_state[_VISIT] = secrets.token_hex(8)
         _ask(view)
 
@@ -77,12 +80,30 @@ def _ask(view: View) -> None:
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
         return
     st.markdown(f"**{escape.markdown(planned.in_words())}.**")
+    _show_named(view, planned)
     for words in planned.notices():
         st.caption(escape.markdown(words))
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
         _start(planned)
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
         take_away.show_command(_command(run, epoch, rule, threshold, start, list(unnamed)))
+
+
+def _show_named(view: View, planned: Plan) -> None:
+    """How many pictures each name gives, of how many in its clusters, and a warning where one of these looks mixed."""
+    named = [c for c in view.clusters if c.id in view.said.names and c.id not in view.said.rejected]
+    if mixed := [view.name(c.id) for c in named if "mixed" in c.flags]:
+        verb = "looks" if len(mixed) == 1 else "look"
+        words = f"{', '.join(mixed)} {verb} mixed: the new run would learn several classes under one name. "
+        st.warning(escape.markdown(f"{words}Close this window and split the cluster, or remove its name."))
+    columns = [
+        Column("Name", lambda c: view.name(c.id)),
+        Column("Become labeled", lambda c: planned.labeled.get(view.name(c.id), 0), "number", help=_ABOUT_LABELED),
+        Column("Pictures", lambda c: c.size, "number", help="Pictures without a label in the cluster"),
+        Column("Merged in", lambda c: ", ".join(map(str, view.said.parts(c.id))), help=_ABOUT_MERGED, optional=True),
+        Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
+    ]
+    data_table.show_data_table(columns, named, "Pictures of every name that become labeled", most=6)
 
 
 def _ask_unnamed(view: View) -> dict[int, int | None]:

@@ -45,7 +45,7 @@ def show_data_check(config: Config | None) -> None:
         return
     _show_effect(decisions)
     left = [finding for finding in findings.findings if audits.is_open(finding, decisions)] if findings else []
-    title = "Is something wrong with the pictures?" + (f" · **{counted(len(left), 'finding')}**" if left else "")
+    title = "Is something wrong with the pictures?" + (f" · {_counts(left)}" if left else "")
     with st.expander(title, expanded=standing.state == "working", key="checks"):
         if problem := st.session_state.pop("check_problem", ""):
             fields.say(problem)
@@ -56,6 +56,12 @@ def show_data_check(config: Config | None) -> None:
         else:
             _show_found(config, findings, left)
         _show_decisions(config)
+
+
+def _counts(left: Sequence[Doubt]) -> str:
+    """ "54 near duplicates, 10 outliers": how many findings of which kind."""
+    counts = {kind: sum(finding.kind == kind for finding in left) for kind in KINDS}
+    return ", ".join(f"{KINDS[kind].lower()}: {count:,}" for kind, count in counts.items() if count)
 
 
 def _show_effect(decisions: Decided) -> None:
@@ -89,8 +95,8 @@ def _show_found(config: Config, audited: Audited, left: Sequence[Doubt]) -> None
     if st.session_state.get("check_kind") not in kinds:
         st.session_state["check_kind"] = kinds[0]
     kind = st.segmented_control(
-        "What was found", kinds, format_func=lambda kind: f"{KINDS[kind]} ({len(ones[kind])})", required=True,
-        key="check_kind", label_visibility="collapsed",
+        "What was found", kinds, format_func=lambda kind: f"{KINDS[kind]} ({len(ones[kind])})",
+        key="check_kind", label_visibility="collapsed", required=True,
     )  # fmt: skip
     try:
         undecided = audits.looked_at(config)

@@ -283,6 +283,8 @@ def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[flo
         planned = counted(epochs, "epoch")
         return None, planned if last_epoch == epochs else f"{last_epoch} of {planned}"
     progress = read_progress(run, state)
+    if estimates.is_finishing(progress) and state.name == "running":
+        return 1.0, "Finishing: evaluating and saving"
     phase = estimates.PHASES.get(progress.phase, "Preparing")
     where = f" {progress.epoch or 0:.0f} of {progress.epochs:.0f}" if progress.epochs else ""
     left = f", {estimates.left_in_words(run, state)}" if state.name == "running" else ""

@@ -1,6 +1,7 @@
-"""What a run without truth has found: a card a cluster, in which it can be named; the doubtful ones first at the end.
+"""What a run without truth has found: a card a cluster, in which it can be named once the run is over.
 
-The headline says how many withheld labels it got right; buttons go on to all clusters, and to new pictures.
+The headline says how many withheld labels it got right; buttons go on to all clusters, to training on with the names,
+and to new pictures. Cards, fields and buttons keep their places when the run ends.
 """
 
 import numpy as np
@@ -18,9 +19,10 @@ from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
 from lps.ui.shared import escape
-from lps.wording import counted, share_of
+from lps.wording import capitalized, counted, share_of
 
 _IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard
+_TRAIN_ON = {"continue": "true"}  # in the address of Clusters: lps.ui.clusters.training_on
 _MOST, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
 _CARD = 372  # pixels of a card at least: six pictures in a row
 
@@ -41,11 +43,13 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
         images = points.pictures(run)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
-    ordered = in_order(view, state.is_over)
+    ordered = in_order(view)
     st.subheader(_headline(view, past), anchor=False)
+    if covered := _coverage(view):
+        st.caption(escape.markdown(covered))
     st.markdown(sentence(view) if state.is_over else f"Clusters of epoch {view.epoch}; they still change.")
     with st.container(horizontal=True, gap="small"):
-        _offer_ways_on(run, view, ordered, state.is_over)
+        _offer_ways_on(run, view, ordered, state)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
         for cluster in ordered[:_MOST]:
             _show_card(view, images, cluster, state.is_over)
@@ -62,30 +66,57 @@ def _headline(view: View, past: History) -> str:
     return f"{counted(novel, 'novel cluster')} found"
 
 
-def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], is_over: bool) -> None:
-    """The page of the clusters, and at the end the way to new pictures."""
-    unnamed = is_over and any(cluster.id not in {*view.defaults, *view.said.names} for cluster in ordered)
-    label = "Name the clusters" if unnamed else "See all clusters"
-    kind = "primary" if unnamed else "secondary"
-    if st.button(label, key=f"name:{run.id}", icon=":material/category:", type=kind):
-        routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id), **_IN_TURN if is_over else {})
-    if is_over and prediction_work.has_weights(run):
-        kind = "secondary" if unnamed else "primary"
-        if st.button("Predict new pictures", key=f"predict:{run.id}", icon=":material/image_search:", type=kind):
-            routing.turn_to("predict", run=run.id)
+def _coverage(view: View) -> str:
+    """Of which classes labels were withheld, with their numbers, and which classes the headline says nothing about."""
+    withheld = view.targets[view.split.validation]
+    if not len(withheld):
+        return ""
+    counts = np.bincount(withheld, minlength=view.split.classes.seen).tolist()
+    measured = [f"{view.class_name(c)} ({count})" for c, count in enumerate(counts) if count]
+    others = [view.class_name(c) for c in range(view.split.classes.seen) if not counts[c]]
+    unnamed = sum(c.size > 0 and c.id not in view.defaults for c in view.clusters)
+    others += [counted(unnamed, "novel cluster")] if unnamed else []
+    words = f"Measured on withheld labels of {', '.join(measured)}."
+    return (
+        f"{words} The accuracy of {', '.join(others)} is not known: no label of them was withheld." if others else words
+    )
 
 
-def in_order(view: View, is_over: bool) -> list[Cluster]:
-    """The clusters with pictures: at the end the doubtful ones first, then novel ones before seen ones, large first."""
+def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], state: State) -> None:
+    """All clusters, their names, training on with these, and new pictures; what has to wait says for what."""
+    unnamed = [c for c in ordered if c.id not in {*view.defaults, *view.said.names, *view.said.rejected}]
+    early = "" if state.is_over else "Available when the run has ended"
+    if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
+        routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id))
+    why = early or ("" if unnamed else "Every cluster has a name")
+    if _way("Name the clusters", f"name:{run.id}", "edit", why, is_next=bool(unnamed)):
+        routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
+    why = early or ("Recordings have no cluster names" if run.is_recorded else "")
+    why = why or ("Name a cluster first" if view.said.is_empty else "")
+    if _way("Continue with these names", f"train_on:{run.id}", "model_training", why):
+        routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
+    why = early or ("" if prediction_work.has_weights(run) else "This run has no weights")
+    if _way("Predict new pictures", f"predict:{run.id}", "image_search", why, is_next=not unnamed):
+        routing.turn_to("predict", run=run.id)
+
+
+def _way(label: str, key: str, icon: str, why_not: str, is_next: bool = False) -> bool:
+    """Whether the button was pressed. why_not: why it is disabled, else ""; is_next: it is the usual step."""
+    kind = "primary" if is_next and not why_not else "secondary"
+    how = {"type": kind, "disabled": bool(why_not), "help": why_not or None}
+    return st.button(label, key=key, icon=f":material/{icon}:", **how)
+
+
+def in_order(view: View) -> list[Cluster]:
+    """The clusters with pictures, novel ones before seen ones: an order that stays while the run goes on and ends."""
     filled = [cluster for cluster in view.clusters if cluster.size]
-    return sorted(filled, key=lambda c: (not (is_over and clusters.doubts(c)), c.id in view.defaults, -c.size))
+    return sorted(filled, key=lambda c: (c.id in view.defaults, c.id))
 
 
 def sentence(view: View) -> str:
     """What was found, and how sure that is."""
     filled = [cluster for cluster in view.clusters if cluster.size]
     novel = [cluster for cluster in filled if cluster.id not in view.defaults]
-    doubtful = sum(bool(clusters.doubts(cluster)) for cluster in filled)
     in_novel = sum(cluster.size for cluster in novel)
     said = f"{view.split.pictures_in_words()}: "
     if novel:
@@ -94,12 +125,10 @@ def sentence(view: View) -> str:
     else:
         said += "all are in classes that you labeled or named; no novel cluster is left. "
     said += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
-    if doubtful:
-        verb = "is" if doubtful == 1 else "are"
-        return (
-            f"{said}**{counted(doubtful, 'cluster')} {verb} doubtful** and shown first; a badge on the card says why."
-        )
-    return f"{said}No cluster is doubtful."
+    said += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
+    if flagged := [escape.markdown(view.name(cluster.id)) for cluster in filled if cluster.flags]:
+        return f"{said}: {', '.join(flagged)}. Point at the badge on the card to read why and what to do."
+    return f"{said}."
 
 
 def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: bool) -> None:
@@ -107,8 +136,8 @@ def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: boo
     name = view.name(cluster.id)
     group = "seen" if cluster.id in view.defaults else "novel"
     color = {"seen": "blue", "novel": "orange"}[group]
-    flags = " ".join(f":yellow-badge[{FLAGS[flag][0]}]" for flag in cluster.flags) if is_over else ""
-    why = "  \n".join(f"**{FLAGS[flag][0].capitalize()}**: {FLAGS[flag][1]}." for flag in cluster.flags)
+    flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
+    why = "  \n".join(clusters.explain_flag(flag) for flag in cluster.flags)
     with st.container(border=True, gap="small"):
         called, size = escape.markdown(name), counted(cluster.size, "picture")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -122,8 +151,9 @@ def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: boo
                 routing.turn_to("clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id))
         if images is not None:
             frames.show_frames([("", _frames(view, images, cluster, group))], _SIZE)
-        if is_over and not view.run.is_recorded:
-            name_field.ask(view, cluster.id, label=f"Name of cluster {cluster.id}", label_visibility="collapsed")
+        if not view.run.is_recorded:
+            how = {"label": f"Name of cluster {cluster.id}", "label_visibility": "collapsed", "disabled": not is_over}
+            name_field.ask(view, cluster.id, **how)
 
 
 def _frames(view: View, images: Images, cluster: Cluster, group: str) -> list[Frame]:

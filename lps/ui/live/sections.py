@@ -52,7 +52,7 @@ def show_head(run: Run, state: State, past: History) -> None:
         st.caption(escape.markdown(" · ".join(_about(run) + _ending(state, past, time.time(), run.is_recorded))))
         if origin := inherited.in_words(run):
             st.caption(escape.markdown(capitalized(origin)))
-        notices.show_labels_of_others(run.config_if_readable())
+        notices.show_labels_of_others(run.config_if_readable(), is_short=True)
     _show_standing(run, state, past)
     error_toasts.show_errors(run.id, ":material/block:")
 

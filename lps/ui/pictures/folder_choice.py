@@ -94,9 +94,16 @@ def _browse(
             )  # fmt: skip
         if not inside and not files:
             st.caption("No sub-folders.")
+    why_not = ""
+    if browsing.is_home(here):
+        why_not = "This is your home folder. Open a folder in it first."
+    elif needs_folders and not inside:
+        why_not = "This folder has no sub-folders. Choose a folder with one sub-folder per class."
+    if why_not:
+        st.caption(why_not)
     st.button(
         "Use this folder", icon=":material/check:", key=f"{name}_use", on_click=choose, args=(here,),
-        disabled=browsing.is_home(here) or needs_folders and not inside, help=help,
+        disabled=bool(why_not), help=why_not or help,
     )  # fmt: skip
 
 

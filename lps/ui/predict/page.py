@@ -20,7 +20,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import background_work
 from lps.ui.predict import bring, model, results
-from lps.ui.shared import error_toasts, escape, notices, page_head, select, take_away
+from lps.ui.shared import error_toasts, escape, page_head, select, take_away
 
 _NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _SEEN = "predict_seen"  # in the session: run and folder of the newest result
@@ -129,7 +129,6 @@ def _show_found(run: Run, folder: Path, path: Path) -> None:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
         return
-    notices.show_labels_of_others(run.config_if_readable())
     results.show_results(run, vectors_found, path, folder)
 
 

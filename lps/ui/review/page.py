@@ -81,7 +81,7 @@ def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
         if not mixed:
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption("These clusters look mixed. You can split them into two or three:", width="content")
+            st.caption("These clusters look mixed. Split them into two or three parts:", width="content")
             for cluster in mixed[:_MOST_MIXED]:
                 label = escape.markdown(f"{view.name(cluster.id)}, {counted(cluster.size, 'picture')}")
                 address = where | {"cluster": str(cluster.id)}

@@ -9,7 +9,7 @@ from lps.machine import devices
 from lps.scheduler import costs, overview
 from lps.scheduler.costs import KnownCosts, Span
 from lps.settings.config import Config
-from lps.store.run_progress import read_progress
+from lps.store.run_progress import RunProgress, read_progress
 from lps.store.runs import Run, State
 from lps.ui.shared import select
 from lps.wording import ago, counted
@@ -40,6 +40,11 @@ def left_in_words(run: Run, state: State, now: float | None = None) -> str:
     return overview.left_in_words(known.left(run, read_progress(run, state), now))
 
 
+def is_finishing(progress: RunProgress) -> bool:
+    """Whether the last epoch is done and the run evaluates and saves what it has learned."""
+    return progress.phase == "train" and bool(progress.epochs) and (progress.epoch or 0) >= progress.epochs
+
+
 def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None:
     """How long such a run takes that begins now; where none of its kind has run, by a rule of thumb for the CPU.
 
@@ -66,6 +71,9 @@ def progress_in_words(run: Run, state: State, past: History, now: float) -> tupl
     progress = read_progress(run, state)
     if not progress.phase:
         return 0.0, "Starting: the training process loads its libraries and the data"
+    if is_finishing(progress) and state.name == "running":
+        last = f" · last record {ago(now - past.last_time)}" if past.last_time else ""
+        return 1.0, f"Finishing · {counted(progress.epochs, 'epoch')} done · evaluating and saving{last}"
     phase, epochs = PHASES.get(progress.phase, "Working"), progress.epochs or 0.0
     table = {"pretrain": past.pretrain, "train": past.epochs}.get(progress.phase, ())
     epoch = max(progress.epoch or 0.0, table.index[-1] if len(table) else 0)

@@ -160,9 +160,16 @@ def show_crowding(configs: Sequence[Config]) -> None:
             st.info(escape.markdown(words), icon=":material/memory:")
 
 
-def show_labels_of_others(config: Config | None) -> None:
-    """A line where what a run begins with was trained with the labels of another data set."""
-    if config is not None and config.rests_on_labels:
+def show_labels_of_others(config: Config | None, is_short: bool = False) -> None:
+    """A line where what a run begins with was trained with the labels of another data set.
+
+    is_short: the rest in its help, where the backbone has been chosen already.
+    """
+    if config is None or not config.rests_on_labels:
+        return
+    if is_short:
+        st.caption(":material/label: Start weights know ImageNet's classes.", help=f"{ABOUT_LABELS}.")
+    else:
         st.caption(f":material/label: {ABOUT_LABELS}.")
 
 
