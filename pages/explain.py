@@ -8,7 +8,7 @@ ICON = ":material/school:"
 GROUP = "Learn"
 PLACE = 25
 MENU = "How it works"
-TAB = "Try it"
+TAB = "Explain"
 CHARTS = True
 
 routing.show(page.main)

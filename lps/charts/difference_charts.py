@@ -1,5 +1,6 @@
 """Differences between groups with their intervals: a line through zero, and which of them stay on one side of it."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +12,8 @@ from lps.charts.chart import Chart
 from lps.charts.palette import Palette
 
 _ROW = 30  # pixels of a group
-_LETTERS = 38  # of a group's label; the rest is in the hover text
+_LETTERS = 22  # of a line of a group's label: a phone has room for them beside the chart
+_LINE = 15  # pixels of each further line
 _LETTER = 7.2  # pixels
 _CLEAR, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
 _SYMBOLS = {_CLEAR: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
@@ -21,8 +23,9 @@ def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
     """One row a group: its difference in points, its interval as a bar; filled where that tells them apart."""
     rows = [(row, comparison.found[row, column]) for row in comparison.rows if (row, column) in comparison.found]
     references = [comparison.references[row].label for row, _ in rows]
-    names = list(map(_short, _apart([comparison.groups[row].label for row, _ in rows], references)))
-    figure = figures.blank(_ROW * len(rows) + 78, colors)
+    names = [_lines(name) for name in _apart([comparison.groups[row].label for row, _ in rows], references)]
+    row_height = _ROW + _LINE * (max(map(len, names), default=1) - 1)
+    figure = figures.blank(row_height * len(rows) + 78, colors)
     for kind in _SYMBOLS:
         part = [(i, row, d) for i, (row, d) in enumerate(rows) if _kind(d) == kind]
         if part:
@@ -30,9 +33,11 @@ def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
     figure.add_upright(0, line={"color": colors.muted, "width": 1.5})
     title = {"text": "Points", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
     figure.update_xaxes(title=title, range=_range([difference for _, difference in rows]), tickformat="~g")
-    figure.update_yaxes(tickvals=np.arange(len(rows)), ticktext=[figures.plain(name) for name in names])
+    figure.update_yaxes(
+        tickvals=np.arange(len(rows)), ticktext=["<br>".join(map(figures.plain, lines)) for lines in names]
+    )
     figure.update_yaxes(range=[len(rows) - 0.5, -0.5], showgrid=False, fixedrange=True)
-    room = round(18 + _LETTER * max(map(len, names), default=0))
+    room = round(18 + _LETTER * max((len(line) for lines in names for line in lines), default=0))
     return figure.update_layout(hovermode="closest", margin={"l": room, "r": 24, "t": 30, "b": 48})
 
 
@@ -76,8 +81,10 @@ def _apart(labels: Sequence[str], references: Sequence[str] = ()) -> list[str]:
     return [short or label for short, label in zip(distinct_words, labels)]
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= _LETTERS else label[: _LETTERS - 1] + "…"
+def _lines(label: str) -> list[str]:
+    """Break a label into lines of at most `_LETTERS` letters; a longer word is cut and ends with "…"."""
+    lines = textwrap.wrap(label, _LETTERS, break_long_words=False, break_on_hyphens=False)
+    return [line if len(line) <= _LETTERS else line[: _LETTERS - 1] + "…" for line in lines]
 
 
 def _range(differences: Sequence[Difference]) -> list[float]:

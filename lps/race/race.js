@@ -544,7 +544,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
     texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : `0: all shares are ${run.priors ? "equal to the prior" : "equal"}`;
-    const flag = now.isAtEnd && run.last ? ` ⚑ ${run.is_over ? "ended at" : "has reached"} epoch ${run.last}` : "";
+    const flag = now.isAtEnd && run.last ? ` ⚑ ${run.is_over ? "ended at" : "at"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }
 

@@ -35,6 +35,17 @@ def test_long_and_hostile_labels_are_shortened_and_shown_as_they_stand():
     assert name.startswith("&lt;b&gt;$\u200bx") and name.endswith("…")
 
 
+def test_a_label_of_many_settings_takes_several_lines_and_its_row_their_room():
+    groups = group_runs([*runs_of(values=(0.9, 0.8)), *runs_of("orca", (0.5, 0.6))])
+    short = difference_charts.intervals(hold(groups), "all", LIGHT).figure()
+    object.__setattr__(groups[1], "label", "LPS, margin_scale=10, entropy_weight=0.5")
+    figure = difference_charts.intervals(hold(groups), "all", LIGHT).figure()
+    assert figure.layout.yaxis.ticktext == (
+        "margin_scale=10,<br>entropy_weight=0.5",
+    ) or figure.layout.yaxis.ticktext == ("LPS, margin_scale=10,<br>entropy_weight=0.5",)
+    assert figure.layout.height > short.layout.height and figure.layout.margin.l < 190
+
+
 def test_a_label_shows_what_tells_its_group_from_the_others():
     words = "LPS, margin_scale={}, entropy_weight={}, epochs=8"
     labels = [words.format(*values) for values in ((0, 1), (10, 0.5), (0, 0.5))]

@@ -102,7 +102,7 @@ def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
     places = [said.index(f"**{head}**") for head in ("Margin", "Thresholds", "Contrast", "Variants of the paper")]
     assert places == sorted(places)
     plain = words_of(at)
-    assert "eta_{1}$: weight of the pseudo" in plain and "Paper: 10; tried 1 to 20" in plain
+    assert "η1: weight of the pseudo" in plain and "Paper: 10; tried 1 to 20" in plain
     assert at.selectbox(key="set:kl_direction").options[0] == "prior ‖ estimate (code)"
     at.selectbox(key="set:kl_direction").set_value("est_to_uniform").run()
     start(at).click().run()
@@ -118,7 +118,7 @@ def test_every_setting_of_a_method_stands_below_its_heading():
         "**Groups**",
         "Number of nearest",
         "**Labels**",
-        "$w$: weight of",
+        "w: weight of",
         "**Variants",
     )
     places = [next(i for i, words in enumerate(said) if words.startswith(turn)) for turn in turns]

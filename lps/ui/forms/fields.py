@@ -117,9 +117,12 @@ def show_field(parameter: Parameter, error: str | None) -> None:
 
 
 def about(parameter: Parameter) -> str:
-    """The symbol of a setting, its meaning, what a larger value does and what the paper has, as markdown."""
+    """The symbol of a setting, its meaning, what a larger value does and what the paper has, as markdown.
+
+    The symbol is plain text: a typeset formula wraps after the first paint and moves what stands below it.
+    """
     documentation, meaning = parameter.told, escape.markdown(parameter.meaning)
-    sentences = [f"${parameter.symbol}$: {meaning}" if parameter.symbol else capitalized(meaning)]
+    sentences = [f"{parameter.sign}: {meaning}" if parameter.sign else capitalized(meaning)]
     sentences += [f"Larger: {escape.markdown(documentation.larger)}"] if documentation.larger else []
     sentences += [f"Paper: {escape.markdown(documentation.paper)}"] if documentation.paper else []
     return ". ".join(sentences)

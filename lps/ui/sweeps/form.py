@@ -220,8 +220,9 @@ def _show_places() -> None:
     words = "one run at a time" if slots == 1 else f"{slots} runs at a time"
     st.caption(
         f"On this machine: {words} on the CPU, one on each GPU. The other runs wait in the queue, which continues "
-        "after you close this page. Change the number of slots on the page Queue."
+        "after you close this page."
     )
+    st.page_link("pages/queue.py", label="Change the number of runs at a time", icon=":material/arrow_forward:")
 
 
 # ---------------------------------------------------------------------------------------------------- preview
