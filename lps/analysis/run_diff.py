@@ -17,7 +17,7 @@ DAMAGED = "its settings cannot be read"
 
 
 def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
-    """Return labels that tell several runs apart, for the lines of a chart: "margin scale 5, seed 0".
+    """Return labels that tell several runs apart, for the lines of a chart: "margin_scale=5, seed 0".
 
     in_symbols: write settings as in formulas if they have a symbol: "C=5, seed 0".
 

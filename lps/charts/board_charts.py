@@ -130,7 +130,11 @@ def _group_labels(groups: Sequence[RunGroup], by: Sequence[Name]) -> tuple[list[
     for group in groups:
         values = [(by[index].key, group.values[index]) for index in varied]
         method = group.members[0].method
-        words.append(", ".join(titles.method_title(v) if key == "method" else f"{key} {v}" for key, v in values))
+        words.append(
+            ", ".join(
+                titles.method_title(v) if key == "method" else titles.setting_in_words(key, v) for key, v in values
+            )
+        )
         symbols.append(
             ", ".join(
                 titles.method_title(v) if key == "method" else titles.setting_in_symbols(method, key, v)

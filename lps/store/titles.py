@@ -45,10 +45,8 @@ def given_name(run: Run) -> str:
     Before 0.3 what varied stood last, where narrow columns cut it: "lps seed 0, margin_scale=5". It comes first.
     """
     name = run.meta()["name"]
-    if not (old := _OF_OLD_SWEEP.fullmatch(name)):
-        return name
-    settings = [pair.partition("=") for pair in old[2].split(", ")]
-    return ", ".join([*(f"{key.rpartition('.')[2].replace('_', ' ')} {value}" for key, _, value in settings), old[1]])
+    old = _OF_OLD_SWEEP.fullmatch(name)
+    return f"{old[2]}, {old[1]}" if old else name
 
 
 def data_of(run: Run, dataset: str) -> str:
@@ -70,7 +68,7 @@ def without_paths(words: Sequence[str]) -> list[str]:
 def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
     """The settings of a run that differ from the defaults of its method and data set, those of the method first.
 
-    They are words such as "margin scale 5". What all runs `compared_runs` it share is left out. Of more than
+    They are words such as "margin_scale=5". What all runs `compared_runs` it share is left out. Of more than
     `_MOST_TOLD` settings the others are "…".
     """
     config = run.config_if_readable()
@@ -95,14 +93,19 @@ def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
 
 
 def setting_in_words(name: str, value: object) -> str:
-    """A setting as people read it: "margin scale 5", "without margin"."""
+    """A setting as the command line writes it, "margin_scale=5"; a few in words, "10 % labels". Long values are cut."""
     if name in _PHRASES and value is not None:
         return _PHRASES[name](value)
+    text = text_of(value)
+    return f"{name}={text if len(text) <= _VALUE_LENGTH else '…' + text[-_VALUE_LENGTH:]}"
+
+
+def _in_words_of_0_3(name: str, value: object) -> str:
+    """A setting as in the names of sweeps from 0.3.0, which users have stored: "margin scale 5", "without margin"."""
     words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
     if isinstance(value, bool):
         return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
-    text = text_of(value)
-    return f"{words} {text if len(text) <= _VALUE_LENGTH else '…' + text[-_VALUE_LENGTH:]}"
+    return f"{words} {text_of(value)}"
 
 
 def setting_in_symbols(method: str, name: str, value: object) -> str:
@@ -116,16 +119,27 @@ def setting_in_symbols(method: str, name: str, value: object) -> str:
 
 
 def name_in_symbols(name: str, config: Config) -> str:
-    """A name that a sweep gave, short enough for a narrow column: "margin scale 5, lps seed 0" is "C=5, lps seed 0"."""
+    """A name that a sweep gave, short enough for a narrow column: "margin_scale=5, lps seed 0" is "C=5, lps seed 0"."""
     if not is_of_sweep(name, config):
         return name
-    own = config.hyperparameters.items()
-    short = {setting_in_words(key, value): setting_in_symbols(config.method, key, value) for key, value in own}
+    short = {
+        words(key, value): setting_in_symbols(config.method, key, value)
+        for words in (setting_in_words, _in_words_of_0_3)
+        for key, value in config.hyperparameters.items()
+    }
     return ", ".join(short.get(words, words) for words in name.split(", "))
 
 
+def symbols(method: str) -> dict[str, str]:
+    """The settings of a method that have a symbol, by symbol: "C" is margin_scale; none where the method is gone."""
+    try:
+        return {documented.sign: name for name, documented in parameters(method).items() if documented.sign}
+    except UserError:
+        return {}
+
+
 def is_of_sweep(name: str, config: Config) -> bool:
-    """Whether a sweep named the run so, "margin scale 5, lps seed 0" (before 0.3: "lps seed 0, margin_scale=5")."""
+    """Whether a sweep named the run so, "margin_scale=5, lps seed 0" (before 0.3: "lps seed 0, margin_scale=5")."""
     return bool(re.search(rf"(^|, ){config.method}( on \S+)? seed {config.seed}(,|$)", name))
 
 

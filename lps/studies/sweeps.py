@@ -123,7 +123,7 @@ def check_sweep(
 
 
 def label(config: Config, layout: SweepSpec) -> str:
-    """A run within its sweep, what varies first: "10 % labels, margin scale 5, orca seed 1"."""
+    """A run within its sweep, what varies first: "10 % labels, margin_scale=5, orca seed 1"."""
     flat = config.flat()
     varied = [name for name in layout.varied if name in flat and matters(name, config.method)]
     words = [titles.setting_in_words(name, flat[name]) for name in varied]

@@ -127,7 +127,7 @@ def test_an_eye_hides_a_run_in_all_charts_and_a_pin_keeps_its_colour_in_the_addr
     color = "([plot, key]) => document.querySelector(plot)._fullData.find(t => t.legendgroup === key).line.color"
     before = page.evaluate(color, [plot("board_0"), kept])
     eye = row(page, gone).get_by_role("switch")
-    assert eye.get_attribute("aria-label").startswith("Show margin scale 0, seed 2")
+    assert eye.get_attribute("aria-label").startswith("Show margin_scale=0, seed 2")
     eye.click()
     for key in BOTH:
         page.wait_for_function(
@@ -136,7 +136,7 @@ def test_an_eye_hides_a_run_in_all_charts_and_a_pin_keeps_its_colour_in_the_addr
             arg=[plot(key), gone],
         )
     page.wait_for_url(f"**off={gone}*")
-    pin = row(page, kept).get_by_role("button", name="Pin the colour of margin scale 5, seed 2")
+    pin = row(page, kept).get_by_role("button", name="Pin the colour of margin_scale=5, seed 2")
     pin.press("Enter")
     page.wait_for_url(f"**pin={kept}*")
     assert f"off={gone}" in page.url and eye.get_attribute("aria-checked") == "false"

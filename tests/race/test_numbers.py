@@ -60,7 +60,7 @@ def test_a_shorter_run_has_nothing_after_its_end(pair):
 def test_runs_are_told_apart_by_what_differs(root, pair):
     other = make_run(root, epochs=2, settings={"use_margin": False})
     titles = [run["title"] for run in numbers.race_of_runs([pair[0], other])["runs"]]
-    assert titles[1] == "LPS, without margin" and titles[0].startswith("LPS") and titles[0] != titles[1]
+    assert titles[1] == "LPS, use_margin=false" and titles[0].startswith("LPS") and titles[0] != titles[1]
 
 
 def test_time_goes_where_things_move(pair):

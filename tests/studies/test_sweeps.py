@@ -220,7 +220,7 @@ def test_more_runs_than_anybody_means_are_refused_before_they_are_laid_out():
 def test_labels_say_what_varies():
     layout = read_layout("digits", "orca", "1", ["epochs=3"], ["split.labeled_ratio=0.1", "pretrain.seed=none"])
     (config,) = plan_runs(layout)
-    assert sweeps.label(config, layout) == "10 % labels, pretrain seed none, orca seed 1"
+    assert sweeps.label(config, layout) == "10 % labels, pretrain.seed=none, orca seed 1"
 
 
 # ---------------------------------------------------------------------------------------------------- reuse
@@ -367,7 +367,7 @@ def test_a_dry_run_says_what_would_be_run_and_makes_nothing(root, capsys):
     before = sorted(path.name for path in root.rglob("*"))
     assert command(root, "--vary", "margin_scale=10,11", "--dry-run", "--name", "C") == 0
     captured = capsys.readouterr()
-    lines = [f"resumed  margin scale 10, lps seed 0  {run.id}, stopped", "new      margin scale 11, lps seed 0"]
+    lines = [f"resumed  margin_scale=10, lps seed 0  {run.id}, stopped", "new      margin_scale=11, lps seed 0"]
     assert captured.out.splitlines() == lines
     assert captured.err.splitlines()[0] == "sweep:C: 2 runs (1 new, 1 resumed)"
     assert "unknown: no finished run of lps on digits yet" in captured.err

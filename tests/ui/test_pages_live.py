@@ -130,7 +130,7 @@ def test_the_first_record_of_pretraining_is_shown(visit, tmp_path):
 
 def test_what_a_person_changed_stands_below_the_title(visit, made):
     app = visit(made["no margin"].root, "live", run=[made["no margin"].id])
-    assert "seed 0 · without margin" in words_of(app)
+    assert "seed 0 · use_margin=false" in words_of(app)
 
 
 def test_weights_that_know_imagenets_classes_are_told_in_a_short_line_with_a_help(visit, made, tmp_path):

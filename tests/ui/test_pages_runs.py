@@ -103,7 +103,7 @@ def test_the_table_says_what_the_records_say(root, shelved, recordings):
     assert row["Gap"] == pytest.approx(row["Seen"] - row["Novel"], abs=0.11)
     assert (row["Epochs"], row["Of"], row["Method"], row["Data set"], row["Seed"]) == (20, 20, "LPS", "digits", 0)
     assert list(row["State"]) == ["Finished"] and list(row["Alarms"]) == []
-    failed = table.loc["LPS, epochs 20 on digits, seed 0"]
+    failed = table.loc["LPS, epochs=20 on digits, seed 0"]
     assert list(failed["State"]) == ["Failed"] and list(failed["Alarms"]) == ["Loss not finite"]
     assert list(table.loc["LPS without entropy"]["State"]) == ["Recorded"]
 
@@ -120,7 +120,7 @@ def test_every_state_has_a_row_and_nothing_breaks(root, recordings):
 def test_filters_and_search_are_in_the_address(root, shelved, recordings):
     assert shown(visit("runs", find="swallowed")) == ["swallowed"]
     assert shown(visit("runs", find="LPS defaults")) == ["LPS, defaults"]
-    assert shown(visit("runs", states=["stopped"])) == ["LPS, epochs 20 on digits, seed 3"]
+    assert shown(visit("runs", states=["stopped"])) == ["LPS, epochs=20 on digits, seed 3"]
     assert shown(visit("runs", methods=["orca"])) == ["ORCA"]
     at = visit("runs", find="no such run")
     assert at.info[0].value.startswith("No runs match") and not len(at.dataframe)
@@ -141,7 +141,7 @@ def test_sorting(root, made, sort, first_two):
 def test_a_filter_that_cannot_be_read_is_one_sentence_and_hides_nothing(root, shelved):
     at = visit("runs", find="lrr>0.1 and method=lps")
     assert "'lrr' at position 1" in at.error[0].value.replace("\\", "") and len(shown(at)) == len(shelved)
-    assert shown(visit("runs", find="state=stopped seed>=3")) == ["LPS, epochs 20 on digits, seed 3"]
+    assert shown(visit("runs", find="state=stopped seed>=3")) == ["LPS, epochs=20 on digits, seed 3"]
 
 
 def list_of(at, parameter) -> list[str]:
@@ -194,7 +194,7 @@ def test_a_difference_of_two_numbers_is_a_column(root, shelved):
 def test_sorting_by_any_column(root, made):
     for name in ("unlucky", "stopped", "finished"):
         copy(made[name], root)
-    assert shown(visit("runs", sort="-seed"))[0] == "LPS, epochs 20 on digits, seed 3"
+    assert shown(visit("runs", sort="-seed"))[0] == "LPS, epochs=20 on digits, seed 3"
     assert shown(visit("runs", sort="use_margin"))[0] == "swallowed"
     assert len(shown(visit("runs", sort="no such column"))) == 3
 
@@ -205,7 +205,7 @@ def test_a_view_is_kept_opened_and_deleted(root, shelved):
     at.button(key="keep_view").click().run()
     assert not at.exception and not at.error
     opened = visit("runs")
-    assert shown(opened) == ["LPS, epochs 20 on digits, seed 3"] and heads(opened) == ["Name", "Learning rate"]
+    assert shown(opened) == ["LPS, epochs=20 on digits, seed 3"] and heads(opened) == ["Name", "Learning rate"]
     opened.button(key="drop_usual").click().run()
     assert len(shown(visit("runs"))) == len(shelved)
 
@@ -250,7 +250,7 @@ def test_groups_have_mean_and_spread_and_are_held_against_one(root, made):
 def test_a_group_opens_in_place_by_link_and_by_button_and_closes(root, made):
     at = grouped(root, made)
     ids = group_ids(root)
-    inside = [f"► {FALSE}", f"▼ {TRUE}", "LPS, epochs 20 on digits, seed 3", "LPS, defaults"]
+    inside = [f"► {FALSE}", f"▼ {TRUE}", "LPS, epochs=20 on digits, seed 3", "LPS, defaults"]
     at = grouped(root, made, open=[ids["true"]])
     table = at.dataframe[0].value
     assert rows_of(at) == inside and list(table["n"].fillna(0)) == [1, 2, 0, 0]

@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lps.analysis import run_diff
+from lps.analysis import run_diff, run_groups
 from lps.charts import pace_charts
 from lps.charts.event_log import History
 from lps.charts.palette import LIGHT
 from lps.errors import UserError
 from lps.race import numbers
 from lps.scores.milestones import Mark
-from lps.settings import config
+from lps.settings import cli_args, config
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.ui.pace import page
@@ -135,39 +135,51 @@ def test_marks_skip_what_a_run_has_not_measured():
 def test_same_method_is_told_apart_by_its_settings(tmp_path):
     first, without = short(tmp_path), short(tmp_path, use_margin=False, seed=1)
     assert page.about(first, [first, without]) == ["seed 0"]
-    assert page.about(without, [first, without]) == ["seed 1", "without margin"]
+    assert page.about(without, [first, without]) == ["seed 1", "use_margin=false"]
     assert page.about(short(tmp_path, method="orca"), [first]) == ["seed 0"]
 
 
 def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
     few = {"split.labeled_ratio": 0.1}
     first, other = short(tmp_path, entropy_weight=0.0, **few), short(tmp_path, method="orca", **few)
-    assert titles.changed_settings(first) == ["entropy weight 0", "10 % labels", "epochs 1"]
-    assert titles.changed_settings(first, [first, other]) == ["entropy weight 0"]
+    assert titles.changed_settings(first) == ["entropy_weight=0", "10 % labels", "epochs=1"]
+    assert titles.changed_settings(first, [first, other]) == ["entropy_weight=0"]
     many = short(tmp_path, use_margin=False, entropy_weight=0.0, temperature=0.7, **few)
     assert len(titles.changed_settings(many)) == 4 and titles.changed_settings(many)[-1] == "…"
 
 
 def test_lines_of_a_chart_are_called_by_what_varies(tmp_path):
     runs = [short(tmp_path, margin_scale=c, temperature=0.4, seed=seed) for c in (5.0, 10.0) for seed in (0, 1)]
-    expected = [f"margin scale {c}, seed {seed}" for c in (5, 10) for seed in (0, 1)]
+    expected = [f"margin_scale={c}, seed {seed}" for c in (5, 10) for seed in (0, 1)]
     assert run_diff.short_labels(runs) == expected
-    assert run_diff.short_labels(runs[::2]) == ["margin scale 5", "margin scale 10"]
+    assert run_diff.short_labels(runs[::2]) == ["margin_scale=5", "margin_scale=10"]
     orca = short(tmp_path, method="orca")
-    assert run_diff.short_labels([runs[0], orca]) == ["LPS, margin scale 5", "ORCA, margin scale 10"]
+    assert run_diff.short_labels([runs[0], orca]) == ["LPS, margin_scale=5", "ORCA, margin_scale=10"]
 
 
 def test_a_name_of_a_sweep_is_short_in_a_table_and_others_stay():
     asked = config.configure({"margin_scale": 10.0, "entropy_weight": 0.5})
-    assert titles.name_in_symbols("margin scale 10, entropy weight 0.5, lps seed 0", asked) == "C=10, w=0.5, lps seed 0"
-    assert titles.name_in_symbols("without margin, lps seed 0", asked) == "without margin, lps seed 0"
-    assert titles.name_in_symbols("my margin scale 10", asked) == "my margin scale 10"
+    for kept in ("margin_scale=10, entropy_weight=0.5, lps seed 0", "margin scale 10, entropy weight 0.5, lps seed 0"):
+        assert titles.name_in_symbols(kept, asked) == "C=10, w=0.5, lps seed 0"
+    for kept in ("use_margin=false, lps seed 0", "without margin, lps seed 0", "my margin_scale=10"):
+        assert titles.name_in_symbols(kept, asked) == kept
+    assert titles.symbols("lps")["C"] == "margin_scale" and titles.symbols("gone") == {}
+
+
+@pytest.mark.parametrize("name, value", [("margin_scale", 5.0), ("use_margin", False), ("entropy_weight", 0.25)])
+def test_titles_groups_and_commands_write_a_setting_alike(name, value):
+    forms = {
+        titles.setting_in_words(name, value),
+        run_groups.setting_in_words(name, value),
+        cli_args.setting(name, value),
+    }
+    assert len(forms) == 1
 
 
 def test_how_data_sets_differ_anyway_tells_no_line_from_another(tmp_path):
     own = {"dataset": "folder", "dataset.path": str(tmp_path / "animals"), "split.num_novel": 3, "epochs": 9}
     runs = [short(tmp_path), short(tmp_path, margin_scale=5.0), create_run(tmp_path, config.configure(own))]
-    labels = ["digits, margin scale 10", "digits, margin scale 5", "animals, margin scale 10"]
+    labels = ["digits, margin_scale=10", "digits, margin_scale=5", "animals, margin_scale=10"]
     assert run_diff.short_labels(runs) == labels
 
 
@@ -179,7 +191,7 @@ def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path)
     other = short(tmp_path, margin_scale=5.0)
     for name in ("margin scale 5, lps seed 0", "lps seed 0, margin_scale=5", "lps on digits seed 0"):
         named.write_meta(name=name)  # by a sweep
-        assert run_diff.short_labels([other, named])[1] == "margin scale 10"
+        assert run_diff.short_labels([other, named])[1] == "margin_scale=10"
     named.write_meta(name="the best lps seed 0")
     assert run_diff.short_labels([other, named])[1] == "the best lps seed 0"
     assert run_diff.short_labels([same[0]]) == [titles.title(same[0])] and run_diff.short_labels([]) == []
@@ -187,7 +199,7 @@ def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path)
 
 def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
     run = short(tmp_path, margin_scale=5.0)
-    assert titles.title(run) == "LPS, margin scale 5, epochs 1 on digits, seed 0"
+    assert titles.title(run) == "LPS, margin_scale=5, epochs=1 on digits, seed 0"
 
     def refuse(*asked):
         raise UserError("dataset", "digits.py is not written as it should be")
@@ -199,7 +211,7 @@ def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
 
 def test_what_follows_from_stored_features_is_not_named(tmp_path):
     run = create_run(tmp_path, config.configure({"dataset": "digits", "features": "stored", "margin_scale": 7.0}))
-    assert titles.changed_settings(run) == ["margin scale 7", "stored features"]
+    assert titles.changed_settings(run) == ["margin_scale=7", "stored features"]
 
 
 def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
@@ -215,14 +227,17 @@ def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):
     run = create_run(tmp_path / "runs", config.configure(settings))
     assert titles.title(run) == "LPS, 3 novel classes on my animals, seed 0"
     assert titles.setting_in_words("split.num_novel", 1) == "1 novel class"
-    assert titles.setting_in_words("split.num_novel", None) == "num novel none"
+    assert titles.setting_in_words("split.num_novel", None) == "split.num_novel=none"
 
 
 @pytest.mark.parametrize(
     ("kept", "shown"),
     [
-        ("lps seed 0, margin_scale=5", "margin scale 5, lps seed 0"),
-        ("orca on digits seed 1, split.labeled_ratio=0.1, lr=0.2", "labeled ratio 0.1, lr 0.2, orca on digits seed 1"),
+        ("lps seed 0, margin_scale=5", "margin_scale=5, lps seed 0"),
+        (
+            "orca on digits seed 1, split.labeled_ratio=0.1, lr=0.2",
+            "split.labeled_ratio=0.1, lr=0.2, orca on digits seed 1",
+        ),
         ("margin scale 5, lps seed 0", "margin scale 5, lps seed 0"),
         ("the best lps seed 0, really", "the best lps seed 0, really"),
     ],

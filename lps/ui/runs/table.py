@@ -189,6 +189,8 @@ _TOLD = {
 def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool) -> Column:
     """The column of `cells`, with the look of what `name` is."""
     look = {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key) or _help(name)}
+    if name.key == "name" and (symbols := _symbols(entries)):
+        look["help"] = f"Symbols: {symbols}"
     kind = "number" if name.kind in ("number", "percent") else "text"
     if name.key == "state":
         names = {label: _CHIP_COLORS.get(color, _GRAY) for label, color, _ in theme.BADGES.values()}
@@ -203,6 +205,15 @@ def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool)
     elif kind == "number":
         look["format"] = "%.1f" if name.kind == "percent" else "%.4g" if name.is_measured else "%.6g"
     return Column(head(name), cells, kind, **look)
+
+
+def _symbols(entries: Sequence[RunRow]) -> str:
+    """What the symbols in the names of sweeps stand for: "C = margin_scale, w = entropy_weight"."""
+    of_sweeps = [e for e in entries if e.config and titles.is_of_sweep(e.name, e.config)]
+    pairs = [
+        pair for method in dict.fromkeys(e.config.method for e in of_sweeps) for pair in titles.symbols(method).items()
+    ]
+    return ", ".join(dict.fromkeys(f"{symbol} = {name}" for symbol, name in pairs))
 
 
 def _help(name: Name) -> str:
