@@ -18,7 +18,7 @@ from lps.settings.parameters import text_of
 from lps.store import run_folders
 from lps.store.run_folders import list_runs
 from lps.studies.sweep_layout import plan_runs, read_layout
-from lps.ui.effects import ablations, answer, missing_runs, page
+from lps.ui.effects import ablations, answer, backgrounds, missing_runs, page
 from tests.sample_runs import held, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
 
@@ -169,6 +169,8 @@ def test_the_setting_that_matters_comes_first(root):
     assert (
         said.startswith("Largest effects on novel accuracy: **margin_scale** +") and "from 5 to 10 (one seed)" in said
     )
+    assert "averaged over the other varied settings (2 combinations)" in said
+    assert "fixed to temperature=0.4, not averaged" in words_of(app)
     bars = charts_of(app)["effect_main"]["data"][0]
     assert array(bars["x"])[1] > 1 and array(bars["x"])[0] == pytest.approx(0)
 
@@ -178,6 +180,17 @@ def test_a_link_of_an_earlier_version_to_a_full_method_opens_its_ablation(root):
     make(root, use_margin=False)
     make(root, lr=0.02)
     assert visit("effects", full="any").segmented_control(key="picked_view").value == "ablation"
+
+
+def test_changed_settings_that_all_backgrounds_share_are_named(root):
+    made = scored_of(*make_grid(root).values())
+    both = effects.backgrounds(made, ["margin_scale"])  # temperature 0.4, which is the default, and 0.2
+    told = [words.split(" · ")[0] for words in backgrounds.background_words(both)]
+    assert told == ["default settings except epochs=2", "temperature=0.2, epochs=2"]
+    assert backgrounds.fixed_words(both[1], ["margin_scale", "temperature"]).replace("\\", "") == "temperature=0.2"
+    (cells,) = effects.backgrounds(made, ["margin_scale", "temperature"])
+    assert backgrounds.background_words([cells]) == ["default settings except epochs=2 · 3 cells, 3 runs"]
+    assert backgrounds.fixed_words(cells, ["margin_scale", "temperature"]) == ""
 
 
 def test_strange_links_mean_the_usual(root):
@@ -479,6 +492,11 @@ def test_full_methods_have_tables_of_their_own(root):
     make(root, lr=0.02)
     app = visit("effects", view="ablation")
     assert len(app.selectbox(key="picked_full").options) == 2
+    assert [option.split(" · ")[0] for option in app.selectbox(key="picked_full").options] == [
+        "default settings except epochs=2",
+        "lr=0.02, epochs=2",
+    ]
+    assert "The full method has default settings except epochs=2" in words_of(app)
     first, second = ablation.tables(scored_of(*list_runs(root)))
     assert ablations.waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
     assert ablations.waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()

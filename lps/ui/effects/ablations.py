@@ -10,7 +10,7 @@ from lps.charts.effect_charts import COLUMNS, NAMES
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.effects import missing_runs
-from lps.ui.effects.backgrounds import background_words, waiting_cells
+from lps.ui.effects.backgrounds import changed_words, told, waiting_cells
 from lps.ui.shared import against, data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted
@@ -36,19 +36,20 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
 
 
 def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.AblationTable:
-    words = background_words([table.background for table in ablation_tables])
-    if len(ablation_tables) == 1:
-        return ablation_tables[0]
-    named = {}
-    for table, text in zip(ablation_tables, words):
-        own = [
-            ablation.differences(table),
-            "" if len({t.background.id for t in ablation_tables}) == 1 else text.split(" · ")[0],
-        ]
-        head = ", ".join(filter(None, own)) or "default settings"
-        named[table.id] = f"{head} · {len(table.groups)} of {len(table.rows)} rows, {counted(table.runs, 'run')}"
-    chosen = url_fields.choose(st.selectbox, "full", "Full method", named, width=420)
-    return next(table for table in ablation_tables if table.id == chosen)
+    """The table with most rows, or the one that was chosen; and the settings that all of its rows have."""
+    heads = {}
+    for table, (own, shared) in zip(ablation_tables, changed_words([table.background for table in ablation_tables])):
+        heads[table.id] = told(", ".join(filter(None, [ablation.differences(table), own])), shared)
+    chosen = ablation_tables[0]
+    if len(ablation_tables) > 1:
+        named = {
+            table.id: f"{heads[table.id]} · {len(table.groups)} of {len(table.rows)} rows, {counted(table.runs, 'run')}"
+            for table in ablation_tables
+        }
+        picked = url_fields.choose(st.selectbox, "full", "Full method", named, width=420)
+        chosen = next(table for table in ablation_tables if table.id == picked)
+    st.caption(f"Not averaged over other settings. The full method has {escape.markdown(heads[chosen.id])}.")
+    return chosen
 
 
 def waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) -> set[str]:

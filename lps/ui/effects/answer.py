@@ -30,7 +30,16 @@ def main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
         f"{_doubt(item)}"
         for item in largest
     ]
-    return f"Largest effects on {measured}: {'; '.join(named)}."
+    return f"Largest effects on {measured}: {'; '.join(named)}. {_averaged(largest)}"
+
+
+def _averaged(effects: Sequence[MainEffect]) -> str:
+    """Over what the effects are means; "One setting" on the same page shows one combination and can differ."""
+    counts = sorted({item.contexts for item in effects})
+    if counts[-1] == 1:
+        return "Each compares runs at one combination of the other settings."
+    number = "–".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
+    return f"Each is averaged over the other varied settings ({number} combinations)."
 
 
 def _doubt(item: MainEffect) -> str:
@@ -44,8 +53,11 @@ def _value(value: object) -> str:
     return escape.markdown(text_of(value))
 
 
-def sentence(setting: str, groups: Mapping[object, Group], measure: str) -> str:
-    """Of the groups of one setting's values, as markdown; "" where fewer than two can be ranked."""
+def sentence(setting: str, groups: Mapping[object, Group], measure: str, fixed: str = "") -> str:
+    """Of the groups of one setting's values, as markdown; "" where fewer than two can be ranked.
+
+    fixed: the values of the other varied settings, as markdown; "" where no other one varies.
+    """
     means = {value: group.mean(measure) for value, group in groups.items()}
     ranked = [value for value, mean in means.items() if not math.isnan(mean)]
     ranked.sort(key=means.get, reverse=measure != "gap")
@@ -53,11 +65,13 @@ def sentence(setting: str, groups: Mapping[object, Group], measure: str) -> str:
         return ""
     first, second = ranked[:2]
     if means[first] == means[second]:
-        return f"Several values share the best {MEASURES[measure].lower()}."
+        return f"Several values share the best {MEASURES[measure].lower()}{f' at {fixed}' if fixed else ''}."
     extreme = "smallest" if measure == "gap" else "highest"
     number = _number(groups[first], measure)
     said = f"**{_named(setting, first)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
-    return f"{said} {_against(setting, [groups[value] for value in ranked], second, measure)}"
+    compared = _against(setting, [groups[value] for value in ranked], second, measure)
+    about_others = f" The other varied settings are fixed to {fixed}, not averaged." if fixed else ""
+    return f"{said} {compared}{about_others}"
 
 
 def _named(setting: str, value: object) -> str:

@@ -1,6 +1,6 @@
 """Backgrounds on the Effects page: which runs are held against each other, in words, and which are on their way."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import streamlit as st
 
@@ -24,18 +24,37 @@ def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
 
 
 def background_words(backgrounds: Sequence[Background]) -> list[str]:
-    """What is not as usual in each background, of several only where they differ; and how much it has."""
+    """What is not as usual in each background, and how much it has."""
+    noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
+    numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
+    return [f"{told(*words)} · {number}" for words, number in zip(changed_words(backgrounds), numbers)]
+
+
+def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
+    """Of each background the settings that are not as usual: those in which backgrounds differ, and those of all."""
     flats = [background.config.flat() for background in backgrounds]
     usual = backgrounds[0].config.defaults()
     keys = [key for key in usual if effects.is_looked_at(key) and key not in backgrounds[0].settings]
-    if len(backgrounds) > 1:
-        keys = [key for key in keys if len({flat[key] for flat in flats}) > 1]
-    changed_settings = [{key: flat[key] for key in keys if flat[key] != usual[key]} for flat in flats]
-    noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
-    numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
-    return [
-        f"{effects.in_words(own) or 'default settings'} · {number}" for own, number in zip(changed_settings, numbers)
-    ]
+    shared = [key for key in keys if all(flat[key] == flats[0][key] for flat in flats)]
+
+    def changed(flat: Mapping[str, object], is_shared: bool) -> str:
+        own = {key: flat[key] for key in keys if (key in shared) is is_shared and flat[key] != usual[key]}
+        return effects.in_words(own)
+
+    return [(changed(flat, False), changed(flat, True)) for flat in flats]
+
+
+def told(own: str, shared: str) -> str:
+    """ "temperature=0.4, epochs=6"; without settings of its own "default settings except epochs=6"."""
+    if own:
+        return ", ".join(filter(None, [own, shared]))
+    return f"default settings except {shared}" if shared else "default settings"
+
+
+def fixed_words(background: Background, varied: Iterable[str]) -> str:
+    """The values that the other varied settings have in a background, as markdown; "" where no other one varies."""
+    flat = background.config.flat()
+    return escape.markdown(effects.in_words({key: flat[key] for key in varied if key not in background.settings}))
 
 
 def waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:

@@ -17,7 +17,7 @@ from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.ui.effects import missing_runs
-from lps.ui.effects.backgrounds import pick_background, waiting_cells
+from lps.ui.effects.backgrounds import fixed_words, pick_background, waiting_cells
 from lps.ui.shared import against, escape, theme, url_fields
 from lps.ui.shared.plot import code_of, plot
 
@@ -43,7 +43,9 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
     if clicked is not None:
         _open(down, across, clicked)
     _show_cells(background, down, across, marked, on_their_way)
+    fixed = fixed_words(background, varied)
     st.caption(
+        f"{f'The other varied settings are fixed to {fixed}, not averaged. ' if fixed else ''}"
         "Percent or points: mean ± standard deviation over n seeds; the stronger the colour, the higher. Cells without "
         "a run stay empty: nothing is filled in from their neighbours."
     )

@@ -27,7 +27,7 @@ from lps.settings.parameters import text_of
 from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.effects import ablations, answer, matrix, missing_runs
-from lps.ui.effects.backgrounds import pick_background
+from lps.ui.effects.backgrounds import fixed_words, pick_background
 from lps.ui.shared import against, data_table, escape, page_head, scores, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
@@ -288,7 +288,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         backgrounds = effects.backgrounds(scored, [setting])
         background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
-    if answer_sentence := answer.sentence(setting, groups, measure):
+    if answer_sentence := answer.sentence(setting, groups, measure, fixed_words(background, varied)):
         st.markdown(answer_sentence)
     axis = Axis.from_values(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
