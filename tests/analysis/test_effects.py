@@ -415,6 +415,6 @@ def test_a_label_is_written_as_after_set():
     "values, has_ticks", [((1.0, 5.0, 10.0), True), ((1.9091156976, 1.9883771, 18.74685), False), (("in", "out"), True)]
 )
 def test_every_value_has_its_tick_where_their_words_have_room(values, has_ticks):
-    axis = effect_charts.Axis.of("margin_scale", values).layout(LIGHT)
+    axis = effect_charts.Axis.from_values("margin_scale", values).layout(LIGHT)
     assert ("ticktext" in axis) == has_ticks
     assert effect_charts.in_short(18.746856864570596) == "18.75"
