@@ -24,6 +24,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Every core has a worker; the threads of a second matrix product beside it would only wait for each other, spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# torchvision imports Triton, which only a GPU needs; at exit it prints pages of "leaked function" after our last line.
+if not os.path.exists("/dev/nvidiactl"):
+    sys.modules["triton"] = None
+
 
 def pytest_ignore_collect(collection_path, config):
     """Tests in a browser that are not asked for need not be imported, and Playwright with them."""

@@ -1,5 +1,8 @@
 """What all tests may count on, however busy the machine is."""
 
+import importlib
+import os
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -20,6 +23,13 @@ def test_an_example_may_take_as_long_as_a_busy_machine_needs():
 def test_a_test_has_one_thread_for_arithmetic(turn):
     assert torch.get_num_threads() == 1
     torch.set_num_threads(2)
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="a GPU needs Triton")
+def test_nothing_is_printed_behind_the_last_line():
+    """Triton lists what its bindings leaked when Python exits."""
+    importlib.import_module("torchvision")
+    assert not [name for name in sys.modules if name.startswith("triton.")]
 
 
 def test_no_two_files_of_tests_have_the_same_name():
