@@ -587,7 +587,7 @@ def served(monkeypatch):
 
     def serve(folder: Path) -> str:
         servers.append(ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))))
-        Thread(target=servers[-1].serve_forever, daemon=True).start()
+        Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
         return f"http://127.0.0.1:{servers[-1].server_port}"
 
     yield serve

@@ -34,7 +34,7 @@ SOME = Message("a", "something", "happened", "in secret")
 @contextlib.contextmanager
 def serving(handler, server=http.server.ThreadingHTTPServer):
     with server(("127.0.0.1", 0), handler) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
+        threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True).start()
         yield found.server_address[1]
         found.shutdown()
 
