@@ -62,10 +62,15 @@ def source(path: Path) -> ast.Module:
 
 
 @cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(source(path)))
+
+
+@cache
 def imports(path: Path, top_level_only: bool = False) -> frozenset[str]:
     """Absolute dotted names that a file imports."""
-    tree, found = source(path), set()
-    for node in tree.body if top_level_only else ast.walk(tree):
+    found = set()
+    for node in source(path).body if top_level_only else nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -138,9 +143,7 @@ def test_no_two_classes_have_the_same_name():
     """But for `lps.api`: its `Run` is the run of `lps.store` as programs of others know it."""
     found = Counter()
     for name, path in MODULES.items():
-        found.update(
-            node.name for node in ast.walk(source(path)) if isinstance(node, ast.ClassDef) and room(name) != "api"
-        )
+        found.update(node.name for node in nodes(path) if isinstance(node, ast.ClassDef) and room(name) != "api")
     assert not [name for name, times in found.items() if times > 1]
 
 

@@ -1,16 +1,17 @@
 """What a file takes from another of our modules is there: a name that moved is found before a page is opened."""
 
 import ast
+from collections.abc import Sequence
 from functools import cache
 
-from tests.house.test_architecture import MODULES, source
+from tests.house.test_architecture import MODULES, nodes
 
 
 @cache
 def top_level(name: str) -> set[str]:
     """The names that a module defines or imports."""
     found = set()
-    for node in ast.walk(source(MODULES[name])):
+    for node in nodes(MODULES[name]):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             found.add(node.name)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -20,10 +21,10 @@ def top_level(name: str) -> set[str]:
     return found
 
 
-def missing(tree: ast.Module) -> list[str]:
+def missing(elements: Sequence[ast.AST]) -> list[str]:
     """module.name for every attribute of one of our modules that it does not have."""
     ours, rebound = {}, set()
-    for node in ast.walk(tree):
+    for node in elements:
         if isinstance(node, ast.ImportFrom) and node.module:
             ours |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -31,7 +32,7 @@ def missing(tree: ast.Module) -> list[str]:
         elif isinstance(node, ast.arg):
             rebound.add(node.arg)
     found = []
-    for node in ast.walk(tree):
+    for node in elements:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = ours.get(node.value.id, "")
             is_named = module in MODULES and node.value.id not in rebound and not node.attr.startswith("__")
@@ -41,8 +42,9 @@ def missing(tree: ast.Module) -> list[str]:
 
 
 def test_what_is_taken_from_another_module_is_there():
-    assert {name: found for name, path in MODULES.items() if (found := missing(source(path)))} == {}
+    assert {name: found for name, path in MODULES.items() if (found := missing(nodes(path)))} == {}
 
 
 def test_what_is_not_there_is_seen():
-    assert missing(ast.parse("from lps.ui.forms import fields\nfields.nothing()")) == ["lps.ui.forms.fields.nothing"]
+    tree = ast.parse("from lps.ui.forms import fields\nfields.nothing()")
+    assert missing([*ast.walk(tree)]) == ["lps.ui.forms.fields.nothing"]

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from lps.scores.estimates import CONFIDENCE
+from tests.house.test_architecture import source
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("lps", "pages", "tests", "benchmarks", "docs")
@@ -38,7 +39,7 @@ def test_what_one_file_uses_alone_begins_with_an_underscore():
         f"{path.relative_to(ROOT)}: {name}"
         for path in words
         if path.is_relative_to(ROOT / "lps") and path.suffix == ".py"
-        for name in public(ast.parse(path.read_text(encoding="utf-8")))
+        for name in public(source(path))
         if files[name] < 2
     }
     assert not alone
