@@ -368,6 +368,12 @@ def at_a_time(spans: Iterable[Span], slots: int) -> Span:
     return Span(*map(max, free))
 
 
+def source_in_words(span: Span) -> str:
+    """Return what the estimate of planned runs is from, and how a wide range becomes narrower."""
+    narrower = "; it gets narrower once one of these runs has finished" if is_wide(span) else ""
+    return f"estimated from finished and recorded runs{narrower}"
+
+
 def is_wide(span: Span) -> bool:
     """Whether the range is too wide to be written as one number."""
     return span.most >= _WIDE * max(span.least, _SHORT_S)

@@ -194,3 +194,8 @@ def test_the_next_run_is_not_told_to_take_what_making_the_store_took(tmp_path):
     told(run, start=costs.START_S + 300, pretrained=0, reused=True, epoch=2, ending=1)
     expected = costs.START_S + costs.ENDING_S + 20
     assert seconds(tmp_path, epochs=10, features="stored", seed=1) == pytest.approx(expected)
+
+
+def test_a_wide_range_says_how_it_gets_narrower():
+    assert "narrower" in costs.source_in_words(Span(600.0, 80.0, 660.0))
+    assert "narrower" not in costs.source_in_words(Span(600.0, 550.0, 660.0))

@@ -164,7 +164,7 @@ def _cost_in_words(request: Request) -> str:
         sentences.append("time unknown because no run of this method on this data set has finished")
     else:
         rounds = costs.at_a_time([span.times(1 / request.trials)] * request.trials, at_once)
-        sentences.append(f"at most about {costs.span_in_words(rounds)}, estimated from finished and recorded runs")
+        sentences.append(f"at most about {costs.span_in_words(rounds)}, {costs.source_in_words(rounds)}")
     if not OBJECTIVES[request.objective].hidden:
         sentences.append(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training")
     return "; ".join(sentences)

@@ -288,7 +288,7 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
         at_once = costs.at_a_time((cost.span for cost in each if cost is not None), slots)
         at_once = f" (about {costs.span_in_words(at_once)} with {slots} at a time)" if slots > 1 else ""
         sentences.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{at_once}")
-        sentences.append(f"{data_size(estimate.bytes)} of disk, estimated from finished and recorded runs")
+        sentences.append(f"{data_size(estimate.bytes)} of disk, {costs.source_in_words(estimate.span)}")
     if estimate.missing:
         kinds = ", ".join(estimate.unknown[:3]) + (
             f" and {len(estimate.unknown) - 3} more" * (len(estimate.unknown) > 3)
