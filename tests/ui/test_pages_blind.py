@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -87,6 +88,26 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
     assert f'alt="Picture of {here.name(first.id)}' in shown
     button.click().run()
     assert not at.exception and at.query_params["cluster"] in (str(first.id), [str(first.id)])
+
+
+def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, monkeypatch):
+    parent, run = (without_truth(make_run(root, epochs=epochs)) for epochs in (3, 2))
+    here = predictions.view(run, 2)
+    assert found.changes_since_parent(here) == "", "it goes on from none"
+    monkeypatch.setattr(found.inherited, "parent_of", lambda _: parent.id)
+    monkeypatch.setattr(found.inherited, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
+    then = predictions.view(parent, 3)
+    truth, right = here.truth, {}
+    for view in (then, here):
+        right[view.run.id] = [int(((truth == c) & (view.assigned == c)).sum()) for c in range(5)]
+    words = found.changes_since_parent(here)
+    for c, (before, after) in enumerate(zip(right[parent.id], right[run.id])):
+        line = f"{here.class_name(c)} ({before} → {after} of {(truth == c).sum()} withheld labels)"
+        assert (line in words) == (after < before)
+    classes = len(np.unique(truth[truth >= 0]))
+    assert right[parent.id] != right[run.id] or f"No class got worse on its withheld labels ({classes}" in words
+    parent.folder.rename(root / "elsewhere")
+    assert found.changes_since_parent(here) == ""
 
 
 def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, monkeypatch):

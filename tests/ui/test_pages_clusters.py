@@ -376,6 +376,13 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     assert not app.exception and app.code[-1].value.endswith("--dissolve 8")
 
 
+def test_an_address_opens_the_dialog_of_training_on_once(open_page, run):
+    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    app = open_page(run.root, cluster=7, **{"continue": "true"})
+    assert not app.exception and "continue" not in app.query_params
+    assert "train_on_labels" in app.session_state
+
+
 def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(open_page, run, monkeypatch):
     monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.arange(len(sure)) == 7)
     steps = [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 7}]

@@ -4,6 +4,8 @@ The headline says how many withheld labels it got right; buttons go on to all cl
 and to new pictures. Cards, fields and buttons keep their places when the run ends.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import streamlit as st
 
@@ -13,6 +15,8 @@ from lps.charts.event_log import History
 from lps.datasets import Images
 from lps.errors import UserError
 from lps.inference import prediction_work
+from lps.scores import class_changes
+from lps.store import inherited
 from lps.store.runs import Run, State
 from lps.ui.pictures import frames, name_field, points, predictions
 from lps.ui.pictures.frames import Frame
@@ -47,6 +51,8 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
     st.subheader(_headline(view, past), anchor=False)
     if covered := _coverage(view):
         st.caption(escape.markdown(covered))
+    if state.is_over and (changed := changes_since_parent(view)):
+        st.caption(escape.markdown(changed))
     st.markdown(sentence(view) if state.is_over else f"Clusters of epoch {view.epoch}; they still change.")
     with st.container(horizontal=True, gap="small"):
         _offer_ways_on(run, view, ordered, state)
@@ -64,6 +70,26 @@ def _headline(view: View, past: History) -> str:
         return f"{share_of(right.iloc[-1], withheld)} withheld labels predicted correctly"
     novel = sum(cluster.size > 0 and cluster.id not in view.defaults for cluster in view.clusters)
     return f"{counted(novel, 'novel cluster')} found"
+
+
+def changes_since_parent(view: View) -> str:
+    """What changed by class since the run that this one went on from; "" where that run is not there any more."""
+    parent_id = inherited.parent_of(view.run)
+    if not parent_id:
+        return ""
+    try:
+        parent = predictions.view(
+            Run(view.run.root / parent_id), inherited.read_confirmed(view.run).epoch, is_thorough=False
+        )
+    except (UserError, OSError):
+        return ""
+    _, rows, parent_rows = np.intersect1d(view.split.unlabeled, parent.split.unlabeled, return_indices=True)
+    before = np.array([parent.name(cluster).casefold() for cluster in parent.assigned[parent_rows].tolist()])
+    after = np.array([view.name(cluster).casefold() for cluster in view.assigned[rows].tolist()])
+    truth = np.array([view.class_name(class_id).casefold() for class_id in view.truth[rows].tolist()])
+    names = [view.class_name(class_id) for class_id in range(view.split.classes.seen)]
+    changes = class_changes.compare_classes([name.casefold() for name in names], before, after, truth)
+    return class_changes.changes_in_words([replace(change, name=name) for change, name in zip(changes, names)])
 
 
 def _coverage(view: View) -> str:

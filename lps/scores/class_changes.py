@@ -1,0 +1,51 @@
+"""What training on changed in each class, on the pictures without a label that both runs predict. NumPy only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lps.wording import counted
+
+
+@dataclass(frozen=True)
+class _ClassChange:
+    """One class in the run before and in the run that went on from it.
+
+    withheld: pictures of known class; right_before, right_after: how many of them each run predicts correctly. before:
+    pictures that the first run put in the class; stayed: how many of them the second one puts there, too.
+    """
+
+    name: str
+    withheld: int
+    right_before: int
+    right_after: int
+    before: int
+    stayed: int
+
+
+def compare_classes(
+    names: Sequence[str], before: np.ndarray, after: np.ndarray, truth: np.ndarray
+) -> list[_ClassChange]:
+    """One change for each of `names`. before, after, truth: names (n,) of the same pictures; truth: "" if unknown."""
+    changes = []
+    for name in names:
+        is_known, was, remains = truth == name, before == name, (before == name) & (after == name)
+        right = int((is_known & was).sum()), int((is_known & (after == name)).sum())
+        changes.append(_ClassChange(name, int(is_known.sum()), *right, int(was.sum()), int(remains.sum())))
+    return changes
+
+
+def changes_in_words(changes: Sequence[_ClassChange]) -> str:
+    """Which classes got worse on withheld labels, with n, and what became of those that cannot be measured."""
+    measured = [change for change in changes if change.withheld]
+    worse = [change for change in measured if change.right_after < change.right_before]
+    listed = ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld} withheld labels)" for c in worse)
+    sentences = [f"Worse than the run before: {listed}."] if worse else []
+    if measured and not worse:
+        sentences.append(f"No class got worse on its withheld labels ({counted(len(measured), 'class')}).")
+    left = [change for change in changes if not change.withheld and change.stayed < change.before]
+    if left:
+        moved = ", ".join(f"{c.name} ({c.before - c.stayed} of {c.before})" for c in left)
+        sentences.append(f"Not measured, and pictures left the class: {moved}. Check them on Clusters.")
+    return " ".join(sentences)
