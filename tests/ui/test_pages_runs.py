@@ -16,7 +16,7 @@ from lps.inference import training_on
 from lps.scheduler import failures, launcher
 from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_runs
 from lps.store.runs import Run
-from lps.tables import grouping
+from lps.tables import grouping, run_names
 from lps.tables.run_names import Vocabulary
 from lps.ui.runs import grouped_rows, run_filters, table
 from lps.ui.runs.run_filters import Wanted
@@ -106,6 +106,13 @@ def test_the_table_says_what_the_records_say(root, shelved, recordings):
     failed = table.loc["LPS, epochs=20 on digits, seed 0"]
     assert list(failed["State"]) == ["Failed"] and list(failed["Alarms"]) == ["Loss not finite"]
     assert list(table.loc["LPS without entropy"]["State"]) == ["Recorded"]
+
+
+def test_the_column_of_names_explains_the_symbols_of_sweeps(root):
+    named = sample_runs.make_run(root, name="margin_scale=10, lps seed 0")
+    entry = run_index.entry(named)
+    assert "C=10" in table.name_of(entry)
+    assert "C = margin_scale" in table.column(run_names.FIELDS["name"], [entry], [""], True).config["help"]
 
 
 def test_every_state_has_a_row_and_nothing_breaks(root, recordings):
