@@ -1,7 +1,6 @@
 """Servers in processes of their own on free ports of this machine, such as the app of `streamlit run app.py`."""
 
 import os
-import random
 import re
 import socket
 import subprocess
@@ -82,17 +81,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def lasting_port() -> int:
-    """A free port below those that the kernel gives to connections: one server after the other can have it."""
-    candidates = random.sample(range(20_000, 32_000), 50)
-    return next(port for port in candidates if _is_free(port))
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def _is_there(url: str) -> bool:

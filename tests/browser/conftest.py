@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from lps.scheduler import queue
-from tests.servers import Server, lasting_port
+from tests.servers import Server
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = ["--no-sandbox", "--use-gl=swiftshader", "--enable-unsafe-swiftshader"]
 PATIENCE_MS = 60_000
-LONGEST = ("test_jobs.py", "test_whole_loop_browser.py", "test_installed.py", "test_every_page.py")  # jobs mostly wait
+LONGEST = (  # jobs mostly wait
+    *("test_jobs.py", "test_every_page.py", "test_whole_loop_browser.py", "test_installed.py"),
+    *("test_security_browser.py", "test_live_browser.py", "test_race_browser.py", "test_plane_browser.py"),
+)
 _LOADS = itertools.count()  # of documents
 IDLE = "/_stcore/health"  # where a tab waits for the next test
 
@@ -61,12 +64,6 @@ def profile(chromium, tmp_path_factory):
     context.close()
 
 
-@pytest.fixture(scope="session")
-def port() -> int:
-    """Every server of this process has it in turn, so that the profile knows the scripts of the next one already."""
-    return lasting_port()
-
-
 def _give_up(reason: str):
     if os.environ.get("CI"):
         pytest.fail(f"Browser tests must run in CI, but {reason}.")
@@ -81,16 +78,27 @@ class Studio:
     runs: Path
 
 
+@pytest.fixture(scope="session")
+def served(tmp_path_factory, chromium):
+    """The app, once for all tests of a worker: a start costs as much as ten pages."""
+    place = tmp_path_factory.mktemp("server")
+    own = {name: str(place / name.lower()) for name in ("LPS_CACHE", "LPS_DECISIONS", "LPS_PICTURES")}
+    with Server.of_app(place / "runs", place / "log.txt", **own).answering() as server:
+        yield Studio(server.address, place / "runs")
+
+
 @pytest.fixture(scope="module")
-def studio(tmp_path_factory, chromium, port):
-    """The app over an empty runs folder; gone after the module's tests.
+def studio(served):
+    """The app over an empty runs folder, which is emptied after the module's tests.
 
     The queue is paused: a server starts whatever run looks as if it waited, and its training would outlive the module.
     """
-    runs = tmp_path_factory.mktemp("runs")
-    queue.set_paused(runs, True)
-    with Server.of_app(runs, tmp_path_factory.mktemp("server") / "log.txt", port=port).answering() as server:
-        yield Studio(server.address, runs)
+    served.runs.mkdir(exist_ok=True)
+    queue.set_paused(served.runs, True)
+    yield served
+    for left in served.runs.iterdir():
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    shutil.rmtree(served.runs.parent / "lps_decisions", ignore_errors=True)
 
 
 @pytest.fixture

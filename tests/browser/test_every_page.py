@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Studio, come_to_rest, wait_for_run
+from tests.browser.conftest import come_to_rest, wait_for_run
 from tests.browser.looks import axe_faults, nameless_controls, open_everything, pale_texts, watched_tab, width_of
 from tests.hostile_runs import make_data, make_runs
 from tests.sample_runs import make_run
-from tests.servers import Server
-from tests.shares import share
 from tests.visiting import PAGES
 
 NARROW = 390
@@ -101,22 +99,6 @@ def test_what_has_the_focus_has_a_ring_that_is_seen(open_page, runs, theme):
         seen.add(tuple(about))
     assert {tag for tag, _ in seen} >= {"A", "BUTTON"}
     assert {(tag, width) for tag, width in seen if width < 2 and tag in ("A", "BUTTON")} == set()
-
-
-@pytest.fixture(scope="module")
-def fresh(tmp_path_factory):
-    """The app as it is after it was installed: there are recordings alone."""
-    folder = tmp_path_factory.mktemp("fresh")
-    with Server.of_app(folder / "runs", folder / "log.txt").answering() as server:
-        yield Studio(server.address, folder / "runs")
-
-
-@pytest.mark.parametrize("name", share(PAGES, 0, 3))
-def test_no_page_of_a_fresh_installation_has_an_error_or_leaves_the_server(profile, fresh, name):
-    """Charts, tables, maps and pictures of the recordings, all from here."""
-    with watched_tab(profile, fresh.address) as watch:
-        open_everything(watch.open("" if name == "home" else name))
-        assert watch.found() == []
 
 
 def test_every_fault_is_seen(profile, studio, runs):

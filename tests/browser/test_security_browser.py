@@ -14,6 +14,7 @@ from tests import hostile_records
 from tests.browser.conftest import wait_for_run
 from tests.browser.looks import open_everything, watched_tab, watching
 from tests.hostile_runs import TEXTS, make_data, make_runs
+from tests.shares import share
 from tests.ui.test_guard import STREAM, Door
 
 
@@ -43,12 +44,12 @@ def test_no_page_of_several_runs_does_what_a_text_says(visit, hostile, name):
 
 
 def test_sweeps_and_searches_do_nothing_that_a_text_says(visit, studio):
-    """Both lists, one sweep of each hostile name, a search with hostile trials; each name is there as it is written."""
+    """Both lists, the sweep of every third hostile name, hostile trials of a search; names are as they are written."""
     hostile_records.make_sweeps(studio.runs)
     hunt = hostile_records.make_search(studio.runs)
     for address in ("sweeps", "search", f"search?search={hunt.name}"):
         visit(address)
-    for name in hostile_records.NAMES:
+    for name in share(hostile_records.NAMES, 0, 3):
         page = visit(f"sweeps?sweep={quote(name)}")
         shown = page.locator("h3").first.inner_text().replace("\u2060", "")
         assert " ".join(name.split()) in " ".join(shown.split()), name

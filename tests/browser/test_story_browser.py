@@ -5,6 +5,9 @@ from playwright.sync_api import expect
 
 from lps.store.run_folders import recorded_runs
 from tests.browser.conftest import wait_for_run
+from tests.browser.looks import open_everything, watched_tab
+from tests.shares import share
+from tests.visiting import PAGES
 
 
 def heading(page) -> str:
@@ -54,3 +57,11 @@ def test_every_card_has_its_chart(open_page):
     charts = page.locator("[class*=st-key-card-] img")
     expect(charts).to_have_count(len(recorded_runs()))
     assert all(charts.nth(i).evaluate("image => image.naturalWidth > 0") for i in range(charts.count()))
+
+
+@pytest.mark.parametrize("name", share(PAGES, 0, 3))
+def test_no_page_of_a_fresh_installation_has_an_error_or_leaves_the_server(profile, studio, name):
+    """Where nobody has trained: charts, tables, maps and pictures of the recordings, all from here."""
+    with watched_tab(profile, studio.address) as watch:
+        open_everything(watch.open("" if name == "home" else name))
+        assert watch.found() == []

@@ -381,34 +381,6 @@ def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatc
 # ---------------------------------------------------------------------------------------------------- training
 
 
-COST = ("time/", "throughput/", "memory/", "eta")
-
-
-def numbers(run: Run) -> list:
-    """What was measured, without what it cost."""
-    found = []
-    for event in read_events(run.events)[0]:
-        values = {k: v for k, v in event["values"].items() if not k.startswith(COST)}
-        found.append((event["kind"], event["epoch"], event["step"], values))
-    return found
-
-
-def test_real_training_is_preempted_and_ends_with_the_numbers_of_a_run_that_was_not(root):
-    config = configure({"epochs": 3, "pretrain.epochs": 1, "threads": 1, "device": "cpu"})
-    calm, hurried = (create_run(root, config) for _ in range(2))
-    launcher.launch(calm, on=WHOLE_NODE)
-    assert launcher.wait(calm, 200).name == "finished"
-    launcher.launch(hurried, on=WHOLE_NODE)
-    until(lambda: any(event["kind"] == "eval" for event in read_events(hurried.events)[0]), 200)
-    urgent = submitted(make(root), HIGH)
-    assert launcher.wait(hurried, 200).name == "finished"
-    over(urgent, "finished")
-    assert hurried.state().attempt == 2 and "stop" in kinds(hurried)
-    last = [item for item in numbers(hurried) if item[0] == "eval" and item[1] == 3][-1]
-    assert last == next(item for item in numbers(calm) if item[0] == "eval" and item[1] == 3)
-    assert summarize(hurried)["last"]["accuracy/all"] == summarize(calm)["last"]["accuracy/all"]
-
-
 def test_a_run_on_several_processes_has_them_inside_its_job(root):
     """A node with GPUs is not here; the processes are started and stopped in the same way."""
     settings = {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
