@@ -8,17 +8,16 @@ import pytest
 from lps.charts.palette import DARK, LIGHT
 from lps.store.snapshots import read_split
 from tests.browser.conftest import come_to_rest, wait_for_address
-from tests.sample_runs import ALIVE, RunWriter, held, make_one_of_each, make_run
+from tests.sample_runs import RunWriter, held, make_run
 
 PACE, POINTS = ".st-key-pace .lps-plot", ".st-key-points .lps-map-stage"
 
 
 @pytest.fixture(scope="module")
 def runs(studio):
-    """One run in every state; those that should be are alive."""
-    made = make_one_of_each(studio.runs)
-    with held(*(made[name] for name in ALIVE)):
-        yield made
+    """Two finished runs; page tests have one in every state."""
+    without = {"name": "without the margin", "settings": {"use_margin": False}, "lucky": False}
+    return {"finished": make_run(studio.runs), "no margin": make_run(studio.runs, **without)}
 
 
 def wait_for_plot(page, selector: str = PACE) -> None:
@@ -60,18 +59,6 @@ def alts(page) -> list[str]:
 def wait_for_epoch(page, epoch: int) -> None:
     for key in ("pi_hat", "class_accuracy", "points"):
         page.wait_for_selector(f'.st-key-{key} :is(.lps-plot, .lps-map-stage)[aria-label*="epoch {epoch}"]')
-
-
-STATES = {"failed": "light", "crashed": "dark", "pretraining": "dark", "unreadable": "light"}
-
-
-@pytest.mark.parametrize("name", STATES)
-def test_every_state_has_a_page(open_page, runs, name):
-    page = open_page(f"live?run={runs[name].id}", STATES[name])
-    page.get_by_role("heading", name="Live").wait_for()
-    if name in ("failed", "crashed"):
-        wait_for_plot(page)
-    assert page.locator(".stApp").evaluate("app => app.scrollWidth <= app.clientWidth")
 
 
 def test_curves_take_the_colours_of_the_theme(open_page, runs):
@@ -180,13 +167,6 @@ def test_without_a_choice_the_latest_run_is_followed(open_page, studio, runs):
     newer.begin("running", 2)
     with held(newer.run):
         page.get_by_role("heading", name="the newest of all").wait_for()
-
-
-def test_text_of_a_run_is_shown_as_written(open_page, runs):
-    page = open_page(f"live?run={runs['damaged'].id}")
-    heading = page.get_by_role("heading", name=re.compile("bold")).first
-    assert heading.inner_text().replace("\u2060", "").strip() == "**bold** <b>tag</b> $x$ :fire:"
-    page.locator(".st-key-log", has_text="<script>alert(1)</script>").wait_for()
 
 
 def test_a_click_shows_the_picture_of_that_point(open_page, runs):

@@ -25,19 +25,6 @@ def runs(studio):
         shutil.rmtree(run.folder)
 
 
-def test_three_quick_clicks_on_start_the_demo_make_its_two_runs(open_page, runs):
-    page = open_page("")
-    button = page.get_by_role("button", name="Start the demo")
-    box = button.bounding_box()
-    for _ in range(3):
-        page.mouse.click(box["x"] + 20, box["y"] + 10)
-        page.wait_for_timeout(60)
-    expect(page).to_have_url(re.compile(r"/pace\?run="))
-    expect(page.get_by_role("heading", name="Race")).to_be_visible()
-    made = list_runs(runs)
-    assert len(made) == 2 and all(run.id in page.url for run in made)
-
-
 def test_a_value_typed_just_before_the_click_is_in_the_run(open_page, runs):
     page = open_page("launch?view=everything")
     page.get_by_label("Temperature").first.focus()
