@@ -51,7 +51,7 @@ def pace(run, *, dark: bool = False) -> go.Figure:
 
     Of a run without truth: accuracy on withheld labels, sizes of its clusters, confident shares and mean margins.
     """
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     epochs, colors = planned_epochs(run, past), _palette(dark)
     if not past.is_blind:
         return line_charts.pace(past, epochs, colors).figure()
@@ -62,34 +62,34 @@ def pace(run, *, dark: bool = False) -> go.Figure:
 
 def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
     """Novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
-    read = [_read(run) for run in runs]
-    names = run_diff.short_labels([run for run, _ in read])
-    pasts = {name: past for name, (_, past) in zip(names, read) if len(past.epochs)}
-    epochs = max((planned_epochs(run, past) for run, past in read), default=1)
+    histories = [_run_and_history(run) for run in runs]
+    names = run_diff.short_labels([run for run, _ in histories])
+    pasts = {name: past for name, (_, past) in zip(names, histories) if len(past.epochs)}
+    epochs = max((planned_epochs(run, past) for run, past in histories), default=1)
     return line_charts.pace_of_runs(pasts, epochs, _palette(dark)).figure()
 
 
 def losses(run, *, dark: bool = False) -> go.Figure:
     """The terms of the loss over the epochs, as they enter the sum."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     return line_charts.losses(past, planned_epochs(run, past), _palette(dark)).figure()
 
 
 def pseudo_labels(run, *, dark: bool = False) -> go.Figure:
     """Share and confidence of confident pseudo-labels over the epochs."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     return line_charts.pseudo_labels(past, planned_epochs(run, past), _palette(dark)).figure()
 
 
 def pretraining(run, *, dark: bool = False) -> go.Figure:
     """SimCLR's loss and the quality of its features over the epochs of pretraining."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     return line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), _palette(dark)).figure()
 
 
 def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
     """Any measurement of docs/formats.md over the epochs; of one by class the means over seen and novel classes."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     if name not in past.epochs and name not in past.vectors:
         raise UserError("name", f"{shorten(name)} was not measured by {run.id}")
     return measurements.other(past, name, planned_epochs(run, past), _palette(dark)).figure()
@@ -97,8 +97,8 @@ def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
 
 def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, dark: bool = False) -> go.Figure:
     """A measurement of the first run minus that of each other one, in points; of the gap the difference in size."""
-    _, past = _read(first)
-    pasts = [_read(run)[1] for run in others]
+    _, past = _run_and_history(first)
+    pasts = [_run_and_history(run)[1] for run in others]
     columns = {
         f"A − {letter}": pace_charts.difference(past, other, name, in_size=name == "accuracy/gap")
         for letter, other in zip("BCDEFGHIJKLMNOPQRSTUVWXYZ", pasts)
@@ -122,20 +122,20 @@ def chart(
     runs: those to draw; without them the runs in `root` (`LPS_RUNS` or ./runs) that fit `filter`, newest first.
     hidden: ids of runs that are left out; the others keep their colours. pinned: id of a run -> its colour, as hex.
     """
-    asked = boards.read_chart(text)
-    found = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
-    entries = [run_index.entry(run) for run in found]
+    board_chart = boards.read_chart(text)
+    selected = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
+    entries = [run_index.entry(run) for run in selected]
     entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
     words = board_charts.measurements(histories)
-    lines = board_charts.lines_of_runs(asked, entries, histories, _palette(dark), pinned or {})
+    lines = board_charts.lines_of_runs(board_chart, entries, histories, _palette(dark), pinned or {})
     lines = [line for line in lines if line.key not in hidden]
-    return board_charts.figure(lines, asked, words.get(asked.y, asked.y), _palette(dark)).figure()
+    return board_charts.figure(lines, board_chart, words.get(board_chart.y, board_chart.y), _palette(dark)).figure()
 
 
 def class_sizes(run, *, dark: bool = False) -> go.Figure:
     """Accuracy of large, medium and small classes over the epochs, and the error of the prior."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     return line_charts.class_sizes(past, planned_epochs(run, past), _palette(dark)).figure()
 
 
@@ -144,7 +144,7 @@ def class_sizes(run, *, dark: bool = False) -> go.Figure:
 
 def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The estimated class distribution (pi_hat) after an epoch as bars, beside the prior."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     top = float(np.nanmax(past.vectors["pi_hat"].to_numpy())) if "pi_hat" in past.vectors else 0.0
     return class_bars.class_distribution(
         _by_class(run, past, "pi_hat", epoch),
@@ -158,7 +158,7 @@ def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The estimated class distribution as the page Explain draws it, sorted where there are many classes."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     shares = _by_class(run, past, "pi_hat", epoch).astype(np.float64)
     prior = past.vector("class/prior", epoch)
     return explain_charts.shares(
@@ -168,14 +168,14 @@ def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 def class_accuracy(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The accuracy of every class after an epoch, after matching."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     accuracy = _by_class(run, past, "class/accuracy", epoch)
     return class_bars.class_accuracy(accuracy, past.seen, _class_names(run, past), _palette(dark)).figure()
 
 
 def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The share of the unlabeled images in every cluster after an epoch, beside equal ones."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     table = group_tables.cluster_shares(run, read_split(run.folder)[0])
     if epoch not in table.index:
         raise UserError("epoch", f"{epoch} has no stored predictions; choices: {', '.join(map(str, table.index))}")
@@ -187,35 +187,38 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """Counts of the images of every true class in every cluster after an epoch, with a person's merges and splits."""
     run = _run(run)
     split, targets = read_split(run.folder)
-    network, said = clusters.read_assignment(run, epoch, split), naming.naming_of_epoch(naming.read_entries(run), epoch)
-    assigned = labels.clusters_of(said, network.predicted, split.unlabeled)
-    ids = labels.cluster_ids(said, network.predicted, split.classes.total)
+    network, decisions = (
+        clusters.read_assignment(run, epoch, split),
+        naming.naming_of_epoch(naming.read_entries(run), epoch),
+    )
+    assigned = labels.clusters_of(decisions, network.predicted, split.unlabeled)
+    ids = labels.cluster_ids(decisions, network.predicted, split.classes.total)
     truth = targets[split.unlabeled]
     if not (truth >= 0).any():
         raise UserError("run", f"{run.id} has no unlabeled image of known class")
-    found = clusters.describe(assigned, network.confidence, truth, ids, len(split.class_names))
+    described = clusters.describe(assigned, network.confidence, truth, ids, len(split.class_names))
     width = max(split.classes.seen, int(truth.max()) + 1)
-    counts, order = clusters.confusion(assigned, truth, ids, width), confusion_charts.row_order(found)
+    counts, order = clusters.confusion(assigned, truth, ids, width), confusion_charts.row_order(described)
     defaults = labels.default_names(run, split)
-    rows = [labels.title_of(found[place].id, said, defaults) for place in order]
+    rows = [labels.title_of(described[place].id, decisions, defaults) for place in order]
     seen, names = split.classes.seen, split.class_names[:width]
     return confusion_charts.figure(counts[order], rows, names, seen, _palette(dark)).figure()
 
 
 def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
     """How sure a run was of an unlabeled image after each stored epoch, with the confidence thresholds."""
-    run, past = _read(run)
+    run, past = _run_and_history(run)
     split, _ = read_split(run.folder)
     (rows,) = np.nonzero(split.unlabeled == image)
     if not len(rows):
         raise UserError("image", f"{image} is not an unlabeled image of {run.id}")
     stored = _assignments(run, split)
     last = max(stored)
-    said, defaults = naming.naming_of_epoch(naming.read_entries(run), last), labels.default_names(run, split)
-    now = labels.clusters_of(said, stored[last].predicted, split.unlabeled)
-    heirs = {epoch: clusters.heirs(found.predicted, now) for epoch, found in stored.items()}
+    decisions, defaults = naming.naming_of_epoch(naming.read_entries(run), last), labels.default_names(run, split)
+    now = labels.clusters_of(decisions, stored[last].predicted, split.unlabeled)
+    heirs = {epoch: clusters.heirs(assignment.predicted, now) for epoch, assignment in stored.items()}
     moments = clusters.biography(int(rows[0]), stored, heirs)
-    names = {int(cluster): labels.title_of(int(cluster), said, defaults) for cluster in np.unique(now)}
+    names = {int(cluster): labels.title_of(int(cluster), decisions, defaults) for cluster in np.unique(now)}
     thresholds = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
     return line_charts.image_confidence(moments, int(now[rows[0]]), thresholds, names, _palette(dark)).figure()
 
@@ -230,9 +233,9 @@ def map_of_features(
     """
     run, (split, targets) = _run(run), read_split(_run(run).folder)
     snapshot, stored = read_snapshot(run.snapshots, epoch, thinned=True), snapshot_epochs(run.snapshots)
-    found = projection.read_map(run, method, epoch)
-    if found is not None:
-        points, index = found.points, found.index
+    stored_map = projection.read_map(run, method, epoch)
+    if stored_map is not None:
+        points, index = stored_map.points, stored_map.index
     elif method == "pca":
         ends = [read_snapshot(run.snapshots, one, thinned=True) for one in (stored[0], stored[-1])]
         plane = projection.shared_plane(ends[0], stored[0], ends[1], stored[-1])
@@ -263,9 +266,11 @@ def curves(
         label: group_tables.curve_table([_history(member.run) for member in own], name, band)
         for label, own in group_tables.curve_groups(scored, by).items()
     }
-    found = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
-    epochs = max((int(curve.table.index[-1]) for curve in found), default=1)
-    return line_charts.curves_of_groups(found, epochs, group_tables.tick_format(name, found), _palette(dark)).figure()
+    group_curves = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
+    epochs = max((int(curve.table.index[-1]) for curve in group_curves), default=1)
+    return line_charts.curves_of_groups(
+        group_curves, epochs, group_tables.tick_format(name, group_curves), _palette(dark)
+    ).figure()
 
 
 def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
@@ -314,30 +319,30 @@ def setting_lines(
 
 def main_effects(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
     """How far a score moves when one setting changes: the mean over all other settings, with confidence intervals."""
-    found = main_effects_of(_scored(runs, scoring), measure)
-    return effect_charts.main_effects(found, _palette(dark)).figure()
+    effect_by_setting = main_effects_of(_scored(runs, scoring), measure)
+    return effect_charts.main_effects(effect_by_setting, _palette(dark)).figure()
 
 
 def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
     """How much of the variance between setups each setting adds to all others (type III shares)."""
-    found, _ = effects.importance(_scored(runs, scoring), measure)
-    return effect_charts.importance(found, _palette(dark)).figure()
+    importances, _ = effects.importance(_scored(runs, scoring), measure)
+    return effect_charts.importance(importances, _palette(dark)).figure()
 
 
 def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) -> go.Figure:
     """The curve of a sweep that was laid out by a preset, beside the paper's. block: its title, such as CIFAR-10."""
     root = Path(root or runs_folder())
-    known = next((one for one in sweep_records.known(root) if one.name == name), None)
-    asked = sweeps.from_kept(known.asked) if known else None
-    sheet = sweep_charts.sheet_of(asked)
+    record = next((one for one in sweep_records.list_sweeps(root) if one.name == name), None)
+    request = sweeps.from_record(record.request) if record else None
+    sheet = sweep_charts.sheet_of(request)
     if sheet is None:
         raise UserError("name", f"{shorten(name)} is not a sweep of a preset in {root}")
-    items = sweeps.sketch(asked, root, name).items
+    items = sweeps.sketch(request, root, name).items
     scored, _ = run_scores.score_all(
         [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
     )
-    found = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), _palette(dark))
-    figure = next((figure for words, figure, _ in found if words.startswith(block)), None)
+    block_figures = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), _palette(dark))
+    figure = next((figure for words, figure, _ in block_figures if words.startswith(block)), None)
     if figure is None:
         raise UserError("block", f"{shorten(block)} has no curve in {shorten(name)}")
     return figure.figure()
@@ -376,13 +381,13 @@ def search_importance(name: str, *, root=None, dark: bool = False) -> go.Figure:
 
 def _run(run) -> Run:
     """The run of an `lps.Run`, a folder or a path."""
-    found = Run(Path(getattr(run, "folder", run)))
-    if not found.folder.is_dir():
-        raise UserError("run", f"{shorten(str(found.folder), 120)} is not a folder")
-    return found
+    folder_run = Run(Path(getattr(run, "folder", run)))
+    if not folder_run.folder.is_dir():
+        raise UserError("run", f"{shorten(str(folder_run.folder), 120)} is not a folder")
+    return folder_run
 
 
-def _read(run) -> tuple[Run, History]:
+def _run_and_history(run) -> tuple[Run, History]:
     run = _run(run)
     return run, _history(run)
 
@@ -413,15 +418,15 @@ def _by_class(run: Run, past: History, name: str, epoch: int) -> np.ndarray:
 
 def _assignments(run: Run, split: Split) -> dict[int, Assignment]:
     """The predictions of all stored epochs that can be read, one at least."""
-    found = {}
+    assignments = {}
     for epoch in snapshot_epochs(run.snapshots):
         try:
-            found[epoch] = clusters.read_assignment(run, epoch, split)
+            assignments[epoch] = clusters.read_assignment(run, epoch, split)
         except UserError:
             continue
-    if not found:
+    if not assignments:
         raise UserError("run", f"{run.id} has no stored predictions")
-    return found
+    return assignments
 
 
 def _scored(runs: Sequence, scoring: dict[str, str] | None = None) -> list[Scored]:
@@ -447,5 +452,5 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
 
 
 def _search(name: str, root) -> tuple[search.Search, search_results.Result]:
-    found = search.find_search(Path(root or runs_folder()), name)
-    return found, search_results.read_results(found)
+    search_found = search.find_search(Path(root or runs_folder()), name)
+    return search_found, search_results.read_results(search_found)

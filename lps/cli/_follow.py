@@ -20,7 +20,7 @@ def follow(run: Run) -> State:
     while True:
         try:
             state = run.state()
-            bars.show(state)
+            bars.show_state(state)
             if state.is_over or state.name == "unreadable":
                 return state
             time.sleep(0.2)
@@ -39,7 +39,7 @@ class Bars:
         self._bar: tqdm | None = None
         self._phase, self._epoch = "", None
 
-    def show(self, state: State) -> None:
+    def show_state(self, state: State) -> None:
         progress = read_progress(self._run, state)
         phase = clean_line(progress.phase or "prepare") if state.is_alive or state.is_over else "queued"
         if phase != self._phase:
@@ -57,14 +57,14 @@ class Bars:
         if self._bar is not None:
             self._bar.close()
         layout = "{desc}: {percentage:3.0f}% |{bar:30}| {elapsed} < {remaining}{postfix}"
-        waiting = phase in ("queued", "prepare")
+        is_waiting = phase in ("queued", "prepare")
         if phase == "features":
             layout = layout.replace("{postfix}", ", {rate_fmt}")
         self._phase = phase
         self._bar = tqdm(
             desc=f"{phase:8}",
-            total=None if waiting else steps,
-            bar_format="{desc}: {elapsed}" if waiting else layout,
+            total=None if is_waiting else steps,
+            bar_format="{desc}: {elapsed}" if is_waiting else layout,
             unit="view",
         )
 

@@ -40,16 +40,16 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        for kind, read_value in ((int, _whole), (float, _number), (Path, _path)):
+        for kind, read_value in ((int, _whole_number), (float, _number), (Path, _path)):
             self.register("type", kind, read_value)
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {one_line(message)}\n")
 
     def parse_args(self, args=None, namespace=None):
-        options, rest = self.parse_known_args(args, namespace)
-        if rest:
-            self.error("unrecognized arguments: " + " ".join(shown(word) for word in rest))
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error("unrecognized arguments: " + " ".join(shown(word) for word in unknown))
         return options
 
     def _get_values(self, action, arg_strings):
@@ -74,7 +74,7 @@ def one_line(message: str) -> str:
     return " ".join(word if len(word) <= _LONGEST_WORD else f"{word[: _LONGEST_WORD - 1]}…" for word in words)
 
 
-def _whole(text: str) -> int:
+def _whole_number(text: str) -> int:
     """Python's `int` also takes underscores and the digits of every script."""
     return any_whole(text, _LARGEST)
 

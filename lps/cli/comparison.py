@@ -119,7 +119,7 @@ def _write_report(options) -> None:
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
-        sweeps_known = sweep_report.find(sweep_records.known(options.runs), options.tag)
+        sweeps_known = sweep_report.find(sweep_records.list_sweeps(options.runs), options.tag)
         runs, text = sweeps_known.runs, sweep_report.render_sweep_report(sweeps_known, options.runs, scoring)
     else:
         runs = _chosen(options)
@@ -209,7 +209,7 @@ def _show_differences(options) -> None:
         rows = {title: [asdict(row) for row in rows] for title, rows in sections.items()}
         print_json({"first": pair[0].id, "second": pair[1].id, "sections": rows, **numbers})
         return
-    print(f"{label(pair[0])}: {comparison.about[0]}\n{label(pair[1])}: {comparison.about[1]}")
+    print(f"{label(pair[0])}: {comparison.epoch_summaries[0]}\n{label(pair[1])}: {comparison.epoch_summaries[1]}")
     for title, rows in sections.items():
         print(f"\n{title}: {sum(row.same for row in comparison.sections[title])} equal")
         marks = ["differs" if options.all and not row.same else "" for row in rows]

@@ -12,14 +12,14 @@ from lps.settings.config import protocol_parameters
 from lps.settings.parameters import Parameter
 from lps.store.run_folders import RECORDED
 
-_ABOUT = (
+_HELP = (
     "print a script that makes the Tab key complete commands, settings and runs; "
     'bash and zsh: eval "$(lps completion bash)", fish: lps completion fish | source'
 )
 
 
 def add(commands: Commands) -> None:
-    commands.add("completion", _print, _ABOUT).add_argument("shell", choices=("bash", "zsh", "fish"))
+    commands.add("completion", _print, _HELP).add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
 def _print(options) -> None:

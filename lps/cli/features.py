@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     for name, act, words in (
         ("list", _list, "list stored features and the runs that use them (the default)"),
         ("make", _make, "compute the features that runs with features=stored will need; prints their key"),
-        ("check", _check, "verify stored features; damaged ones will be computed again when needed"),
+        ("check", _verify, "verify stored features; damaged ones will be computed again when needed"),
         ("delete", _delete, "delete stored features; they will be computed again when needed"),
     ):
         sub = actions.add_parser(name, help=words, description=words, allow_abbrev=False)
@@ -97,10 +97,10 @@ def _make(options) -> int:
             raise UserError(text.partition("=")[0].strip(), "cannot be set with --set here")
     if not 1 <= options.workers <= _MOST_WORKERS:
         raise UserError("workers", f"{options.workers} is not 1 to {_MOST_WORKERS}")
-    said = {"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps")
-    if options.workers > 1 and said.get("threads") is None:
-        said["threads"] = max(1, available_cores() // options.workers)
-    config = configure(said)
+    requested = {"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps")
+    if options.workers > 1 and requested.get("threads") is None:
+        requested["threads"] = max(1, available_cores() // options.workers)
+    config = configure(requested)
     from tqdm import tqdm
 
     from lps.data import features
@@ -147,8 +147,8 @@ def _start_worker(options, threads: int) -> subprocess.Popen:
     )
 
 
-def _check(options) -> int:
-    """1 where a view is not as it was written."""
+def _verify(options) -> int:
+    """Verify the stored views; return 1 if one is damaged."""
     entry = _named(options.key)
     damaged = [view for view in entry.rows if len(entry.store.sound(view)) < len(entry.store.pieces(view))]
     print(f"damaged: {', '.join(map(shown, damaged))}" if damaged else f"{counted(len(entry.rows), 'view')} intact")

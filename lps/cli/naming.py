@@ -60,7 +60,7 @@ def _name(options) -> None:
         say(f"undone: {decisions}" if decisions else "nothing to undo")
     if steps:
         naming.record(run, clusters.epoch, steps, labels.digest(clusters.network.predicted))
-    _show(labels.read_clusters(run, clusters.epoch), options.json)
+    _print_clusters(labels.read_clusters(run, clusters.epoch), options.json)
 
 
 def _named(text: str, clusters) -> dict:
@@ -73,7 +73,7 @@ def _named(text: str, clusters) -> dict:
     return {"do": "name", "id": int(number), "name": naming.clean_name(name)}
 
 
-def _show(clusters, as_json: bool) -> None:
+def _print_clusters(clusters, as_json: bool) -> None:
     rows = [
         {"cluster": cluster, "images": clusters.size(cluster), "name": clusters.name(cluster)}
         for cluster in clusters.ids

@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
     commands.add("restore", _restore, "restore a run from the trash folder", run=True)
     tags = commands.add("tag", _tag, "add tags to a run with +NAME, remove them with -NAME; prints its tags", run=True)
     tags.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="may be repeated")
-    commands.add("note", _note, "write a note to a run; an empty note removes it", run=True).add_argument("text")
+    commands.add("note", _write_note, "write a note to a run; an empty note removes it", run=True).add_argument("text")
 
 
 def list_all(options) -> None:
@@ -72,12 +72,12 @@ def _show_run(options) -> None:
     if options.json:
         print_json(values_shown)
         return
-    standing = f"{state.name}, {counted(values_shown['epochs'], 'epoch')}"
-    print(f"{run.id}  {values_shown['name']}\n{standing}{': ' * bool(state.reason)}{state.reason}")
+    status_line = f"{state.name}, {counted(values_shown['epochs'], 'epoch')}"
+    print(f"{run.id}  {values_shown['name']}\n{status_line}{': ' * bool(state.reason)}{state.reason}")
     for line in (*values_shown["damages"], *values_shown["advice"].values()):
         print(f"    {line}")
-    if said := step_in_words(values_shown["last"]):
-        print(f"    {said}")
+    if step_words := step_in_words(values_shown["last"]):
+        print(f"    {step_words}")
     for title in ("last", "best"):
         print(f"\n{title}")
         for key, value in values_shown[title].items():
@@ -148,5 +148,5 @@ def _tag(options) -> None:
     print("\n".join(run.meta()["tags"]), end="\n" * bool(run.meta()["tags"]))
 
 
-def _note(options) -> None:
+def _write_note(options) -> None:
     find_run(options.runs, options.run).write_meta(notes=options.text)

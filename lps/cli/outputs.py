@@ -198,8 +198,8 @@ def _import_paths(options) -> int:
         print_json([as_json(item) for item in imported])
         return code
     for item in imported:
-        for note in item.notes:
-            say(f"{item.run.id}: {note}")
+        for notice in item.notes:
+            say(f"{item.run.id}: {notice}")
         if not item.is_new:
             say(f"{item.run.id}: already here, with the same results")
         print(item.run.folder)

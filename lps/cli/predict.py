@@ -107,11 +107,11 @@ def _watch(run, pictures: str, options) -> int:
         news = watch.look(at_once)
         at_once = False
         if news is not None:
-            threshold = news.found.threshold(options.keep)
+            threshold = news.prediction.threshold(options.keep)
             for line in news.in_words(threshold):
                 print(f"{time.strftime('%H:%M:%S')}  {shown(line, 500)}", flush=True)
             if options.to is not None:
-                prediction_files.write_csv(options.to, news.found, threshold, files)
+                prediction_files.write_csv(options.to, news.prediction, threshold, files)
             for message in news.messages():
                 notifications.send(run.root, message)
         time.sleep(options.every)

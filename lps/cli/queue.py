@@ -178,8 +178,8 @@ def _slots_in_words(snapshot, now: float) -> list[str]:
         words.append(left_in_words(item.left))
         line = ", ".join(filter(None, words))
         lines.append(f"{name:{width}}  {item.run.id:{run_width}}  {line}  {item.run.meta()['name']}".rstrip())
-    waiting = [item for item in snapshot.going if not item.slots]
-    return lines + [f"{'...':{width}}  {item.run.id:{run_width}}  {item.state.name}" for item in waiting]
+    without_slots = [item for item in snapshot.going if not item.slots]
+    return lines + [f"{'...':{width}}  {item.run.id:{run_width}}  {item.state.name}" for item in without_slots]
 
 
 def _jobs_in_words(snapshot) -> list[str]:
@@ -227,11 +227,11 @@ def _as_json(snapshot) -> dict:
         }
         for item in snapshot.going
     ]
-    waiting = []
+    queued_rows = []
     for item in snapshot.waiting:
-        wish = {k: v for k, v in asdict(item.wish).items() if k in ("priority", "held", "retries", "retried")}
+        request = {k: v for k, v in asdict(item.wish).items() if k in ("priority", "held", "retries", "retried")}
         times = {"seconds": item.seconds, "start": item.start, "end": item.end, "certain": item.certain}
-        waiting.append({"run": item.run.id} | wish | {"not_before": item.wish.not_before or None} | times)
+        queued_rows.append({"run": item.run.id} | request | {"not_before": item.wish.not_before or None} | times)
     return {
         "paused": snapshot.switch.paused,
         "stands_still": not snapshot.is_tended,
@@ -243,7 +243,7 @@ def _as_json(snapshot) -> dict:
             {"count": item.id, "state": item.state, "phase": item.phase, "share": item.share, "left_s": item.left_s}
             for item in snapshot.jobs
         ],
-        "waiting": waiting,
+        "waiting": queued_rows,
         "end": snapshot.end,
         "unknown": snapshot.unknown,
     }

@@ -59,7 +59,7 @@ def search(options) -> int:
         return _list(options)
     if options.search and not options.space:
         search_found = searches.find_search(options.runs, options.search)
-        return _known(search_found, options)
+        return _control(search_found, options)
     if options.search and options.name and options.search != options.name:
         raise UserError(
             "name", f"{shorten(options.search)} and {shorten(options.name)} are two different names for one search"
@@ -86,20 +86,20 @@ def search(options) -> int:
     return _carry_out(search_found, options)
 
 
-def _known(search_found, options) -> int:
-    """Show, stop or go on with a search that there is."""
+def _control(search_found, options) -> int:
+    """Show, stop or continue an existing search."""
     from lps.studies import search as searches
     from lps.studies import search_results
 
     if options.stop:
-        searches.wish(search_found, "stop")
+        searches.request_state(search_found, "stop")
         return 0
     if options.resume:
         if options.trials is not None or options.parallel is not None:
             searches.extend(search_found, options.trials, options.parallel)
         return _carry_out(search_found, options)
     result = search_results.read_results(search_found)
-    print_json(_as_json(result)) if options.json else _show(result)
+    print_json(_as_json(result)) if options.json else _print_result(result)
     return 0
 
 
@@ -124,7 +124,7 @@ def _carry_out(search_found, options) -> int:
         return 130
     if options.lock is None:
         result = search_results.read_results(search_found)
-        print_json(_as_json(result)) if options.json else _show(result)
+        print_json(_as_json(result)) if options.json else _print_result(result)
     return 0 if how == "finished" else 1
 
 
@@ -211,7 +211,7 @@ def _trial(trial) -> dict:
             "runs": list(trial.runs), "reason": trial.reason, "steps": len(trial.course)}  # fmt: skip
 
 
-def _show(result) -> None:
+def _print_result(result) -> None:
     from lps.studies import search_results
     from lps.studies.search_driver import in_words
 

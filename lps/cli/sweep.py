@@ -49,12 +49,12 @@ def sweep(options) -> int:
 
     if options.list_presets:
         return _list_presets(options.json)
-    request, on = _asked(options), place(options)
+    request, on = _request(options), place(options)
     launcher.check_wish(options.retries, None, on)
     if options.dry_run:
         return _tell(sweeps.sketch(request, options.runs, options.name), options, on)
     planned = sweeps.sketch(request, options.runs, options.name)
-    _check([item.config for item in planned.items], on_this_machine=on is None)
+    _check_start([item.config for item in planned.items], on_this_machine=on is None)
     estimate = sweeps.estimate(planned, options.runs)
     say(_sweep_in_words(planned, estimate, on))
     _say_what_is_large(planned, options, on_this_machine=on is None)
@@ -78,7 +78,7 @@ def _tell(planned, options, on) -> int:
         print_json(_as_json(planned, estimate))
     for item in () if options.json else planned.items:
         print(f"{item.action:8} {item.label}" + (f"  {item.run.id}, {item.state.name}" if item.run else ""))
-    _check([item.config for item in planned.items], on_this_machine=on is None)
+    _check_start([item.config for item in planned.items], on_this_machine=on is None)
     _say_what_is_large(planned, options, on_this_machine=on is None)
     return 0
 
@@ -92,8 +92,8 @@ def _say_what_is_large(planned, options, on_this_machine: bool) -> None:
         say(words)
 
 
-def _check(configs, on_this_machine: bool = True) -> None:
-    """Everything that has to be there before a run folder is made; raises `UserError`."""
+def _check_start(configs, on_this_machine: bool = True) -> None:
+    """Check all requirements before a run folder is created; raises `UserError`."""
     from lps.scheduler import start_check
     from lps.studies import sweeps
 
@@ -105,8 +105,8 @@ def _as_json(planned, estimate) -> dict:
     return {"name": planned.name, "tag": planned.tag, "estimate": asdict(estimate), "runs": runs}
 
 
-def _asked(options):
-    """The layout or the preset that was typed."""
+def _request(options):
+    """Return the layout or the preset of the options."""
     from lps.studies import presets, sweep_layout
 
     if options.preset is None:
@@ -158,12 +158,12 @@ def _sweep_in_words(planned, estimate, on) -> str:
     """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
     from lps.scheduler.costs import span_in_words
     from lps.studies import sweep_layout
-    from lps.studies.sweeps import from_kept, staying_in_words
+    from lps.studies.sweeps import from_record, staying_in_words
 
     counts = ", ".join(f"{planned.count(a)} {a}" for a in ("new", "exists", "resumed") if planned.count(a))
     lines = [f"{planned.tag}: {counted(len(planned.items), 'run')} ({counts})"]
     lines += [staying] if (staying := staying_in_words(planned.items, on)) else []
-    request = from_kept(planned.asked)
+    request = from_record(planned.request)
     lines += sweep_layout.redundant(request) if isinstance(request, sweep_layout.SweepSpec) else []
     num_known = estimate.runs - estimate.missing
     if num_known:

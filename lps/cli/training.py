@@ -82,9 +82,9 @@ def _count_classes(options) -> int | None:
     from lps.studies.class_search import search
 
     background_jobs.end_when_cancelled(class_count.path_of(config, options.runs))
-    show = background_jobs.silent if options.begun else CountBar()
+    show_progress = background_jobs.silent if options.begun else CountBar()
     try:
-        count = search(config, options.runs, options.most, say, options.begun, show)
+        count = search(config, options.runs, options.most, say, options.begun, show_progress)
     except background_jobs.Cancelled as error:
         say(str(error))
         return 130
@@ -109,12 +109,12 @@ def wait_without_spinning() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 
-def _begin(options, **wish) -> Run:
+def _begin(options, **start_options) -> Run:
     from lps.scheduler import submit
     from lps.scheduler.preflight import crowding, prior_advice, shortage
     from lps.settings.backbone_names import ABOUT_LABELS
 
-    on_this_machine = wish.get("on") is None
+    on_this_machine = start_options.get("on") is None
     config = checked_config(options, on_this_machine=on_this_machine)
     for words in (shortage([config], options.runs), *(crowding([config]) if on_this_machine else ())):
         if words:
@@ -123,11 +123,13 @@ def _begin(options, **wish) -> Run:
         say(f"{ABOUT_LABELS}.")
     if advice := prior_advice(config):
         say(f"{advice.words} Evidence: docs/concepts/priors.md")
-    return submit.begin(options.runs, [submit.RunRequest(config, options.name)], **wish)[0]
+    return submit.begin(options.runs, [submit.RunRequest(config, options.name)], **start_options)[0]
 
 
-def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), on_this_machine: bool = True) -> Config:
-    """The checked config of the options, before anything is written. usual: settings where nobody says otherwise.
+def checked_config(
+    options, defaults: Mapping[str, object] = MappingProxyType({}), on_this_machine: bool = True
+) -> Config:
+    """Return the checked config of the options, before anything is written. defaults: settings unless options set them.
 
     on_this_machine: whether the run is for this machine.
     """
@@ -140,8 +142,10 @@ def checked_config(options, usual: Mapping[str, object] = MappingProxyType({}), 
     base = {"dataset": options.dataset, "method": options.method}
     base["seed"] = protocol_parameters()["seed"].parse(options.seed)
     settings = parse_settings(options.settings, options.method)
-    lighter = submit.light_settings(options.dataset, dict(usual) | settings, on_this_machine) if options.light else {}
-    config = configure(lighter | dict(usual) | base | settings)
+    lighter = (
+        submit.light_settings(options.dataset, dict(defaults) | settings, on_this_machine) if options.light else {}
+    )
+    config = configure(lighter | dict(defaults) | base | settings)
     submit.check_configs([config], on_this_machine, fetch=True, judge=start_check.check_start)
     _tell_skipped(config)
     return config
@@ -158,5 +162,5 @@ def _tell_skipped(config: Config) -> None:
     skipped = sources.of(config).skipped
     if skipped:
         named = "; ".join(f"{name} {reason}" for name, reason in skipped[:3])
-        rest = f"; and {len(skipped) - 3} more, listed on the page Launch" if len(skipped) > 3 else ""
-        say(f"{counted(len(skipped), 'file')} left out: {named}{rest}")
+        remainder = f"; and {len(skipped) - 3} more, listed on the page Launch" if len(skipped) > 3 else ""
+        say(f"{counted(len(skipped), 'file')} left out: {named}{remainder}")

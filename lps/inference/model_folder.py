@@ -16,7 +16,7 @@ from lps.files.atomic import PUBLIC, write_whole
 from lps.files.atomic_folder import draft_folder, new_folder
 from lps.inference import model_graph, model_work, prediction, trained
 from lps.inference.new_pictures import Form
-from lps.inference.none_of_these import KEPT, TradeOff
+from lps.inference.none_of_these import DEFAULT_KEEP, TradeOff
 from lps.inference.predicted import NONE
 from lps.inference.trained import Trained
 from lps.network import shipped
@@ -45,7 +45,7 @@ def write(run: Run, target: Path) -> Path:
     model_work.check_installed()
     model = trained.load(run)
     decisions, lost = prediction.said_of(model)
-    compared = model.known.without(decisions.unlabeled)
+    compared = model.references.without(decisions.unlabeled)
     clusters = labels.clusters_of(decisions, compared.predicted, compared.images)
     curve = prediction.trade_off_of(model, compared, decisions, clusters)
 
@@ -81,14 +81,14 @@ def write_zip(run: Run, target: Path) -> None:
 def _labels(model: Trained, decisions: Naming, curve: TradeOff) -> dict[str, object]:
     """What ids are called: by the model's id, a merged one as what it was merged into, null where it is no class."""
     split, defaults = model.material.split, labels.default_names(model.run, model.material.split)
-    count = max(split.classes.total, int(model.known.predicted.max(initial=0)) + 1)
+    count = max(split.classes.total, int(model.references.predicted.max(initial=0)) + 1)
     classes = []
     for number in range(count):
         cluster = decisions.root(number)
         name = None if cluster in decisions.rejected else labels.name_of(cluster, decisions, defaults)
         group = labels.group_of(cluster, split, decisions, defaults)
         classes.append({"id": number, "cluster": cluster, "name": name, "group": group})
-    limit = curve.threshold(KEPT)
+    limit = curve.threshold(DEFAULT_KEEP)
     return {
         "version": 1,
         "run": model.run.id,

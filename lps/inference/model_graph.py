@@ -20,7 +20,7 @@ from lps.errors import UserError
 from lps.inference import model_work
 from lps.inference.new_pictures import Form
 from lps.inference.none_of_these import NEIGHBOURS
-from lps.inference.trained import Known, Trained
+from lps.inference.trained import ReferenceImages, Trained
 from lps.network.network import Outputs
 from lps.network.weight_files import first_line
 
@@ -30,13 +30,13 @@ _OPSET = 18  # the first whose Resize is antialiased
 _LARGEST_HALF = 65504.0
 
 
-class Whole(nn.Module):
+class _PredictionGraph(nn.Module):
     """uint8 (n, height, width, channels) -> class int64 (n,), confidence, distance float32 (n,), logits (n, k).
 
     Of a run on own embeddings the input is these, float32 (n, d).
     """
 
-    def __init__(self, model: Trained, compared: Known):
+    def __init__(self, model: Trained, compared: ReferenceImages):
         super().__init__()
         self._model, self._plain = model, views_of_pictures(model.config)["plain"]
         self.network, self.backbone = model.method.evaluated_network, model.backbone
@@ -58,14 +58,14 @@ def input_of(form: Form) -> str:
     return VECTORS if form.are_vectors else PICTURES
 
 
-def write(path: Path, model: Trained, compared: Known) -> None:
+def write(path: Path, model: Trained, compared: ReferenceImages) -> None:
     """The graph as a file, for any number of pictures; raises `UserError` where the model cannot become one."""
     model_work.check_installed()
     if model.form.is_whole:
         raise UserError(
             "to", "model cannot be exported for pictures resized without keeping their aspect ratio (imagenet100)"
         )
-    graph = Whole(model, compared).eval()
+    graph = _PredictionGraph(model, compared).eval()
     form = model.form
     if form.are_vectors:
         pictures = torch.zeros((2, form.channels), device=model.device)

@@ -15,7 +15,7 @@ from lps.store.runs import Run
 FOLDER = ".models"
 _REQUIREMENTS = "requirements-onnx.txt"
 _NEEDED = ("onnx", "onnxscript")
-_KEPT = 5  # results
+_MOST_RESULTS = 5  # results
 
 
 def check_installed() -> None:
@@ -35,4 +35,4 @@ def begin(run: Run) -> None:
     check_installed()
     path = path_of(run)
     words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)
-    prediction_work.begin_at(path, _KEPT, JobSubject(titles.label(run)), "export", *words)
+    prediction_work.begin_at(path, _MOST_RESULTS, JobSubject(titles.label(run)), "export", *words)

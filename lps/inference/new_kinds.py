@@ -1,9 +1,9 @@
 """Possible novel classes: new pictures that are far from everything known and like each other.
 
-Gathered is what is farther from the training images than `_KNOWN` of the known pictures are. Two of the gathered are
-alike where they are nearer to each other than `_ALIKE` of the known pictures are to theirs; pictures with enough such
-neighbours, and what hangs together through them, are a kind (DBSCAN: Ester, Kriegel, Sander, Xu, KDD 1996). Both shares
-were chosen on two draws of `python -m benchmarks.new_kinds`, which tells on others how often the rule is right.
+A picture is far if its distance to the training images exceeds that of a share `_KNOWN_SHARE` of the known pictures.
+Two far pictures are neighbours if their distance is below that of a share `_ALIKE` of the known pictures to their
+neighbours. DBSCAN makes the kinds (Ester, Kriegel, Sander, Xu, KDD 1996). Both shares were chosen on two draws of
+`python -m benchmarks.new_kinds`, which measures on other draws how often the rule is right.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from sklearn.cluster import DBSCAN
 
 from lps.inference.none_of_these import NEIGHBOURS, TradeOff
 
-_KNOWN, _ALIKE = 0.8, 0.7
+_KNOWN_SHARE, _ALIKE = 0.8, 0.7
 FEWEST = 10  # pictures of a kind
 MOST = 5000  # pictures that are compared with each other, the newest: 25 million distances
 
 
 def is_far(distance: np.ndarray, curve: TradeOff) -> np.ndarray:
     """bool (n,): which pictures are gathered. distance: (n,), as of `none_of_these`; curve: what thresholds keep."""
-    return distance > curve.threshold(_KNOWN)
+    return distance > curve.threshold(_KNOWN_SHARE)
 
 
 def find(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tuple[int, ...], ...]:

@@ -47,7 +47,7 @@ class Form:
     are_vectors: bool = False  # and no pictures: of `channels` numbers
 
     @classmethod
-    def of(cls, config: Config, images: Pictures) -> "Form":
+    def from_pictures(cls, config: Config, images: Pictures) -> "Form":
         if isinstance(images, GivenVectors):
             return cls(0, 0, images.shape[1], False, False, True)
         _, channels, height, width = images.shape

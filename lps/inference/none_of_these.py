@@ -14,7 +14,7 @@ import numpy as np
 from lps.wording import counted
 
 NEIGHBOURS = 5
-KEPT = 0.95  # of the known pictures, where nobody says otherwise
+DEFAULT_KEEP = 0.95  # of the known pictures, where nobody says otherwise
 _STEPS = 201  # thresholds of a curve
 _QUERIES = 2000  # pictures that a curve rests on, at most
 _BLOCK = 256  # pictures that are compared with all others at a time
@@ -104,13 +104,13 @@ def measure(points: np.ndarray, withheld: np.ndarray, is_right: np.ndarray) -> T
 
 def _distances(points: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """float32: mean distance of every picture asked about to its nearest other ones."""
-    found = np.empty(len(queries), np.float32)
+    distances_to_others = np.empty(len(queries), np.float32)
     for part in _blocks(len(queries)):
         rows = queries[part]
         distances = 1 - points[rows] @ points.T
         distances[np.arange(len(rows)), rows] = np.inf
-        found[part] = _least(distances, NEIGHBOURS)[0].mean(axis=1)
-    return found
+        distances_to_others[part] = _least(distances, NEIGHBOURS)[0].mean(axis=1)
+    return distances_to_others
 
 
 def _share(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:

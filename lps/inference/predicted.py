@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lps.errors import UserError, shorten
-from lps.inference.none_of_these import KEPT, TradeOff
+from lps.inference.none_of_these import DEFAULT_KEEP, TradeOff
 
 NONE = "none of these"
 
@@ -43,12 +43,12 @@ class Predicted:
     kinds: tuple[tuple[int, ...], ...] = field(default=())
 
     def threshold(self, keep: float | None = None) -> float:
-        """The distance that keeps such a share of known pictures, `KEPT` without it.
+        """The distance that keeps such a share of known pictures, `DEFAULT_KEEP` without it.
 
         Raises `UserError` for no share.
         """
         check_share(keep)
-        return math.inf if keep == 1 else self.trade_off.threshold(KEPT if keep is None else keep)
+        return math.inf if keep == 1 else self.trade_off.threshold(DEFAULT_KEEP if keep is None else keep)
 
     def is_none(self, threshold: float) -> np.ndarray:
         """bool (n,): farther from everything than the threshold, or of a cluster that a person rejected."""

@@ -20,11 +20,11 @@ from lps.inference import new_kinds, new_pictures, none_of_these, trained
 from lps.inference.new_pictures import NewPictures
 from lps.inference.none_of_these import NEIGHBOURS, TradeOff, nearest
 from lps.inference.predicted import Predicted
-from lps.inference.trained import Known, Trained
+from lps.inference.trained import ReferenceImages, Trained
 from lps.store.runs import Run
 from lps.store.snapshots import snapshot_epochs
 
-_ASKED = 4 * NEIGHBOURS  # neighbours among which those of a split id are looked for
+_CANDIDATES = 4 * NEIGHBOURS  # neighbours among which those of a split id are looked for
 Report = Callable[[int, int | None], None]  # pictures that are done, and how many there are at most
 
 
@@ -33,7 +33,7 @@ def predict(run: Run, source: str | os.PathLike | np.ndarray, report: Report = l
     new_pictures.check_source(source)
     predictor = Predictor(run)
     new = new_pictures.open_pictures(source, predictor.model.form)
-    return predictor.told(predictor.rows(new, report), new)
+    return predictor.with_names(predictor.rows(new, report), new)
 
 
 @dataclass(frozen=True)
@@ -63,40 +63,42 @@ class Predictor:
 
     def __init__(self, run: Run):
         self.model = trained.load(run)
-        self._said, self._lost = said_of(self.model)
-        self._known = self.model.known.without(self._said.unlabeled)
-        self._own = labels.clusters_of(self._said, self._known.predicted, self._known.images)
-        self._curve = trade_off_of(self.model, self._known, self._said, self._own)
+        self._decisions, self._lost = said_of(self.model)
+        self._references = self.model.references.without(self._decisions.unlabeled)
+        self._own = labels.clusters_of(self._decisions, self._references.predicted, self._references.images)
+        self._curve = trade_off_of(self.model, self._references, self._decisions, self._own)
 
     def rows(self, new: NewPictures, report: Report = lambda done, total: None) -> Rows:
         """What it says of pictures; raises `UserError` where none of them can be used."""
         report(0, new.count)
-        found = None
+        rows = None
         for images in new.pieces():
             part = self._piece(images, new.names[-len(images.pixels) :])
-            found = part if found is None else found + part
-            report(len(found.files) + len(new.skipped), new.count)
-        return found
+            rows = part if rows is None else rows + part
+            report(len(rows.files) + len(new.skipped), new.count)
+        return rows
 
     def _piece(self, images: Images, files: Sequence[str]) -> Rows:
         seen = self.model.see(images)
         prediction = self.model.say(seen.outputs)
-        away, rows = nearest(seen.points, self._known.points, _ASKED)
+        away, rows = nearest(seen.points, self._references.points, _CANDIDATES)
         distance, predicted = away[:, :NEIGHBOURS].mean(axis=1), prediction.ids.cpu().numpy().astype(np.int64)
         return Rows(
             tuple(files),
             predicted,
-            _clusters(self._said, predicted, self._known.predicted[rows], self._own[rows]),
+            _clusters(self._decisions, predicted, self._references.predicted[rows], self._own[rows]),
             prediction.confidence.float().cpu().numpy(),
             distance,
             rows[:, :NEIGHBOURS],
             seen.points[new_kinds.is_far(distance, self._curve)].astype(np.float16),
         )
 
-    def told(self, rows: Rows, new: NewPictures) -> Predicted:
+    def with_names(self, rows: Rows, new: NewPictures) -> Predicted:
         """The same under names, with the classes that there may be besides."""
         model, own_clusters = self.model, self._own[rows.near]
-        titles, groups = _called(model.run, model.material.split, self._said, np.append(rows.cluster, own_clusters))
+        titles, groups = _called(
+            model.run, model.material.split, self._decisions, np.append(rows.cluster, own_clusters)
+        )
         return Predicted(
             model.run.id,
             model.epoch,
@@ -106,11 +108,11 @@ class Predictor:
             rows.cluster,
             rows.confidence,
             rows.distance,
-            self._known.images[rows.near],
+            self._references.images[rows.near],
             own_clusters,
             titles,
             groups,
-            self._said.rejected,
+            self._decisions.rejected,
             tuple(self._lost),
             self._curve,
             tuple(new.skipped),
@@ -130,7 +132,7 @@ def said_of(model: Trained) -> tuple[Naming, list[str]]:
     if epoch == model.epoch and model.step == 0:
         return decisions, []
     assigned = read_assignment(run, epoch, split).predicted.astype(np.int64)
-    now = model.known.prediction.ids.cpu().numpy()
+    now = model.references.prediction.ids.cpu().numpy()
     steps, lost = labels.carry(decisions, assigned, now, split.unlabeled, split.classes.total)
     carried = Naming()
     for step in steps:
@@ -164,7 +166,9 @@ def _called(run: Run, split: Split, decisions: Naming, clusters: np.ndarray) -> 
     return titles, {cluster: labels.group_of(cluster, split, decisions, defaults) for cluster in every}
 
 
-def trade_off_of(model: Trained, compared: Known, decisions: Naming, cluster_of_point: np.ndarray) -> TradeOff:
+def trade_off_of(
+    model: Trained, compared: ReferenceImages, decisions: Naming, cluster_of_point: np.ndarray
+) -> TradeOff:
     """What thresholds keep; cluster_of_point: cluster of every training image that is compared with."""
     split = model.material.split
     rows = np.flatnonzero(np.isin(compared.images, split.validation))

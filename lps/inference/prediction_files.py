@@ -23,19 +23,30 @@ _ROWS = ("predicted", "cluster", "confidence", "distance", "nearest", "theirs") 
 _CURVES = [one.name for one in dataclasses.fields(TradeOff) if one.type is np.ndarray]
 
 
-def as_csv(found: Predicted, threshold: float, files: Sequence[str] = ()) -> str:
+def as_csv(prediction: Predicted, threshold: float, files: Sequence[str] = ()) -> str:
     """One line a picture. files: of the run's pictures by id, where these are files; else nearest ones are ids."""
     rows: list[Sequence] = [(*_COLUMNS, *(f"nearest_{rank + 1}" for rank in range(_NEAREST)))]
-    kinds = {row: number for number, kind in enumerate(found.kinds, 1) for row in kind}
-    numbers = (found.predicted, found.cluster, found.confidence, found.distance, found.nearest[:, :_NEAREST])
+    kinds = {row: number for number, kind in enumerate(prediction.kinds, 1) for row in kind}
+    numbers = (
+        prediction.predicted,
+        prediction.cluster,
+        prediction.confidence,
+        prediction.distance,
+        prediction.nearest[:, :_NEAREST],
+    )
     for rank, (file, name, none, *row) in enumerate(
-        zip(found.files, found.names(), found.is_none(threshold).tolist(), *(column.tolist() for column in numbers))
+        zip(
+            prediction.files,
+            prediction.names(),
+            prediction.is_none(threshold).tolist(),
+            *(column.tolist() for column in numbers),
+        )
     ):
         predicted, cluster, confidence, away, near = row
         nearest = [tables.file_cell(files[image]) if files else image for image in near]
         guess = tables.cell(name)
         cells = ["" if none else guess, f"{confidence:.4f}", "yes" if none else "no", guess, predicted, cluster]
-        cells += [found.groups[cluster], f"{away:.4f}", kinds.get(rank, "")]
+        cells += [prediction.groups[cluster], f"{away:.4f}", kinds.get(rank, "")]
         rows.append([tables.file_cell(file), *cells, *nearest])
     return tables.csv_text(rows)
 
@@ -118,13 +129,13 @@ def read_predictions(path: Path) -> Predicted:
         fields["kinds"] = tuple(tuple(map(int, kind)) for kind in fields["kinds"])
         fields["skipped"] = tuple((str(name), str(reason)) for name, reason in fields["skipped"])
         predicted = Predicted(**fields, trade_off=curve, **{name: stored[name] for name in _ROWS})
-        _check(predicted)
+        _check_lengths(predicted)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UserError(path.name, "is damaged (it has no predictions); predict again") from None
     return predicted
 
 
-def _check(predicted: Predicted) -> None:
+def _check_lengths(predicted: Predicted) -> None:
     """Raises `ValueError` where the parts do not fit together."""
     lengths = {len(getattr(predicted, name)) for name in _ROWS} | {len(predicted.files)}
     if len(lengths) > 1 or predicted.nearest.ndim != 2 or predicted.theirs.shape != predicted.nearest.shape:

@@ -20,7 +20,7 @@ from lps.store.runs import Run
 
 FOLDER = ".predictions"
 _FORMAT = 1  # raise it when the same pictures shall be predicted anew
-_KEPT = 20  # results
+_MOST_RESULTS = 20  # results
 
 
 def has_weights(run: Run) -> bool:
@@ -53,7 +53,9 @@ def begin(run: Run, pictures: Path) -> None:
     """Predict in the background; does nothing where that is done or under way. Raises `UserError`."""
     path, words = path_of(run, pictures), ("--runs", str(run.root.resolve()))
     subject = JobSubject(f"{pictures.name} by {titles.label(run)}")
-    begin_at(path, _KEPT, subject, "predict", *words, "--result", str(path.resolve()), "--", run.id, str(pictures))
+    begin_at(
+        path, _MOST_RESULTS, subject, "predict", *words, "--result", str(path.resolve()), "--", run.id, str(pictures)
+    )
 
 
 def begin_at(path: Path, num_kept: int, subject: JobSubject, *command: str) -> None:

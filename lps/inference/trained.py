@@ -36,11 +36,11 @@ _OTHER = "its pictures, labels or start weights differ from those of the trainin
 
 
 @dataclass(frozen=True)
-class Known:
-    """What the model says of the training images that new ones are compared with; by ascending image id.
+class ReferenceImages:
+    """The training images that new pictures are compared with, by ascending image id.
 
-    predicted int64 (n,): the model's id, of labeled pictures that of their label. points float32 (n, d): see `Seen`.
-    prediction: of all unlabeled pictures.
+    predicted int64 (n,): the predicted id, for labeled pictures the label. points float32 (n, d): see `Seen`.
+    prediction: the model's output for all unlabeled pictures.
     """
 
     images: np.ndarray
@@ -48,8 +48,8 @@ class Known:
     points: np.ndarray
     prediction: Prediction
 
-    def without(self, images: Collection[int]) -> "Known":
-        """The same but for these images."""
+    def without(self, images: Collection[int]) -> "ReferenceImages":
+        """Return a copy without these images."""
         is_kept = ~np.isin(self.images, sorted(images))
         return replace(
             self, images=self.images[is_kept], predicted=self.predicted[is_kept], points=self.points[is_kept]
@@ -102,7 +102,7 @@ class Trained:
         return inference(self.method, self.material, self.config)
 
     @cached_property
-    def known(self) -> Known:
+    def references(self) -> ReferenceImages:
         split = self.material.split
         with torch.inference_mode():
             prediction = self.method.predict(self._inference)
@@ -110,7 +110,7 @@ class Trained:
         images = np.concatenate([split.labeled, split.unlabeled])
         order = np.argsort(images)
         order = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_COMPARED)).astype(np.int64)]
-        return Known(images[order], predicted[order], self._points(images[order], order), prediction)
+        return ReferenceImages(images[order], predicted[order], self._points(images[order], order), prediction)
 
     def _points(self, images: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """`Seen.points` of training images. rows: where they stand in labeled, then unlabeled ones."""
@@ -121,7 +121,7 @@ class Trained:
 
     def say(self, outputs: Outputs) -> Prediction:
         """Class ids and confidences of pictures, by what was fitted to the training images."""
-        seen_by = replace(self._inference, infer_unlabeled=lambda: outputs, fitted=self.known.prediction.fitted)
+        seen_by = replace(self._inference, infer_unlabeled=lambda: outputs, fitted=self.references.prediction.fitted)
         with torch.inference_mode():
             return self.method.predict(seen_by)
 
@@ -134,7 +134,7 @@ def load(run: Run) -> Trained:
     torch.set_num_threads(available_cores())
     name, state = _weights(run)
     material = prepare(config, inherited.read_confirmed(run))
-    form, backbone = Form.of(config, material.images), None
+    form, backbone = Form.from_pictures(config, material.images), None
     if config.features == "stored":
         backbone = extraction.backbone_at_start(config, material.images)
         extraction.make_ready(backbone, material.images.device)
@@ -151,7 +151,7 @@ def load(run: Run) -> Trained:
 
 def form_of(config: Config) -> Form:
     """What the pictures of a run are; raises `UserError` where they cannot be had."""
-    return Form.of(config, pictures(sources.of(config), torch.device("cpu")))
+    return Form.from_pictures(config, pictures(sources.of(config), torch.device("cpu")))
 
 
 def _on_this_machine(config: Config) -> Config:

@@ -40,9 +40,9 @@ _OWN = ("network.continues", "network.name", "network.start", "network.checkpoin
 @dataclass(frozen=True)
 class Plan:
     """A run that would go on from another. config: its settings; confirmed: its labels; weights: a checkpoint to begin
-    with, None for afresh. new, added: classes that become seen, and seen ones that get more labels. waiting: named
-    clusters of which no image counts. novel: clusters without a name, which stay novel, but for those that most images
-    of a new class come from; looked_for: novel classes that the run tells apart. aside: images that a person took out.
+    with, None for afresh. new, added: classes that become seen, and seen ones that get more labels. without_labels:
+    named clusters of which no image counts. novel: clusters without a name, which stay novel, except the main source
+    of a new class; looked_for: novel classes that the run tells apart. aside: images that the user removed.
     dissolved: clusters without a name that no class of the new run continues. labeled: how many pictures each class
     gets, by its name.
     """
@@ -53,7 +53,7 @@ class Plan:
     weights: Path | None
     new: tuple[str, ...]
     added: tuple[str, ...]
-    waiting: tuple[str, ...]
+    without_labels: tuple[str, ...]
     novel: int
     looked_for: int
     aside: int
@@ -74,10 +74,10 @@ class Plan:
     def notices(self) -> list[str]:
         """What a person may not expect, one sentence each."""
         sentences = []
-        if self.waiting:
-            named = ", ".join(self.waiting[:3]) + ", …" * (len(self.waiting) > 3)
+        if self.without_labels:
+            named = ", ".join(self.without_labels[:3]) + ", …" * (len(self.without_labels) > 3)
             sentences.append(f"With this choice, these names get no labeled pictures and stay novel: {named}.")
-        if self.looked_for > self.novel + len(self.waiting):
+        if self.looked_for > self.novel + len(self.without_labels):
             hyperparameters = self.config.hyperparameters
             off = cli_args.settings(
                 {
@@ -120,41 +120,48 @@ def plan(
     Raises `UserError` where there is nothing to train on with, where settings are not free, and where a cluster of
     `unnamed` has a name or is not there.
     """
-    _check(run, rule, threshold, changes)
-    check = _merged(read_clusters(run, epoch), unnamed)
-    if check.said.is_empty:
+    _check_options(run, rule, threshold, changes)
+    label_check = _merged(read_clusters(run, epoch), unnamed)
+    if label_check.said.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
-        raise UserError("names", f"do not exist at epoch {check.epoch}; {remedy}")
-    images, class_of_image, new, waiting = _labels(check, rule, threshold)
+        raise UserError("names", f"do not exist at epoch {label_check.epoch}; {remedy}")
+    images, class_of_image, new, without_labels = _labels(label_check, rule, threshold)
     if not len(images):
-        raise UserError("labels", _nothing_said(check, rule, threshold))
-    before, split = inherited.read_confirmed(run), check.split
+        raise UserError("labels", _nothing_said(label_check, rule, threshold))
+    before, split = inherited.read_confirmed(run), label_check.split
     confirmed = Confirmed(
         *_together(before, images, class_of_image),
         names=(*(before.names if before else ()), *new),
         rows=np.zeros(0, np.int64),
         parent=run.id,
-        epoch=check.epoch,
+        epoch=label_check.epoch,
         rule=rule,
         threshold=threshold if rule == "confident" else 0.0,
         pictures=len(images),
-        named=len(_named(check)),
-        decisions=len(naming.standing(naming.read_entries(run), check.epoch)) + (before.decisions if before else 0),
+        named=len(_named(label_check)),
+        decisions=len(naming.standing(naming.read_entries(run), label_check.epoch))
+        + (before.decisions if before else 0),
     )
     seen = split.classes.seen + len(new)
-    origins = _origins(check, images, class_of_image, [*new.values()])
-    free = without_name(check.ids, check.defaults, check.said)
+    origins = _origins(label_check, images, class_of_image, [*new.values()])
+    free = without_name(label_check.ids, label_check.defaults, label_check.said)
     dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
     novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
-    num_novel = max(1, len(check.ids) - seen - len(free) + len(novel))
+    num_novel = max(1, len(label_check.ids) - seen - len(free) + len(novel))
     confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + num_novel))
-    weights = _checkpoint(run, check.epoch) if from_weights else None
+    weights = _checkpoint(run, label_check.epoch) if from_weights else None
     own = {"split.num_novel": num_novel, "split.confirmed": confirmed.digest, "network.continues": None}
     if weights is not None:
         own["network.continues"] = inherited.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
-    config = configure(run.config().flat() | _spreading(run, bool(novel or waiting)) | dict(changes) | own)
+    config = configure(run.config().flat() | _spreading(run, bool(novel or without_labels)) | dict(changes) | own)
     added_names = {split.class_names[i] for i in class_of_image.tolist() if i < split.classes.seen}
-    parts = tuple(sorted(added_names)), tuple(waiting), min(len(novel), num_novel), num_novel, len(check.said.unlabeled)
+    parts = (
+        tuple(sorted(added_names)),
+        tuple(without_labels),
+        min(len(novel), num_novel),
+        num_novel,
+        len(label_check.said.unlabeled),
+    )
     names = [*split.class_names[: split.classes.seen], *new]
     labeled = {name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count}
     return Plan(run, config, confirmed, weights, tuple(new), *parts, len(dissolved), labeled)
@@ -165,12 +172,14 @@ def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Nam
     return [cluster for cluster in ids if cluster not in {*defaults, *decisions.names}]
 
 
-def _merged(check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
+def _merged(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
     """The clusters with those put into others that `unnamed` says so of; raises `UserError` where it does not fit."""
-    free = without_name(check.ids, check.defaults, check.said)
-    cluster = check.cluster.copy()
+    free = without_name(label_check.ids, label_check.defaults, label_check.said)
+    cluster = label_check.cluster.copy()
     named_ids = [
-        cluster_id for cluster_id in check.ids if cluster_id not in free and cluster_id not in check.said.rejected
+        cluster_id
+        for cluster_id in label_check.ids
+        if cluster_id not in free and cluster_id not in label_check.said.rejected
     ]
     for source, target in unnamed.items():
         if source not in free:
@@ -186,7 +195,9 @@ def _merged(check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
             cluster[cluster == source] = target
     merged = {source for source, target in unnamed.items() if target is not None}
     return replace(
-        check, cluster=cluster, ids=tuple(cluster_id for cluster_id in check.ids if cluster_id not in merged)
+        label_check,
+        cluster=cluster,
+        ids=tuple(cluster_id for cluster_id in label_check.ids if cluster_id not in merged),
     )
 
 
@@ -235,7 +246,7 @@ def begin(planned: Plan, root: Path | None = None, name: str = "", token: str | 
 # ---------------------------------------------------------------------------------------------------- what was said
 
 
-def _check(run: Run, rule: str, threshold: float, changes: Mapping[str, object]) -> None:
+def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, object]) -> None:
     if rule not in RULES:
         raise UserError("labels", f"{shorten(rule)} is not one of {', '.join(RULES)}")
     if not 0 <= threshold <= 1:
@@ -250,31 +261,33 @@ def _check(run: Run, rule: str, threshold: float, changes: Mapping[str, object])
     run.check_writable()
 
 
-def _named(check: LabelCheck) -> list[int]:
+def _named(label_check: LabelCheck) -> list[int]:
     """The clusters that a person named and that have images."""
-    return sorted(check.said.names.keys() & set(check.cluster.tolist()) - check.said.rejected)
+    return sorted(label_check.said.names.keys() & set(label_check.cluster.tolist()) - label_check.said.rejected)
 
 
-def _labels(check: LabelCheck, rule: str, threshold: float) -> tuple[np.ndarray, np.ndarray, dict[str, int], list[str]]:
+def _labels(
+    label_check: LabelCheck, rule: str, threshold: float
+) -> tuple[np.ndarray, np.ndarray, dict[str, int], list[str]]:
     """(ids of the images that count as labeled, class id of each, cluster of every new class, names that wait)."""
-    split, decisions = check.split, check.said
+    split, decisions = label_check.split, label_check.said
     seen_by_name = {name.casefold(): i for i, name in enumerate(split.class_names[: split.classes.seen])}
     is_confirmed = np.isin(split.unlabeled, np.fromiter(decisions.confirmed, np.int64, len(decisions.confirmed)))
     counts = is_confirmed if rule == "looked-at" else np.ones(len(split.unlabeled), bool)
     if rule == "confident":
-        counts = is_confirmed | (check.network.confidence >= threshold)
+        counts = is_confirmed | (label_check.network.confidence >= threshold)
     aside = np.fromiter(decisions.unlabeled, np.int64, len(decisions.unlabeled))
     counts &= ~np.isin(split.unlabeled, np.union1d(aside, split.validation))
-    rows, class_of_image, new, waiting = [], [], {}, []
-    for root in sorted({*decisions.names, *check.defaults} & set(check.ids) - decisions.rejected):
-        members = check.cluster == root
+    rows, class_of_image, new, without_labels = [], [], {}, []
+    for root in sorted({*decisions.names, *label_check.defaults} & set(label_check.ids) - decisions.rejected):
+        members = label_check.cluster == root
         name = decisions.names.get(root)
         if name is None:  # a seen class: what the network itself put there, nobody confirmed
-            members &= (check.network.predicted != root) | is_confirmed
+            members &= (label_check.network.predicted != root) | is_confirmed
         rows_of_cluster = np.flatnonzero(members & counts)
         class_id = seen_by_name.get(name.casefold()) if name is not None else root
         if name is not None and not len(rows_of_cluster):
-            waiting += [name] if class_id is None else []
+            without_labels += [name] if class_id is None else []
             continue
         if class_id is None:
             class_id = split.classes.seen + len(new)
@@ -282,14 +295,14 @@ def _labels(check: LabelCheck, rule: str, threshold: float) -> tuple[np.ndarray,
         rows.append(rows_of_cluster)
         class_of_image.append(np.full(len(rows_of_cluster), class_id))
     if not rows:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64), [], waiting
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), [], without_labels
     rows, class_of_image = np.concatenate(rows), np.concatenate(class_of_image).astype(np.int64)
     order = np.argsort(rows)
-    return split.unlabeled[rows[order]], class_of_image[order], new, waiting
+    return split.unlabeled[rows[order]], class_of_image[order], new, without_labels
 
 
-def _nothing_said(check: LabelCheck, rule: str, threshold: float) -> str:
-    if not _named(check) and not check.said.moved and not check.said.parents:
+def _nothing_said(label_check: LabelCheck, rule: str, threshold: float) -> str:
+    if not _named(label_check) and not label_check.said.moved and not label_check.said.parents:
         return "would have the same labels as the first run: no cluster with images has a name; name one first"
     if rule == "confident":
         return (
@@ -314,10 +327,10 @@ def _together(
     return images[order], class_of_image[order]
 
 
-def _origins(check: LabelCheck, images: np.ndarray, class_of_image: np.ndarray, clusters: list[int]) -> list[int]:
+def _origins(label_check: LabelCheck, images: np.ndarray, class_of_image: np.ndarray, clusters: list[int]) -> list[int]:
     """The id of the network that each new class continues: its own cluster's, or that of most of its images."""
-    predicted = check.network.predicted[np.searchsorted(check.split.unlabeled, images)]
-    classes = check.split.classes
+    predicted = label_check.network.predicted[np.searchsorted(label_check.split.unlabeled, images)]
+    classes = label_check.split.classes
     counts = [np.bincount(predicted[class_of_image == classes.seen + i]) for i in range(len(clusters))]
     return [origin if origin < classes.total else int(ids.argmax()) for origin, ids in zip(clusters, counts)]
 

@@ -26,25 +26,25 @@ _SAME = 0.5  # of the pictures of a kind that were in one that was told of: then
 
 @dataclass(frozen=True)
 class News:
-    """found: all pictures so far. first: row of the first new one. kinds: possible novel classes not told of before."""
+    """prediction: of all pictures so far. first: row of the first new one. kinds: possible novel classes, new ones."""
 
-    found: Predicted
+    prediction: Predicted
     first: int
     kinds: tuple[tuple[int, ...], ...]
 
     def in_words(self, threshold: float) -> list[str]:
         """A line on what has arrived, and one for every possible novel class."""
-        none, names = self.found.is_none(threshold).tolist(), self.found.names()
+        none, names = self.prediction.is_none(threshold).tolist(), self.prediction.names()
         called = Counter(NONE if none[row] else names[row] for row in range(self.first, len(names)))
         counts = ", ".join(f"{count:,} {name}" for name, count in called.most_common())
         arrived = counted(len(names) - self.first, "new picture")
-        return [f"{arrived}: {counts}", *map(self.found.kind_in_words, self.kinds)]
+        return [f"{arrived}: {counts}", *map(self.prediction.kind_in_words, self.kinds)]
 
     def messages(self) -> list[Message]:
         """Return the same messages for notifications, without names of files."""
-        title = f"possible novel class ({titles.short_id(self.found.run)})"
+        title = f"possible novel class ({titles.short_id(self.prediction.run)})"
         body = "{:,} new pictures are similar to each other and to no class of the run"
-        folder = self.found.root or ""
+        folder = self.prediction.root or ""
         return [Message("new class", title, body.format(len(kind)), folder) for kind in self.kinds]
 
 
@@ -65,7 +65,7 @@ class Watch:
         self._settled: dict[str, tuple[int, int]] = {}  # files that were looked at
         self._arriving: dict[str, tuple[int, int]] = {}  # files that were there at the last look
         self._skipped: dict[str, str] = {}  # files that were no pictures, and why
-        self._told: set[str] = set()  # files of kinds that were told of
+        self._reported: set[str] = set()  # files of kinds that were told of
 
     def look(self, at_once: bool = False) -> News | None:
         """What is new, or None; at_once: files count however short they have been there. Raises `UserError`."""
@@ -73,7 +73,7 @@ class Watch:
         with as_user_error("pictures", f"{quoted(str(self._folder))} cannot be read"):
             listing.add(self._folder, -1)
         files_due = {name: (size, moment) for name, size, moment in listing.files if self._is_due(name, (size, moment))}
-        ready = [name for name, looks in files_due.items() if at_once or self._arriving.get(name) == looks]
+        ready = [name for name, stamp in files_due.items() if at_once or self._arriving.get(name) == stamp]
         self._arriving = files_due
         if not ready:
             return None
@@ -81,9 +81,9 @@ class Watch:
             raise UserError("pictures", f"are more than {MOST_IMAGES:,}; watch another folder")
         return self._predict(ready)
 
-    def _is_due(self, name: str, looks: tuple[int, int]) -> bool:
+    def _is_due(self, name: str, stamp: tuple[int, int]) -> bool:
         """Whether a file was not looked at yet, or was no picture and has changed since."""
-        return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != looks)
+        return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != stamp)
 
     def _predict(self, files: list[str]) -> News | None:
         new = new_pictures.some(self._folder, files, self._predictor.model.form)
@@ -101,11 +101,11 @@ class Watch:
         if not new.names:
             return None
         new.skipped = list(self._skipped.items())
-        predicted = self._predictor.told(self._rows, new)
+        predicted = self._predictor.with_names(self._rows, new)
         return News(predicted, first, tuple(kind for kind in predicted.kinds if self._is_news(predicted, kind)))
 
     def _is_news(self, predicted: Predicted, kind: tuple[int, ...]) -> bool:
         files = {predicted.files[row] for row in kind}
-        is_known = len(files & self._told) >= _SAME * len(files)
-        self._told |= files
+        is_known = len(files & self._reported) >= _SAME * len(files)
+        self._reported |= files
         return not is_known

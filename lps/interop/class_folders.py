@@ -84,8 +84,8 @@ def as_zip(pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, 
             with archive.open(f"{name}/{path}", "w") as target, _content(picture) as source:
                 while piece := source.read(_PIECE):
                     target.write(piece)
-                    yield sink.taken()
-    yield sink.taken()
+                    yield sink.take_written()
+    yield sink.take_written()
 
 
 def _content(picture: Path | np.ndarray) -> io.BufferedIOBase:
@@ -110,8 +110,8 @@ class _Pieces(io.RawIOBase):
         self._written += data
         return len(data)
 
-    def taken(self) -> bytes:
-        """What was written since this was asked last."""
+    def take_written(self) -> bytes:
+        """Return the bytes written since the last call."""
         data = bytes(self._written)
         self._written.clear()
         return data

@@ -23,7 +23,7 @@ FORMS = ("csv", "parquet")
 # columns by name, each text, whole (a whole number) or number
 WHERE = {"run": "text", "kind": "text", "epoch": "whole", "step": "whole", "time": "number"}
 _LONG = WHERE | {"name": "text", "index": "whole", "value": "number"}
-_ABOUT = dict.fromkeys(("run", "name", "state", "reason"), "text")
+_RUN_TYPES = dict.fromkeys(("run", "name", "state", "reason"), "text")
 
 Row = dict[str, object]
 
@@ -39,7 +39,7 @@ def export(runs: Sequence[Run], into: Path, form: str) -> list[Path]:
         write(draft / f"events.{form}", _LONG, (long_rows(run) for run in runs))
         write(draft / f"scalars.{form}", wide, (wide_rows(run) for run in runs))
         rows_of_runs = [_about_run(run) for run in runs]
-        write(draft / f"runs.{form}", _ABOUT | {key: "text" for row in rows_of_runs for key in row}, [rows_of_runs])
+        write(draft / f"runs.{form}", _RUN_TYPES | {key: "text" for row in rows_of_runs for key in row}, [rows_of_runs])
     return [Path(into) / f"{name}.{form}" for name in ("events", "scalars", "runs")]
 
 

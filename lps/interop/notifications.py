@@ -29,7 +29,7 @@ from lps.store.summary import summarize
 from lps.wording import counted
 
 SETTING, DETAILS = "LPS_NOTIFY", "LPS_NOTIFY_DETAILS"
-TOLD = "messages.json"  # in a run's folder: what was told of it, and when
+RECORD = "messages.json"  # in a run's folder: what was told of it, and when
 SENT = ".messages.json"  # in the folder of the runs: when messages were sent
 MOST, PERIOD_S = 10, 3600.0
 _ENDS = {"finished": "finished", "failed": "failed", "crashed": "failed"}
@@ -92,7 +92,7 @@ def _on_desktop(body: str, title: str, *_, **__) -> bool:
 
 def due(run: Run) -> list[Message]:
     """What is to be told of a run as it stands now, told already or not."""
-    state, run_words = run.state(), _about(run)
+    state, run_words = run.state(), _describe_run(run)
     private = f"{titles.title(run)}, {run.folder}"
     if state.name in _ENDS:
         reason = f"; {state.reason}" if state.reason else ""
@@ -108,7 +108,7 @@ def due(run: Run) -> list[Message]:
     ]
 
 
-def _about(run: Run) -> str:
+def _describe_run(run: Run) -> str:
     try:
         config = run.config()
     except UserError:
@@ -126,10 +126,10 @@ def _result(run: Run) -> str:
 def tell_of(run: Run) -> int:
     """Send what is due and was not told before; gives the number of messages that arrived."""
     with locked(run.folder):
-        sent_record = run.read_json(TOLD)
+        sent_record = run.read_json(RECORD)
         fresh = [message for message in due(run) if message.key not in sent_record]
         if fresh:
-            write_json(run.folder / TOLD, sent_record | {message.key: time.time() for message in fresh})
+            write_json(run.folder / RECORD, sent_record | {message.key: time.time() for message in fresh})
     return sum(send(run.root, message) for message in fresh)
 
 

@@ -35,7 +35,7 @@ def write(folder: Path, run: Run, epoch: int) -> str:
     name, missing = f"epoch-{epoch:04d}", ""
     (folder / FOLDER).mkdir(exist_ok=True)
     write_whole(folder / FOLDER / f"{name}.tsv", points(snapshot.features).encode(), PUBLIC)
-    images = _about(run, epoch, snapshot, split, targets).encode()
+    images = _metadata(run, epoch, snapshot, split, targets).encode()
     write_whole(folder / FOLDER / f"{name}-images.tsv", images, PUBLIC)
     lines = [f'  tensor_name: "features of epoch {epoch}"', f'  tensor_path: "{FOLDER}/{name}.tsv"']
     lines += [f'  metadata_path: "{FOLDER}/{name}-images.tsv"']
@@ -60,7 +60,7 @@ def points(features: np.ndarray) -> str:
     return "".join("\t".join(map(repr, row)) + "\n" for row in features.astype(float).tolist())
 
 
-def _about(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: np.ndarray) -> str:
+def _metadata(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: np.ndarray) -> str:
     """A line an image under `COLUMNS`: true class and group where known, what the network said, and what a person."""
     decisions, defaults = naming.naming_of_epoch(naming.read_entries(run), epoch), default_names(run, split)
     rows = np.searchsorted(split.unlabeled, snapshot.feature_index)

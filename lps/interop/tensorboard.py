@@ -109,16 +109,16 @@ class Bridge:
         """Write what is new; raises `UserError`. A run without events has no folder yet."""
         epoch = self._epoch()
         events, offset = read_events(self.run.events, self._offset)
-        known = self._history if offset >= self._offset else []
+        previous = self._history if offset >= self._offset else []
         names = Names()
-        history = [names.admit(event) for event in rewind(known + events)]
-        grew = self._encoder is not None and offset >= self._offset and history[: len(known)] == known
+        history = [names.admit(event) for event in rewind(previous + events)]
+        grew = self._encoder is not None and offset >= self._offset and history[: len(previous)] == previous
         self._offset, self._history = offset, history
         if not history:
             return
         try:
             if grew:
-                self._file.append(self._encoder.encode(history[len(known) :]))
+                self._file.append(self._encoder.encode(history[len(previous) :]))
             else:
                 self._begin()
             self._show_features(epoch)
@@ -201,13 +201,13 @@ class Encoder:
 
     def __init__(self, package: SimpleNamespace, run: Run):
         self._tb, self._run = package, run
-        self._told: dict[str, object] = {}  # what `start` events said, which is said again by every attempt
+        self._written_values: dict[str, object] = {}  # what `start` events said, which is said again by every attempt
 
     def head(self, began: float) -> bytes:
         """A new session, and the settings. began: unix seconds."""
         session = self._tb.SessionLog(status=self._tb.SessionLog.START)
-        about = {"group_name": self._run.id, "start_time_secs": began}
-        started = self._tb.SessionStartInfo(**about, hparams=self._settings())
+        labels = {"group_name": self._run.id, "start_time_secs": began}
+        started = self._tb.SessionStartInfo(**labels, hparams=self._settings())
         value = self._hyperparameters(self._tb.hparams.SESSION_START_INFO_TAG, session_start_info=started)
         summary = self._tb.Summary(value=[value])
         parts = [{"file_version": "brain.Event:2"}, {"session_log": session}, {"summary": summary}]
@@ -243,9 +243,9 @@ class Encoder:
     def _of_values(self, event: dict) -> Iterator:
         for name, value in event["values"].items():
             if event["kind"] == "start":
-                if name in self._told and self._told[name] == value:
+                if name in self._written_values and self._written_values[name] == value:
                     continue
-                self._told[name] = value
+                self._written_values[name] = value
             if value is None or type(value) in (int, float):
                 yield self._scalar(name, value)
             elif isinstance(value, list) and not name.startswith(_OF_STEPS):

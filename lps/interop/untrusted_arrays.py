@@ -78,22 +78,22 @@ def _named(path: Path) -> Iterator[None]:
 
 def _check_snapshot(path: Path, split: Split, images: int) -> None:
     with _named(path):
-        snapshot = _read(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
-        _read(check_ids, path.name, snapshot.predicted, split.unlabeled, split.classes)
+        snapshot = _read_checked(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
+        _read_checked(check_ids, path.name, snapshot.predicted, split.unlabeled, split.classes)
         if len(snapshot.test_predicted):
-            _read(check_ids, path.name, snapshot.test_predicted, split.test, split.classes, "test")
+            _read_checked(check_ids, path.name, snapshot.test_predicted, split.test, split.classes, "test")
         _expect(snapshot.confidence.shape == split.unlabeled.shape)
         _expect(_are_ids(snapshot.feature_index, images) and len(snapshot.feature_index) == len(snapshot.features))
 
 
 def _check_map(path: Path, split: Split, images: int) -> None:
     with _named(path):
-        stored = _read(read_arrays, path, ("points", "index"))
+        stored = _read_checked(read_arrays, path, ("points", "index"))
         _expect(_are_ids(stored["index"], images) and stored["points"].shape == (len(stored["index"]), 2))
 
 
-def _read(read_file, *where):
-    """What `read_file` gives; that it cannot is damage here, whatever it says."""
+def _read_checked(read_file, *where):
+    """Call `read_file`; raise its `UserError` as `Damaged`."""
     try:
         return read_file(*where)
     except UserError as error:

@@ -50,7 +50,7 @@ class ChartBlock:
     title: str
     figure: chart.Chart
     alt: str
-    note: str = ""
+    caption: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def usual_size() -> int:
     return (chart.LIBRARY / "plotly.min.js").stat().st_size + _OWN_BYTES
 
 
-def render(title: str, about: Sequence[str], sections: Sequence[Section], footer: str) -> str:
-    """The whole file. about: what stands under the title. Sections without blocks are left out."""
+def render(title: str, subtitle: Sequence[str], sections: Sequence[Section], footer: str) -> str:
+    """Render the whole file. subtitle: lines below the title. Sections without blocks are left out."""
     filled = [section for section in sections if section.blocks]
     figures = [block.figure for section in filled for block in section.blocks if block.kind == "chart"]
     paths = (chart.LIBRARY / "plotly.min.js", _HERE / "document.js") if figures else ()
@@ -95,7 +95,7 @@ def render(title: str, about: Sequence[str], sections: Sequence[Section], footer
         [offline.script(path) for path in paths],
         (_HERE / "document.css").read_text(encoding="utf-8"),
         title=title,
-        about=about,
+        subtitle=subtitle,
         sections=filled,
         footer=footer,
         figures=[offline.inside_script(figure.to_json()) for figure in figures],

@@ -49,9 +49,9 @@ def as_bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def written(title: str, about: Sequence[str], sections: Sequence[Section]) -> str:
+def written(title: str, subtitle: Sequence[str], sections: Sequence[Section]) -> str:
     """The file of a report as HTML."""
-    return documents.render(title, about, sections, _FOOTER)
+    return documents.render(title, subtitle, sections, _FOOTER)
 
 
 def check_name(name: str) -> None:
@@ -250,11 +250,11 @@ def _paper(run: Run) -> list[str]:
         return []
     cell = score_tables.paper_cell(groups[0])
     published = [f"The paper's seen / novel / all: {cell}."] if cell != "-" else []
-    return published + [sentence(note) for note in score_tables.notes_on_paper(groups)]
+    return published + [sentence(remark) for remark in score_tables.notes_on_paper(groups)]
 
 
-def sentence(note: str) -> str:
-    return capitalized(note) + "."
+def sentence(text: str) -> str:
+    return capitalized(text) + "."
 
 
 def _epochs(config: Config, past: History) -> int:
@@ -339,8 +339,8 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
     rows = [clean_line(labels.title_of(int(ids[i]), decisions, defaults)) for i in order]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
     alt = f"Images of every class in each cluster at epoch {epochs[-1]}"
-    note = f"Epoch {epochs[-1]}. Clusters are sorted by their matched class.{_by_a_person(decisions)}"
-    return [ChartBlock("Confusion matrix", figure, alt, note)]
+    caption = f"Epoch {epochs[-1]}. Clusters are sorted by their matched class.{_by_a_person(decisions)}"
+    return [ChartBlock("Confusion matrix", figure, alt, caption)]
 
 
 def _by_a_person(decisions: naming.Naming) -> str:
@@ -430,7 +430,7 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
     columns = list(differences.COLUMNS)
     position_by_row = {row: position for position, row in enumerate(comparison.rows)}
     bold = frozenset((position_by_row[row], columns.index(column) + 2) for row, column in comparison.bold)
-    notes = [sentence(note) for note in [*differences.about(comparison), *differences.sentences(comparison)]]
+    notes = [sentence(remark) for remark in [*differences.about(comparison), *differences.sentences(comparison)]]
     heads = ["Group", "Baseline", *(HEADS[column][0] for column in columns), "Seeds"]
     return [Table("Differences, points", heads, score_tables.difference_rows(comparison), notes, bold, words=2)]
 
@@ -438,7 +438,7 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
 def curves(groups: Sequence[Group]) -> list[Block]:
     """One chart a measurement, every group in the same colour in all of them."""
     pasts = [[EventLog(member.run.events).read_history() for member in group.members] for group in groups]
-    looks = palette.group_styles(len(groups), LIGHT)
+    styles = palette.group_styles(len(groups), LIGHT)
     blocks: list[Block] = []
     for name in _CURVES:
         tables = [group_tables.curve_table(group_pasts, name, "range") for group_pasts in pasts]
@@ -448,7 +448,7 @@ def curves(groups: Sequence[Group]) -> list[Block]:
         curves = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in with_values]
         epochs = max(int(curve.table.index[-1]) for curve in curves)
         shape = group_tables.tick_format(name, curves)
-        figure = line_charts.curves_of_groups(curves, epochs, shape, LIGHT, [looks[i] for i in with_values])
+        figure = line_charts.curves_of_groups(curves, epochs, shape, LIGHT, [styles[i] for i in with_values])
         title = measurement_name(name)
         blocks.append(ChartBlock(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
     return [*blocks, Words([_ABOUT_CURVES])] if blocks else []

@@ -43,7 +43,7 @@ _MADE_BY = {"device": "Device", "torch": "PyTorch", "python": "Python", "lps": "
 
 
 @dataclass(frozen=True)
-class _Told:
+class _RunFacts:
     """One run of the sweep with all that the report says of it. seconds: of its processes, None while unknown."""
 
     label: str
@@ -57,12 +57,12 @@ class _Told:
 
 def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
     """The report of a sweep as it stands; runs that are not finished are named."""
-    request = sweeps.from_kept(sweep.asked)
+    request = sweeps.from_record(sweep.request)
     items = sweeps.sketch(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
     finished = [item.run for item in items if item.state and item.state.name == "finished"]
     scored, left_out = run_scores.score_all(finished, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     by_run = {member.run.id: member for member in scored}
-    item_facts = [_told(item, by_run) for item in items]
+    item_facts = [_run_facts(item, by_run) for item in items]
     groups = group_tables.sorted_groups(scored)
     sheet = sweep_charts.sheet_of(request)
     numbers = run_report.numbers(groups) if groups else [Words(["No run has finished yet."])]
@@ -81,10 +81,10 @@ def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: d
     return run_report.written(title, subtitle, sections)
 
 
-def _told(item: sweeps.Item, by_run: dict[str, Scored]) -> _Told:
+def _run_facts(item: sweeps.Item, by_run: dict[str, Scored]) -> _RunFacts:
     if item.run is None:
-        return _Told(item.label, item.config, None, State("missing"), {}, None, None)
-    return _Told(
+        return _RunFacts(item.label, item.config, None, State("missing"), {}, None, None)
+    return _RunFacts(
         item.label,
         item.config,
         item.run,
@@ -99,7 +99,7 @@ def _told(item: sweeps.Item, by_run: dict[str, Scored]) -> _Told:
 
 
 def _facts(
-    sweep: SweepRecord, item_facts: Sequence[_Told], groups: Sequence[Group], scoring: Scoring
+    sweep: SweepRecord, item_facts: Sequence[_RunFacts], groups: Sequence[Group], scoring: Scoring
 ) -> list[tuple[str, str]]:
     configs = [item.config for item in item_facts if item.config]
     sets = dict.fromkeys(config.dataset for config in configs)
@@ -123,9 +123,9 @@ def _paper_section(sheet: PaperTable, scored: Sequence[Scored], scoring: Scoring
     groups = preset_tables.fill(sheet, scored)
     grid = preset_tables.grid(sheet, groups, (scoring.protocol, scoring.select, scoring.images))
     blocks: list[Block] = _grid_tables(grid)
-    blocks += [Words([run_report.sentence(note) for note in grid.notes])]
+    blocks += [Words([run_report.sentence(remark) for remark in grid.notes])]
     blocks += [ChartBlock(words, figure, alt) for words, figure, alt in sweep_charts.figures(sheet, groups, LIGHT)]
-    blocks.append(Code("LaTeX", preset_tables.latex(grid, sheet.asked.command()), True))
+    blocks.append(Code("LaTeX", preset_tables.latex(grid, sheet.request.command()), True))
     return Section(f"{sheet.preset.place} of the paper, filled with these runs", blocks)
 
 
@@ -187,7 +187,7 @@ def _text(settings: dict, key: str) -> str:
 # ---------------------------------------------------------------------------------------------------- cost
 
 
-def _cost(item_facts: Sequence[_Told]) -> list[Block]:
+def _cost(item_facts: Sequence[_RunFacts]) -> list[Block]:
     """What the runs were trained on, and what they took."""
     timed = [item.seconds for item in item_facts if item.seconds is not None]
     trained = sum(item.scored.time for item in item_facts if item.scored)
@@ -199,7 +199,7 @@ def _cost(item_facts: Sequence[_Told]) -> list[Block]:
     return [Facts([*rows, ("Disk", data_size(size)), *_speeds(item_facts)])]
 
 
-def _counted(item_facts: Sequence[_Told], key: str) -> str:
+def _counted(item_facts: Sequence[_RunFacts], key: str) -> str:
     """Every value with how many runs have it; "not recorded" for older runs."""
     counts = Counter(str(item.machine.get(key) or "not recorded") for item in item_facts if item.run)
     if len(counts) <= 1:
@@ -207,7 +207,7 @@ def _counted(item_facts: Sequence[_Told], key: str) -> str:
     return ", ".join(f"{value} ({counted(count, 'run')})" for value, count in counts.most_common())
 
 
-def _speeds(item_facts: Sequence[_Told]) -> list[tuple[str, str]]:
+def _speeds(item_facts: Sequence[_RunFacts]) -> list[tuple[str, str]]:
     pasts = [EventLog(item.run.events).read_history() for item in item_facts if item.scored]
     rows = []
     for name, (title, form) in _COSTS.items():
@@ -218,12 +218,12 @@ def _speeds(item_facts: Sequence[_Told]) -> list[tuple[str, str]]:
     return rows
 
 
-def _run_table(item_facts: Sequence[_Told]) -> Table:
+def _run_table(item_facts: Sequence[_RunFacts]) -> Table:
     heads = ["Run", "Seed", "State", "Epoch", *(head for head, _ in group_tables.HEADS.values()), "Whole run, s", "Id"]
     return Table("", heads, [_run_row(item) for item in item_facts], words=1)
 
 
-def _run_row(item: _Told) -> list[str]:
+def _run_row(item: _RunFacts) -> list[str]:
     member = item.scored
     columns = list(group_tables.HEADS)
     numbers = [score_tables.cell(Group("", (member,)), c) for c in columns] if member else [_MISSING] * len(columns)
@@ -241,7 +241,7 @@ def _run_row(item: _Told) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- made again
 
 
-def _again(request, sweep: SweepRecord, item_facts: Sequence[_Told]) -> list[Block]:
+def _again(request, sweep: SweepRecord, item_facts: Sequence[_RunFacts]) -> list[Block]:
     """The one command, the single ones, versions and settings."""
     configs = [item.config for item in item_facts if item.config]
     blocks: list[Block] = []

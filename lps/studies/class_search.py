@@ -50,7 +50,7 @@ def count_classes(
     seen: int,
     seed: int,
     most: int | None = None,
-    report: Tell = lambda share, left: None,
+    report: Tell = lambda share, time_left: None,
 ) -> ClassCount:
     """features: float32 (n, d); labels: int64 (n,), class ids below `seen`, -1 for every image without a label.
 
@@ -76,9 +76,9 @@ def count_classes(
         todo = [number for number in numbers if number not in scores_by_number]
         for index, (number, scores) in enumerate(_side_by_side(score, todo), 1):
             scores_by_number[number] = scores
-            done, rest = sum(scores_by_number), sum(todo[index:]) + later
+            done, remaining = sum(scores_by_number), sum(todo[index:]) + later
             passed = time.monotonic() - began
-            report(done / (done + rest), Span.about(passed / done * rest, SPREAD))
+            report(done / (done + remaining), Span.about(passed / done * remaining, SPREAD))
 
     lowest = seen + 1
     planned = _planned(lowest, most)
@@ -116,10 +116,10 @@ def _in_class_scatter(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
     means = np.stack([labeled_points[class_index == k].mean(axis=0) for k in range(len(classes))])
     deviations = labeled_points - means[class_index]
     scatter = deviations.T @ deviations / len(deviations)
-    usual = np.trace(scatter) / len(scatter)
-    if not usual > 0:
+    mean_variance = np.trace(scatter) / len(scatter)
+    if not mean_variance > 0:
         return points
-    shrunk = (1 - _SHRINKAGE) * scatter + _SHRINKAGE * usual * np.eye(len(scatter))
+    shrunk = (1 - _SHRINKAGE) * scatter + _SHRINKAGE * mean_variance * np.eye(len(scatter))
     variances, axes = np.linalg.eigh(shrunk)
     return (points @ axes / np.sqrt(variances)).astype(np.float32)
 
@@ -185,11 +185,11 @@ def search(
     most: int | None,
     report_line: Callable[[str], None],
     is_begun: bool = False,
-    show: Show = silent,
+    show_progress: Show = silent,
 ) -> ClassCount:
     """Count the classes in the features that a run of `config` starts from, and store the result for pages.
 
-    Others see how far it is, and may cancel it. report_line: called with notes on the result; show: with the
+    Others see how far it is, and may cancel it. report_line: called with notes on the result; show_progress: with the
     progress; is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a person wants it to end.
     """
     config = searched(config)
@@ -198,7 +198,7 @@ def search(
         raise UserError(
             "most", f"{most} is not a whole number from {split.classes.seen + 1} to {len(split.training) - 1}"
         )
-    with at_work(config, path_of(config, root), is_begun, show) as progress:
+    with at_work(config, path_of(config, root), is_begun, show_progress) as progress:
         counting = _expected(len(split.training), split.classes.seen, most)
         features, labels, seen = _training_features(config, root, progress, counting)
         if caution := few_labels(int((labels >= 0).sum()), seen):

@@ -13,11 +13,11 @@ from lps.studies import audits
 from lps.studies.audits import Audited, Doubt
 from lps.studies.start_features import start_features
 
-_KEPT = 500  # findings of a kind
+_MOST_FINDINGS = 500  # findings of a kind
 _MEMBERS = 1000  # pictures of one
 
 
-def audit_pictures(config: Config, root: Path, is_begun: bool = False, show: Show = silent) -> Audited:
+def audit_pictures(config: Config, root: Path, is_begun: bool = False, show_progress: Show = silent) -> Audited:
     """Look at the pictures of `config` as their files say, and store what is found for pages.
 
     Others see how far it is, and may cancel it. is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a
@@ -31,7 +31,7 @@ def audit_pictures(config: Config, root: Path, is_begun: bool = False, show: Sho
             f"{len(images.labels):,} are more than {MOST:,}; use a part of them with dataset.images_per_class",
         )
     preflight.check_config(config)
-    with at_work(config, path, is_begun, show) as progress:
+    with at_work(config, path, is_begun, show_progress) as progress:
         features, _ = start_features(config, root, progress, "compare", None)
 
         def tell(share: float) -> None:
@@ -39,8 +39,8 @@ def audit_pictures(config: Config, root: Path, is_begun: bool = False, show: Sho
             progress.check()
 
         pixels = images.pixels if images.vectors is None else None  # titles that look alike are no duplicates
-        found = audit(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
-        audited = _named(found, sources.origin(config)[0], images.class_names)
+        result = audit(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
+        audited = _named(result, sources.origin(config)[0], images.class_names)
         audits.write(path, audited)
     return audited
 
@@ -70,5 +70,5 @@ def _named(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
 
     kinds = {"duplicate": audited.duplicates, "stranger": audited.strangers, "label": audited.denied}
     makers = {"duplicate": duplicates, "stranger": stranger, "label": denied}
-    findings = [makers[kind](item) for kind, ones in kinds.items() for item in ones[:_KEPT]]
+    findings = [makers[kind](item) for kind, ones in kinds.items() for item in ones[:_MOST_FINDINGS]]
     return Audited(audited.count, tuple(findings), {kind: len(ones) for kind, ones in kinds.items()})

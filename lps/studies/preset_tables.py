@@ -61,7 +61,7 @@ def grid(
     for i, line in enumerate(sheet.lines):
         texts: list[str] = []
         for k in range(len(sheet.blocks)):
-            texts += [*_ours(groups.get((i, k)), measures, len(sheet.asked.seeds))]
+            texts += [*_ours(groups.get((i, k)), measures, len(sheet.request.seeds))]
             texts += _theirs(sheet.cells[i][k].row, measures)
         rows.append((line.section, line.label, tuple(texts)))
     first = {"split.num_seen": "Novel classes", "split.labeled_ratio": "Labels"}.get(
@@ -109,7 +109,7 @@ def _bold(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> frozens
 
 def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", "last")) -> list[str]:
     """What a reader must know: what is filled in, what may be held against the paper and what not."""
-    seeds = len(sheet.asked.seeds)
+    seeds = len(sheet.request.seeds)
     done = sum(len(group.members) for group in groups.values())
     runs = counted(len(sheet.all_cells) * seeds, "run")
     lines = [f"mean ± sample standard deviation over n seeds, percent; {done} of {runs}"]
@@ -208,7 +208,7 @@ def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list
         for k, block in enumerate(sheet.blocks):
             cell, group = sheet.cells[i][k], groups.get((i, k))
             for measure in sheet.preset.measures:
-                facts = [sheet.preset.name, sheet.asked.scale, line.section, line.label, block.dataset]
+                facts = [sheet.preset.name, sheet.request.scale, line.section, line.label, block.dataset]
                 facts += [f"{cell.config.split_labeled_ratio:g}", measure]
                 numbers = [group.mean(measure), group.std(measure)] if group else [math.nan, math.nan]
                 seeds = [member.config.seed for member in group.members] if group else []

@@ -66,7 +66,7 @@ class Preset:
     name: str
     title: str
     place: str  # in the paper
-    about: str
+    description: str
     lines: tuple[Line, ...]
     datasets: tuple[str, ...] = ("cifar10", "cifar100")
     measures: tuple[str, ...] = _ACCURACIES
@@ -78,19 +78,19 @@ class Preset:
         if scale not in SCALES:
             raise UserError("scale", f"{shorten(scale)} is not one of {', '.join(SCALES)}")
         pairs = [(DEMO, self.datasets[0])] if scale == "demo" else [(name, name) for name in self.datasets]
-        found = []
+        blocks = []
         for name, published in pairs:
             title = paper.DATASETS.get(name, name)
             ratios = (_TENTH, _HALF) if self.by_ratio else ({},)
             for ratio in ratios:
                 words = f", {100 * ratio['split.labeled_ratio']:g} % labels" if ratio else ""
-                found.append(Block(title + words, name, paper.DATASETS[published], ratio))
-        return tuple(found)
+                blocks.append(Block(title + words, name, paper.DATASETS[published], ratio))
+        return tuple(blocks)
 
 
 # ---------------------------------------------------------------------------------------------------- what there is
 
-_MAIN, _WHOLE, _WHOLE_TENTH = "table1_main", "table3_finetune_backbone", "supp_finetune_backbone_10"
+_MAIN, _FINETUNED, _FINETUNED_TENTH = "table1_main", "table3_finetune_backbone", "supp_finetune_backbone_10"
 _METHODS = ("FixMatch", "DS3L", "DTC", "RankStats", "SimCLR", "ORCA", "GCD", "OpenNCD", "NACH", "LPS")
 _SECTIONS = {"10 % labels": _TENTH, "50 % labels": _HALF}
 
@@ -107,9 +107,9 @@ def _fine_tuning() -> tuple[Line, ...]:
     free, frozen = {"network.freeze_until": "none"}, {"network.freeze_until": "layer3"}
     half, tenth = ("ORCA", "OpenNCD", "NACH", "LPS"), ("ORCA", "NACH", "LPS")
     return (
-        *_methods(half, _HALF | free, _WHOLE, "50 % labels, all layers trained"),
+        *_methods(half, _HALF | free, _FINETUNED, "50 % labels, all layers trained"),
         *_methods(half, _HALF | frozen, _MAIN, "50 % labels, first three stages frozen"),
-        *_methods(tenth, _TENTH | free, _WHOLE_TENTH, "10 % labels, all layers trained"),
+        *_methods(tenth, _TENTH | free, _FINETUNED_TENTH, "10 % labels, all layers trained"),
         *_methods(tenth, _TENTH | frozen, _MAIN, "10 % labels, first three stages frozen"),
     )
 
@@ -194,7 +194,7 @@ class PresetRequest:
     datasets: tuple[str, ...] = ()
     fixed: Mapping[str, str] = field(default_factory=dict)
 
-    def kept(self) -> dict:
+    def as_record(self) -> dict:
         """In JSON's own kinds, for `sweep_records`."""
         return {"preset": asdict(self) | {"seeds": list(self.seeds), "datasets": list(self.datasets)}}
 
@@ -216,7 +216,7 @@ class PresetRequest:
         return cli_args.command("sweep", **options, **more)
 
 
-def from_kept(record: Mapping) -> PresetRequest | None:
+def from_record(record: Mapping) -> PresetRequest | None:
     """What `PresetRequest.kept` has kept; None where it is something else or damaged."""
     stored = record.get("preset")
     if not isinstance(stored, dict):
@@ -255,7 +255,7 @@ class Cell:
 class PaperTable:
     """The table of a preset at a scale. cells: [line][block]."""
 
-    asked: PresetRequest
+    request: PresetRequest
     preset: Preset
     lines: tuple[Line, ...]
     blocks: tuple[Block, ...]
@@ -282,13 +282,13 @@ class PaperTable:
     def runs(self) -> list[tuple[Config, str]]:
         """(config, label) of every run, seed by seed: after the first seed every cell has a number."""
         several = len(self.blocks) > 1
-        found = []
-        for seed in self.asked.seeds:
+        labeled_configs = []
+        for seed in self.request.seeds:
             for cell in self.all_cells:
                 words = [self.words(cell.line), cell.line.section, cell.block.title if several else "", f"seed {seed}"]
                 config = configure(cell.config.flat() | {"seed": seed})
-                found.append((config, f"{self.preset.name}: {', '.join(filter(None, words))}"))
-        return found
+                labeled_configs.append((config, f"{self.preset.name}: {', '.join(filter(None, words))}"))
+        return labeled_configs
 
 
 def sheet(request: PresetRequest) -> PaperTable:

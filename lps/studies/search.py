@@ -273,8 +273,8 @@ def extend(search: Search, trials: int | None = None, parallel: int | None = Non
     return request
 
 
-def wish(search: Search, want: str) -> None:
-    """Ask the driver to `run` or to `stop`; it obeys within a second or two."""
+def request_state(search: Search, want: str) -> None:
+    """Ask the driver to `run` or to `stop`; it follows within a second or two."""
     write_json(search.folder / "want.json", {"want": want, "time": round(time.time(), 3)})
 
 
@@ -289,7 +289,7 @@ def begin(search: Search) -> bool:
         lock = claim(search.lock, patience=0)
         if lock is None:
             return False
-        wish(search, "run")
+        request_state(search, "run")
         command = lps_command("search", search.name, "--resume", "--runs", str(search.root), "--lock", str(lock))
         detach(command, search.log, lock)
     except OSError as error:

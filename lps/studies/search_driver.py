@@ -19,7 +19,7 @@ from lps.settings.parameters import text_of
 from lps.store.events import end_of_events, read_events, rewind
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run, State
-from lps.studies.search import PRUNED, Request, Search, load_optuna, open_study, wish
+from lps.studies.search import PRUNED, Request, Search, load_optuna, open_study, request_state
 from lps.studies.search_objective import ORACLE_TAG, Objective, objective_of, value_of
 from lps.studies.search_space import Dimension, usual_point
 from lps.wording import counted
@@ -45,8 +45,8 @@ def carry_out(
     `UserError` where another driver is at work, the files are damaged, or one trial after another fails.
     """
     load_optuna()
-    held = lock if lock is not None else claim(search.lock)
-    if held is None:
+    lock_fd = lock if lock is not None else claim(search.lock)
+    if lock_fd is None:
         raise UserError("search", f"{search.name} is already running in another process")
     try:
         request = search.request()
@@ -56,13 +56,13 @@ def carry_out(
     except OSError as error:
         raise UserError("search", f"{search.name} cannot continue ({error.strerror or error})") from None
     finally:
-        os.close(held)
+        os.close(lock_fd)
 
 
 def begin_here(search: Search, report: Callable[[str], None], lock: int | None = None) -> str:
     """As `carry_out`, wanted by whoever calls it."""
     if lock is None:
-        wish(search, "run")
+        request_state(search, "run")
     return carry_out(search, report, lock)
 
 
@@ -145,9 +145,9 @@ class Driver:
     def _next(self) -> ActiveTrial:
         """A new trial: the usual settings first, where the space has them, then what the sampler draws."""
         if not self.study.get_trials(deepcopy=False):
-            usual = usual_point(self.request.space, self.request.base)
-            if usual is not None:
-                self.study.enqueue_trial(usual, user_attrs={"usual": True})
+            base_point = usual_point(self.request.space, self.request.base)
+            if base_point is not None:
+                self.study.enqueue_trial(base_point, user_attrs={"usual": True})
         self.study.sampler = _sampler(self.request, self._begun())
         return self._course(self.study.ask())
 
@@ -186,14 +186,14 @@ class Driver:
         is_own = run is None or self.search.tag in run.meta()["tags"]
         token = f"{self.search.identity}/{self.search.name}/{course.number}/{config.seed}"
 
-        def note(runs: list[Run]) -> None:
+        def tag_first_run(runs: list[Run]) -> None:
             runs[0].write_meta(add=[self.search.tag, *([ORACLE_TAG] if self.objective.hidden else [])])
             if seed_index >= len(recorded_runs):
                 course.trial.set_user_attr("runs", [*recorded_runs, runs[0].id])
             course.take(runs[0], is_own)
 
         order = submit.RunRequest(config, self._title(course, config), token, run)
-        submit.begin(self.root, [order], self.trainer, note=note, retries=_ATTEMPTS - 1)
+        submit.begin(self.root, [order], self.trainer, note=tag_first_run, retries=_ATTEMPTS - 1)
 
     def _equal_run(self, config: Config) -> Run | None:
         """A run with these very settings that serves: a finished one, or one of this search that may yet."""

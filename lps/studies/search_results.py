@@ -136,12 +136,12 @@ def _importance(study, result: Result) -> dict[str, float]:
 def caution(result: Result) -> str:
     """What the shares of importance rest on, one sentence."""
     trials, settings = len(result.complete), len(result.request.space)
-    rest = f"{counted(trials, 'finished trial')}; pruned ones are left out"
+    basis = f"{counted(trials, 'finished trial')}; pruned ones are left out"
     if trials < FEWEST:
         return f"Importance needs at least {FEWEST} finished trials; there are {trials}."
     if trials < _FEW * settings:
-        return f"From {rest}. For {counted(settings, 'setting')} this is only a rough estimate."
-    return f"From {rest}."
+        return f"From {basis}. For {counted(settings, 'setting')} this is only a rough estimate."
+    return f"From {basis}."
 
 
 def best_so_far(trials: Sequence[Trial]) -> list[float]:

@@ -108,26 +108,26 @@ def _of_range(parameter: Parameter, values: str) -> Dimension:
     return Dimension(parameter.name, parameter.kind, low, high, bool(colon))
 
 
-def suggested(parameter: Parameter, usual) -> Dimension | None:
-    """A space for a setting to begin with: around its usual value, within what it may be. None: nothing to vary.
+def suggested(parameter: Parameter, value) -> Dimension | None:
+    """Suggest a range for a setting, around its value and within its limits. None if there is nothing to vary.
 
-    usual: its value in the run that is searched around.
+    value: that of the run on which the search is based.
     """
     if parameter.kind == "bool":
         return Dimension(parameter.name, "bool", choices=(True, False))
     if parameter.choices:
         return Dimension(parameter.name, parameter.kind, choices=parameter.choices) if parameter.choices[1:] else None
-    if parameter.kind not in ("int", "float") or usual is None:
+    if parameter.kind not in ("int", "float") or value is None:
         return None
-    low, high = _around(parameter, usual)
+    low, high = _around(parameter, value)
     log = low > 0 and high >= _DECADES * low
     return Dimension(parameter.name, parameter.kind, low, high, log) if low < high else None
 
 
-def _around(parameter: Parameter, usual: float) -> tuple[float, float]:
-    """From a third to three times the usual value, of small ones a tenth to ten times; from 0 to 1 where it is 0."""
-    factor = 10 if 0 < usual <= 0.1 else 3
-    low, high = (usual / factor, usual * factor) if usual else (0, 1)
+def _around(parameter: Parameter, value: float) -> tuple[float, float]:
+    """Return the range from a third to three times `value`; a tenth to ten times up to 0.1; 0 to 1 for 0."""
+    factor = 10 if 0 < value <= 0.1 else 3
+    low, high = (value / factor, value * factor) if value else (0, 1)
     if parameter.kind == "int":
         low, high = math.floor(low), max(math.ceil(high), math.floor(low) + 1)
     else:

@@ -38,7 +38,7 @@ class SweepSpec:
     samples: int | None = None
     sample_seed: int = 0
 
-    def kept(self) -> dict:
+    def as_record(self) -> dict:
         """In JSON's own kinds, for `sweep_records`."""
         return {"layout": json.loads(json.dumps(asdict(self)))}
 

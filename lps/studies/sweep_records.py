@@ -22,14 +22,14 @@ _FOLDER = ".sweeps"
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A sweep that was started. runs: newest first. asked: see `write`, {} where nothing was kept. time: unix.
+    """A sweep that was started. runs: newest first. request: see `write`, {} if none is stored. time: unix seconds.
 
     problem: why what was asked for cannot be read; "" where it can, or nothing was kept.
     """
 
     name: str
     runs: tuple[Run, ...]
-    asked: Mapping[str, object] = field(default_factory=dict)
+    request: Mapping[str, object] = field(default_factory=dict)
     time: float = 0.0
     problem: str = ""
 
@@ -58,17 +58,17 @@ def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:
     return request, number(when, 0.0)
 
 
-def known(root: Path) -> list[SweepRecord]:
-    """Every sweep that some run here belongs to, the one with the newest run first."""
+def list_sweeps(root: Path) -> list[SweepRecord]:
+    """List the sweeps of the runs in `root`, the one with the newest run first."""
     runs_by_tag: dict[str, list[Run]] = {}
     for run in list_runs(root):
         for tag in run.meta()["tags"]:
             if tag.startswith(PREFIX) and tag != PREFIX:
                 runs_by_tag.setdefault(tag.removeprefix(PREFIX), []).append(run)
-    return [_known(root, name, tuple(runs)) for name, runs in runs_by_tag.items()]
+    return [_record_of(root, name, tuple(runs)) for name, runs in runs_by_tag.items()]
 
 
-def _known(root: Path, name: str, runs: tuple[Run, ...]) -> SweepRecord:
+def _record_of(root: Path, name: str, runs: tuple[Run, ...]) -> SweepRecord:
     try:
         return SweepRecord(name, runs, *read_sweep_record(root, name))
     except UserError as error:

@@ -45,12 +45,12 @@ class Item:
 class Sweep:
     """Runs that belong together under a name, in the order in which they will queue.
 
-    asked: what `sweep_records` keeps of it; {} for nothing.
+    request: as `sweep_records` stores it; {} if unknown.
     """
 
     name: str
     items: tuple[Item, ...]
-    asked: Mapping[str, object] = field(default_factory=dict)
+    request: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def tag(self) -> str:
@@ -94,14 +94,14 @@ def sketch(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "
         name = name or request.name
     check_size(len(labelled_configs))
     items = [Item(config, words) for config, words in labelled_configs]
-    return Sweep(_checked_name(name), tuple(recognise(items, root)), request.kept())
+    return Sweep(_checked_name(name), tuple(recognise(items, root)), request.as_record())
 
 
-def from_kept(record: Mapping) -> SweepSpec | presets.PresetRequest | None:
+def from_record(record: Mapping) -> SweepSpec | presets.PresetRequest | None:
     """What was asked for by what `sweep_records` kept of it; None where that is nothing or damaged."""
     stored = record.get("layout")
     if not isinstance(stored, dict):
-        return presets.from_kept(record)
+        return presets.from_record(record)
     try:
         values = {key: stored[key] for key in (item.name for item in fields(SweepSpec))}
         lists = {key: tuple(values[key]) for key in ("datasets", "methods", "seeds")}
@@ -134,12 +134,12 @@ def label(config: Config, layout: SweepSpec) -> str:
 def recognise(items: Sequence[Item], root: Path) -> list[Item]:
     """The same runs with what exists of them in `root` by now: an equal config means the same run."""
     existing = _existing(root, {item.config.to_json() for item in items})
-    found = []
+    matched = []
     for item in items:
         run, state = existing.get(item.config.to_json(), (None, None))
         action = "new" if run is None else "exists" if state.name in _REUSED else "resumed"
-        found.append(replace(item, action=action, run=run, state=state))
-    return found
+        matched.append(replace(item, action=action, run=run, state=state))
+    return matched
 
 
 def _existing(root: Path, wanted_identities: set[str]) -> dict[str, tuple[Run, State]]:
@@ -219,17 +219,17 @@ def start(
     """
     launcher.check_wish(retries, None, on)
     _checked_name(sweep.name)
-    turn = _turn(root)
+    start_lock = _claim_start(root)
     try:
         items = recognise(sweep.items, root)
         for item in items:
             if item.state is not None and item.state.name == "stopping":
                 raise UserError("run", f"{item.run.id} is stopping; start the sweep again when it has stopped")
         orders = [submit.RunRequest(item.config, item.label, run=item.run) for item in items]
-        note = partial(_note, sweep, root)
-        runs = submit.begin(root, orders, trainer, note=note, array=sweep.name, retries=retries, on=on)
+        tag_and_record = partial(_tag_and_record, sweep, root)
+        runs = submit.begin(root, orders, trainer, note=tag_and_record, array=sweep.name, retries=retries, on=on)
     finally:
-        os.close(turn)
+        os.close(start_lock)
     created = [replace(item, run=run, state=run.state()) for item, run in zip(items, runs)]
     return replace(sweep, items=tuple(created))
 
@@ -240,7 +240,7 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
     on: as of `start`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
     """
     wishes = [item.run.wish() for item in items if item.state is not None and item.state.name == "queued"]
-    staying = [wish.on for wish in wishes if wish.want and wish.on != (on.place if on else "")]
+    staying = [desired.on for desired in wishes if desired.want and desired.on != (on.place if on else "")]
     if not staying:
         return ""
     where = " and ".join(f"in {executors.title(name)}" if name else "on this machine" for name in sorted(set(staying)))
@@ -249,28 +249,28 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
     return f"{len(staying)} runs already wait {where} and stay there; to move them, stop them and start the sweep again"
 
 
-def _note(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
-    """Tag the runs of a sweep, and keep what was asked for."""
+def _tag_and_record(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
+    """Tag the runs of a sweep and store its request."""
     for run in runs:
         if sweep.tag not in run.meta()["tags"]:
             run.write_meta(add=[sweep.tag])
-    if not sweep.asked:
+    if not sweep.request:
         return
     with as_user_error("runs", f"{shorten(str(root))} cannot store a sweep"):
-        sweep_records.write(root, sweep.name, sweep.asked)
+        sweep_records.write(root, sweep.name, sweep.request)
 
 
 def watch(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float = 0.5) -> Iterator[Item]:
     """Every item with the state that it has come to, as soon as its run is over, finished ones first; stops nothing."""
-    waiting = list(items)
-    while waiting:
-        for item in list(waiting):
+    pending = list(items)
+    while pending:
+        for item in list(pending):
             state = item.run.state()
             if state.name == "unreadable" or (state.is_over and not queue.is_due(item.run, state)):
-                waiting.remove(item)
+                pending.remove(item)
                 yield replace(item, state=state)
-        if waiting:
-            for root in {item.run.root for item in waiting}:
+        if pending:
+            for root in {item.run.root for item in pending}:
                 launcher.pump(root, trainer)  # the runner that should have started the next run may have been killed
             time.sleep(pause_s)
 
@@ -292,11 +292,11 @@ def tagged(root: Path, tag: str) -> list[Run]:
     return runs
 
 
-def _turn(root: Path) -> int:
-    """The lock under which a sweep is started."""
+def _claim_start(root: Path) -> int:
+    """Claim the lock for starting a sweep and return its descriptor. Raises `UserError`."""
     with as_user_error("runs", f"{shorten(str(root))} cannot store a new run"):
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        turn = claim(root / ".sweeps.lock", _START_PATIENCE_S)
-    if turn is None:
+        start_lock = claim(root / ".sweeps.lock", _START_PATIENCE_S)
+    if start_lock is None:
         raise UserError("sweep", "another sweep is still being started; try again in a minute")
-    return turn
+    return start_lock

@@ -53,7 +53,7 @@ class BoardChart:
         return ";".join(f"{name}={value}" for name, value in parts.items() if value)
 
 
-USUAL = (BoardChart(), BoardChart("accuracy/seen"))
+DEFAULT_CHARTS = (BoardChart(), BoardChart("accuracy/seen"))
 
 
 def read_chart(text: str) -> BoardChart:

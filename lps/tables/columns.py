@@ -25,8 +25,8 @@ _varying_cache: list[
 ] = []  # the configs that were looked at last, and what varies
 
 
-def usual(entries: Sequence[RunRow]) -> list[str]:
-    """The columns without a choice: standing and accuracies, a few settings that vary, all else."""
+def default_columns(entries: Sequence[RunRow]) -> list[str]:
+    """Return the columns shown by default: state and accuracies, a few settings that vary, then the rest."""
     varies = [key for key in varying(entries) if key not in _AFTER]
     return [*_BEFORE, *varies[:_MOST_VARYING], *_AFTER]
 
@@ -53,13 +53,13 @@ def varying(entries: Sequence[RunRow]) -> list[str]:
 
 def in_order(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:
     """Sorted by a column, numbers before texts; equal ones keep their order, those without a value come last."""
-    have = [entry for entry in entries if name.read(entry) not in ((), None)]
+    have = [entry for entry in entries if name.read_value(entry) not in ((), None)]
     order = {id(entry) for entry in have}
-    ordered = sorted(have, key=lambda entry: sort_key(name.of(entry)), reverse=falling)
+    ordered = sorted(have, key=lambda entry: sort_key(name.display_value(entry)), reverse=falling)
     return ordered + [entry for entry in entries if id(entry) not in order]
 
 
-def known(keys: Sequence[str], vocabulary: Vocabulary) -> list[Name]:
+def known_columns(keys: Sequence[str], vocabulary: Vocabulary) -> list[Name]:
     """Return the names of columns that an address asks for, without unknown ones."""
     columns = []
     for key in dict.fromkeys(keys):

@@ -43,7 +43,7 @@ class RunGroup:
 
     def mean_and_std(self, name: Name) -> tuple[float, float]:
         """Of the newest values of one measurement, percent for fractions; as `estimates.mean_and_std`."""
-        values = (name.of(entry) for entry in self.members)
+        values = (name.display_value(entry) for entry in self.members)
         return estimates.mean_and_std([value for value in values if isinstance(value, int | float)])
 
 
@@ -51,9 +51,9 @@ def names_of(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
     """What an address asks to put runs together by; `EVERYTHING` is method, data set and every setting that varies."""
     vocabulary = Vocabulary(entries)
     if EVERYTHING not in by:
-        return columns.known(by, vocabulary)
+        return columns.known_columns(by, vocabulary)
     names_found = [key for key in ("method", "dataset") if len({getattr(entry, key) for entry in entries}) > 1]
-    return columns.known([*(names_found or ["method"]), *columns.varying(entries)], vocabulary)
+    return columns.known_columns([*(names_found or ["method"]), *columns.varying(entries)], vocabulary)
 
 
 def group_runs(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGroup]:
@@ -67,7 +67,7 @@ def group_runs(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGrou
 
 
 def _words(name: Name, entry: RunRow) -> list[str]:
-    value = name.read(entry)
+    value = name.read_value(entry)
     if isinstance(value, tuple):
         return list(value) or ["–"]
     return [name.words(entry)]
@@ -113,7 +113,7 @@ def _by_pair(group: RunGroup, measured: Name, by: set[str]) -> Mapping[tuple, fl
     value_by_pair: dict[tuple, float] = {}
     shared = [key for key in protocol_parameters() if key not in by | _NOT_COMPARED]
     for entry in reversed(group.members):
-        value = measured.read(entry)
+        value = measured.read_value(entry)
         if entry.config:
             own_settings = () if "method" in by else entry.config.hyperparameters.items()
             pair = (*(entry.config.get(key) for key in shared), *(item for item in own_settings if item[0] not in by))

@@ -77,7 +77,7 @@ def parse_filter(text: str, names: Vocabulary) -> Filter:
     if len(text) > LONGEST:
         raise UserError("filter", f"{len(text):,} characters are more than {LONGEST}")
     reader = _Reader(text, names)
-    return Filter(text, reader.whole(), reader.has_expressions)
+    return Filter(text, reader.parse(), reader.has_expressions)
 
 
 def searched(entry: RunRow) -> str:
@@ -101,7 +101,7 @@ class _Reader:
         self._names, self._place, self._depth = names, 0, 0
         self.has_expressions = False
 
-    def whole(self) -> Test:
+    def parse(self) -> Test:
         if self._next.kind == "end":
             return lambda entry: True
         test = self._either()
@@ -173,8 +173,8 @@ class _Reader:
         pattern, length = _pattern(value)
 
         def test(entry: RunRow) -> bool:
-            found = name.read(entry)
-            texts = found if isinstance(found, tuple) else (name.words(entry),)
+            field_value = name.read_value(entry)
+            texts = field_value if isinstance(field_value, tuple) else (name.words(entry),)
             return any(pattern.search(text[:length]) for text in texts)
 
         return test
@@ -227,12 +227,12 @@ def _compared_with(name: Name, sign: str, text: str, at: int) -> Test:
     if name.kind in ("text", "flag"):
         return _equal(name, sign, text, at)
     if text.casefold() == "none" and sign == "=":
-        return lambda entry: name.read(entry) is None
+        return lambda entry: name.read_value(entry) is None
     low, high = _span(name, text, at)
     compare = _COMPARED[sign]
 
     def test(entry: RunRow) -> bool:
-        value = name.read(entry)
+        value = name.read_value(entry)
         return isinstance(value, int | float) and compare(value, low, high)
 
     return test
@@ -250,7 +250,7 @@ def _equal(name: Name, sign: str, text: str, at: int) -> Test:
         )
 
     def test(entry: RunRow) -> bool:
-        values = name.read(entry)
+        values = name.read_value(entry)
         if isinstance(values, tuple):
             return any(value.casefold() == wanted_text for value in values) or not (wanted_text or values)
         return text_of(values).casefold() == wanted_text

@@ -23,20 +23,20 @@ SHORT = {name: f"accuracy/{name}" for name in ("seen", "novel", "all", "gap")} |
     "tags": "tag", "notes": "note", "alarms": "alarm", "data": "dataset",
 }  # fmt: skip
 MINUS = " - "  # between the two names of a difference
-_USUAL = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "nmi/novel", "nmi/all", "kl")
+_COMMON = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "nmi/novel", "nmi/all", "kl")
 
 
 @dataclass(frozen=True)
 class Name:
     """One thing that every run may have. kind: text, number, percent, flag or date.
 
-    read: its value in an entry, several for tags and alarms; `()` where the run has no such thing, None where it is
-    set to none. choices: its values where these are all.
+    read_value: the value in a row, several for tags and alarms; `()` if the run has no such field, None if it is set
+    to none. choices: all possible values, if they are known.
     """
 
     key: str
     kind: str
-    read: Callable[[RunRow], object]
+    read_value: Callable[[RunRow], object]
     choices: tuple[str, ...] = ()
     help: str = ""
 
@@ -45,9 +45,9 @@ class Name:
         """Whether runs record it, as against what was asked of them."""
         return self.kind == "percent" or self.help.startswith("At the newest epoch")
 
-    def of(self, entry: RunRow) -> object:
+    def display_value(self, entry: RunRow) -> object:
         """The value as people read it: percent for fractions, one text for several, None where there is none."""
-        value = self.read(entry)
+        value = self.read_value(entry)
         if isinstance(value, tuple):
             return ", ".join(map(str, value)) or None
         if self.kind == "percent" and value is not None:
@@ -56,9 +56,9 @@ class Name:
 
     def words(self, entry: RunRow) -> str:
         """The value as text, a setting as after `--set`; "–" where the run has none."""
-        if self.read(entry) == ():
+        if self.read_value(entry) == ():
             return "–"
-        value = self.of(entry)
+        value = self.display_value(entry)
         return value if isinstance(value, str) else text_of(value)
 
 
@@ -92,7 +92,7 @@ class Vocabulary:
 
     @cached_property
     def _measured(self) -> set[str]:
-        return set(_USUAL).union(*(entry.measured.recent.last for entry in self._entries))
+        return set(_COMMON).union(*(entry.measured.recent.last for entry in self._entries))
 
     @property
     def settings(self) -> list[str]:
@@ -137,12 +137,14 @@ def _difference(first: Name, second: Name) -> Name:
     if first.kind != second.kind or first.kind not in ("number", "percent"):
         raise UserError("name", f"{first.key} is a {first.kind} and {second.key} a {second.kind}; expected two numbers")
 
-    def read(entry: RunRow) -> object:
-        values = first.read(entry), second.read(entry)
+    def read_difference(entry: RunRow) -> object:
+        values = first.read_value(entry), second.read_value(entry)
         return values[0] - values[1] if all(isinstance(value, int | float) for value in values) else ()
 
     unit = ", points" if first.kind == "percent" else ""
-    return Name(f"{first.key}{MINUS}{second.key}", first.kind, read, help=f"At the newest epoch: a difference{unit}")
+    return Name(
+        f"{first.key}{MINUS}{second.key}", first.kind, read_difference, help=f"At the newest epoch: a difference{unit}"
+    )
 
 
 @cache

@@ -29,7 +29,7 @@ class SavedViews:
     kind: str
     sound: Callable[[object], bool]
 
-    def read(self) -> dict[str, object]:
+    def read_views(self) -> dict[str, object]:
         """What is kept, by name in alphabetical order; empty where the file is missing or damaged."""
         try:
             stored = self._stored()

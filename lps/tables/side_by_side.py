@@ -49,7 +49,7 @@ class SideBySide:
     sections: Mapping[str, list[Fact]]
     last: list[Number]
     best: list[Number]
-    about: tuple[str, str]  # of each run: its newest and its best epoch
+    epoch_summaries: tuple[str, str]  # of each run: its newest and its best epoch
 
     def differing(self) -> dict[str, list[Fact]]:
         """The sections with the rows in which the two differ alone."""

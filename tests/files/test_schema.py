@@ -103,7 +103,7 @@ def test_the_record_of_a_sweep(run):
     (path,) = (run.root / ".sweeps").glob("*.json")
     for version in (1, None):
         change(path, version=version)
-        assert sweep_records.known(run.root)[0].asked == {"layout": {}}
+        assert sweep_records.list_sweeps(run.root)[0].request == {"layout": {}}
     change(path, version=2)
-    (known,) = sweep_records.known(run.root)
-    assert known.asked == {} and "newer LPS Studio (version 2" in known.problem
+    (known,) = sweep_records.list_sweeps(run.root)
+    assert known.request == {} and "newer LPS Studio (version 2" in known.problem

@@ -65,14 +65,14 @@ def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
     name, understood = hostile_records.NAMES[1], 0
     for kept in hostile_records.layouts(text):
         sweep_records.write(root, name, kept)
-        (known,) = [one for one in sweep_records.known(root) if one.name == name]
-        asked = sweeps.from_kept(known.asked)
+        (known,) = [one for one in sweep_records.list_sweeps(root) if one.name == name]
+        asked = sweeps.from_record(known.request)
         understood += asked is not None
         assert sweep_report.render_sweep_report(known, root, SCORING)
     assert 1 <= understood <= 4
     for version in (text, [text], 99, -1):
         hostile_records.put_newer_record(root, name, version)
-        (known,) = [one for one in sweep_records.known(root) if one.name == name]
+        (known,) = [one for one in sweep_records.list_sweeps(root) if one.name == name]
         assert known.problem and known.problem.isprintable()
     if text == TEXTS[0]:
         assert "is damaged (its version is -1" in shown(visit("sweeps", sweep=name))
@@ -82,7 +82,7 @@ def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
 def test_reports_of_sweeps_have_no_element_of_a_text(root):
     for number, name in enumerate(hostile_records.NAMES):
         sweep_records.write(root, name, hostile_records.layout(TEXTS[number]))
-        (known,) = [one for one in sweep_records.known(root) if one.name == name]
+        (known,) = [one for one in sweep_records.list_sweeps(root) if one.name == name]
         for tag, attributes in Tags(sweep_report.render_sweep_report(known, root, SCORING)).found:
             assert tag not in ("iframe", "object", "embed", "form", "base", "link")
             assert not [key for key in attributes if key.startswith("on")], attributes

@@ -312,9 +312,9 @@ def test_another_data_set_than_the_run_had_is_noticed(own, monkeypatch):
 def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_with(trained_run, monkeypatch):
     model = trained.load(trained_run)
     assert (model.epoch, model.step) == (2, 0) and model.form.in_words == "8 x 8 pixels with 1 channel"
-    assert np.array_equal(model.known.images, read_split(trained_run.folder)[0].training)
+    assert np.array_equal(model.references.images, read_split(trained_run.folder)[0].training)
     monkeypatch.setattr(trained, "_MOST_COMPARED", 50)
-    assert len(trained.load(trained_run).known.images) == 50
+    assert len(trained.load(trained_run).references.images) == 50
     assert config().features == "stored"
 
 

@@ -158,7 +158,7 @@ def test_a_name_without_a_picture_that_counts_waits(run):
     some = members(run, 6)[:3].tolist()
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": some, "to": 7})
     planned = training_on.plan(run, rule="looked-at", from_weights=False)
-    assert planned.new == ("seven",) and planned.waiting == ("eight",) and planned.looked_for == 4
+    assert planned.new == ("seven",) and planned.without_labels == ("eight",) and planned.looked_for == 4
     (notice,) = planned.notices()
     assert "novel" in notice and notice.endswith(": eight.")
 
@@ -169,7 +169,7 @@ def test_a_cluster_without_an_image_waits_too(run):
     looked = training_on.read_clusters(run)
     assert looked.size(8) == 0
     planned = training_on.plan(run, rule="confident", from_weights=False)
-    assert planned.waiting == ("eight",) and planned.looked_for == 4 and len(planned.notices()) == 1
+    assert planned.without_labels == ("eight",) and planned.looked_for == 4 and len(planned.notices()) == 1
     assert planned.confirmed.named == 1
 
 

@@ -76,17 +76,17 @@ def test_what_arrives_is_predicted_once_as_predict_would(run, tmp_path):
     folder = saved(tmp_path / "new", digits(run)[:20], "a{:03d}.png")
     watch = Watch(run, folder)
     news = watch.look(at_once=True)
-    assert news.first == 0 and len(news.found.files) == 20 and watch.look() is None
+    assert news.first == 0 and len(news.prediction.files) == 20 and watch.look() is None
     saved(folder, digits(run)[20:30], "b{:03d}.png")
     (folder / "note.txt").write_text("no picture")
     (folder / "half.png").write_bytes(b"not yet a picture")
     assert watch.look() is None, "they may still be written to"
     news = watch.look()
-    assert news.first == 20 and len(news.found.files) == 30 and watch.look() is None
+    assert news.first == 20 and len(news.prediction.files) == 30 and watch.look() is None
     whole = predict(run, str(folder))
-    assert news.found.files == whole.files and np.array_equal(news.found.cluster, whole.cluster)
-    assert np.allclose(news.found.distance, whole.distance, atol=1e-5)
-    assert [name for name, _ in news.found.skipped] == ["half.png"]
+    assert news.prediction.files == whole.files and np.array_equal(news.prediction.cluster, whole.cluster)
+    assert np.allclose(news.prediction.distance, whole.distance, atol=1e-5)
+    assert [name for name, _ in news.prediction.skipped] == ["half.png"]
     assert news.in_words(whole.threshold())[0].startswith("10 new pictures: ")
 
 
@@ -102,10 +102,10 @@ def test_a_possible_new_class_is_told_of_once_and_its_rows_are_in_the_table(run,
     saved(folder, digits(run)[20:22], "z{:03d}.png")
     watch.look()
     assert watch.look().kinds == (), "it is the one that was told of"
-    lines = prediction_files.as_csv(news.found, 1.0).splitlines()
+    lines = prediction_files.as_csv(news.prediction, 1.0).splitlines()
     column = lines[0].split(",").index("new_kind")
     assert [line.split(",")[column] for line in lines[1:]] == ["1"] * 12 + [""] * 8
-    prediction_files.write(tmp_path / "kept.npz", news.found)
+    prediction_files.write(tmp_path / "kept.npz", news.prediction)
     assert prediction_files.read_predictions(tmp_path / "kept.npz").kinds == (tuple(range(12)),)
 
 
@@ -159,12 +159,12 @@ def test_a_picture_that_lay_in_half_is_predicted_once_it_is_whole(run, tmp_path)
     data = (folder / "001.png").read_bytes()
     (folder / "001.png").write_bytes(data[: len(data) // 2])
     watch = Watch(run, folder)
-    assert watch.look(at_once=True).found.skipped[0][0] == "001.png"
+    assert watch.look(at_once=True).prediction.skipped[0][0] == "001.png"
     assert watch.look() is None and watch.look() is None
     (folder / "001.png").write_bytes(data)
     assert watch.look() is None, "it may still be written to"
     news = watch.look()
-    assert news.found.files == ("000.png", "002.png", "001.png") and not news.found.skipped
+    assert news.prediction.files == ("000.png", "002.png", "001.png") and not news.prediction.skipped
 
 
 @pytest.mark.slow

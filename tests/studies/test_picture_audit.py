@@ -129,14 +129,14 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
             background_jobs.cancel(work)
 
     with pytest.raises(background_jobs.Cancelled):
-        audit_pictures(config, root, show=show)
+        audit_pictures(config, root, show_progress=show)
     assert told == ["preparing", "reading pictures"]
     assert background.standing(audits.path_of(config, root)).state == "cancelled"
 
 
 def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root, pictures):
     config, told = small(pictures, **{"features": "stored", "network.image_size": None}), []
-    found = audit_pictures(config, root, show=lambda phase, share, left: told.append((phase, share)))
+    found = audit_pictures(config, root, show_progress=lambda phase, share, left: told.append((phase, share)))
     assert found.findings[0].pictures == (2, 51) and ("reading pictures", 1.0) in told
     (store,) = feature_store.kept()
     count = search(small(pictures, **{"features": "stored", "network.image_size": None}), root, 6, print)

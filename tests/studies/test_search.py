@@ -497,11 +497,11 @@ def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypa
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
     course = driver._next()
     until(lambda: not driver._advance(course) and course.reported == 3)
-    search.wish(found, "stop")
+    search.request_state(found, "stop")
     assert driver.drive(0.01) == "stopped" and read_results(found).state == "stopped"
     until(lambda: all(run.state().name == "stopped" for run in list_runs(root)))
     (root / "search_trainer.json").write_text("{}")
-    search.wish(found, "run")
+    search.request_state(found, "run")
     assert drive(found) == "finished"
     assert [trial.state for trial in read_results(found).trials] == ["complete"] * 2
     assert len(list_runs(root)) == 2 and len(started(root)) == 3, "one of them in two goes"

@@ -15,7 +15,7 @@ import pytest
 
 from lps.__main__ import main
 from lps.cli._parser import parser
-from lps.cli.sweep import _asked
+from lps.cli.sweep import _request
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import is_held
@@ -464,13 +464,13 @@ DRAWN = {"lr": ("0.1", "0.2"), "margin_scale": ("1", "2", "3")}
     ],
 )
 def test_what_was_asked_for_survives_the_disk_and_the_command_line(asked, tmp_path):
-    sweep_records.write(tmp_path, "a name / with | anything", asked.kept())
+    sweep_records.write(tmp_path, "a name / with | anything", asked.as_record())
     kept, when = sweep_records.read_sweep_record(tmp_path, "a name / with | anything")
-    assert sweeps.from_kept(kept) == asked and when > 1e9
+    assert sweeps.from_record(kept) == asked and when > 1e9
     words = shlex.split(asked.command("some name"))
     assert words[:4] == ["python", "-m", "lps", "sweep"]
     options = parser().parse_args(words[3:])
-    assert _asked(options) == asked and options.name == "some name"
+    assert _request(options) == asked and options.name == "some name"
 
 
 @pytest.mark.parametrize(
@@ -478,17 +478,17 @@ def test_what_was_asked_for_survives_the_disk_and_the_command_line(asked, tmp_pa
     [
         {},
         {"layout": {"datasets": ["digits"]}},
-        {"layout": {**SweepSpec().kept()["layout"], "methods": ["no such"]}},
-        {"layout": {**SweepSpec().kept()["layout"], "varied": {"lr": ["x"]}}},
+        {"layout": {**SweepSpec().as_record()["layout"], "methods": ["no such"]}},
+        {"layout": {**SweepSpec().as_record()["layout"], "varied": {"lr": ["x"]}}},
         {"layout": "x"},
         {"preset": {"preset": "ablation"}},
-        {"preset": presets.PresetRequest("ablation").kept()["preset"] | {"scale": "moon"}},
-        {"preset": presets.PresetRequest("ablation").kept()["preset"] | {"preset": []}},
-        {"preset": presets.PresetRequest("ablation").kept()["preset"] | {"seeds": []}},
+        {"preset": presets.PresetRequest("ablation").as_record()["preset"] | {"scale": "moon"}},
+        {"preset": presets.PresetRequest("ablation").as_record()["preset"] | {"preset": []}},
+        {"preset": presets.PresetRequest("ablation").as_record()["preset"] | {"seeds": []}},
     ],
 )
 def test_damaged_records_mean_nothing(kept):
-    assert sweeps.from_kept(kept) is None
+    assert sweeps.from_record(kept) is None
 
 
 def test_damaged_files_of_records_mean_nothing(tmp_path):
@@ -503,10 +503,10 @@ def test_damaged_files_of_records_mean_nothing(tmp_path):
 def test_a_preset_is_started_kept_and_found_again(root, capsys):
     words = ["--preset", "ablation", "--seeds", "0", "--set", "epochs=2"]
     assert command(root, *words, "--wait") == 0
-    (known,) = sweep_records.known(root)
+    (known,) = sweep_records.list_sweeps(root)
     assert known.name == "ablation-demo-device=cpu-epochs=2" and len(known.runs) == 5
     asked = presets.PresetRequest("ablation", "demo", (0,), (), {"device": "cpu", "epochs": "2"})
-    assert sweeps.from_kept(known.asked) == asked
+    assert sweeps.from_record(known.request) == asked
     expected = {config.to_json() for config, _ in presets.sheet(asked).runs()}
     assert {run.config().to_json() for run in known.runs} == expected and len(starts(root)) == 5
     capsys.readouterr()

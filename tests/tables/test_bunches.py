@@ -28,7 +28,7 @@ def novel():
 def test_what_somebody_has_varied_is_a_column_and_what_a_data_set_brings_is_not():
     found = [*runs(), entry("other data", dataset="mnist", method="orca")]
     assert columns.varying(found) == ["margin_scale"]
-    assert columns.usual(found).index("margin_scale") < columns.usual(found).index("method")
+    assert columns.default_columns(found).index("margin_scale") < columns.default_columns(found).index("method")
     assert columns.varying(found[:3]) == [] and columns.varying([]) == []
 
 
@@ -44,7 +44,7 @@ def test_a_group_has_mean_spread_and_number():
     by = grouping.names_of(["margin_scale"], runs())
     low, high = grouping.group_runs(runs(), by)
     assert low.values == ("0",) and high.values == ("5",) and len(low.members) == 3
-    values = [novel().of(one) for one in high.members]
+    values = [novel().display_value(one) for one in high.members]
     assert high.mean_and_std(novel()) == pytest.approx((statistics.fmean(values), statistics.stdev(values)))
     assert grouping.RunGroup(("x",), high.members[:1]).mean_and_std(novel()) == pytest.approx(
         (values[0], math.nan), nan_ok=True

@@ -12,13 +12,13 @@ VIEW = {"find": ["lr>0.05"], "columns": ["lr", "accuracy/novel"]}
 
 def test_a_view_is_kept_replaced_and_dropped(tmp_path):
     shelf = saved_views.views(tmp_path / "runs")
-    assert shelf.read() == {} and shelf.put("  mine\n", VIEW) == "mine"
+    assert shelf.read_views() == {} and shelf.put("  mine\n", VIEW) == "mine"
     shelf.put("b", {"sort": ["-lr"]})
     shelf.put("b", {"sort": ["lr"]})
-    assert shelf.read() == {"b": {"sort": ["lr"]}, "mine": VIEW}
+    assert shelf.read_views() == {"b": {"sort": ["lr"]}, "mine": VIEW}
     shelf.drop("b")
     shelf.drop("b")
-    assert list(shelf.read()) == ["mine"]
+    assert list(shelf.read_views()) == ["mine"]
 
 
 @pytest.mark.parametrize("name", ["", " \n", "x" * 61])
@@ -34,9 +34,9 @@ def test_what_is_no_name_is_refused(tmp_path, name):
 )  # fmt: skip
 def test_what_is_not_of_the_right_form_counts_as_not_there(tmp_path, content):
     (tmp_path / ".views.json").write_bytes(content)
-    assert saved_views.views(tmp_path).read() == {}
+    assert saved_views.views(tmp_path).read_views() == {}
     saved_views.views(tmp_path).put("mine", VIEW)
-    assert saved_views.views(tmp_path).read() == {"mine": VIEW}
+    assert saved_views.views(tmp_path).read_views() == {"mine": VIEW}
 
 
 def test_the_file_of_a_newer_program_is_not_written_over(tmp_path):
@@ -44,7 +44,7 @@ def test_the_file_of_a_newer_program_is_not_written_over(tmp_path):
     (tmp_path / ".views.json").write_bytes(text)
     with pytest.raises(UserError, match="newer LPS Studio"):
         saved_views.views(tmp_path).put("mine", VIEW)
-    assert saved_views.views(tmp_path).read() == {} and (tmp_path / ".views.json").read_bytes() == text
+    assert saved_views.views(tmp_path).read_views() == {} and (tmp_path / ".views.json").read_bytes() == text
 
 
 def test_there_is_an_end_to_it(tmp_path, monkeypatch):
@@ -54,4 +54,4 @@ def test_there_is_an_end_to_it(tmp_path, monkeypatch):
         shelf.put(name, VIEW)
     with pytest.raises(UserError, match="2 views are already saved"):
         shelf.put("c", VIEW)
-    assert list(shelf.read()) == ["a", "b"]
+    assert list(shelf.read_views()) == ["a", "b"]

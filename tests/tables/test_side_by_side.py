@@ -34,7 +34,7 @@ def test_what_differs_is_told_and_the_rest_is_the_same(pair):
     assert {row.what for row in found.sections["Split"] if row.same} >= {"seen classes", "test images", "truth"}
     (novel,) = (one for one in found.last if one.name == "accuracy/novel")
     assert novel.difference == pytest.approx(novel.second - novel.first) and novel.first > 1, "in percent"
-    assert found.last[0].name.startswith("accuracy/") and found.about[0].startswith("3 epochs, best at ")
+    assert found.last[0].name.startswith("accuracy/") and found.epoch_summaries[0].startswith("3 epochs, best at ")
 
 
 def test_a_run_beside_itself_differs_in_nothing(pair):

@@ -47,7 +47,7 @@ def fill(root, asked, states):
         assert run.config() == config
         run.write_meta(tags=[f"sweep:{asked.name}"])
         made.append(run)
-    sweep_records.write(root, asked.name, asked.kept())
+    sweep_records.write(root, asked.name, asked.as_record())
     return made
 
 
@@ -117,9 +117,9 @@ def test_a_click_starts_the_sweep_once(root, monkeypatch):
     assert len(runs) == 15 and all(run.meta()["tags"] == [f"sweep:{ASKED.name}"] for run in runs)
     assert {run.state().name for run in runs} == {"queued"}
     assert {run.config().to_json() for run in runs} == {c.to_json() for c, _ in presets.sheet(ASKED).runs()}
-    (known,) = sweep_records.known(root)
-    assert sweeps.from_kept(known.asked) == ASKED
-    at.session_state["sweep_asked"] = (ASKED.kept(), ASKED.name, 0, form.HERE)  # the second click of two
+    (known,) = sweep_records.list_sweeps(root)
+    assert sweeps.from_record(known.request) == ASKED
+    at.session_state["sweep_asked"] = (ASKED.as_record(), ASKED.name, 0, form.HERE)  # the second click of two
     at.run()
     assert not at.exception and len(list_runs(root)) == 15
 
@@ -225,7 +225,7 @@ def test_a_curve_is_drawn_beside_the_papers(root):
     at = visit("sweeps", sweep=asked.name)
     assert "dotted: the paper's CIFAR-10" in plain(at) and not at.exception
     sheet = presets.sheet(asked)
-    scored = page.finished_scores(page.course(sweep_records.known(root)[0]))
+    scored = page.finished_scores(page.course(sweep_records.list_sweeps(root)[0]))
     ((_, figure, _),) = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), palette.LIGHT)
     by_name = {trace.name: trace for trace in figure.figure().data}
     assert list(by_name["Novel, paper"].x) == [1, 5, 10, 15, 20]
@@ -242,7 +242,7 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     progress = {"phase": "train", "eta_s": 40, "time": time.time()}
     (runs[2].folder / "progress.json").write_text(json.dumps(progress))
     with held(runs[2]):
-        now = page.course(sweep_records.known(root)[0])
+        now = page.course(sweep_records.list_sweeps(root)[0])
         assert page.remaining_in_words(now) == "About 2 min to go with 2 at a time."  # the longer one: 100 s
 
 
@@ -257,7 +257,7 @@ def test_a_sweep_whose_cluster_does_not_answer_is_followed():
 @pytest.mark.slow
 def test_the_report_of_a_sweep_tells_table_hardware_cost_and_commands(root):
     fill(root, ASKED, ["finished"] * 10 + ["failed"])
-    (known,) = sweep_records.known(root)
+    (known,) = sweep_records.list_sweeps(root)
     scoring = Scoring("orca", "last", "default")
     shown = Page(sweep_report.render_sweep_report(known, root, scoring, NOW))
     full = shown.row("LPS")
@@ -274,7 +274,7 @@ def test_the_report_of_a_sweep_tells_table_hardware_cost_and_commands(root):
 
 def test_tables_to_take_away(root):
     fill(root, ASKED, ["finished"] * 5)
-    now = page.course(sweep_records.known(root)[0])
+    now = page.course(sweep_records.list_sweeps(root)[0])
     sheet, scored = sweep_charts.sheet_of(now.asked), page.finished_scores(now)
     rows = list(csv.DictReader(io.StringIO(sweep_tables.as_csv(sheet, scored))))
     assert len(rows) == 15 and {row["n"] for row in rows} == {"1"}
@@ -298,7 +298,7 @@ def test_an_own_layout_is_kept_with_its_sweep(root):
     layout = SweepSpec(seeds=(0,), fixed={"epochs": "2"}, varied={"margin_scale": ("1", "5")})
     run = make_run(root, epochs=2, settings={"margin_scale": 5.0})
     run.write_meta(tags=["sweep:own"])
-    sweep_records.write(root, "own", layout.kept())
+    sweep_records.write(root, "own", layout.as_record())
     at = visit("sweeps", sweep="own")
     assert "LPS · Handwritten digits · Margin scale" in plain(at) and "1 missing" in progress(at)
     assert run.config() == configure({"epochs": 2, "margin_scale": 5.0})

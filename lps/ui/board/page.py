@@ -94,7 +94,7 @@ def _board(find: str) -> None:
 def _charts_of_address(by: str) -> list[BoardChart]:
     """What the board shows; the usual charts where the address has none, their lines put together by `by`."""
     requested = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MOST_CHARTS]]
-    return requested or [replace(chart, by=by) for chart in boards.USUAL]
+    return requested or [replace(chart, by=by) for chart in boards.DEFAULT_CHARTS]
 
 
 def _usual_grouping(entries: Sequence[RunRow]) -> str:

@@ -13,7 +13,7 @@ _USUAL = "usual"  # what the page begins with, where something has this name
 def begin(shelf: SavedViews) -> None:
     """Where the page is opened without a choice, it is as what is called usual."""
     is_new = "find" not in st.session_state  # the box forgets itself when the page is left
-    if is_new and not st.query_params and (usual_draft := shelf.read().get(_USUAL)):
+    if is_new and not st.query_params and (usual_draft := shelf.read_views().get(_USUAL)):
         _open(usual_draft)
 
 
@@ -30,7 +30,7 @@ def _open(query: dict[str, list[str]]) -> None:
 def show_menu(shelf: SavedViews, label: str) -> None:
     """A menu of what is kept: open, keep, delete; and the link to what is shown now."""
     with st.popover(label, icon=":material/bookmarks:", type="tertiary"):
-        for name, query in shelf.read().items():
+        for name, query in shelf.read_views().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 words, more = escape.markdown(name), {"type": "tertiary", "width": "stretch"}
                 if st.button(words, key=f"open_{name}", on_click=_open, args=(query,), **more):

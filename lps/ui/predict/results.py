@@ -14,7 +14,7 @@ from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.files.atomic import looks
 from lps.inference import prediction_files
-from lps.inference.none_of_these import KEPT
+from lps.inference.none_of_these import DEFAULT_KEEP
 from lps.inference.predicted import NONE, Predicted
 from lps.store.runs import Run
 from lps.store.titles import short_id
@@ -77,7 +77,7 @@ def _ask_threshold(predicted: Predicted) -> float:
     """The distance from which on a picture is none of these, by the share of known ones that shall be kept."""
     with st.container(border=True, gap="small"):
         share = st.slider(
-            "Share of known pictures to accept", 50, 100, round(100 * KEPT), format="%d %%", key="predict_keep",
+            "Share of known pictures to accept", 50, 100, round(100 * DEFAULT_KEEP), format="%d %%", key="predict_keep",
             help="Every picture has a distance to the training images. The limit is set so that this share of known "
             f'pictures is nearer. Pictures beyond the limit are marked "{NONE}". At 100 %, every picture gets a '
             "class.",

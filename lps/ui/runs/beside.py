@@ -54,7 +54,9 @@ def _show_numbers(side_by_side: SideBySide, names: tuple[str, str]) -> None:
             continue
         with tab:
             data_table.show_data_table(_number_columns(names), numbers, "The measurements of both runs")
-        first, second = (f"{escape.markdown(name)}: {about}" for name, about in zip(names, side_by_side.about))
+        first, second = (
+            f"{escape.markdown(name)}: {about}" for name, about in zip(names, side_by_side.epoch_summaries)
+        )
         tab.caption(f"{first}. {second}. Accuracies, NMI and ARI in percent.")
 
 

@@ -145,5 +145,5 @@ def _points(entry: RunRow, against: RunRow | None, name: Name) -> str | None:
     """Points more than the run that others are held against."""
     if against is None:
         return None
-    (difference,) = table.differences_from(table.values([entry], name), name.of(against))
+    (difference,) = table.differences_from(table.values([entry], name), name.display_value(against))
     return None if difference is None else f"{difference:+.1f}"

@@ -26,7 +26,9 @@ _WORDS = HEADS | {EVERYTHING: "All settings but the seed", "tag": "Tag"}
 
 def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     """A menu of what runs can be put together by; the address has the choice."""
-    requested = [key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known([key], vocabulary)]
+    requested = [
+        key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known_columns([key], vocabulary)
+    ]
     offered = dict.fromkeys([*requested, *_FIRST, *columns.varying(entries), *vocabulary.settings])
     with st.popover("Group", icon=":material/workspaces:", type="tertiary"):
         url_fields.draw_field(
@@ -52,7 +54,7 @@ def show_groups(
     run_groups = grouping.group_runs(entries, by)
     shown_names = [name for name in shown if name not in by or name.key == "tag"]
     if not any(name.is_measured for name in shown_names):
-        shown_names += columns.known(columns.NUMBERS, Vocabulary(entries))
+        shown_names += columns.known_columns(columns.NUMBERS, Vocabulary(entries))
     baseline = next((one for one in run_groups if one.id == st.query_params.get("held")), None)
     rows = grouped_rows.rows_of(run_groups, st.query_params.get_all("open"))
     key = _key(run_groups)

@@ -75,7 +75,7 @@ def matching(entries: Sequence[RunRow], filters: Wanted) -> list[RunRow]:
     )
     if filters.sort in SORTS:
         return in_order(fitting, filters.sort)
-    column = columns.known([filters.sort.removeprefix("-")], vocabulary)
+    column = columns.known_columns([filters.sort.removeprefix("-")], vocabulary)
     return columns.in_order(fitting, column[0], filters.sort.startswith("-")) if column else fitting
 
 
@@ -129,7 +129,7 @@ def ask(entries: Sequence[RunRow]) -> Wanted:
 def _sorts(entries: Sequence[RunRow]) -> dict[str, str]:
     """What can be sorted by: the usual ones, every column in both directions, and what the address says."""
     named = [*st.query_params.get_all("columns"), st.query_params.get("sort", "").removeprefix("-")]
-    more = columns.known([*named, *columns.usual(entries)], Vocabulary(entries))
+    more = columns.known_columns([*named, *columns.default_columns(entries)], Vocabulary(entries))
     heads = {one.key: heading(one.key) for one in more}
     ways = {f"{sign}{key}": f"{head}, {way}" for key, head in heads.items() for sign, way in _WAYS.items()}
     return SORTS | {key: words for key, words in ways.items() if key not in SORTS}

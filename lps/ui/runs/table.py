@@ -52,7 +52,7 @@ def show_table(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | 
         cells = values(entries, name)
         shown_columns.append(column(name, entries, cells, name.key in pinned))
         if base and name.kind == "percent":
-            cells = differences_from(cells, name.of(base))
+            cells = differences_from(cells, name.display_value(base))
             look = {"format": "%+.1f", "width": 72, "help": _ABOUT_DIFFERENCE}
             shown_columns.append(Column(f"Δ {head(name)}", cells, "number", **look))
     places = data_table.tick_rows(shown_columns, entries, key, ids, requested, _ROWS, alt)
@@ -78,10 +78,12 @@ def remember(ids: list[str]) -> None:
 def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     """The columns after the name, by what the address says; a menu to choose, move and pin them."""
     requested = [key for key in st.query_params.get_all("columns") if key != "name"]
-    usual = [key for key in columns.usual(entries) if key not in ("alarm", "tag") or _any(entries, key, vocabulary)]
-    shown = columns.known(requested or usual, vocabulary)
+    usual = [
+        key for key in columns.default_columns(entries) if key not in ("alarm", "tag") or _any(entries, key, vocabulary)
+    ]
+    shown = columns.known_columns(requested or usual, vocabulary)
     keys = [name.key for name in shown]
-    offered = dict.fromkeys([*keys, *columns.usual(entries), *vocabulary.settings, *vocabulary.measurements])
+    offered = dict.fromkeys([*keys, *columns.default_columns(entries), *vocabulary.settings, *vocabulary.measurements])
     with st.popover("Columns", icon=":material/view_column:", type="tertiary"):
         url_fields.draw_field(
             st.multiselect,
@@ -107,8 +109,8 @@ def in_sight(shown: Sequence[Name], sort: str) -> list[Name]:
 
 
 def _any(entries: Sequence[RunRow], key: str, vocabulary: Vocabulary) -> bool:
-    read = vocabulary.find(key).read
-    return any(read(entry) for entry in entries)
+    read_value = vocabulary.find(key).read_value
+    return any(read_value(entry) for entry in entries)
 
 
 def _arrange(keys: list[str]) -> None:
@@ -157,9 +159,9 @@ def values(entries: Sequence[RunRow], name: Name) -> list:
     if shown_as:
         return [shown_as(entry) for entry in entries]
     if name.kind in ("number", "percent"):
-        raw_values = (name.of(entry) for entry in entries)
+        raw_values = (name.display_value(entry) for entry in entries)
         return [value if isinstance(value, int | float) else None for value in raw_values]
-    return [None if name.read(entry) == () else name.words(entry) for entry in entries]
+    return [None if name.read_value(entry) == () else name.words(entry) for entry in entries]
 
 
 def differences_from(column: Sequence[float | None], base: float | None) -> list[float | None]:

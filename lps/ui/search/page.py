@@ -152,7 +152,7 @@ def _show_actions(one: Search, result: Result) -> None:
 
 def _stop(one: Search) -> None:
     with error_toasts.kept("search"):
-        search.wish(one, "stop")
+        search.request_state(one, "stop")
 
 
 def _go_on(one: Search, more: int) -> None:

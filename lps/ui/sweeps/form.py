@@ -48,7 +48,7 @@ class _SweepDraft:
 
 def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str | None:
     """Start what was clicked on; the name of the sweep. Raises `UserError`."""
-    asked = sweeps.from_kept(kept)
+    asked = sweeps.from_record(kept)
     if asked is None:
         return None
     with st.spinner("Creating the run folders"):
@@ -88,7 +88,7 @@ def _ask_preset() -> _SweepDraft:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         chosen = presets.PRESETS[url_fields.choose(st.selectbox, "preset", "Table", usual, width=420)]
         scale = url_fields.choose(st.segmented_control, "scale", "Scale", _SCALES, required=True)
-    st.caption(escape.markdown(f"{chosen.about} Scale: {presets.SCALES[scale]}."))
+    st.caption(escape.markdown(f"{chosen.description} Scale: {presets.SCALES[scale]}."))
     errors: dict[str, str] = {}
     with fields.grid():
         seeds = _ask_seeds(errors)
@@ -320,5 +320,5 @@ def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> N
     fresh = len(wanted.items) - wanted.count("exists")
     label = f"Start {counted(fresh, 'run')}" if fresh else "Open: all runs exist"
     icon = ":material/rocket_launch:"
-    args = (draft.asked.kept(), wanted.name, draft.retries, place)
+    args = (draft.asked.as_record(), wanted.name, draft.retries, place)
     st.button(label, key="sweep_start", type="primary", icon=icon, on_click=ask, args=args)

@@ -81,13 +81,13 @@ def main() -> None:
     started = starting.start_asked("sweep", form.start)
     if started:
         st.query_params.from_dict({"sweep": started})
-    found = sweep_records.known(select.runs_root())
+    found = sweep_records.list_sweeps(select.runs_root())
     named_list.show_list("sweeps", "sweep", found, form.show_sweep_form, _show_line, _show_sweep, _EXAMPLE)
 
 
 def course(known: SweepRecord) -> SweepCourse:
     """Where the sweep stands now."""
-    asked = sweeps.from_kept(known.asked)
+    asked = sweeps.from_record(known.request)
     if asked is None:
         return SweepCourse(known, None, sweeps.tagged_items(known.runs))
     return SweepCourse(known, asked, sweeps.sketch(asked, select.runs_root(), known.name).items)
@@ -97,7 +97,7 @@ def course(known: SweepRecord) -> SweepCourse:
 
 
 def _show_line(known: SweepRecord) -> None:
-    st.markdown(_about(sweeps.from_kept(known.asked)), width="stretch")
+    st.markdown(_about(sweeps.from_record(known.request)), width="stretch")
     st.markdown(_states_in_words(Counter(run.state().name for run in known.runs)), width="content")
 
 
@@ -147,7 +147,7 @@ def _now(name: str) -> SweepCourse:
 
 
 def _find(name: str) -> SweepRecord | None:
-    return next((known for known in sweep_records.known(select.runs_root()) if known.name == name), None)
+    return next((known for known in sweep_records.list_sweeps(select.runs_root()) if known.name == name), None)
 
 
 def _show_course(now: SweepCourse) -> None:
@@ -215,7 +215,7 @@ def _show_actions(now: SweepCourse) -> None:
         if now.left and now.asked is not None:
             words = f"Resume {now.left}" if now.states["missing"] < now.left else f"Start the missing {now.left}"
             if st.button(words, key="sweep_resume", icon=":material/play_circle:"):
-                form.ask(now.asked.kept(), now.known.name, place=_usual_place(now))
+                form.ask(now.asked.as_record(), now.known.name, place=_usual_place(now))
                 st.rerun()
         elif now.left:
             broken = [item.run for item in now.items if item.state and item.state.name in sweeps.RESUMED]
