@@ -44,7 +44,7 @@ HEADS = {
     "seen": ("Seen", "Accuracy on images of seen classes, percent. *: after matching ids to classes"),
     "novel": ("Novel", "Accuracy on images of novel classes after their best matching, percent"),
     "all": ("All", "Accuracy on all unlabeled images with one matching, percent"),
-    "nmi": ("NMI", "Normalized mutual information on images of novel classes, percent"),
+    "nmi": ("NMI", "Normalized mutual information: agreement of clusters and classes on novel images, percent"),
     "gap": ("Gap", "Seen accuracy minus novel accuracy, points"),
     "conflict": (
         "Conflict",

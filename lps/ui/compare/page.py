@@ -145,8 +145,8 @@ def _run_columns() -> list[Column]:
         Column("Epoch", lambda row: row[1].epoch),
     ]
     columns += [
-        Column(head, lambda row, key=key: _shown_score(row[1], key), "number", format="%.1f")
-        for key, (head, _) in HEADS.items()
+        Column(head, lambda row, key=key: _shown_score(row[1], key), "number", format="%.1f", help=meaning)
+        for key, (head, meaning) in HEADS.items()
     ]
     return [*columns, Column("Remark", lambda row: _remark(row[1], row[2]))]
 
