@@ -16,6 +16,7 @@ from benchmarks import (
     clocks,
     evaluation,
     growth,
+    in_process,
     machine,
     memory,
     methods_table,
@@ -302,3 +303,14 @@ def _rows(text: str) -> dict[str, dict[str, str]]:
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     heads, _, *rows = lines
     return {row[0]: dict(zip(heads, row)) for row in rows}
+
+
+def test_a_run_that_was_stopped_is_not_recorded_as_finished(tmp_path, monkeypatch):
+    def stop(run):
+        run.events.write_text('{"kind": "stop", "values": {}}\n')
+        return 0
+
+    monkeypatch.setattr(in_process, "train", stop)
+    with pytest.raises(SystemExit, match="was stopped"):
+        in_process.train_here(tmp_path, configure({}), "a")
+    assert not list(tmp_path.rglob("exit.json"))
