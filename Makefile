@@ -1,5 +1,5 @@
-# make app: set up and open the dashboard. make test: set up and run all tests. make quick: the tests that take no training
-# and no browser. make check: style only. make docs: site/.
+# make app: set up and open the dashboard. make test: set up and run all tests. make quick: the tests that take
+# less than 0.2 s each. make check: style only. make docs: site/.
 PYTHON ?= python3
 BIN := .venv/bin
 

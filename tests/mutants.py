@@ -1,7 +1,7 @@
-"""How many small faults the quick tests of a room find: `python -m tests.mutants --out FILE`.
+"""How many small faults the tests of a room find: `python -m tests.mutants --out FILE`.
 
 A mutant is one changed operator, constant, condition, call or returned value in `lps/ROOM`. The seed decides which ones
-are made. Each is written into a copy of the repository. A forked process that has the libraries imported runs the quick
+are made. Each is written into a copy of the repository. A forked process that has the libraries imported runs the
 tests of tests/ROOM that call the changed function, the fastest first, until one fails. The results are kept in FILE, so
 that a run that was ended continues where it was. A mutant is named by its text: `--like FILE` makes the same ones in
 another version of the program.
@@ -206,7 +206,7 @@ def in_a_fork(root: Path, arguments: list[str], plugin: object, log: Path, proce
         for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
             del sys.modules[name]
         usual = "-q -p no:xdist -p no:cacheprovider --hypothesis-seed=28 --tb=line".split()
-        code = pytest.main([*usual, "-m", "not slow and not browser and not slurm", *arguments], plugins=[plugin])
+        code = pytest.main([*usual, "-m", "not browser and not slurm", *arguments], plugins=[plugin])
         os._exit(int(code))
     end = time.monotonic() + wall
     while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < end:

@@ -73,6 +73,7 @@ def test_what_no_cluster_understands_writes_nothing(tmp_path, on):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_launch_wait_events(tmp_path, started):
     run = api.launch(dataset="digits", method="lps", seed=3, epochs=5, runs=tmp_path, name="mine")
     assert run.wait(timeout=60) == "finished" == run.state
@@ -81,6 +82,7 @@ def test_launch_wait_events(tmp_path, started):
     assert (run.config["epochs"], run.config["seed"]) == (5, 3) and "doing finish" in run.log()
 
 
+@pytest.mark.slow
 def test_settings_have_their_names_with_dots_or_underscores(tmp_path, started):
     one = api.launch(runs=tmp_path, split_labeled_ratio=0.25, margin_scale=5, use_margin=False)
     two = api.launch(runs=tmp_path, **{"split.labeled_ratio": 0.25, "margin_scale": 5.0, "use_margin": False})
@@ -90,6 +92,7 @@ def test_settings_have_their_names_with_dots_or_underscores(tmp_path, started):
         run.wait(60)
 
 
+@pytest.mark.slow
 def test_the_folder_of_the_runs_is_that_of_the_command_line(tmp_path, started, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "by name"))
     run = api.launch()
@@ -97,6 +100,7 @@ def test_the_folder_of_the_runs_is_that_of_the_command_line(tmp_path, started, m
     assert api.list_runs(tmp_path / "elsewhere") == []
 
 
+@pytest.mark.slow
 def test_stop_and_resume(tmp_path, started):
     started["do"] = "wait"
     run = api.launch(runs=tmp_path)
@@ -110,6 +114,7 @@ def test_stop_and_resume(tmp_path, started):
     assert run.wait(60) == "finished"
 
 
+@pytest.mark.slow
 def test_a_failure_is_a_state_with_a_reason(tmp_path, started):
     started["do"] = "fail"
     run = api.launch(runs=tmp_path)
@@ -232,6 +237,7 @@ def test_exports(tmp_path, sample):
 # ---------------------------------------------------------------------------------------------------- the package
 
 
+@pytest.mark.slow
 def test_importing_the_package_imports_nothing_else():
     code = """
 import sys

@@ -52,6 +52,7 @@ def without_predictions(run: Run, root: Path) -> Run:
 # ---------------------------------------------------------------------------------------------------- scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("select", run_scores.SELECTIONS)
 def test_a_run_without_predictions_has_the_scores_that_it_recorded(tmp_path, select):
     for run in recorded_runs():

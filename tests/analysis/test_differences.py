@@ -78,6 +78,7 @@ def test_a_run_without_a_number_does_not_change_who_is_paired():
     assert between({0: math.nan}, {0: 0.1}, skips_missing=True) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0.0, 1.0])
 def test_of_groups_that_share_some_seeds_a_large_gap_is_found(shared):
     """5 against 3 seeds, two of them in both, three standard deviations apart. shared: spread of what a seed does.

@@ -255,6 +255,7 @@ def test_shares_equal_a_loop_over_setups():
         assert next(i.share for i in found if i.setting == setting) == pytest.approx(between / total)
 
 
+@pytest.mark.slow
 def test_the_chance_level_is_the_mean_share_of_a_setting_without_effect():
     draw = np.random.default_rng(0)
     shares = []
@@ -291,6 +292,7 @@ def associated(seed: int) -> list[Scored]:
     return runs
 
 
+@pytest.mark.slow
 def test_a_setting_that_does_nothing_gets_no_share_for_going_along_with_one_that_does():
     """By itself it has more than a fifth of the variance; a share near its mark is right."""
     shares = []

@@ -51,6 +51,7 @@ def many(tmp_path, monkeypatch):
     return make_run(tmp_path, epochs=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["pca", "tsne"])
 def test_a_map_of_many_images_has_all_of_them_and_is_always_the_same(many, method):
     path = projection.project(many, method, 2)
@@ -65,6 +66,7 @@ def test_a_map_of_many_images_has_all_of_them_and_is_always_the_same(many, metho
     assert np.array_equal(projection.read_map(many, method, 2).points, found.points)
 
 
+@pytest.mark.slow
 def test_a_map_in_the_background_can_be_cancelled(tmp_path):
     run = make_run(tmp_path, epochs=2)
     projection.start(run, "umap", 2)

@@ -95,6 +95,7 @@ def wait_while_working(run, method, epoch):
     return projection.progress(run, method, epoch)
 
 
+@pytest.mark.slow
 def test_background_work_is_seen_while_it_lives_and_starts_once(run, tmp_path):
     marks = tmp_path / "starts"
     script = f"import time; open({str(marks)!r}, 'a').write('x'); print('half of it', flush=True); time.sleep(1.5)"
@@ -111,12 +112,14 @@ def test_background_work_that_dies_says_its_last_words(run):
     assert wait_while_working(run, "tsne", 1).message == "tsne: no memory left"
 
 
+@pytest.mark.slow
 def test_background_work_of_the_command_line(run):
     projection.start(run, "pca", 2)
     assert wait_while_working(run, "pca", 2).state == "done"
     assert len(projection.read_map(run, "pca", 2).index) == 1000
 
 
+@pytest.mark.slow
 def test_maps_of_all_epochs_are_made_by_the_command_line(run):
     projection.start_all(run, "pca", 2)
     deadline = time.monotonic() + 120

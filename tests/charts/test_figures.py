@@ -70,6 +70,7 @@ def test_the_code_of_a_map_draws_its_groups(runs, monkeypatch, carried_out, page
     assert {trace.name: set(trace.customdata) for trace in made.data} == {k: v for k, v in groups.items() if v}
 
 
+@pytest.mark.slow
 def test_charts_of_several_runs(drawn, runs):
     two = [runs[0].id, runs[2].id]
     chart, made = drawn(runs[0].root, "live", "pace_of_runs", run=two)
@@ -114,6 +115,7 @@ def test_curves_of_groups(drawn, runs, query):
     assert traces(made) == traces(chart) and len(chart.data) > 2
 
 
+@pytest.mark.slow
 def test_a_run_without_truth(tmp_path, drawn):
     run = without_truth(make_run(tmp_path, epochs=3))
     for key in ("pace", "cluster_sizes"):
@@ -186,6 +188,7 @@ def test_charts_of_a_search(tmp_path, monkeypatch, charts, carried_out):
 # ---------------------------------------------------------------------------------------------------- by hand
 
 
+@pytest.mark.slow
 def test_every_chart_with_a_python_button_is_a_public_function(runs, charts):
     for page in ("live", "pace", "charts", "compare", "effects", "clusters", "projection", "explain"):
         for key, (_, code) in charts(runs[0].root, page, run=[runs[0].id]).items():

@@ -45,6 +45,7 @@ def test_what_is_offered(line, some):
     assert offered(line) == some
 
 
+@pytest.mark.slow
 def test_ids_of_runs_are_offered(tmp_path):
     run = make_run(tmp_path / "runs", "finished")
     assert offered("lps show 2", tmp_path, LPS_RUNS="runs") >= {run.id}

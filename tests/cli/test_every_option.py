@@ -168,6 +168,7 @@ def test_commands_and_options_that_there_are_not(text, world, capsys):
         answer(words, world, capsys)
 
 
+@pytest.mark.slow
 def test_the_folder_of_the_environment_is_checked_like_the_option(world, monkeypatch, capsys):
     monkeypatch.setattr(command_line, "parser", _parser.parser)
     for text in (text for text in TEXTS.values() if "\0" not in text):

@@ -80,6 +80,7 @@ def test_every_place_offers_what_the_house_asks_for(place):
                 assert [*inspect.signature(asked).parameters][1:] == [*theirs], f"{name}.{function}"
 
 
+@pytest.mark.slow
 def test_a_run_is_carried_from_launch_to_finished(run):
     begin(run)
     assert run.wish().on == "folder_place" and run.waiting_attempt() == 0, "nobody here starts it"
@@ -88,6 +89,7 @@ def test_a_run_is_carried_from_launch_to_finished(run):
     assert kinds(run) == ["start", "finish"]
 
 
+@pytest.mark.slow
 def test_a_run_is_stopped_and_resumed_there(run, place):
     at_work(begin(run, "wait"))
     launcher.stop(run)
@@ -108,6 +110,7 @@ def test_a_run_that_waits_there_is_cancelled(run, place):
     assert json.loads((place / "0.json").read_text())["state"] == "cancelled" and not run.log.exists()
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_taken_away_lets_the_run_go_on_later(run, place):
     at_work(begin(run, "wait"))
     (place / "full").touch()
@@ -122,6 +125,7 @@ def test_a_machine_that_is_taken_away_lets_the_run_go_on_later(run, place):
     assert (state.name, state.attempt) == ("finished", 2) and run.read_json(RECORD)["job"] == "0", "the same job"
 
 
+@pytest.mark.slow
 def test_a_job_that_is_lost_is_a_crash(run, place):
     (place / "full").touch()
     begin(run)
@@ -131,6 +135,7 @@ def test_a_job_that_is_lost_is_a_crash(run, place):
     assert (state.name, state.reason) == ("crashed", words)
 
 
+@pytest.mark.slow
 def test_several_runs_are_handed_over_together(tmp_path, place):
     runs = [create_run(tmp_path / "runs", configure({"device": "cpu", "seed": seed})) for seed in (0, 1)]
     launcher.launch_all(runs, TRAINER, on=PLAIN, name="two")
@@ -157,6 +162,7 @@ def test_what_the_place_refuses_is_one_sentence_and_leaves_the_run_as_it_was(run
     assert [path.name for path in run.root.iterdir() if path.name[0] != "."] == [run.id], "nothing was made"
 
 
+@pytest.mark.slow
 def test_a_place_that_falls_silent_makes_no_end_of_a_run(run, place):
     (place / "full").touch()
     begin(run)
@@ -180,6 +186,7 @@ def test_a_place_that_another_version_knows_is_left_alone(run):
         launcher.stop(run)
 
 
+@pytest.mark.slow
 def test_the_launch_form_offers_it_with_its_options(place, tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     at = whole_form()

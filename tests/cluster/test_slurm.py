@@ -231,6 +231,7 @@ def test_an_answer_that_is_no_job_id(cluster, answer):
     assert caught.value.is_open
 
 
+@pytest.mark.slow
 def test_the_script_hands_paths_over_as_they_are(tmp_path):
     """Names that a shell would act on, through a real bash with an srun that prints its arguments."""
     evil = ["$(touch pwned)", "a b'c\"d", "`id`;ls", "new\nline", "--help", "ü"]
@@ -252,6 +253,7 @@ def test_the_script_hands_paths_over_as_they_are(tmp_path):
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.slow
 def test_the_script_outlives_a_signal_and_waits_for_its_step(tmp_path):
     (tmp_path / "srun").write_text(
         f"#!{sys.executable}\nimport time; print('up', flush=True); time.sleep(1); exit(5)\n"
@@ -287,6 +289,7 @@ def test_a_refusal_names_what_there_is_and_leaves_the_run_as_it_was(cluster, run
     assert not (run.folder / "want.json").exists() and not (run.folder / RECORD).exists()
 
 
+@pytest.mark.slow
 def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkeypatch):
     """The wish stays: the job brings the token along, and it is found by its name."""
     monkeypatch.setattr(jobs, "SUBMIT_PATIENCE_S", 0.3)

@@ -72,6 +72,7 @@ def strips(grey):
         yield torch.stack([strip.int().argmax(dim=1), side - 1 - strip.flip(1).int().argmax(dim=1)], dim=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("height, width", [(32, 32), (15, 28)])
 def test_the_cut_out_is_distributed_as_20_000_draws_of_the_rule(height, width):
     n, draw = 20_000, random.Random(0)
@@ -90,6 +91,7 @@ def test_the_cut_out_is_distributed_as_20_000_draws_of_the_rule(height, width):
     assert abs(torch.corrcoef(torch.stack([ours[0][:, 0], ours[1][:, 0]]).double())[0, 1]) < 0.03
 
 
+@pytest.mark.slow
 def test_the_cut_out_hides_as_much_of_a_cifar_image_as_the_original():
     """252 of 1,024 pixels on average, at least 256 in 61 % of the images, the centre in 61 %."""
     hidden = crops.cut_out(torch.zeros(20_000, 3, 32, 32, dtype=torch.uint8), seeded(CPU, 2))[:, 0] == 127
@@ -150,6 +152,7 @@ def smooth(height, width, key):
     return Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
 
 
+@pytest.mark.slow
 def test_boxes_of_squeezed_images_are_torchvisions_of_the_images_themselves():
     n, height, width = 6000, 300, 500
     sizes = torch.tensor([(height, width)]).expand(n, 2)

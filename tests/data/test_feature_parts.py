@@ -53,6 +53,7 @@ def pieces(log: Path) -> list[tuple[str, int]]:
     return [(view, int(start)) for view, start in map(str.split, lines)]
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_parts_and_both_get_the_store(tmp_path):
     logs = [tmp_path / "first", tmp_path / "second"]
     children = [in_child(log, pause_s=0.2) for log in logs]
@@ -72,6 +73,7 @@ def test_the_part_of_a_killed_process_is_taken_again_from_its_last_piece(tmp_pat
     assert is_right(store) and sorted(pieces(tmp_path / "other")) == sorted(PIECES - {("plain", 0)})
 
 
+@pytest.mark.slow
 def test_who_waits_for_a_part_takes_it_when_its_process_dies(tmp_path):
     other = in_child(tmp_path / "other", pause_s=60)
     until(lambda: pieces(tmp_path / "other") == [("plain", 0)])

@@ -122,6 +122,7 @@ def test_a_write_that_fails_names_the_store(monkeypatch):
     assert error.value.filename == str(feature_store.home() / "a") and not list(feature_store.home().glob("*.lock"))
 
 
+@pytest.mark.slow
 def test_the_second_process_waits_for_the_first_and_tells_how_far_it_is(capsys):
     make("a", should_stop=lambda: make_once("a"))
     store = feature_store.Store(feature_store.home() / "a", COUNT, WIDTH)
@@ -160,6 +161,7 @@ def test_whoever_waits_takes_over_when_the_maker_is_killed(tmp_path):
     assert is_right(result[0][0]) and result[0][1][0] == ("plain", 256)
 
 
+@pytest.mark.slow
 def test_whoever_waits_may_be_asked_to_stop():
     feature_store.home().mkdir(parents=True)
     lock = claim(feature_store.home() / "a.lock")
@@ -184,6 +186,7 @@ def test_a_list_tells_what_is_there_and_what_it_cost():
     assert first.picture_s == pytest.approx(first.seconds / 1200) and not first.is_written
 
 
+@pytest.mark.slow
 def test_a_store_is_deleted_whole_and_not_while_it_is_made():
     store, _ = make("a")
     lock = claim(store.lock)

@@ -241,6 +241,7 @@ def test_a_run_that_is_stopped_while_features_are_computed_goes_on_there(tmp_pat
     assert numbers(broken).keys() == numbers(unbroken).keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "cores", "taken"), [(None, 4, 3), (None, 1, 1), (2, 4, 2)])
 def test_a_head_leaves_a_core_to_who_watches_unless_it_is_told_how_many_to_take(
     asked, cores, taken, tmp_path, monkeypatch
@@ -250,6 +251,7 @@ def test_a_head_leaves_a_core_to_who_watches_unless_it_is_told_how_many_to_take(
     assert {event["values"]["threads"] for event in events(run) if event["kind"] == "start"} == {taken}
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_on_other_features(tmp_path, monkeypatch):
     run = finished_run(tmp_path, "lps", **STORED)
     material = prepare(config())
@@ -257,6 +259,7 @@ def test_a_run_is_not_resumed_on_other_features(tmp_path, monkeypatch):
     assert run.read_json("config.json")["features"] == "stored"
 
 
+@pytest.mark.slow
 def test_start_features_of_a_network_are_those_of_the_backbone_up_to_a_turn():
     own = config(**{"features.width": 64})
     found = made(own)
@@ -273,6 +276,7 @@ def test_the_views_of_a_run_on_stored_features_are_what_is_kept():
     ).keys() - {"simclr"}
 
 
+@pytest.mark.slow
 def test_what_is_decided_about_pictures_costs_no_other_store(monkeypatch, tmp_path):
     monkeypatch.setenv("LPS_DECISIONS", str(tmp_path / "decisions"))
     whole, table = made(config()), features.plain(config())

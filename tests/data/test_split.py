@@ -20,6 +20,7 @@ def labels_of(size, seed):
     return np.concatenate([np.arange(8), generator.integers(0, 8, size)])
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(
     seed=st.integers(0, 1000),
@@ -203,6 +204,7 @@ def test_settings_that_do_not_fit_the_data_are_one_sentence(settings_, words):
         open_world_split(labels_of(200, 0), NAMES, configure(settings_))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(
     seed=st.integers(0, 1000),

@@ -167,6 +167,7 @@ def test_what_cannot_be_predicted_gets_one_sentence(trained, tmp_path):
         Watch(run, tmp_path)
 
 
+@pytest.mark.slow
 def test_labels_are_taken_away_with_ids(trained, tmp_path):
     run, _ = trained
     label_files.export(run, tmp_path / "labels.csv")

@@ -202,6 +202,7 @@ def test_epochs_and_seeds_differ():
     assert not torch.equal(first.unlabeled_positions, other_seed.unlabeled_positions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("squeezed", [False, True])
 def test_the_weak_view_of_gcd_is_a_window_of_the_resized_picture(squeezed):
     """Of pictures of 256 pixels every view is a window of 224, flipped or not, at a place drawn evenly."""

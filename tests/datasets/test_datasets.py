@@ -601,6 +601,7 @@ class Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 def test_a_download_is_checked_and_unpacked(tmp_path, monkeypatch, noise, cache, served):
     from torchvision import datasets as theirs
 

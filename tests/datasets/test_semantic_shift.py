@@ -87,6 +87,7 @@ def test_classes_that_differ_by_a_year_lie_on_both_sides_of_the_split():
 # whole copies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_has_the_label_of_its_class(name, wholes):
     images = sources.load(name, str(wholes[name]), SIDE)
@@ -103,6 +104,7 @@ def test_every_picture_has_the_label_of_its_class(name, wholes):
         assert [plain_name(text) for text in images.class_names] == [plain_name(item.name) for item in split]
 
 
+@pytest.mark.slow
 def test_training_images_keep_the_order_of_the_lists(wholes):
     """The labeled half is drawn by position, so another order would be another split."""
     files = sources.load("cub", str(wholes["cub"]), SIDE).file_names
@@ -145,6 +147,7 @@ def test_labels_go_by_name_and_not_by_number(own):
     assert np.array_equal(again.labels, whole.labels) and again.class_names == whole.class_names
 
 
+@pytest.mark.slow
 def test_annotations_beside_the_devkit_and_a_copy_without_test_images(own):
     root = own("stanford_cars")
     name = "cars_test_annos_withlabels.mat"
@@ -267,6 +270,7 @@ def test_without_a_folder_people_are_told_where_to_get_it(name, tmp_path):
         assert caught.value.name == "dataset.path" and "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, first, second",
     [
@@ -332,6 +336,7 @@ def test_cut_annotations_are_one_sentence(own):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_as_many_pictures_as_the_real_one_are_listed_in_seconds(own, monkeypatch):
     """Lists of 12,000 pictures; decoding is bounded by the tests of data sets in general."""
     root = own("cub")

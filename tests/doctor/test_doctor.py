@@ -82,6 +82,7 @@ def found(check, machine, level):
     return [(finding.about, finding.says) for finding in findings if finding.level == level]
 
 
+@pytest.mark.slow
 def test_a_good_machine_has_no_problem(root):
     findings = list(examine.examine(Fake(root)))
     assert [finding for finding in findings if finding.level == PROBLEM] == []

@@ -41,6 +41,7 @@ def test_a_fork_that_the_system_ends_is_no_fault_of_the_file():
         limited.rehearse(lambda: os.kill(os.getpid(), signal.SIGKILL), 100)
 
 
+@pytest.mark.slow
 def test_a_fork_that_only_waits_gives_no_verdict(monkeypatch):
     monkeypatch.setattr(limited, "_WALL", 0.05)
     limited.rehearse(lambda: os.kill(os.getpid(), signal.SIGSTOP), 100)

@@ -26,6 +26,7 @@ def folder(request, tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_one_at_a_time_is_inside(folder):
     inside, order = threading.Event(), []
 

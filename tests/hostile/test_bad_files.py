@@ -62,6 +62,7 @@ def test_small_files_of_a_run_that_are_none(run, name):
         assert waiting_runs(run.root) == []
 
 
+@pytest.mark.slow
 def test_lists_of_runs_with_damaged_small_files(run, capsys):
     for name in ("meta.json", "want.json", queue.SWITCH):
         folder = run.root if name == queue.SWITCH else run.folder

@@ -244,6 +244,7 @@ def test_seeds_and_paths_of_launch_are_refused_beside_the_button(root):
         assert ":red[The .npz file: " in said(at) and not startable(at, "launch_start") and not at.exception, text
 
 
+@pytest.mark.slow
 def test_a_name_that_is_only_marks_is_no_misfit(root):
     """A name is text for people: everything goes, nothing of it is carried out, and it is one line of the command."""
     at = whole_form()
@@ -252,6 +253,7 @@ def test_a_name_that_is_only_marks_is_no_misfit(root):
         assert not at.exception and startable(at, "launch_start"), text
 
 
+@pytest.mark.slow
 def test_every_text_field_of_sweeps(root):
     at = visit("sweeps", kind="own")
     at.multiselect(key="sweep_vary").set_value(["margin_scale", "epochs"])
@@ -277,6 +279,7 @@ def test_every_text_field_of_sweeps(root):
         assert not at.exception
 
 
+@pytest.mark.slow
 def test_every_text_field_of_search(root):
     at = visit("search")
     at.multiselect(key="search_fixed_lps_digits").set_value(["epochs", "dataset.path"]).run()

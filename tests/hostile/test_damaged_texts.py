@@ -48,6 +48,7 @@ def save(run: Run, name: str) -> None:
             queue.ask(run, "stop", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["meta.json", "want.json"])
 def test_every_damage_is_told_kept_and_no_matter_for_the_state(run, name):
     before, state = (run.folder / name).read_bytes(), run.state()
@@ -145,5 +146,5 @@ def test_the_bars_take_any_progress(run, capsys):
     odd = [whole | {key: value} for key in whole for value in ("x\ud800", None, -1, [], {}, 10**400, 0.5)]
     for progress in [*partial, *odd, {}, {"phase": "train"}, {"phase": "pretrain"}]:
         (run.folder / "progress.json").write_text(json.dumps(progress))
-        Bars(run).show(run.state())
+        Bars(run).show_state(run.state())
     assert "train" in capsys.readouterr().err

@@ -455,6 +455,7 @@ def test_arrays_are_measured_before_they_are_unpacked(run, monkeypatch):
         read_snapshot(run.snapshots, 1)
 
 
+@pytest.mark.slow
 def test_an_imported_recording_shows_its_maps(tmp_path, monkeypatch):
     """It has features of its last epoch alone, and maps of the others."""
     from lps.store.run_folders import recorded_runs

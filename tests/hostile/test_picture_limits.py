@@ -70,6 +70,7 @@ def test_a_head_that_is_too_deep_is_one_sentence(tmp_path, monkeypatch):
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     np.savez_compressed(tmp_path / "a.npz", x_train=np.zeros((80_000, 32, 32), np.uint8), y_train=np.zeros(80_000, int))

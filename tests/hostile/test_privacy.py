@@ -55,6 +55,7 @@ def open_to_others(folder: Path) -> list[str]:
     return [str(path) for path in paths if stat.S_IMODE(path.lstat().st_mode) & 0o077]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux")
 def test_a_whole_run_is_private_under_an_open_umask(tmp_path):
     root = tmp_path / "runs"

@@ -127,6 +127,7 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
     assert "the ids of the runs" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_command_that_is_ended_leaves_no_draft(tmp_path, monkeypatch):
     run = finished_run(tmp_path / "runs", "lps", **STORED)
 

@@ -120,6 +120,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     assert "of 20 pictures with a withheld label" in found.in_words(limit)
 
 
+@pytest.mark.slow
 def test_keep_says_how_many_known_pictures_stay(live):
     found = predict(live, digits(live))
     noise = np.random.default_rng(0).integers(0, 256, (20, 8, 8, 1), np.uint8)

@@ -79,6 +79,7 @@ def sources(original, folder) -> list:
     ]
 
 
+@pytest.mark.slow
 def test_a_run_arrives_as_it_was(original, tmp_path):
     before = {name: data for name, data in files(original.folder).items() if archives.belongs(name)}
     for number, source in enumerate(sources(original, tmp_path / "sources")):
@@ -225,6 +226,7 @@ def test_a_recording_becomes_a_run_of_ones_own(tmp_path, root, is_packed):
     assert list_runs(root) == []
 
 
+@pytest.mark.slow
 def test_what_a_light_archive_left_out_comes_with_a_full_one(tmp_path, root):
     run = make_run(tmp_path / "in", "stopped", epochs=2, pretrain=1)
     run.checkpoints.mkdir()
@@ -344,6 +346,7 @@ def test_an_admitted_name_stays_below_its_folder(name):
     assert not run_id or not archives.belongs(rest) or ".." not in rest
 
 
+@pytest.mark.slow
 @given(st.from_regex(archives.NAMES, fullmatch=True))
 def test_what_belongs_is_a_plain_name(name):
     assert not name.startswith("/") and ".." not in name and name.count("/") <= 1 and name.isascii()
@@ -438,6 +441,7 @@ def test_more_than_allowed_is_refused_by_what_it_says(tmp_path, root):
     as_user_error(tmp_path / "large.tar", root, "200 times its size")
 
 
+@pytest.mark.slow
 def test_a_list_of_attributes_is_no_hiding_place(tmp_path, root):
     """A name of 64 MB in front of a member would be read as one piece."""
     with tarfile.open(tmp_path / "bad.tar.gz", "w:gz", format=tarfile.GNU_FORMAT) as archive:
@@ -572,6 +576,7 @@ def test_a_copy_that_breaks_off_leaves_nothing(original, tmp_path, root, monkeyp
     assert list_runs(root) == [] and not root.exists()
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_changed_byte_is_an_error_or_does_no_harm(original, tmp_path_factory, data):

@@ -101,6 +101,7 @@ def test_a_failure_is_told_by_its_kind_and_by_its_reason_where_details_are_asked
     assert run.state().reason in hook[0]["message"] and str(run.folder) in hook[0]["message"]
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_wrong_is_told_of_while_it_goes_on(run, hook):
     collapsed(run)
     lock = claim(run.lock)
@@ -112,6 +113,7 @@ def test_a_run_that_goes_wrong_is_told_of_while_it_goes_on(run, hook):
     assert "Collapse" in hook[0]["title"] and "one class holds 91 %" in hook[0]["message"]
 
 
+@pytest.mark.slow
 def test_more_than_ten_an_hour_are_held_back_and_counted(run, hook, monkeypatch):
     sent = [notifications.send(run.root, SOME) for _ in range(notifications.MOST + 3)]
     assert sent == [True] * notifications.MOST + [False] * 3 and len(hook) == notifications.MOST
@@ -121,6 +123,7 @@ def test_more_than_ten_an_hour_are_held_back_and_counted(run, hook, monkeypatch)
     assert notifications.send(run.root, SOME) and "held back" not in hook[-1]["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage", ["", "{", "[]", '{"sent": 7, "held": "x"}', '{"sent": [null, "a", 1e99], "held": -3}']
 )
@@ -129,6 +132,7 @@ def test_a_damaged_count_holds_nothing_back(run, hook, damage):
     assert notifications.send(run.root, SOME) and "held back" not in hook[0]["message"]
 
 
+@pytest.mark.slow
 def test_a_receiver_that_is_away_fails_nothing(run, monkeypatch):
     monkeypatch.setenv(notifications.SETTING, "json://127.0.0.1:9/hook")
     assert not notifications.send(run.root, SOME)
@@ -150,6 +154,7 @@ def test_of_an_address_only_its_scheme_is_shown(monkeypatch):
     assert notifications.kinds() == ["mailtos", "a text without ://"]
 
 
+@pytest.mark.slow
 def test_a_mail_arrives(monkeypatch):
     heard = []
 
@@ -198,6 +203,7 @@ class Everything(socketserver.StreamRequestHandler):
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["finished", "failed", "crashed", "collapsed"])
 def test_no_byte_that_leaves_tells_of_pictures_names_folders_or_this_machine(state, tmp_path, monkeypatch):
     """All texts that people or programs give a run hold a secret; not one is in what a hook is sent, head included."""

@@ -82,6 +82,7 @@ def test_names_that_lead_elsewhere_are_refused_and_nothing_is_kept(tmp_path, kep
     assert not list(kept.glob("*")) and sorted(os.listdir(tmp_path)) in (["zoo.zip"], ["kept", "zoo.zip"])
 
 
+@pytest.mark.slow
 def test_links_bombs_and_too_many_files_are_refused(tmp_path, kept, monkeypatch):
     link = zipfile.ZipInfo("cat/1.png")
     link.external_attr = 0o120777 << 16
@@ -207,6 +208,7 @@ own_pictures._keep([UntrustedFile("a/1.png", 10, Slow)], "zoo", own_pictures.hom
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_upload_left_is_listed_and_goes_with_the_next_one(tmp_path, kept):
     going = [subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) for _ in range(2)]
     for process in going:

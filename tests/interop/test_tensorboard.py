@@ -218,6 +218,7 @@ def test_another_epoch_and_one_that_is_not_there(run, tmp_path):
 # ---------------------------------------------------------------------------------------------------- while it goes on
 
 
+@pytest.mark.slow
 def test_new_events_are_appended(tmp_path):
     writer = RunWriter(tmp_path / "runs", epochs=4)
     writer.begin("running", 1)
@@ -277,6 +278,7 @@ def test_the_same_run_is_the_same_bytes_and_more_of_it_is_appended(tmp_path):
     assert path.read_bytes().startswith(first) and scalars(folder) == expected(writer.run)
 
 
+@pytest.mark.slow
 def test_a_file_that_says_something_else_is_voided_and_not_removed(tmp_path):
     writer = RunWriter(tmp_path / "runs", epochs=4, pretrain=1)
     writer.begin("stopped", 3)
@@ -290,6 +292,7 @@ def test_a_file_that_says_something_else_is_voided_and_not_removed(tmp_path):
     assert scalars(folder) == expected(writer.run) and len(scalars(folder)["kl"]) == 2
 
 
+@pytest.mark.slow
 def test_two_exports_at_once_do_not_mix(run, tmp_path):
     bridge = Bridge(run, tmp_path)
     bridge.update()
@@ -307,6 +310,7 @@ def test_a_folder_of_somebody_else_stays(run, tmp_path):
     assert [path.name for path in (tmp_path / run.id).iterdir()] == ["mine"]
 
 
+@pytest.mark.slow
 def test_following_ends_when_the_runs_do(tmp_path, monkeypatch):
     monkeypatch.setattr(tensorboard, "POLL_S", 0.02)
     writer = RunWriter(tmp_path / "runs", epochs=2, pretrain=1)
@@ -352,6 +356,7 @@ def test_a_run_that_is_deleted_meanwhile_stays_in_tensorboard(tmp_path):
 # ---------------------------------------------------------------------------------------------------- the command
 
 
+@pytest.mark.slow
 def test_the_command_of_the_issue(run, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):

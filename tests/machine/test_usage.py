@@ -47,6 +47,7 @@ def child():
     process.stdout.close()
 
 
+@pytest.mark.slow
 def test_what_a_run_uses_is_what_its_processes_use(run, child):
     write_json(run.folder / "process.json", {"runner_pid": child.pid, "runner_ticks": start_ticks(child.pid)})
     share = usage.of_runner(run.read_json("process.json"))
@@ -94,6 +95,7 @@ def test_busy_is_what_is_neither_idle_nor_waiting_for_the_disk(tmp_path, monkeyp
     assert usage.busy_share(looks[0], looks[0]) is None and usage.busy_share(None, looks[0]) is None
 
 
+@pytest.mark.slow
 def test_this_process_makes_the_machine_busy():
     before = usage.processor_times()
     end = time.process_time() + 0.2
@@ -171,6 +173,7 @@ def test_a_driver_that_fails_is_absent(driver, monkeypatch, name):
     assert driver.open == 0
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_is_absent_and_one_thread_waits_for_it(driver, monkeypatch):
     monkeypatch.setattr(usage, "PATIENCE_S", 0.1)
     answers, calls = threading.Event(), []

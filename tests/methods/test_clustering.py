@@ -160,6 +160,7 @@ def test_a_pinned_point_stays_where_it_does_not_belong():
     assert torch.allclose(found.centres[1], torch.tensor([7.5, 0.5]))  # the stray one pulls its cluster's centre
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_many_restarts_find_the_best_of_all_assignments(seed):
     points, pinned, pins = scattered(free=7, held=2, width=2, classes=1, seed=seed)

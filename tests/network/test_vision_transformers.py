@@ -339,6 +339,7 @@ def test_models_of_timm_are_what_goes_into_their_classifier(name, monkeypatch):
         backbones.build("timm:test_vat", 3)
 
 
+@pytest.mark.slow
 def test_a_model_of_timm_takes_a_published_file(tmp_path):
     name = {"network.name": "timm:vit_tiny_patch16_224", "network.start": "checkpoint", "network.image_size": 32}
     config = configure(name | {"network.checkpoint": str(tmp_path / "a.pt")})

@@ -192,6 +192,7 @@ def test_the_confusion_matrix_counts_the_stored_predictions(one, runs):
     assert shown.tolist() == np.array(expected).tolist() and shown.sum() == len(predicted)
 
 
+@pytest.mark.slow
 def test_only_what_a_person_did_to_clusters_is_said(tmp_path):
     run = make_run(tmp_path, epochs=4)
     assert "by their matched class." in run_report.of_run(run) and "a person" not in run_report.of_run(run)
@@ -414,6 +415,7 @@ def test_without_the_dashboards_libraries_one_line_says_what_is_missing(missing,
 # ---------------------------------------------------------------------------------------------------- pages
 
 
+@pytest.mark.slow
 def test_pages_make_the_report_when_it_is_asked_for(runs, monkeypatch):
     from tests.visiting import visit
 

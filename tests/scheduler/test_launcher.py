@@ -132,6 +132,7 @@ def end(process: subprocess.Popen, number=signal.SIGKILL):
 # ---------------------------------------------------------------------------------------------------- one run
 
 
+@pytest.mark.slow
 def test_a_run_goes_from_queued_to_finished(root):
     run = make(root)
     assert run.state().name == "queued"
@@ -146,6 +147,7 @@ def test_a_run_goes_from_queued_to_finished(root):
     assert not list(run.folder.glob(".*"))
 
 
+@pytest.mark.slow
 def test_launching_again_starts_nothing(root):
     run = go(make(root))
     over(run, "finished")
@@ -153,6 +155,7 @@ def test_launching_again_starts_nothing(root):
     assert starts(root) == [run.id]
 
 
+@pytest.mark.slow
 def test_stop_ends_with_the_trainers_own_checkpoint(root):
     run = running(root)
     assert launcher.stop(run).name == "stopping"
@@ -162,6 +165,7 @@ def test_stop_ends_with_the_trainers_own_checkpoint(root):
     assert launcher.stop(run).name == "stopped"
 
 
+@pytest.mark.slow
 def test_a_deaf_trainer_is_ended_after_the_grace_time(root, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "0.5")
     run = running(root, "hang")
@@ -172,6 +176,7 @@ def test_a_deaf_trainer_is_ended_after_the_grace_time(root, monkeypatch):
     assert "0.5 s" in state.reason and run.read_json("exit.json")["forced"]
 
 
+@pytest.mark.slow
 def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(root, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=3, for_s=1)
@@ -181,6 +186,7 @@ def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(roo
     assert over(run, "stopped").reason == "stopped by request" and not run.read_json("exit.json")["forced"]
 
 
+@pytest.mark.slow
 def test_a_step_that_takes_longer_than_all_before_is_ended_by_force_and_so_at_any_time_by_a_person(root, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=0.2, for_s=60)
@@ -192,6 +198,7 @@ def test_a_step_that_takes_longer_than_all_before_is_ended_by_force_and_so_at_an
     assert "by request" in over(run, "stopped").reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_suspended_trainer_is_woken_to_stop_and_its_children_with_it(root, kill):
     run = running(root, "children")
@@ -205,6 +212,7 @@ def test_a_suspended_trainer_is_woken_to_stop_and_its_children_with_it(root, kil
     assert run.read_json("exit.json")["forced"] == kill and is_gone(trainer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_suspended_runner_is_woken_to_stop(root, kill):
     run = running(root)
@@ -215,6 +223,7 @@ def test_a_suspended_runner_is_woken_to_stop(root, kill):
     assert run.read_json("exit.json")["forced"] == kill and is_gone(trainer)
 
 
+@pytest.mark.slow
 def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(root):
     run = running(root, "hang")
     os.kill(pids(run)[0], signal.SIGSTOP)
@@ -225,6 +234,7 @@ def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(roo
     until(lambda: run.state().name == "stopped")
 
 
+@pytest.mark.slow
 def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
     run = running(root)
     runner, _ = pids(run)
@@ -235,6 +245,7 @@ def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
     assert is_suspended(runner)
 
 
+@pytest.mark.slow
 def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
     run = running(root, "hang")
     launcher.stop(run)
@@ -243,6 +254,7 @@ def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
     assert "by request" in over(run, "stopped").reason
 
 
+@pytest.mark.slow
 def test_stop_before_the_trainer_listens(root):
     """SIGTERM during the seconds of imports, before a handler exists, is a stop and no failure."""
     run = make(root)
@@ -252,6 +264,7 @@ def test_stop_before_the_trainer_listens(root):
     assert over(run, "stopped").reason == "stopped by request before training began"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "kind", "reason"),
     [
@@ -273,6 +286,7 @@ def test_a_trainer_that_cannot_be_started(root):
     assert "No such file" in over(run, "failed").reason
 
 
+@pytest.mark.slow
 def test_nothing_is_left_of_a_run_with_children(root):
     run = running(root, "children")
     children = children_of(run)
@@ -281,6 +295,7 @@ def test_nothing_is_left_of_a_run_with_children(root):
     assert all(is_gone(pid) for pid in (*pids(run)[1:], *children))
 
 
+@pytest.mark.slow
 def test_spam_is_capped_with_both_ends_kept(root):
     run = go(make(root, "spam", megabytes=14))
     over(run, "finished")
@@ -293,6 +308,7 @@ def test_spam_is_capped_with_both_ends_kept(root):
 # ---------------------------------------------------------------------------------------------------- deaths
 
 
+@pytest.mark.slow
 def test_kill_9_of_the_trainer(root):
     run = running(root)
     os.kill(pids(run)[1], signal.SIGKILL)
@@ -310,6 +326,7 @@ def test_kill_9_of_the_runner_takes_the_trainer_along(root):
     until(lambda: not Path(f"/proc/{runner}").exists())  # no zombie is left in the process that launched
 
 
+@pytest.mark.slow
 def test_a_zombie_runner_counts_as_dead(root):
     run = make(root, "wait")
     launcher = server(
@@ -323,6 +340,7 @@ def test_a_zombie_runner_counts_as_dead(root):
     end(launcher)
 
 
+@pytest.mark.slow
 def test_after_a_restart_of_the_machine_the_reason_says_so(root):
     run = running(root)
     os.kill(pids(run)[0], signal.SIGKILL)
@@ -331,6 +349,7 @@ def test_after_a_restart_of_the_machine_the_reason_says_so(root):
     assert run.state().reason == "the machine restarted while the run was active"
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
     run = running(root, "children")
     children = children_of(run)
@@ -343,6 +362,7 @@ def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
     assert all(is_gone(pid) for pid in children)
 
 
+@pytest.mark.slow
 def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_slot(root):
     killed, other = running(root, "wait"), make(root)
     os.kill(pids(killed)[0], signal.SIGKILL)
@@ -355,6 +375,7 @@ def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_s
     assert (root / ".slots" / "cpu-0.lock").read_text() == other.id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])
 def test_runs_and_queue_go_on_when_the_server_dies(root, death):
     first, second = make(root, "wait"), make(root)
@@ -369,6 +390,7 @@ def test_runs_and_queue_go_on_when_the_server_dies(root, death):
     over(second, "finished")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
     run = make(root, "wait")
@@ -384,6 +406,7 @@ def test_ctrl_c_and_a_closed_terminal_end_no_run(root, number):
     assert is_gone(trainer)
 
 
+@pytest.mark.slow
 def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     """A machine that shuts down asks all its processes to end: it shall not be kept busy by the next run."""
     first, second = running(root), go(make(root))
@@ -397,6 +420,7 @@ def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     over(second, "finished")
 
 
+@pytest.mark.slow
 def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
     first, second = running(root), go(make(root))
     runner, trainer = pids(first)
@@ -406,6 +430,7 @@ def test_a_folder_removed_by_hand_ends_the_run_and_the_queue_goes_on(root):
     assert not first.folder.exists() and first.state().name == "unreadable"
 
 
+@pytest.mark.slow
 def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_looks(root):
     """Nothing names it any more but its slot, which it would hold for ever."""
     first, second = running(root), go(make(root))
@@ -420,6 +445,7 @@ def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_look
     assert not first.folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["config.json", "process.json", "events.jsonl", "checkpoints", "lock"])
 def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
     """`rm -r` and `shutil.rmtree` fail where a file comes or goes meanwhile, and leave the rest: perhaps the lock."""
@@ -442,6 +468,7 @@ def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
 # ---------------------------------------------------------------------------------------------------- queue
 
 
+@pytest.mark.slow
 def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
     rest = [go(make(root, "exclusive")) for _ in range(3)]
@@ -548,6 +575,7 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
 # ---------------------------------------------------------------------------------------------------- nobody looks
 
 
+@pytest.mark.slow
 def test_the_queue_goes_on_when_a_runner_is_killed_and_nobody_looks(root):
     """Its last act would have been to start the next one."""
     first, second = make(root, "wait"), make(root)
@@ -592,6 +620,7 @@ def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
     assert launcher.wait(run, PATIENCE).name == "finished"
 
 
+@pytest.mark.slow
 def test_there_is_one_waker_and_another_when_it_was_killed(root):
     first, second = running(root), go(make(root))
     waker = waker_of(root)
@@ -606,6 +635,7 @@ def test_there_is_one_waker_and_another_when_it_was_killed(root):
     launcher.stop(first)
 
 
+@pytest.mark.slow
 def test_a_suspended_waker_is_woken_by_whoever_looks_at_the_queue(root):
     first, second = running(root), go(make(root))
     waker, (runner, _) = waker_of(root), pids(first)
@@ -639,6 +669,7 @@ def test_a_runner_that_was_suspended_before_its_first_record_is_woken_to_stop(ro
     assert over(run, "stopped").reason == "cancelled before it started"
 
 
+@pytest.mark.slow
 def test_a_waker_that_was_suspended_before_its_first_record_is_woken_by_whoever_looks(root, monkeypatch):
     first = running(root)
     until(lambda: not is_held(root / ".waker.lock"))
@@ -667,6 +698,7 @@ def test_a_record_of_another_process_wakes_nobody(root):
     other.wait()
 
 
+@pytest.mark.slow
 def test_a_run_alone_leaves_no_waker(root):
     run = running(root)
     assert wakers(root) == []
@@ -674,6 +706,7 @@ def test_a_run_alone_leaves_no_waker(root):
     over(run, "stopped")
 
 
+@pytest.mark.slow
 def test_a_paused_queue_starts_nothing_when_a_run_ends(root):
     first, second = running(root), go(make(root))
     queue.set_paused(root, True)
@@ -688,6 +721,7 @@ def test_a_paused_queue_starts_nothing_when_a_run_ends(root):
     over(second, "finished")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked_too", [False, True])
 def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
     """The trainer obeys with a checkpoint either way; who wanted it is what the record says."""
@@ -703,6 +737,7 @@ def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
 # ---------------------------------------------------------------------------------------------------- faults
 
 
+@pytest.mark.slow
 def test_a_server_killed_between_claim_and_start_loses_nothing(root):
     run = make(root)
     queue.ask(run, "run", 1)
@@ -739,6 +774,7 @@ sys.exit(runner.main(sys.argv[1:]))
     assert run.state().name == "queued" and starts(root) == []
 
 
+@pytest.mark.slow
 def test_double_click_gives_one_run(root):
     config = configure({"device": "cpu"})
 
@@ -754,6 +790,7 @@ def test_double_click_gives_one_run(root):
     assert len(starts(root)) == 1
 
 
+@pytest.mark.slow
 def test_resume_only_what_is_over_and_not_finished(root):
     run = running(root)
     with pytest.raises(UserError, match="is running; only stopped, failed and crashed runs can be resumed"):
@@ -768,6 +805,7 @@ def test_resume_only_what_is_over_and_not_finished(root):
         launcher.resume(run)
 
 
+@pytest.mark.slow
 def test_an_attempt_is_judged_by_its_own_events(root):
     run = running(root)
     launcher.stop(run)
@@ -777,6 +815,7 @@ def test_an_attempt_is_judged_by_its_own_events(root):
     assert state.attempt == 2 and "without a result" in state.reason
 
 
+@pytest.mark.slow
 def test_delete_is_refused_while_alive(root):
     run = running(root)
     with pytest.raises(UserError, match="is running; stop it before you delete it"):
@@ -791,6 +830,7 @@ def test_delete_is_refused_while_alive(root):
         delete_run(run)
 
 
+@pytest.mark.slow
 def test_a_claimed_run_is_not_started(root):
     run = make(root)
     lock = claim(run.lock)
@@ -800,6 +840,7 @@ def test_a_claimed_run_is_not_started(root):
     over(run, "finished")
 
 
+@pytest.mark.slow
 def test_no_descriptor_but_the_two_locks_is_handed_on(root):
     run = running(root)
     runner, trainer = pids(run)
@@ -833,6 +874,7 @@ def test_runs_go_to_the_gpu_that_they_ask_for(root, two_gpus):
     assert seen == ["GPU-a", "GPU-a,GPU-b", os.environ.get("CUDA_VISIBLE_DEVICES", "None")]
 
 
+@pytest.mark.slow
 def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root, two_gpus):
     """While one GPU is in use it waits, and holds back what could use the other: else it might wait for ever."""
     alone = running(root, device="cuda:1")
@@ -854,6 +896,7 @@ def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root
     until(lambda: not any(map(is_held, locks)))  # a runner lets go a moment after its record
 
 
+@pytest.mark.slow
 def test_on_cpus_one_slot_is_enough_for_several_processes(root):
     run = create_run(root, configure({"device": "cpu", "processes": 2}))
     go(run)
@@ -868,6 +911,7 @@ def test_more_processes_than_gpus_are_refused_before_the_queue(root, two_gpus):
     assert not (run.folder / "want.json").exists()
 
 
+@pytest.mark.slow
 def test_a_run_whose_gpus_have_become_fewer_starts_so_that_its_trainer_says_why(root, two_gpus, monkeypatch):
     run = create_run(root, configure({"device": "cuda", "processes": 3}))
     monkeypatch.setattr(launcher, "check_device", lambda *_: None)
@@ -905,6 +949,7 @@ def test_wait_gives_up_at_its_timeout(root):
     assert launcher.wait(run, 0.05).name == "queued"
 
 
+@pytest.mark.slow
 def test_exit_record_is_json_for_other_programs(root):
     run = go(make(root))
     over(run, "finished")

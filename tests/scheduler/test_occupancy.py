@@ -257,6 +257,7 @@ choices = {"seed": st.integers(0, 2), "epochs": st.integers(1, 3), "method": st.
 some = st.fixed_dictionaries(choices | {"lr": st.sampled_from([0.1, 0.2])})
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(some, st.floats(1, 1000)), max_size=6), some)
 def test_costs_do_not_depend_on_runs_of_other_kinds(tmp_path_factory, done, wanted):

@@ -426,6 +426,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from(list(DesiredState().to_json() | DesiredState("run", 1, 1, 1, 2, True, 1, 1, 1).to_json())),
@@ -455,6 +456,7 @@ def test_runs_that_are_over_are_not_read_again(root, monkeypatch):
     assert waiting_runs(root) == [runs[2], runs[0]] and set(read) == {runs[0].id}
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["ask", "stop", "crash", "end", "delete"])), max_size=12))
 def test_what_is_remembered_is_what_is_there(tmp_path_factory, steps):

@@ -150,6 +150,7 @@ def test_the_grace_time_follows_what_the_training_process_says_of_its_steps(monk
     assert Run(tmp_path).grace_s() == seconds
 
 
+@pytest.mark.slow
 def test_a_job_that_was_handed_over_by_an_earlier_version_still_finds_its_program(tmp_path):
     command = [sys.executable, "-m", "lps.scheduler.runner", str(tmp_path), "--token", "of before", "--", "true"]
     done = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)

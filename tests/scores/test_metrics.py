@@ -27,6 +27,7 @@ def test_matching_is_the_best_of_all_permutations(rows):
     assert matched_accuracy(predicted, truth, 5) == pytest.approx(brute_force(predicted, truth, 5))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(pairs)
 def test_relations_of_the_open_world_numbers(rows):
@@ -44,6 +45,7 @@ def test_relations_of_the_open_world_numbers(rows):
     assert sum(values["class/count_predicted"]) == len(truth)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(pairs, st.permutations([2, 3, 4]))
 def test_renaming_novel_ids_changes_nothing(rows, novel):

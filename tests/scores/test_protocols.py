@@ -29,6 +29,7 @@ def best(predicted, truth):
     return max(np.mean(np.array(mapping)[predicted] == truth) for mapping in permutations(range(4)))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(rows)
 def test_brute_force(pairs):
@@ -53,6 +54,7 @@ def test_brute_force(pairs):
     assert np.isnan(strict.conflict)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.permutations(range(4)))
 def test_a_perfect_clustering_is_perfect_whatever_its_ids_are_called(truth, order):
@@ -64,6 +66,7 @@ def test_a_perfect_clustering_is_perfect_whatever_its_ids_are_called(truth, orde
         assert np.isnan(found.conflict) if name == "strict" else found.conflict == 0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=80)
 @given(rows)
 def test_relations(pairs):
@@ -80,6 +83,7 @@ def test_relations(pairs):
         assert v1.seen >= v2.seen - tolerance
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(rows, st.permutations(range(2)), st.permutations(range(2, 4)))
 def test_names_of_ids_matter_only_where_they_should(pairs, seen_order, novel_order):
@@ -102,6 +106,7 @@ def test_names_of_ids_matter_only_where_they_should(pairs, seen_order, novel_ord
             )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(rows)
 def test_what_training_logs_is_the_brute_force_of_the_default_protocol(pairs):

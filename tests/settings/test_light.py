@@ -134,6 +134,7 @@ def test_the_way_back_leaves_what_a_person_typed():
     assert stored.with_text("epochs", "20").effort == "stored"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpus, effort", [((), "stored"), (("cuda:0",), "full")])
 def test_the_form_chooses_by_the_machine_and_says_how_long(tmp_path, pictures, monkeypatch, gpus, effort):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))

@@ -184,6 +184,7 @@ records = st.dictionaries(
 contents = st.binary(max_size=30) | json_values.map(lambda value: json.dumps(value).encode()) | records
 
 
+@pytest.mark.slow
 @same_folder
 @given(st.dictionaries(st.sampled_from(["want.json", "process.json", "exit.json", "meta.json"]), contents))
 def test_no_content_of_the_small_files_raises(run, files):
@@ -210,6 +211,7 @@ def test_ids_have_the_documented_form_and_folders_are_private(run):
     assert sorted(path.name for path in run.folder.iterdir()) == ["config.json", "lock", "meta.json"]
 
 
+@pytest.mark.slow
 def test_one_token_gives_one_folder_over_threads_and_processes(tmp_path):
     code = "import sys; from pathlib import Path\nfrom lps.store.run_folders import create_run\n"
     code += "from lps.settings.config import configure\n"
@@ -336,6 +338,7 @@ def test_damaged_meta_can_be_replaced(run):
     assert (run.title, run.meta()["rev"]) == ("new", 1)
 
 
+@pytest.mark.slow
 def test_listing_500_runs_is_cheap(tmp_path):
     for number in range(500):
         folder = tmp_path / f"20260101-{number:06d}-digits-lps-s0-aaaaaa"
@@ -407,6 +410,7 @@ event_lines = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(contents | event_lines)
 @example(b'{"kind": "eval", "values": {"pi_hat": [0.5]}, "step": 3, "epoch": 1, "time": 1.0}')
 @settings(max_examples=200, deadline=None)

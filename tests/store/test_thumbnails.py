@@ -48,6 +48,7 @@ def test_without_being_asked_no_picture_comes_along(source, tmp_path):
     assert not (made.folder / thumbnails.FILE).exists() and not thumbnails.are_kept(made)
 
 
+@pytest.mark.slow
 def test_large_pictures_become_small_in_their_proportions(source, tmp_path):
     split, targets = read_split(source.folder)
     images = sources.of(source.config())
@@ -80,6 +81,7 @@ def test_a_damaged_sheet_is_told_in_a_sentence(recorded, damage):
         labels.pictures(recorded, *read_split(recorded.folder))
 
 
+@pytest.mark.slow
 def test_a_sheet_beside_very_many_images_takes_no_memory(recorded):
     """Those without a picture would be grey ones of 3 kB each."""
     split, targets = read_split(recorded.folder)

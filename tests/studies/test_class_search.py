@@ -153,6 +153,7 @@ def small(**more):
     return configure({"pretrain.epochs": 1, "network.name": "digits_resnet", "split.num_novel": 1} | more)
 
 
+@pytest.mark.slow
 def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
     """Told by hand; everybody sees it, and nobody can begin it twice."""
     config = small()
@@ -226,6 +227,7 @@ def test_what_stands_in_place_of_a_file_of_a_count_is_a_sentence(root, tmp_path,
     assert main(["queue", "--runs", str(root)]) == 0
 
 
+@pytest.mark.slow
 def test_a_suspended_count_is_woken_to_end(tmp_path):
     """However often it is suspended: whoever looks wakes it."""
     path = tmp_path / "counts" / "a.json"
@@ -241,6 +243,7 @@ def test_a_suspended_count_is_woken_to_end(tmp_path):
     background.cancel(path)
 
 
+@pytest.mark.slow
 def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
     path = tmp_path / "counts" / "a.json"
     background.begin(path, [sys.executable, "-c", "import os, time; time.sleep(1); print(os.nice(0))"])
@@ -248,6 +251,7 @@ def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
     assert int(background.standing(path).message) == min(19, os.nice(0) + background.NICENESS)
 
 
+@pytest.mark.slow
 def test_the_time_left_of_the_clustering_is_by_its_own_pace():
     features, labels = blobs(6, 3)
     told = []
@@ -256,6 +260,7 @@ def test_the_time_left_of_the_clustering_is_by_its_own_pace():
     assert len(told) == len(found.numbers) and shares == sorted(shares) and told[-1] == (1.0, 0.0)
 
 
+@pytest.mark.slow
 def test_a_coarse_search_keeps_some_of_the_bar_for_what_comes_after():
     features, labels = blobs(8, 4, each=12)
     shares = []
@@ -263,6 +268,7 @@ def test_a_coarse_search_keeps_some_of_the_bar_for_what_comes_after():
     assert max(shares[:20]) < 0.95 and shares[-1] == 1.0
 
 
+@pytest.mark.slow
 def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
     tried = []
     monkeypatch.setattr(class_search, "available_cores", lambda: 1)

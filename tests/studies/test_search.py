@@ -327,6 +327,7 @@ def test_a_search_is_runs_with_a_tag_and_a_best(root):
     assert drive(found) == "finished" and len(list_runs(root)) == 6, "nothing is left to do"
 
 
+@pytest.mark.slow
 def test_a_search_can_be_extended(root):
     found = asked(root, trials=2)
     drive(found)
@@ -390,6 +391,7 @@ def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, whe
     assert len(list_runs(root)) == 3 and len(started(root)) == 3
 
 
+@pytest.mark.slow
 def test_two_drivers_of_one_search_are_never_at_work_together(root):
     found = asked(root)
     lock = claim(found.lock)
@@ -440,6 +442,7 @@ def test_the_pruner_is_off_when_asked(root):
     assert read_results(found).count("complete") == 9
 
 
+@pytest.mark.slow
 def test_several_seeds_are_one_run_each_and_their_mean_counts(root):
     found = asked(root, trials=2, seeds="0,2")
     drive(found)
@@ -451,6 +454,7 @@ def test_several_seeds_are_one_run_each_and_their_mean_counts(root):
         assert trial.course[6][1] == pytest.approx((best + 0.8 * best * (1 + 1 / 6) / 2) / 2)
 
 
+@pytest.mark.slow
 def test_settings_that_diverge_count_as_bad_and_other_failures_not_at_all(root):
     plan = {"diverges": [9.0, 12.0]}
     found = asked(root, trials=1, plan=plan)  # the usual margin, 10
@@ -475,6 +479,7 @@ def test_a_search_that_only_fails_gives_up(root):
     assert read_results(found).count("failed") == 5 and read_results(found).state == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_killed_trainer_goes_on_where_it_was(root):
     found = asked(root, trials=1, plan={"dies": [9.0, 12.0]})
     drive(found)
@@ -482,6 +487,7 @@ def test_a_killed_trainer_goes_on_where_it_was(root):
     assert trial.state == "complete" and len(started(root)) == 2 and len(list_runs(root)) == 1
 
 
+@pytest.mark.slow
 def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
     found = asked(root, trials=1, plan={"waits": [0, 12]})
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
@@ -492,6 +498,7 @@ def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
     assert read_results(found).trials[0].reason == "its run was stopped"
 
 
+@pytest.mark.slow
 def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypatch):
     found = asked(root, trials=2, plan={"waits": [0, 12]})
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
@@ -507,6 +514,7 @@ def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypa
     assert len(list_runs(root)) == 2 and len(started(root)) == 3, "one of them in two goes"
 
 
+@pytest.mark.slow
 def test_an_equal_run_that_is_finished_is_used_as_it_is(root):
     found = asked(root, trials=1)
     run = create_run(root, found.request().config({"margin_scale": 10.0, "lr": 0.05}, 0), "by hand")
@@ -517,6 +525,7 @@ def test_an_equal_run_that_is_finished_is_used_as_it_is(root):
     assert run.meta()["tags"] == ["search:hunt"] and run.meta()["name"] == "by hand"
 
 
+@pytest.mark.slow
 def test_an_oracle_is_called_so_wherever_it_shows(root, capsys):
     said: list[str] = []
     found = asked(root, trials=1, objective="oracle")
@@ -535,6 +544,7 @@ def test_an_oracle_is_called_so_wherever_it_shows(root, capsys):
 # ---------------------------------------------------------------------------------------------------- files
 
 
+@pytest.mark.slow
 def test_a_torn_line_is_cut_off_and_a_damaged_journal_is_a_sentence(root):
     found = asked(root, trials=1)
     drive(found)
@@ -583,6 +593,7 @@ def test_a_line_that_no_driver_has_written_is_a_damage_of_its_search_alone(root,
         assert "trials.jsonl of hunt is damaged" in words_of(page)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_search_is_a_pickle(root):
     found = asked(root, trials=1)
     drive(found)
@@ -610,6 +621,7 @@ def test_best_so_far_takes_finished_trials_alone():
     assert math.isnan(best[0]) and best[1:] == [0.4, 0.4, 0.4, 0.6]
 
 
+@pytest.mark.slow
 def test_importance_finds_the_setting_that_matters(root):
     """The formula depends on margin_scale alone: fANOVA must say so, and say nothing below its least number."""
     optuna = search.load_optuna()
@@ -644,6 +656,7 @@ def test_few_trials_come_with_a_caution(root):
     )
 
 
+@pytest.mark.slow
 def test_the_best_can_be_run_again_with_other_seeds(root, capsys):
     found = asked(root, trials=2)
     drive(found)
@@ -654,6 +667,7 @@ def test_the_best_can_be_run_again_with_other_seeds(root, capsys):
     assert len(lines) == 3 and result.best.runs[0] in lines[0], "seed 0 is the trial's own run"
 
 
+@pytest.mark.slow
 def test_an_estimate_counts_every_run(root, monkeypatch):
     monkeypatch.setattr("lps.store.run_folders.RECORDED", root / "none")
     request = read_request("digits", "lps", SPACE, FIXED, seeds="0,1", trials=5)

@@ -246,6 +246,7 @@ def test_a_damaged_run_is_not_reused_and_the_best_of_several_is(root):
     assert plan(SweepSpec(fixed=ON_CPU), root).items[0].run == newest
 
 
+@pytest.mark.slow
 def test_start_makes_resumes_and_reuses_and_a_second_time_changes_nothing(root):
     finished, stopped = in_state(root, "finished"), in_state(root, "stopped", {"seed": 1})
     finished.write_meta(tags=["mine"])
@@ -267,6 +268,7 @@ def test_start_makes_resumes_and_reuses_and_a_second_time_changes_nothing(root):
     assert sorted(r.id for r in sweeps.tagged(root, "sweep:three seeds")) == sorted(i.run.id for i in again.items)
 
 
+@pytest.mark.slow
 def test_two_equal_sweeps_at_once_make_every_run_once(root):
     wanted = plan(SweepSpec(seeds=(0, 1, 2), fixed=ON_CPU), root)
     with ThreadPoolExecutor(3) as pool:
@@ -282,6 +284,7 @@ def test_the_same_settings_have_the_same_name_and_others_another(root):
     assert name != plan(SweepSpec(fixed=ON_CPU, seeds=(1,)), root).name
 
 
+@pytest.mark.slow
 def test_a_stopping_run_is_waited_for_by_the_person(root):
     wanted = plan(SweepSpec(fixed=ON_CPU), root)
     run = create_run(root, wanted.items[0].config)
@@ -380,6 +383,7 @@ def test_a_dry_run_says_what_would_be_run_and_makes_nothing(root, capsys):
     assert sorted(path.name for path in root.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_wait_says_how_every_run_ended(root, capsys):
     done = in_state(root, "finished")
     events = EventWriter(done.events)
@@ -500,6 +504,7 @@ def test_damaged_files_of_records_mean_nothing(tmp_path):
         assert sweep_records.read_sweep_record(tmp_path, "x") == ({}, 0.0)
 
 
+@pytest.mark.slow
 def test_a_preset_is_started_kept_and_found_again(root, capsys):
     words = ["--preset", "ablation", "--seeds", "0", "--set", "epochs=2"]
     assert command(root, *words, "--wait") == 0

@@ -53,6 +53,7 @@ def test_each_part_has_its_ranks_and_all_meet_at_one_place(run):
     assert len({one[4] for one in told}) == 1 and told[0][4] == str(run.read_json(parts.FILE)["port"])
 
 
+@pytest.mark.slow
 def test_a_failure_on_another_machine_ends_the_run_and_its_reason_is_recorded(run):
     body = """
 if rank == 3:
@@ -81,6 +82,7 @@ if rank == 0:
     assert [event["reason"] for event in read_events(run.events)[0]] == ["the cause"]
 
 
+@pytest.mark.slow
 def test_what_an_earlier_attempt_left_is_no_failure_of_this_one(run):
     parts.tell(run, Part(1, 2, "6.0"), {"failure": "bug", "reason": "old", "step": 0, "epoch": 0, "time": 0.0})
     assert parts.reports(run, Part(0, 2, "7.0")) == []

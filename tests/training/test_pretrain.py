@@ -137,6 +137,7 @@ def test_pretraining_and_training_draw_nothing_from_the_same_stream(monkeypatch)
     assert len(set(everything)) == len(everything)
 
 
+@pytest.mark.slow
 def test_the_recipe_counts():
     weights = [
         pretrain.train_simclr(config(**settings), IMAGES, TRUTH, silent, never)["backbone"]["layer4.0.conv2.weight"]
@@ -198,6 +199,7 @@ def test_weights_made_with_stops_are_those_of_an_unbroken_attempt(stops, unbroke
     assert {path.suffix for path in tmp_path.iterdir()} == {".pt", ".json"}  # nothing half-made is left
 
 
+@pytest.mark.slow
 def test_a_death_costs_no_more_than_what_came_after_the_last_save(unbroken, tmp_path, monkeypatch):
     monkeypatch.setattr(pretrain, "SAVE_EVERY_S", 0.0)
 
@@ -240,6 +242,7 @@ def in_thread(*args, **settings):
     return thread, results
 
 
+@pytest.mark.slow
 def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path):
     key = pretrain.cache_key(config(), IMAGES)
     lock = locks.claim(tmp_path / f"{key}.lock")
@@ -256,6 +259,7 @@ def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path
     assert all(values in ({}, told[-1][2]) for _, _, values in told)  # it made nothing itself
 
 
+@pytest.mark.slow
 def test_who_waits_can_be_stopped(tmp_path):
     lock = locks.claim(tmp_path / f"{pretrain.cache_key(config(), IMAGES)}.lock")
     assert make(tmp_path, should_stop=lambda: True) is None
@@ -263,6 +267,7 @@ def test_who_waits_can_be_stopped(tmp_path):
     os.close(lock)
 
 
+@pytest.mark.slow
 def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path):
     assert make(tmp_path, should_stop=stop_before(STEPS + 2)) is None
     lock = locks.claim(tmp_path / f"{pretrain.cache_key(config(), IMAGES)}.lock")  # as if it were going on

@@ -15,6 +15,7 @@ from lps.store.snapshots import Snapshot
 from lps.training import checkpoints
 
 
+@pytest.mark.slow
 def test_a_checkpoint_comes_back_and_damage_falls_back_to_the_one_before(tmp_path):
     for step in (1, 2):
         checkpoints.save(tmp_path, f"step-{step:08d}", {"weight": torch.full((3,), float(step)), "epoch": step})

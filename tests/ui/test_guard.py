@@ -106,6 +106,7 @@ def rows(port: int, name: str) -> dict[str, tuple[str, str | None, bool]]:
 ROWS = list(rows(0, ""))
 
 
+@pytest.mark.slow
 def test_what_is_printed_at_the_start_is_the_address_alone(here):
     assert here.log.read_text().splitlines()[0] == f"LPS Studio: http://localhost:{here.port}/"
 
@@ -366,6 +367,7 @@ def test_no_script_of_a_page_runs_but_streamlits_own():
     assert [name for name, rule in rules.items() if "eval" in rule] == ["script-src"]
 
 
+@pytest.mark.slow
 def test_what_is_neither_http_nor_websocket_goes_through():
     app = App()
     with contextlib.suppress(KeyError):

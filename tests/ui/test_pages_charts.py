@@ -34,6 +34,7 @@ def test_without_a_choice_two_charts_show_every_run(root):
     assert "4 lines" in found["board_0"]["alt"]
 
 
+@pytest.mark.slow
 def test_many_runs_are_drawn_as_means_until_somebody_wants_each_of_them(root, tmp_path, monkeypatch):
     """Fourteen runs: two lines for C, the choice of each run stays in the address."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
@@ -41,7 +42,7 @@ def test_many_runs_are_drawn_as_means_until_somebody_wants_each_of_them(root, tm
         for seed in range(7):
             sample_runs.make_run(tmp_path, epochs=1, pretrain=0, seed=seed, settings={"margin_scale": margin})
     at = visit("charts")
-    assert names(charts_of(at)["board_0"]) == {f"margin_scale {c} (n = 7)" for c in (2, 5)}
+    assert names(charts_of(at)["board_0"]) == {f"margin_scale={c} (n = 7)" for c in (2, 5)}
     assert "14 runs: each line is the mean of runs with equal settings except for the seed." in words_of(at)
     at.selectbox(key="chart0_by").set_value("").run()
     assert at.query_params["chart"] == ["y=accuracy/novel", "y=accuracy/seen;by=everything"]
@@ -55,7 +56,7 @@ def test_filter_and_charts_are_in_the_address(root):
     found = charts_of(at)
     assert names(found["board_0"]) == {"margin 5, 0", "margin 5, 1"}
     assert found["board_0"]["layout"]["yaxis"]["type"] == "log"
-    assert names(found["board_1"]) == {"margin_scale 5 (n = 2)"}
+    assert names(found["board_1"]) == {"margin_scale=5 (n = 2)"}
     assert list(at.dataframe[0].value["Run"]) == ["margin 5, 1", "margin 5, 0"]
 
 
@@ -66,6 +67,7 @@ def test_a_filter_that_fits_none_or_cannot_be_read_is_said(root):
     assert "has recorded" in " ".join(caption.value for caption in visit("charts", chart=["y=no/such"]).caption)
 
 
+@pytest.mark.slow
 def test_charts_are_added_changed_moved_and_removed(root):
     at = visit("charts", chart=["y=kl"])
     at.selectbox(key="new_y").set_value("accuracy/all").run()

@@ -119,6 +119,7 @@ def test_a_run_whose_snapshots_are_gone_is_compared_by_what_it_recorded(open_pag
     assert "snapshots: were not found" in words_of(app) and "evaluated yet" not in words_of(app)
 
 
+@pytest.mark.slow
 def test_every_state_at_once(open_page, tmp_path):
     runs = make_one_of_each(tmp_path) | {"another": make_run(tmp_path, "stopped", seed=5)}
     with held(*(runs[name] for name in ALIVE)):
@@ -142,6 +143,7 @@ def test_damage_is_named_and_left_out(open_page, tmp_path):
 # ---------------------------------------------------------------------------------------------------- choices
 
 
+@pytest.mark.slow
 def test_without_a_choice_the_finished_runs_of_the_newest_split(open_page, made):
     app = open_page(root_of(made))
     assert app.multiselect(key="compared_runs").value == []
@@ -173,6 +175,7 @@ def test_a_link_restores_everything(open_page, made):
     assert app.code[-1].value.endswith("--protocol strict --select oracle --seen matched --format latex")
 
 
+@pytest.mark.slow
 def test_choices_are_written_into_the_address(open_page, made):
     app = open_page(root_of(made))
     app.selectbox(key="picked_protocol").set_value("gcd_v2").run()
@@ -252,6 +255,7 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
     )
 
 
+@pytest.mark.slow
 def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_page, made):
     app = open_page(root_of(made))
     gcd = groups_of(made)["GCD"]

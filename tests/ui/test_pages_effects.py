@@ -125,6 +125,7 @@ def test_runs_that_have_not_finished_are_left_out_and_said(root):
     assert app.selectbox(key="picked_setting").options == ["margin_scale · 2 values"]
 
 
+@pytest.mark.slow
 def test_many_runs_of_two_splits_and_two_methods(root):
     make_grid(root, seeds=(0, 1))
     make(root, **{"split.labeled_ratio": 0.1})
@@ -145,6 +146,7 @@ def test_many_runs_of_two_splits_and_two_methods(root):
     assert "does not exist for GCD" in words_of(app)
 
 
+@pytest.mark.slow
 def test_values_and_ablations_are_held_against_the_usual_ones(root):
     make_grid(root, seeds=(0, 1))
     make(root, use_margin=False)
@@ -215,6 +217,7 @@ def test_a_link_restores_everything(root):
 # ---------------------------------------------------------------------------------------------------- the matrix
 
 
+@pytest.mark.slow
 def test_an_empty_cell_launches_exactly_one_run_with_its_settings(root):
     make_grid(root)
     before = {run.id for run in list_runs(root)}
@@ -237,6 +240,7 @@ def test_an_empty_cell_launches_exactly_one_run_with_its_settings(root):
     assert "1 in progress" in words_of(visit("effects"))
 
 
+@pytest.mark.slow
 def test_an_empty_cell_gets_the_seeds_of_the_others_and_a_run_that_broke_off_goes_on(root):
     make_grid(root, seeds=(0, 2))
     make(root, 2, state="stopped", margin_scale=10.0, temperature=0.2)
@@ -403,6 +407,7 @@ def test_lines_are_shaded_in_the_colour_of_what_is_measured(root, colors):
         assert trace.line.cmin < min(trace.line.color) and trace.line.cmax == max(trace.line.color)
 
 
+@pytest.mark.slow
 def test_of_many_settings_those_that_matter_most_have_axes_until_others_are_chosen(root):
     make(root)
     others = {"margin_scale": 5.0, "temperature": 0.2, "entropy_weight": 0.0, "lr": 0.1, "momentum": 0.5,
@@ -456,6 +461,7 @@ def test_names_in_figures_are_literal():
 # ---------------------------------------------------------------------------------------------------- ablation
 
 
+@pytest.mark.slow
 def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
     for seed in (0, 1):
         make(root, seed)
@@ -505,6 +511,7 @@ def test_full_methods_have_tables_of_their_own(root):
 # ---------------------------------------------------------------------------------------------------- the answer
 
 
+@pytest.mark.slow
 def test_the_best_value_is_told_with_its_interval_and_what_these_seeds_can_say(root):
     for c in (5.0, 10.0, 20.0):
         for seed in range(3):

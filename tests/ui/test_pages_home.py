@@ -94,6 +94,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(root, monkeypatch):
     assert "The demo could not be started" in at.error[0].value
 
 
+@pytest.mark.slow
 def test_every_state_has_its_row(root, one_of_each, monkeypatch):
     folder, runs = one_of_each
     monkeypatch.setenv("LPS_RUNS", str(folder))

@@ -59,6 +59,7 @@ def test_the_form_opens_with_the_defaults_and_can_be_launched(root):
     assert not root.exists(), "looking at the form writes nothing"
 
 
+@pytest.mark.slow
 def test_weights_that_know_imagenets_classes_are_told_in_the_open_below_their_choice(root):
     at = whole_form()
     assert ABOUT_LABELS not in texts(at)
@@ -83,6 +84,7 @@ def test_the_simple_view_asks_for_a_handful_and_shows_what_else_is_set(root):
     assert sorted(run.config().seed for run in list_runs(root)) == [1, 2]
 
 
+@pytest.mark.slow
 def test_the_view_is_kept_in_the_address_and_for_the_visit(root):
     at = visit("launch")
     at.segmented_control(key="form:view").set_value("everything").run()
@@ -96,6 +98,7 @@ def test_the_view_is_kept_in_the_address_and_for_the_visit(root):
     assert "view" not in at.query_params and at.text_input(key="set:margin_scale").value == "5", "it is also set"
 
 
+@pytest.mark.slow
 def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
     at = whole_form()
     said = texts(at)
@@ -131,6 +134,7 @@ def test_formulas_are_shown_on_demand_as_the_settings_have_them(root):
     assert r"\delta_k=3\cdot\mathrm{KL}(\hat\pi\,\|\,\pi)" in said
 
 
+@pytest.mark.slow
 def test_one_click_makes_one_run_with_what_was_typed(root):
     at = type_into(whole_form(), "set:margin_scale", "2.5")
     at.toggle(key="set:use_margin").set_value(False).run()
@@ -143,6 +147,7 @@ def test_one_click_makes_one_run_with_what_was_typed(root):
     assert at.title[0].value == "Live" and at.query_params["run"] == run.id
 
 
+@pytest.mark.slow
 def test_several_seeds_are_several_runs(root):
     at = type_into(whole_form(), "form:seeds", "0, 1, 2")
     assert start(at).label == "Launch 3 runs" and len(at.code[0].value.splitlines()) == 3
@@ -151,6 +156,7 @@ def test_several_seeds_are_several_runs(root):
     assert sorted(at.query_params["run"]) == sorted(run.id for run in list_runs(root))
 
 
+@pytest.mark.slow
 def test_clicks_of_one_visit_make_one_run_per_seed(root):
     at = type_into(whole_form(), "form:seeds", "0 1")
     asked = at.session_state["launch_visit"]
@@ -204,6 +210,7 @@ def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_is_launched(root, k
     assert at.title[0].value == "Launch" and not root.exists()
 
 
+@pytest.mark.slow
 def test_reset_brings_the_default_back(root):
     at = type_into(whole_form(), "set:temperature", "abc")
     at.button(key="reset:temperature").click().run()
@@ -218,6 +225,7 @@ def test_starting_over_empties_the_form(root):
     assert "set" not in at.query_params and "seeds" not in at.query_params
 
 
+@pytest.mark.slow
 def test_the_split_is_designed_by_count_by_chance_and_by_hand(root):
     at = whole_form()
     at.slider(key="set:split.num_seen").set_value(3).run()
@@ -236,6 +244,7 @@ def test_the_split_is_designed_by_count_by_chance_and_by_hand(root):
     assert list_runs(root)[0].config() == config
 
 
+@pytest.mark.slow
 def test_class_sizes_are_asked_for_and_shown_as_bars(root):
     at = whole_form(set=["split.rule=stratified"])
     assert "class_counts" not in charts_of(at)
@@ -273,6 +282,7 @@ def test_unequal_labels_are_told_and_a_button_sets_the_advised_prior(root):
     assert list_runs(root)[0].config().prior == ADVISED
 
 
+@pytest.mark.slow
 def test_no_class_or_every_class_seen_is_no_split(root):
     at = whole_form(set=["split.seen_classes=1,2"])
     at.pills(key="split_picks").set_value([]).run()
@@ -281,6 +291,7 @@ def test_no_class_or_every_class_seen_is_no_split(root):
     assert "so that at least one class is novel" in texts(at).replace("\\", "") and start(at).disabled
 
 
+@pytest.mark.slow
 def test_numbers_that_a_slider_does_not_have_are_typed(root):
     at = whole_form(set=["split.num_seen=77", "split.labeled_ratio=0.123"])
     assert at.text_input(key="set:split.num_seen").value == "77" and start(at).disabled
@@ -290,6 +301,7 @@ def test_numbers_that_a_slider_does_not_have_are_typed(root):
     assert "2.0 is not a number from" in texts(at).replace("\\", "") and start(at).disabled
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_run_is_filled_in(root):
     run = sample_runs.make_run(
         root, "finished", name="first", seed=3, settings={"margin_scale": 3.0, "split.seen_classes": "0,9"}
@@ -315,6 +327,7 @@ def test_a_damaged_run_cannot_be_copied(root):
     assert "is not JSON" in at.warning[0].value
 
 
+@pytest.mark.slow
 def test_a_link_fills_the_form_and_the_form_writes_the_link(root):
     at = whole_form(seeds="4", set=["margin_scale=5", "nonsense=1"])
     assert at.text_input(key="set:margin_scale").value == "5" and "nonsense" in at.warning[0].value
@@ -322,6 +335,7 @@ def test_a_link_fills_the_form_and_the_form_writes_the_link(root):
     assert sorted(at.query_params["set"]) == ["lr=0.2", "margin_scale=5"] and at.query_params["seeds"] == "4"
 
 
+@pytest.mark.slow
 def test_the_form_survives_a_look_at_another_page(root):
     at = type_into(whole_form(), "set:margin_scale", "5")
     at.switch_page("pages/home.py").run()
@@ -329,6 +343,7 @@ def test_the_form_survives_a_look_at_another_page(root):
     assert at.text_input(key="set:margin_scale").value == "5"
 
 
+@pytest.mark.slow
 def test_a_launch_that_fails_is_a_sentence_and_can_be_tried_again(root, monkeypatch):
     def refuse(run):
         raise UserError("runs", "no process can be started")
@@ -342,6 +357,7 @@ def test_a_launch_that_fails_is_a_sentence_and_can_be_tried_again(root, monkeypa
     assert at.title[0].value == "Live" and len(list_runs(root)) == 1
 
 
+@pytest.mark.slow
 def test_the_reason_why_there_is_no_gpu_is_shown(root, monkeypatch):
     from lps.machine import devices
 
@@ -354,6 +370,7 @@ def test_the_reason_why_there_is_no_gpu_is_shown(root, monkeypatch):
     assert start(at).disabled and "not available" in texts(at)
 
 
+@pytest.mark.slow
 def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_path):
     digits = sources.load("digits")
     labels = np.where(digits.labels[:200] < 2, digits.labels[:200], -1)
@@ -368,6 +385,7 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
     assert "2 seen" in texts(at) and "in 160 unlabeled images whose class is not known" in texts(at)
 
 
+@pytest.mark.slow
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):
     asked = []
     monkeypatch.setattr(background, "begin", lambda result, command: asked.append((result, command)))
@@ -385,6 +403,7 @@ def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatc
     assert "once the settings above are valid" in texts(at)
 
 
+@pytest.mark.slow
 def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_cancelled(root):
     config = background_jobs.searched(configure({"dataset": "digits"}))
     with background_jobs.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
@@ -450,6 +469,7 @@ def press(at: AppTest, label: str) -> AppTest:
     return at
 
 
+@pytest.mark.slow
 def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
     asked = []
     monkeypatch.setattr(background, "begin", lambda result, command: asked.append((result, command)))
@@ -483,6 +503,7 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     assert len(sources.of(run.config()).labels) == 1796
 
 
+@pytest.mark.slow
 def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
     path = audits.path_of(found, root)
     path.unlink()
@@ -509,6 +530,7 @@ def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root)
     assert background_jobs.kept_in_words(random) == "the next one starts from the beginning"
 
 
+@pytest.mark.slow
 def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
     path = audits.path_of(found, root)
     whole = json.loads(path.read_text())

@@ -181,6 +181,7 @@ def test_a_refusal_is_a_sentence(visit, tmp_path, monkeypatch):
     assert "device: 'cuda' is not there" in words_of(app)
 
 
+@pytest.mark.slow
 def test_scrubber_drives_three_charts(visit, made):
     app = visit(made["finished"].root, "live", run=[made["finished"].id], epoch="3")
     for key in ("pi_hat", "class_accuracy", "points"):
@@ -244,6 +245,7 @@ def test_only_a_person_chooses_an_epoch_of_a_growing_run(visit, tmp_path, monkey
         assert "epoch" not in app.query_params and "epoch 5" in charts_of(app)["pi_hat"]["alt"]
 
 
+@pytest.mark.slow
 def test_an_epoch_that_was_the_newest_can_be_chosen_later(visit, tmp_path, monkeypatch):
     monkeypatch.setattr(epoch_player, "LATE_S", 0)
     writer = RunWriter(tmp_path)

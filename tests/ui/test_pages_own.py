@@ -85,6 +85,7 @@ def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monke
     assert config.dataset_image_size == config.network_image_size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_unequal_folders_train_with_the_advised_prior_unless_a_person_says_no(root, pictures, monkeypatch, is_taken):
     runs, _ = root

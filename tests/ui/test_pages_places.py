@@ -61,6 +61,7 @@ def test_a_field_that_two_pages_have_shows_its_value_on_the_second(root, handed_
     assert at.segmented_control(key="place:on").value == "here" and not at.exception
 
 
+@pytest.mark.slow
 def test_a_run_is_handed_over_with_what_was_typed(root, handed_over):
     at = choose_slurm()
     at.selectbox(key="place:partition").set_value("gpu").run()
@@ -76,6 +77,7 @@ def test_a_run_is_handed_over_with_what_was_typed(root, handed_over):
     assert on.texts() == expected and runs == list_runs(root) and at.title[0].value == "Live"
 
 
+@pytest.mark.slow
 def test_several_seeds_are_one_array(root, handed_over):
     at = choose_slurm(seeds="0 1 2")
     at.text_input(key="place:at_once").set_value("2").run()
@@ -85,6 +87,7 @@ def test_several_seeds_are_one_array(root, handed_over):
     assert len(runs) == 3 and on.get("at_once") == 2
 
 
+@pytest.mark.slow
 def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_is_handed_over(root, handed_over):
     at = choose_slurm()
     at.text_input(key="place:time").set_value("soon").run()
@@ -95,6 +98,7 @@ def test_a_misfit_is_a_sentence_beside_its_field_and_nothing_is_handed_over(root
     assert at.title[0].value == "Launch" and not root.exists() and not handed_over
 
 
+@pytest.mark.slow
 def test_what_the_cluster_refuses_is_said_before_a_folder_is_made(root, handed_over, monkeypatch):
     def refuse(options):
         raise UserError("slurm", "the cluster does not accept such a job: no <b>such</b> account")
@@ -105,6 +109,7 @@ def test_what_the_cluster_refuses_is_said_before_a_folder_is_made(root, handed_o
     assert at.title[0].value == "Launch" and "no <b>such</b> account" in texts(at) and not root.exists()
 
 
+@pytest.mark.slow
 def test_the_choice_is_kept_while_other_pages_are_visited(root, handed_over):
     at = choose_slurm()
     at.text_input(key="place:cpus").set_value("4").run()
@@ -113,6 +118,7 @@ def test_the_choice_is_kept_while_other_pages_are_visited(root, handed_over):
     assert at.text_input(key="place:cpus").value == "4" and "--slurm cpus=4" in at.code[0].value
 
 
+@pytest.mark.slow
 def test_a_device_that_this_machine_lacks_is_no_obstacle_there(root, handed_over):
     assert whole_form(set=["device=cuda"]).button(key="launch_start").disabled
     assert not choose_slurm(set=["device=cuda"]).button(key="launch_start").disabled
@@ -149,6 +155,7 @@ def test_the_live_page_says_what_the_cluster_says(root, monkeypatch, answer, bad
     assert badge in said and words in said
 
 
+@pytest.mark.slow
 def test_a_node_of_the_cluster_has_devices_of_its_own(root, handed_over):
     at = whole_form()
     assert (

@@ -89,6 +89,7 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     assert at.query_params["class"] == name
 
 
+@pytest.mark.slow
 def test_the_command_for_dropped_pictures_names_no_hidden_folder(run):
     dropped = saved(own_pictures.home_of_new() / "inbox", digits(run)[:3])
     at = visit("predict", run=run.id, folder=str(dropped))
@@ -96,6 +97,7 @@ def test_the_command_for_dropped_pictures_names_no_hidden_folder(run):
     assert not at.exception and " FOLDER --to labels.csv" in command and ".new" not in command + words_of(at)
 
 
+@pytest.mark.slow
 def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures))
     button(at, "Predict these pictures").click().run()
@@ -116,6 +118,7 @@ def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures)
     assert status == 404 and b"'000.png' no longer exists" in body
 
 
+@pytest.mark.slow
 def test_a_link_alone_begins_nothing(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures))
     assert not at.exception and not (run.root / prediction_work.FOLDER).exists()
@@ -123,6 +126,7 @@ def test_a_link_alone_begins_nothing(run, pictures):
     assert "**60 pictures**" in words_of(at)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_path):
     (tmp_path / "home" / "empty").mkdir()
     at = visit("predict", run=run.id, folder=str(tmp_path / "home" / "empty"))
@@ -137,6 +141,7 @@ def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_
         assert not at.exception and words in words_of(at)
 
 
+@pytest.mark.slow
 def test_a_damaged_result_is_one_sentence(run, pictures):
     path = prediction_work.path_of(run, pictures)
     path.parent.mkdir()
@@ -156,6 +161,7 @@ def test_a_run_without_weights_says_so(run, tmp_path):
     assert "is a recording, which has no weights" in words_of(visit("predict", run=run.id))
 
 
+@pytest.mark.slow
 def test_pictures_from_the_browser_are_kept_beside_the_others(run, monkeypatch):
     monkeypatch.setattr(uploads, "forget", lambda files: None)
     data = io.BytesIO()
@@ -231,6 +237,7 @@ def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures
     assert not list(path.parent.glob("*"))
 
 
+@pytest.mark.slow
 def test_a_run_on_vectors_asks_for_a_file_of_them_and_shows_titles(run, tmp_path):
     path = vector_files.npz(tmp_path / "home" / "birds.npz")
     own = {"dataset": "embeddings", "dataset.path": str(path), "device": "cpu", "threads": 1, "split.num_novel": 1}

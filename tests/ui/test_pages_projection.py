@@ -316,6 +316,7 @@ def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):
     assert at.query_params["where"] == "below:50" and at.subheader
 
 
+@pytest.mark.slow
 def test_clusters_that_a_person_made_can_be_chosen(tmp_path, open_page, monkeypatch):
     run = make_run(tmp_path, epochs=2)
     images = sorted(points.table(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())

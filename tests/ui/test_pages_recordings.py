@@ -119,6 +119,7 @@ def test_the_gap_on_a_card_has_the_colour_of_who_is_ahead(leader, other):
     assert heights[leader] > 0 == heights[other]
 
 
+@pytest.mark.slow
 def test_home_draws_what_was_measured_and_tells_one_statistic(root):
     shown = texts(visit())
     gap, end = history(named("LPS")).column("accuracy/gap"), history(named("LPS")).last("accuracy/novel")
@@ -196,6 +197,7 @@ def test_they_do_not_pass_for_the_latest_run(root, state):
     assert visit("pace").multiselect[0].value[0] == own.id
 
 
+@pytest.mark.slow
 def test_two_own_runs_are_compared_alone_until_somebody_asks(root):
     sample_runs.make_run(root, "finished")
     assert len(visit("compare").dataframe[0].value) == 1 + len(NAMES) - len(PHOTOGRAPHS) - len(UNEQUAL)
@@ -238,6 +240,7 @@ def test_a_recording_can_be_reviewed_and_nothing_decided(root):
     assert len(told) == 1 and '"readonly": true' in told[0].replace('":true', '": true')
 
 
+@pytest.mark.slow
 def test_pictures_are_written_beside_the_own_runs(root):
     at = visit("clusters", run=LPS)
     at.button(key="write_folder").click().run()

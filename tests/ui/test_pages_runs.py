@@ -94,6 +94,7 @@ def test_without_anything_there_is_no_table(root):
     assert at.info[0].value == "There are no runs of your own yet." and not len(at.dataframe)
 
 
+@pytest.mark.slow
 def test_the_table_says_what_the_records_say(root, shelved, recordings):
     table = visit("runs").dataframe[0].value.set_index("Name")
     row = table.loc["LPS, defaults"]
@@ -115,6 +116,7 @@ def test_the_column_of_names_explains_the_symbols_of_sweeps(root):
     assert "C = margin_scale" in table.column(run_names.FIELDS["name"], [entry], [""], True).config["help"]
 
 
+@pytest.mark.slow
 def test_every_state_has_a_row_and_nothing_breaks(root, recordings):
     runs = sample_runs.make_one_of_each(root)
     with sample_runs.held(*(runs[name] for name in sample_runs.ALIVE)):
@@ -344,6 +346,7 @@ def test_records_are_read_again_only_when_they_changed(made, root, monkeypatch):
     assert run_index.measure(run).recent.number("accuracy/all") == 0.125 and len(reads) == 2
 
 
+@pytest.mark.slow
 def test_hundreds_of_runs_in_one_table(root, made):
     for number in range(300):
         stamp = f"{number // 60:04d}{number % 60:02d}"
@@ -466,6 +469,7 @@ def ask(at, question, run_ids, button="Save"):
     assert not at.exception
 
 
+@pytest.mark.slow
 def test_rename_and_note(root, shelved):
     run = shelved["finished"]
     at = visit("runs", run=[run.id])
@@ -495,6 +499,7 @@ def test_tags_of_many_keep_what_only_some_have(root, shelved):
 # ---------------------------------------------------------------------------------------------------- notices
 
 
+@pytest.mark.slow
 def test_live_has_a_line_for_an_alarm_and_none_without(root, shelved):
     words = [warning.value for warning in visit("live", run=shelved["failed"].id).warning]
     assert len(words) == 1 and words[0].startswith("Loss not finite at epoch 8")

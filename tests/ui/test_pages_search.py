@@ -236,6 +236,7 @@ def test_an_oracle_is_labelled_on_its_page_and_in_the_list(root):
 # ---------------------------------------------------------------------------------------------------- charts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
 def test_charts_tell_states_by_shape_and_draw_nothing_for_failures(root, hunted, colors):
     result = read_results(hunted)

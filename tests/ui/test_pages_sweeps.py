@@ -77,6 +77,7 @@ def test_an_empty_page_lays_out_the_ablation_and_starts_nothing(root):
     assert not list_runs(root) and not (root / ".sweeps").exists()
 
 
+@pytest.mark.slow
 def test_what_waits_on_this_machine_is_not_said_to_be_handed_over(root, monkeypatch):
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low"])
@@ -106,6 +107,7 @@ def test_every_preset_can_be_chosen_at_both_scales(root):
             assert len(at.dataframe[0].value) == 30
 
 
+@pytest.mark.slow
 def test_a_click_starts_the_sweep_once(root, monkeypatch):
     at = visit("sweeps")
     at.multiselect(key="sweep_fixed").set_value(["epochs"]).run()

@@ -76,6 +76,7 @@ def test_it_arrives_whole_and_is_to_be_kept(accepted):
     assert plain == (LIBRARY / "plotly.min.js").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_labeled_pictures_of_a_run_arrive_as_one_archive(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     run = make_run(tmp_path, epochs=1)

@@ -67,6 +67,7 @@ def test_only_new_bytes_are_read(path, monkeypatch):
     assert past.column("kl").to_dict() == {1: 0.5, 2: 0.25}
 
 
+@pytest.mark.slow
 def test_a_torn_line_waits_for_its_end_at_every_byte(path):
     whole, later = line(epoch=1, kl=0.5), line(epoch=2, kl=0.25)
     for cut in range(len(later)):

@@ -55,6 +55,7 @@ def test_a_number_outside_its_range_is_the_usual_one(number):
     assert visit("search", search_trials=number).number_input(key="search_trials").value == 20
 
 
+@pytest.mark.slow
 def test_a_form_comes_back_as_it_was_left_but_never_over_a_link():
     at = visit("sweeps", kind="own")
     at.text_input(key="sweep_seeds").set_value("5").run()
