@@ -13,7 +13,7 @@ from lps.charts.figures import PERCENT, Panel, add_line, blank, cycle, plain, st
 from lps.charts.measurements import draws, group_mean
 from lps.charts.palette import Palette, with_alpha
 
-SHARES = (-0.02, 1.03)  # the y axis of accuracies and other shares, with room for marks at 0 and 1
+SHARES = (-0.02, 1.03)  # y axis of accuracy and of other shares, with room for marks at 0 and 1
 QUALITY = {  # of start features: words and colour
     "pretrain/knn_accuracy": ("k nearest neighbours", 3),
     "pretrain/linear_accuracy": ("linear classifier", 4),

@@ -77,7 +77,7 @@ class LPS(Method):
                 paper="10; tried 1 to 20",
                 needs="use_margin",
             ),
-        ] = 10.0,
+        ] = 10.0,  # the default; 2 with features=stored (lps/settings/config.py)
         use_margin: Annotated[
             bool,
             "use the adaptive margin; otherwise the loss is plain cross-entropy (ablation w/o L_AM)",

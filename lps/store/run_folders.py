@@ -21,7 +21,7 @@ from lps.store.runs import RUN_ID, Run, write_meta
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-TRASH_S = 7 * 86_400  # how long a deleted run stays in .trash
+TRASH_S = 7 * 86_400  # seconds; a deleted run stays in the trash (.trash) for 7 days, a week
 _ENTRY = re.compile(r"(.+)\.[0-9a-f]{8}")  # id of the run, then letters that tell two deletions of one id apart
 INCOMING_S = 3600  # a half-made folder older than this is abandoned
 

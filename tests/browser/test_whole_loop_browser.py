@@ -81,7 +81,7 @@ def _take_labels(hand) -> None:
 
 
 def _train_on(page) -> None:
-    page.locator(".st-key-train_on button").click()
+    page.locator(".st-key-train_on").get_by_role("button").click()
     page.get_by_role("dialog").get_by_text("2 names").wait_for()
     come_to_rest(page)
     page.get_by_role("dialog").get_by_role("button", name="Start").click()

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from lps.scores.estimates import CONFIDENCE
+from lps.scores.estimates import INTERVAL
 from tests.house.test_architecture import source
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +48,5 @@ def test_what_one_file_uses_alone_begins_with_an_underscore():
 def test_the_confidence_of_intervals_is_typed_once():
     """What pages and tables say of it follows `estimates.CONFIDENCE`; two recorded studies keep the one they had."""
     recorded = {"lps/ui/explain/plane.py", "lps/ui/explain/what_if.py"}
-    typed = f"{100 * CONFIDENCE:g} %"
-    found = {str(path.relative_to(ROOT)) for path in (ROOT / "lps").rglob("*.py") if typed in path.read_text()}
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / "lps").rglob("*.py") if INTERVAL in path.read_text()}
     assert found <= recorded

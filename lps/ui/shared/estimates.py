@@ -62,7 +62,7 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
 
 
 def in_words(span: Span | None, runs: int) -> str:
-    """To follow a sentence on so many runs that are to be launched; "" where nothing is known."""
+    """Return " · about 4 min each" for the planned runs; "" if nothing is known."""
     return "" if span is None else f" · about {costs.span_in_words(span)}{' each' * (runs > 1)}"
 
 
