@@ -76,7 +76,7 @@ def losses(run, *, dark: bool = False) -> go.Figure:
 
 
 def pseudo_labels(run, *, dark: bool = False) -> go.Figure:
-    """Share and confidence of confident pseudo-labels over the epochs."""
+    """Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs."""
     run, past = _run_and_history(run)
     return line_charts.pseudo_labels(past, planned_epochs(run, past), _palette(dark)).figure()
 

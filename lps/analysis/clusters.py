@@ -34,27 +34,28 @@ class _Flag(NamedTuple):
     advice: str
 
 
+_SHOWN_IF = (
+    f"This flag is shown only if the true classes of at least {100 * _JUDGED:.0f} % of the cluster's images are known. "
+    "In a test on digits and CIFAR-10, with the true classes of 8 % of the images hidden,"
+)
 FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
     "split": _Flag(
         "part of a class",
-        "another cluster has the same most frequent class. This flag is shown if nearly all true classes "
-        "are known. With the true classes of 8 % of the images hidden, it was correct for 8 of 8 clusters on "
-        "digits and CIFAR-10",
+        f"another cluster has the same most frequent class. {_SHOWN_IF} it was correct for 8 of 8 clusters",
         "merge it into the other cluster",
     ),
     "merge": _Flag(
         "mixes classes",
-        "at least two classes have a third or more of their images in this cluster. This flag is shown if nearly all "
-        "true classes are known. With the true classes of 8 % of the images hidden, it was correct for 15 of 16 "
-        "clusters on digits and CIFAR-10",
+        f"at least two classes have a third or more of their images in this cluster. {_SHOWN_IF} it was correct for "
+        "15 of 16 clusters",
         "split it into two or three parts, or leave it without a name",
     ),
     "mixed": _Flag(
         "looks mixed",
         f"at least {100 * mixtures.ELSEWHERE:.0f} % of the nearest neighbours of its pictures are in other clusters, "
         f"and its mean confidence is below {100 * mixtures.SURE:.0f} %. In 40 runs, 66 of 74 flagged clusters were "
-        "mixed (less than 80 % of one class): 16 of 22 on digits and 50 of 52 on CIFAR-10. The flag found 66 of the "
-        "179 mixed clusters",
+        "mixed (no class made up 80 % of the cluster): 16 of 22 on digits and 50 of 52 on CIFAR-10. These 66 are 37 % "
+        "of all 179 mixed clusters",
         "split it into two or three parts, or leave it without a name and dissolve it when you continue training",
     ),
 }

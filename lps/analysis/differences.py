@@ -206,7 +206,7 @@ def _by_split(groups: Sequence[Group]) -> dict[str, list[Group]]:
 
 
 def usual_reference(groups: Sequence[Group]) -> Group:
-    """Return the default reference: the most common LPS group; never chosen by its scores."""
+    """Return the default reference: the LPS group with fewest changed settings; never chosen by its scores."""
     return min(groups, key=lambda group: (group.config.method != "lps", count_unusual(group.config), group.label))
 
 

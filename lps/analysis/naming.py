@@ -255,7 +255,7 @@ def words(entry: Mapping) -> str:
     if entry.get("undo"):
         return "last decision undone" if entry["undo"] is True else "a decision undone"
     if "restore" in entry:
-        return f"restored the state after {counted(entry['restore'], 'decision')}"
+        return f"went back to the state with {counted(entry['restore'], 'decision')}"
     return "; ".join(filter(None, map(_step_words, entry["steps"][:3]))) + "; …" * (len(entry["steps"]) > 3)
 
 
@@ -268,7 +268,7 @@ def _step_words(step: Mapping) -> str:
         "unname": "no longer named",
         "merge": f"merged into cluster {step.get('into')}",
         "reject": "rejected",
-        "accept": "accepted again",
+        "accept": "marked as a class again",
     }
     return f"cluster {cluster} {endings[kind]}" if kind in endings else ""
 

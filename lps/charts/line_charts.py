@@ -22,7 +22,7 @@ QUALITY = {  # of start features: words and colour
 _MAX_CLUSTERS = 100  # with a curve of their own
 MATCHING = (
     "Seen and novel images are scored separately; novel images by the best matching of predicted to true classes. "
-    "All uses one matching for all images, so it can be lower than both."
+    'The accuracy "All" uses one matching for all images, so it can be lower than both.'
 )
 
 

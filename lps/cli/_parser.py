@@ -29,8 +29,9 @@ _COMMAND = re.compile(r'commands\.add\(\s*"([\w-]+)"')
 _QUOTED = re.compile(r"""'[^']{200,}'|"[^"]{200,}\"""")  # what argparse quotes in full
 _NO_TEXT = ("Cc", "Cs", "Zl", "Zp")  # what moves a cursor, ends a line, gives orders to a terminal, or is no character
 LIGHT = (  # what --light is
-    "train in minutes without a GPU: own colour pictures are trained on stored features of a built-in network; other "
-    "data sets (and own pictures with --set features=live) use smaller pictures and a smaller network"
+    "train in minutes without a GPU: for your own colour pictures, training uses stored features of a built-in "
+    "network; for other data sets (and for your own pictures with --set features=live), it uses smaller pictures and a "
+    "smaller network"
 )
 _LARGEST = 2**63  # of whole numbers
 

@@ -289,7 +289,7 @@ def _losses(config: Config, past: History) -> list[Block]:
             ChartBlock("Loss terms", figure, "The terms of the loss over the epochs", "Weighted as in the total loss.")
         )
     if any(name.startswith("pseudo_label/") for name in past.epochs):
-        alt = "Share and confidence of confident pseudo-labels over the epochs"
+        alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
         blocks.append(
             ChartBlock("Pseudo-labels", line_charts.pseudo_labels(past, epochs, LIGHT), alt, "Share and confidence.")
         )

@@ -502,7 +502,7 @@ def test_full_methods_have_tables_of_their_own(root):
         "default settings except epochs=2",
         "lr=0.02, epochs=2",
     ]
-    assert "The full method has default settings except epochs=2" in words_of(app)
+    assert "full method is run with default settings except epochs=2" in words_of(app)
     first, second = ablation.tables(scored_of(*list_runs(root)))
     assert ablations.waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
     assert ablations.waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()

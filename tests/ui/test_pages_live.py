@@ -141,7 +141,7 @@ def test_weights_that_know_imagenets_classes_are_told_in_a_short_line_with_a_hel
 
 
 def test_all_is_explained(visit, made):
-    assert "All uses one matching" in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
+    assert "uses one matching" in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
 
 
 def test_a_run_that_is_over_has_kept_no_log(visit, tmp_path):

@@ -70,7 +70,8 @@ def _account(labels_of_run: Labels, view: View) -> str:
     )
     given = counts["labeled"] + counts["withheld"]
     config = view.run.config_if_readable()
-    whose = "a label from you or from named clusters" if config and config.split_confirmed else "your label"
+    is_continued = config and config.split_confirmed
+    whose = "a label from you or from clusters named in an earlier run" if is_continued else "your label"
     sentences = [f"{counted(len(labels_of_run.images), 'image')}: {given:,} with {whose}"]
     sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
     sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")
@@ -80,7 +81,10 @@ def _account(labels_of_run: Labels, view: View) -> str:
 
 def columns_account(has_files: bool) -> str:
     """What the columns of the table are that look alike, or may be empty."""
-    sentence = "In the table, `predicted` is the network's id, and `cluster` is the id after your merges and splits."
+    sentence = (
+        "In the table, `predicted` is the id that the network predicted, and `cluster` is the id after your merges and "
+        "splits."
+    )
     return sentence if has_files else f"{sentence} `file` is empty: this data set has no picture files."
 
 

@@ -109,7 +109,7 @@ def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
     now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
     if changed:
         sentence += f", {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
-    return f"{sentence}. Dots mark epochs in the same cluster, crosses epochs in different clusters."
+    return f"{sentence}. Dots mark epochs at which they were in the same cluster, crosses the other epochs."
 
 
 def _show_omission(view: View) -> None:

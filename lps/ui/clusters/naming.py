@@ -62,7 +62,7 @@ def _carry(view: View, epoch: int) -> None:
         if steps:
             name_field.record(view, steps)
         if lost:
-            words = f"No cluster of this epoch matches {', '.join(lost)}. Open epoch {epoch} to see it."
+            words = f"Your decisions on {', '.join(lost)} fit no cluster of this epoch. Open epoch {epoch} to see them."
             st.session_state[_NOTE] = words
 
 

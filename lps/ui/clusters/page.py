@@ -345,7 +345,7 @@ def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ..
     if any(tile.wrong for tile in pictured):
         name = escape.markdown(view.class_name(_class_of(view, about)))
         what = "true class" if about.is_trusted else "known label"
-        st.caption(f"Magenta frame: wrongly assigned. The {what}, written below the picture, is not {name}.")
+        st.caption(f"A magenta frame marks a wrongly assigned picture: its {what}, written below it, is not {name}.")
     opened = url_fields.number("image")
     done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, opened, edge=_picture_size())
     start = (number - 1) * PAGE
@@ -384,7 +384,7 @@ def class_account(view: View, cluster_facts: Cluster) -> str:
     """Which class a cluster is matched with, how much of it is of that class, and which one is more frequent."""
     if not cluster_facts.is_trusted:
         return ""
-    share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images of known class"
+    share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images whose class is known"
     sentence = f"Matched class {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
     if cluster_facts.matched < 0:
         sentence = "No class is matched with this cluster: other clusters fit the classes better."
@@ -401,7 +401,7 @@ def _bold_share(view: View, class_id: int, share: float) -> str:
 def _nothing_to_show(cluster_facts: Cluster, order: str) -> str:
     if not cluster_facts.size:
         return "This cluster has no images."
-    return "No image of a known class is wrongly assigned here." if order == "wrong" else "No images match."
+    return "No image whose class is known is wrongly assigned here." if order == "wrong" else "No images match."
 
 
 def _ordered_rows(view: View, cluster_facts: Cluster, order: str, class_id: int | None) -> np.ndarray:

@@ -20,7 +20,7 @@ from lps.ui.shared.data_table import Column
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
 _STARTS = {"weights": "The weights of this run", "afresh": "The start weights of this run"}
-_ABOUT_LABELED = "Pictures that the new run is trained on with this name"
+_ABOUT_LABELED = "Pictures that get this name as their label in the new run"
 _ABOUT_MERGED = "Clusters that you merged into this one"
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
 _VISIT = "train_on_visit"
@@ -44,7 +44,7 @@ def show_training_on(view: View) -> None:
             type="primary",
             icon=":material/model_training:",
             disabled=not is_ready,
-            help="Starts a new run that also uses the clusters that you named as labels.",
+            help="Starts a new run in which the names of your clusters also serve as labels.",
         )
     if pressed or is_asked and is_ready:
         st.session_state[_VISIT] = secrets.token_hex(8)
@@ -99,7 +99,7 @@ def _show_named(view: View, planned: Plan) -> None:
     columns = [
         Column("Name", lambda c: view.name(c.id)),
         Column("Become labeled", lambda c: planned.labeled.get(view.name(c.id), 0), "number", help=_ABOUT_LABELED),
-        Column("Pictures", lambda c: c.size, "number", help="Pictures without a label in the cluster"),
+        Column("Pictures", lambda c: c.size, "number", help="Pictures of the cluster that have no label"),
         Column("Merged in", lambda c: ", ".join(map(str, view.said.parts(c.id))), help=_ABOUT_MERGED, optional=True),
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]

@@ -48,7 +48,8 @@ def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.A
         }
         picked = url_fields.choose(st.selectbox, "full", "Full method", named, width=420)
         chosen = next(table for table in ablation_tables if table.id == picked)
-    st.caption(f"Not averaged over other settings. The full method has {escape.markdown(heads[chosen.id])}.")
+    words = f"The full method is run with {escape.markdown(heads[chosen.id])}."
+    st.caption(f"The other settings are fixed, not averaged over. {words}")
     return chosen
 
 

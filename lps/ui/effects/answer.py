@@ -37,7 +37,7 @@ def _averaged(effects: Sequence[MainEffect]) -> str:
     """Over what the effects are means; "One setting" on the same page shows one combination and can differ."""
     counts = sorted({item.contexts for item in effects})
     if counts[-1] == 1:
-        return "Each compares runs at one combination of the other settings."
+        return "Each was measured with one fixed choice of the other settings."
     number = "–".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     return f"Each is averaged over the other varied settings ({number} combinations)."
 

@@ -430,10 +430,10 @@ def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> 
     """What the bars are, and what they are not."""
     associated = effects.associations(scored)
     sentences = [
-        "Runs that differ only in the seed are averaged. A bar shows how much of the variance between these averages "
-        "is explained by one setting alone, beyond what all other settings explain. The model is linear with main "
-        "effects only (type III sum of squares). If no setting had an effect, the bar would on average reach the black "
-        "mark by chance. Interactions between settings are not shown. The shares describe only these runs."
+        "Runs that differ only in the seed are averaged. A bar shows the part of the variance between these averages "
+        "that only this setting explains. The model is linear with main effects only (type III sum of squares). The "
+        "black mark shows how long the bar would be on average if no setting had an effect. Interactions between "
+        "settings are not shown. The shares describe only these runs."
     ]
     if not associated and not left_out:
         sentences.append(

@@ -179,7 +179,7 @@ def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
 
 def _why_nothing(past: History, method: str) -> str:
     if not past.last_epoch:
-        return "This run has recorded no epoch yet. Until then, you see an example distribution."
+        return "This run has recorded no epoch yet. Until it does, you see an example distribution."
     name = escape.markdown(title(method))
     return f"{name} estimates no class distribution in this epoch, so this is an example."
 

@@ -126,8 +126,8 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         if prior is not None:
             least = margin_math.LEAST_SHARE
             st.caption(
-                f"$\\pi_k$ is the share of class k in the prior. The smallest share used is {least:g} times an "
-                "equal share ($1/K$); smaller shares are raised to it."
+                f"$\\pi_k$ is the share of class k in the prior. A share below {least:g} times an equal "
+                "share ($1/K$) is replaced by this value."
             )
     with right:
         _title("Margin of every class", "added to the score (logit) of the right class in training")
@@ -140,8 +140,8 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
             mark = "Line" if belief.classes > explain_charts.SORTED_FROM else "Rings"
             st.caption(
                 f"{mark}: the margins that the run recorded, averaged over its batches. They are usually larger than "
-                "the margins computed from the mean distribution of the epoch, because class shares differ between "
-                "batches by chance and change within an epoch early in training."
+                "margins computed from the epoch's mean distribution: class shares differ between batches by chance, "
+                "and early in training they also change during an epoch."
             )
     return values
 
@@ -201,10 +201,10 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
         "The margin is **added** to the logit of the right class during training, so the loss treats an image as "
         "if it were already classified more confidently. "
         f"{_name(belief, most)} gets +{values[most]:.2f} and keeps {keeps[most]} of its "
-        f"pull, the force with which training moves it towards the right answer{held_words}. "
+        f"pull (the force with which training moves its images towards the right answer){held_words}. "
     )
     if left[least] - left[most] < _EVEN:
-        return text + "The other classes keep about the same share: no class has a clear advantage."
+        return text + "The other classes keep about as much of their pull: no class has a clear advantage."
     return text + (
         f"{_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. As the "
         "shares approach the prior, KL and all margins go to 0."

@@ -32,7 +32,7 @@ _ABOUT = (
 )
 _FOR_TEACHERS = (
     "Two short runs learn to sort digits, one with the adaptive margin of LPS and one without it. You watch how "
-    "the margin makes seen and novel classes learn at the same pace."
+    "the margin makes the model learn seen and novel classes at the same pace."
 )
 _FOR_PICTURES = (
     "Bring a folder of pictures, some with labels. You get the unknown categories as clusters, name them, and sort "

@@ -39,7 +39,7 @@ def show_class_count(config: Config | None) -> None:
     ]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
-            words = f"Other class counts now running: {len(others)}"
+            words = f"Other searches for a number of classes now running: {len(others)}"
             st.page_link("pages/queue.py", label=words, icon=":material/pending_actions:")
         if path is None:
             st.caption("The search can start once the settings above are valid.")
@@ -61,8 +61,8 @@ def show_class_count(config: Config | None) -> None:
 def _offer(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = (
-        "The features of the images are clustered with every number of classes, and the clusters are compared with "
-        "the labels. Missing start weights are computed first and saved for your runs."
+        "The features of the images are clustered with many different numbers of classes; each time, the clusters are "
+        "compared with the labels. Missing start weights are computed first and saved for your runs."
     )
     background_work.offer_work(
         "search", standing, cancelled, about, "Search", ":material/search:",
@@ -72,7 +72,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
 
 def _show_count(result: ClassCount) -> None:
     numbers = f"{result.numbers[0]} to {result.numbers[-1]}"
-    alt = f"Accuracy on labels and silhouette for {numbers} classes; {result.total} chosen"
+    alt = f"Silhouette and accuracy on labels for {numbers} classes; the search chose {result.total} classes"
     plot(_chart(result, theme.palette()), "class_count", alt)
     st.caption(
         f"**{result.in_words}**. Among the counts whose accuracy on the labels is within one standard error "

@@ -61,7 +61,7 @@ def show_numbers(run: Run, past: History) -> None:
     shown.append(("KL", past.column("kl"), "{:.3f}".format))
     cards.show_cards([(word, as_text(values.iloc[-1]), values) for word, values, as_text in shown if len(values)])
     more = _WITHHELD if len(past.column("accuracy/validation")) else _NONE_WITHHELD
-    st.caption(f"{_WHY} {more} Confident: share of images that count as pseudo-labels.")
+    st.caption(f"{_WHY} {more} Confident: share of images whose prediction is confident enough for a pseudo-label.")
 
 
 def figure(run: Run, past: History, epochs: int, colors):

@@ -216,7 +216,7 @@ def show_terms(run: Run, past: History) -> None:
     with right:
         st.markdown("**Pseudo-labels**, share and confidence")
         figure = line_charts.pseudo_labels(past, epochs, colors)
-        alt = "Share and confidence of confident pseudo-labels over the epochs"
+        alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
         plot(_of(figure, run), "pseudo_labels", alt, code=code_of("pseudo_labels", run))
 
 

@@ -78,9 +78,9 @@ def _ask_threshold(predicted: Predicted) -> float:
     with st.container(border=True, gap="small"):
         share = st.slider(
             "Share of known pictures to accept", 50, 100, round(100 * DEFAULT_KEEP), format="%d %%", key="predict_keep",
-            help="Every picture has a distance to the training images. The limit is set so that this share of known "
-            f'pictures is nearer. Pictures beyond the limit are marked "{NONE}". At 100 %, every picture gets a '
-            "class.",
+            help="Every picture has a distance to the training images. The limit is set so that this share of the "
+            f'pictures of known classes is within it. Pictures beyond the limit are marked "{NONE}". At 100 %, every '
+            "picture gets a class.",
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
@@ -150,10 +150,10 @@ def _show_kinds(predicted: Predicted, source: Path) -> None:
             st.markdown(
                 f":material/new_releases: **{_KIND} {number}**: {len(kind):,} pictures that are similar to each "
                 "other and to none of the run's classes",
-                help="These pictures are farther from all training images than 80 % of known pictures, and near each "
-                "other. We tested this on 2,000 pictures of CIFAR-10, with 50 trials per case. If no unknown class "
-                "was present, no class was proposed. An unknown class was proposed in 80 % of trials if it had 200 "
-                "pictures, and in 20 % if it had 50 (benchmarks/README.md).",
+                help="These pictures are near each other. Each is farther from the training images than 80 % of known "
+                "pictures are. We tested this on 2,000 pictures of CIFAR-10, with 50 trials per case. If no unknown "
+                "class was present, no class was proposed. An unknown class was proposed in 80 % of trials if it had "
+                "200 pictures, and in 20 % if it had 50 (benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
             seen = _thumbnails(str(source), looks(source), tuple(predicted.files[row] for row in first))

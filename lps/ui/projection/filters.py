@@ -121,7 +121,7 @@ def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callab
             _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
             _ask_number("image", "Around image", shown.image, 0, _LARGEST, "The number below the picture", "None")
             nearest = shown.nearest or _USUAL_NEAREST
-            help_text = "Number of most similar images; only used with an image above"
+            help_text = 'How many of the most similar images to select; only used if "Around image" is filled in'
             _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, help_text, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             take = {"on_click": _take, "args": (tuple(choices), on_change)}

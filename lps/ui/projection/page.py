@@ -136,8 +136,8 @@ def _meaning(method: str) -> str:
     if method == "pca":
         return "The plane of largest variance at the newest epoch; every epoch is shown on this plane."
     return (
-        "Neighbours are meaningful; distances between groups are not. The map of an epoch starts from the points "
-        "of the nearest epoch with a map."
+        "Neighbours are meaningful; distances between groups are not. The computation of a map starts from the "
+        "map that is closest in time."
     )
 
 

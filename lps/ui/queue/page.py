@@ -243,7 +243,7 @@ def _show_elsewhere(items: Sequence[RunningJob], now: float) -> None:
     if not items:
         return
     with st.container(border=True):
-        st.markdown("**No slot on this machine** :gray[starting, or on a cluster]")
+        st.markdown("**Runs without a slot on this machine** :gray[they are starting, or run on a cluster]")
         for item in items:
             _show_going(item, now, item.run.wish().on or "this machine", {})
 

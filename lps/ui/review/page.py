@@ -62,8 +62,8 @@ def _show_account(run: Run, epoch: int) -> None:
         run_actions.offer_copy(run, "decide")
         return
     st.caption(
-        "Pictures whose most similar pictures are in another cluster come first, because your decisions help most "
-        "there. Two similar pictures never follow each other."
+        "First come pictures that lie in a different cluster from the pictures most similar to them: your decisions "
+        "about these help most. Two similar pictures never follow each other."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption('Keys: 1 to 5 choose a class, N types a class name, X says "none of these", S skips, U undoes.')

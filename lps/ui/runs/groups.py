@@ -165,7 +165,8 @@ def _show_standing(
         st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_open, args=(aimed, is_closed))
         if baseline:
             called = grouped_rows.called(baseline, by)
-            words = f"Compared with {called}, paired by seed if only the seed differs; {INTERVAL}s"
+            pairs = "Runs with equal seeds and equal other settings are paired."
+            words = f"Compared with {called}, with {INTERVAL}s. {pairs}"
             st.caption(escape.markdown(words), width="content")
             st.button("Clear baseline", key="held_back", type="tertiary", on_click=_hold, args=(None,))
         elif len(whole) == 1:

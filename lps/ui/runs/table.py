@@ -34,7 +34,7 @@ _HELP = {
     "alarm": "Problems at the newest epoch or with the run's files",
     "id": "The end of the run's id; every command accepts it",
 }
-_ABOUT_DIFFERENCE = "Difference from the baseline in points, each at its newest epoch"
+_ABOUT_DIFFERENCE = "Difference from the baseline in points; both runs at their newest epoch"
 _NOTE = 200  # characters of a note
 
 
@@ -94,8 +94,8 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
             list(offered),
             format_func=heading,
             accept_new_options=True,
-            help="Settings, measurements at the newest epoch, and other facts of a run. Type novel - seen for the "
-            "difference of two numbers",
+            help="Settings, measurements at the newest epoch, and other facts of a run. For the difference of "
+            "two numbers, type a minus between them, such as `novel - seen`",
         )
         _arrange(keys)
         st.button("Default columns", on_click=_forget_columns, disabled=not requested, icon=":material/restart_alt:")

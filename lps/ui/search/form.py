@@ -22,7 +22,7 @@ from lps.wording import counted
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
 _BEGINNING = {"lps": ("margin_scale", "lr")}  # what is searched before anybody says so; of other methods the first ones
 _TITLES = {
-    "balanced": "Accuracy on withheld labels and balanced use of all classes",
+    "balanced": "Balanced use of all classes, and accuracy on withheld labels",
     "validation": "Accuracy on withheld labels only",
     "oracle": "Oracle",
 }
@@ -56,7 +56,8 @@ def show_search_form() -> None:
         with st.container(gap="xxsmall"):
             prune = url_fields.switch("Stop poor trials early", "search_prune", True)
             fields.say(
-                None, "Stops trials whose best value so far is below the median of the finished trials at that epoch"
+                None,
+                "Stops trials whose best value so far is below the median that finished trials had at the same epoch",
             )
         words = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
         at_once = url_fields.whole("Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words)

@@ -260,7 +260,7 @@ def _show_importance(one: Search, result: Result) -> None:
         figure = search_charts.importance(shares, theme.palette())
         plot(figure, f"search_importance_{one.name}", f"Importance: {alt}", code=_code("search_importance", one))
     how = (
-        "fANOVA: share of the variance between finished trials that each setting explains over the whole search space. "
+        "fANOVA: how much of the variance between finished trials each setting explains, over the whole search space. "
     )
     st.caption(f"{how * bool(shares)}{search_results.caution(result)}")
 

@@ -104,7 +104,8 @@ def _about_others(comparison: Held, chosen: Group) -> list[str]:
     """That rows of another split are held against another group, and which have no difference."""
     sentences = []
     if any(reference is not chosen for reference in comparison.references):
-        sentences.append("groups of another split are compared with the most common group of their own split")
+        usual = "with the group of their own split that is closest to LPS with default settings"
+        sentences.append(f"groups of another split are compared {usual}")
     silent = [
         group.label
         for row, group in enumerate(comparison.groups)

@@ -215,9 +215,9 @@ def _tell_swallowed(scene: Scene) -> str:
 def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
-        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. They group novel pictures by "
-        f"guess, even if the guess is a seen class, and match these groups one to one with novel classes. That "
-        f"measures whether a class stays together, not whether it is taken for a seen class."
+        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. They put novel pictures with "
+        "the same guess into one group, whatever the guess is, and match these groups one to one with the novel "
+        "classes. So the pictures of a novel class can count as correct even if all are taken for one seen class."
     )
 
 
