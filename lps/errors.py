@@ -17,7 +17,7 @@ def shorten(value, limit: int = 60) -> str:
     try:
         text = repr(value)
     except ValueError:  # integers of more than 4,300 digits refuse to become text
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
         "--to",
         required=True,
         metavar="WHAT",
-        help=f"{', '.join(_FORMS)}; or the labels of all images: a .csv file, or a new folder",
+        help=f"{', '.join(_FORMS)}; for the labels of all images, the path of a .csv file or of a new folder",
     )
     export.add_argument("--into", type=Path, help="folder for everything but labels; default: exports/WHAT")
     export.add_argument("--follow", action="store_true", help="tensorboard: go on while the runs do; Ctrl-C ends it")
@@ -110,11 +110,13 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
 def _check_export(options) -> None:
     """Raise `UserError` for an option that means nothing with this `--to`."""
     if options.to == "model" and not options.ids:
-        raise UserError("to", "model needs the ids of the runs to export: python -m lps export RUN --to model")
+        raise UserError("to", "'model' needs the ids of the runs to export: python -m lps export RUN --to model")
     labels = options.to not in _FORMS
     if labels and len(options.ids) != 1:
         forms = ", ".join(_FORMS)
-        raise UserError("to", f"{shorten(options.to)} exports the labels of exactly one run; other choices: {forms}")
+        raise UserError(
+            "to", f"{shorten(options.to)} takes the labels of one run; give exactly one, or choose one of: {forms}"
+        )
     allowed = {
         "into": not labels,
         "follow": options.to == "tensorboard" and options.epoch is None,
@@ -147,7 +149,7 @@ def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> No
 
     for folder, missing in tensorboard.export(runs, into, epoch).items():
         if missing:
-            say(f"{folder.name}: no images in the projector: {missing}")
+            say(f"{folder.name}: the projector shows no images, because {missing}")
         print(folder)
     say(f"view it with: tensorboard --logdir {shown(into)}")
 

@@ -31,7 +31,7 @@ def add(commands: Commands) -> None:
         "--keep",
         type=float,
         metavar="SHARE",
-        help="share of known pictures to accept (0.95); 1: every picture gets a class",
+        help="share of pictures of known classes to accept (0.95); 1: every picture gets a class",
     )
     sub.add_argument("--watch", action="store_true", help="keep watching a folder for new pictures")
     sub.add_argument(
@@ -135,7 +135,7 @@ def _tell(prediction, threshold: float) -> None:
     counts = Counter(name for name, is_none in zip(prediction.names(), none.tolist()) if not is_none)
     for name, count in [*counts.most_common(), (NONE, int(none.sum()))]:
         print(f"{count:>7,}  {shown(name)}", flush=True)
-    rule = f'a picture is "{NONE}" if its distance is larger than {threshold:.3f}; '
+    rule = f'a picture is "{NONE}" if its distance from the training images is larger than {threshold:.3f}; '
     rule += prediction.trade_off.in_words(threshold)
     say(rule if math.isfinite(threshold) else f'only pictures in clusters that you rejected are "{NONE}"')
     for kind in prediction.kinds:

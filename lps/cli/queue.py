@@ -9,11 +9,11 @@ from lps.cli._parser import Commands, Parser, any_whole, print_json, say
 from lps.files.atomic import clean_line
 
 _REMOVED = {  # actions of earlier versions, with what to use instead
-    "up": "first or priority N",
-    "down": "priority N",
-    "last": "priority N with a number below 0",
+    "up": "`first` or `priority N`",
+    "down": "`priority N`",
+    "last": "`priority N` with a number below 0",
     "hold": "`cancel` (and later `retry`) for one run, or `pause` for the whole queue",
-    "release": "retry or first",
+    "release": "`retry` or `first`",
 }
 
 
@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
     priority.register("type", int, any_whole)
     priority.add_argument("number", type=int, metavar="N", help="a whole number; runs without one have 0")
     _action(actions, "cancel", _cancel, "remove a run from the queue, or cancel a background job", run=True)
-    words = "start at once a run that ended early, waits for its next retry, or was put on hold by an older LPS Studio"
+    words = "start a run now that ended early, is waiting for a retry, or was put on hold by an older LPS Studio"
     _action(actions, "retry", _retry, words, run=True)
     for name in _REMOVED:
         removed = actions.add_parser(name)  # without a help text, so that it is not listed

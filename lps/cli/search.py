@@ -14,7 +14,7 @@ def add(commands: Commands) -> None:
     sub = commands.add(
         "search",
         search,
-        "search settings with Optuna; NAME alone shows a search; repeat the command to continue it",
+        "search for the best settings with Optuna; NAME alone shows a search; repeat the command to continue it",
         as_json=True,
     )
     sub.add_argument("search", nargs="?", metavar="NAME", help="a search to show, resume or stop")
@@ -30,7 +30,9 @@ def add(commands: Commands) -> None:
         help="a setting to search, may be repeated: margin_scale=1..10, lr=1e-4..1e-1:log, use_margin=true,false",
     )
     add_settings(sub)
-    sub.add_argument("--seeds", default="0", help="seeds of every trial; its value is the mean of its runs")
+    sub.add_argument(
+        "--seeds", default="0", help="seeds of every trial; the value of a trial is the mean of its runs, one per seed"
+    )
     sub.add_argument(
         "--objective",
         default="balanced",
@@ -147,7 +149,7 @@ def _say_request(request, root) -> None:
     if span is None:
         say("time unknown: no finished run of this method on this data set yet")
     else:
-        say(f"at most about {span_in_words(span)} of one slot, estimated from finished runs")
+        say(f"at most about {span_in_words(span)} if one run trains at a time, estimated from finished runs")
     short = shortage([request.base] * request.trials * len(request.seeds), root)
     for words in filter(None, (short, *crowding([request.base]))):
         say(words)

@@ -19,7 +19,7 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
         help="scale of a preset: demo (digits, the default) or paper (the paper's data sets; needs a GPU and days)",
     )
     sub.add_argument("--list-presets", action="store_true", help="list the presets and their numbers of runs")
-    sub.add_argument("--dataset", help="one or more, comma-separated; for a preset: only these")
+    sub.add_argument("--dataset", help="one or more, comma-separated; with --preset, the preset runs only on these")
     sub.add_argument("--method", help="one or more, comma-separated, or all")
     sub.add_argument("--seeds", help="seeds of every combination, comma-separated (0; 0,1,2 for presets)")
     add_settings(sub)
@@ -168,7 +168,9 @@ def _sweep_in_words(planned, estimate, on) -> str:
     num_known = estimate.runs - estimate.missing
     if num_known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"
-        lines.append(f"{num_known} of {estimate.runs} to do: {cost}, estimated from finished and recorded runs")
+        lines.append(
+            f"for {num_known} of the {estimate.runs} runs to do: {cost}, estimated from finished and recorded runs"
+        )
     if estimate.missing:
         lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
     return "\n".join(lines)

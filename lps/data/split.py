@@ -149,7 +149,7 @@ def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarra
     """Return ids of the data set's test images, or of a `split.test_ratio` of every class; none without either."""
     ratio = config.split_test_ratio
     if num_test and ratio:
-        raise UserError("split.test_ratio", f"{ratio:g} is too much: {config.dataset} has {num_test} test images")
+        raise UserError("split.test_ratio", f"{ratio:g} must be 0: {config.dataset} already has {num_test} test images")
     if num_test:
         return np.arange(len(labels) - num_test, len(labels))
     if not ratio:

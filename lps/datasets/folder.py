@@ -127,4 +127,6 @@ def _add_test(listing: Listing, folder: Path, classes: list[str]) -> None:
         else:
             listing.num_test += listing.add(path, classes.index(path.name))
     if not listing.num_test:
-        raise UserError("dataset.path", "test has no class folder with pictures; expected test/CLASS/, or no test")
+        raise UserError(
+            "dataset.path", "the folder test has no class folder with pictures; expected test/CLASS/, or no folder test"
+        )

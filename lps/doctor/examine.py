@@ -48,7 +48,11 @@ def examine(machine: Machine) -> Iterator[Diagnostic]:
 
 CHECKS = (
     Check("Python", environment.python, "Install Python 3.11 or newer, then run make app."),
-    Check("system", environment.system, "This system is not tested: signals, locks and process tables differ."),
+    Check(
+        "system",
+        environment.system,
+        "LPS Studio is tested on Linux only; other systems have other signals, locks and process tables.",
+    ),
     Check("packages", environment.packages, f"{environment.PYTHON} -m pip install -r requirements.txt"),
     Check("imports", environment.imports, "Run make app again."),
     Check("files", environment.files, environment.MEND_FILE),
@@ -56,7 +60,7 @@ CHECKS = (
     Check(
         "CUDA",
         environment.cuda,
-        "Install the torch that fits the driver (nvidia-smi names its CUDA), or a newer driver.",
+        "Install a torch for the CUDA version of your driver (nvidia-smi shows it), or install a newer driver.",
     ),
     Check("memory", environment.memory, "Close other programs, request more memory, or lower batch_size."),
     Check("runs", runs_folder.folder, "Set LPS_RUNS to a folder of your own."),

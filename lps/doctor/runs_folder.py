@@ -44,7 +44,7 @@ def folder(machine: Machine) -> Iterator[tuple]:
         return
     about = root.stat()
     if about.st_uid != os.geteuid():
-        mend = "Set LPS_RUNS to a folder of your own, or have its owner start the runs."
+        mend = "Set LPS_RUNS to a folder of your own, or ask the owner of this folder to start the runs."
         yield PROBLEM, f"{root} belongs to another user (id {about.st_uid})", "runs", mend
     if about.st_mode & 0o077:
         says = f"{root} can be read by others on this machine (mode {stat.S_IMODE(about.st_mode):04o})"
@@ -130,7 +130,7 @@ def leftovers(machine: Machine) -> Iterator[tuple]:
     if drafts:
         size = _size(path for draft in drafts for path in (draft, *draft.rglob("*")))
         says = f"{counted(len(drafts), 'unfinished folder')} left by killed processes ({size}), such as {drafts[0]}"
-        mend = f"The next upload, import or export there removes them; rm -r {drafts[0]} removes it now."
+        mend = f"The next upload, import or export removes these folders; to remove this one now: rm -r {drafts[0]}"
         yield NOTE, says, "leftovers", mend
     torn = [path for path in machine.runs.glob("*/**/.*.tmp") if _age(machine, path) > INCOMING_S]
     if torn:

@@ -124,7 +124,8 @@ def _card(model: Trained, decisions: Naming, curve: TradeOff, label_facts: Mappi
         "Classes": _classes(label_facts),
         "Scores": _scores(model),
         "None of these": [
-            f'A picture is "{NONE}" if its distance is larger than {label_facts["none_of_these"]["distance"]:.4f}. '
+            f'A picture is "{NONE}" if its distance from the training images is larger than '
+            f"{label_facts['none_of_these']['distance']:.4f}. "
             f"This limit {label_facts['none_of_these']['rule']}."
         ],
         "Limits": _limits(model, decisions, lost),
@@ -215,7 +216,8 @@ def _limits(model: Trained, decisions: Naming, lost: list[str]) -> list[str]:
     ]
     if decisions.moved:
         limits.append(
-            "- Ids are those of the model. Images that a user moved to another cluster or split off are not included."
+            "- The ids are those of the model. It does not know that a user moved images to another cluster or split "
+            "images off."
         )
     if lost:
         limits.append(

@@ -91,7 +91,7 @@ def write(path: Path, model: Trained, compared: ReferenceImages) -> None:
     except Exception as error:  # every operation of a network or method may be one that it does not know
         model_words = f"{model.config.method} on {model.config.network_name}"
         reason = first_line(error.__cause__ or error)
-        raise UserError("to", f"model is not possible for {model_words}: ONNX refuses it ({reason})") from None
+        raise UserError("to", f"{model_words} cannot be exported as a model: ONNX refuses it ({reason})") from None
 
 
 @contextmanager

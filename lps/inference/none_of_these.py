@@ -53,7 +53,7 @@ class TradeOff:
             named = (
                 f"{_percent(self.withheld_kept[at])} are accepted and {_percent(self.right[at])} get the right class"
             )
-            label = "with a withheld label, so of labeled classes only"
+            label = "with a withheld label (all of them of labeled classes)"
             sentence += f"; of {counted(self.withheld, 'picture')} {label}, {named}"
         return f"{sentence}; how many pictures of other classes it rejects is not known"
 

@@ -84,7 +84,10 @@ def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: s
     Raises `UserError` before the first one.
     """
     if predicted.root is None:
-        raise UserError("pictures", "are not files, so they cannot be sorted; `predict --to FOLDER` writes them")
+        raise UserError(
+            "pictures",
+            "are not separate files, so they cannot be sorted here; `predict --to FOLDER` writes each as a file",
+        )
     originals = [Path(predicted.root, file) for file in predicted.files]
     if absent := next((path for path in originals if not path.is_file()), None):
         raise UserError("pictures", f"{shorten(absent.name)} no longer exists; predict the folder again")

@@ -86,7 +86,7 @@ class Plan:
                     if hyperparameters[key] == value
                 }
             )
-            words = f" The run uses {', '.join(off)}, so nothing forces pictures into it." if off else ""
+            words = f" With {', '.join(off)}, nothing forces pictures into this class." if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             sentences.append(
                 f"{why}, but the run adds one novel class for pictures that fit no name. This class may stay "

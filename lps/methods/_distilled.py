@@ -30,7 +30,9 @@ class Distilled(Method):
             "lambda: share of the two losses of labeled images; the rest is for the losses of all images",
             (0, 1),
             ParameterDocs(
-                "Labels", larger="labels count more; the images themselves count less", paper="0.35 (SimGCD's code)"
+                "Labels",
+                larger="the losses of labeled images count more, those of all images less",
+                paper="0.35 (SimGCD's code)",
             ),
         ] = 0.35,
         entropy_weight: Annotated[
@@ -80,7 +82,7 @@ class Distilled(Method):
         ] = 1.0,
         supervised_temperature: Annotated[
             float,
-            "tau: temperature of the contrast by label",
+            "tau: temperature of the contrastive loss between images with the same label",
             (0.01, 10),
             ParameterDocs(
                 "Contrast",
@@ -90,7 +92,8 @@ class Distilled(Method):
         ] = 0.07,
         projection_width: Annotated[
             int | None,
-            "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
+            "width of the two hidden layers of the projection head; none: 2048, but at most 4 times the "
+            "number of features",
             (1, 16384),
             ParameterDocs("Projection", larger="a more powerful but slower head"),
         ] = None,

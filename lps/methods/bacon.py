@@ -25,7 +25,7 @@ Views:
     and b are two views of one image. During the first `warmup_epochs`, L_sup has weight lambda instead of lambda / 2,
     and L_soft has weight 0.
 
-    n (classes,) are the estimated class sizes, and pi = n / sum n. Every `estimate_every` epochs, k-means finds K
+    n are the estimated class sizes, one per class, and pi = n / sum n. Every `estimate_every` epochs, k-means finds K
     clusters in the unit features of all training images, computed by network 2. Each seen class is matched with one
     cluster (Hungarian method, by the share of the cluster's images that are labeled as this class). The sizes of the
     matched clusters are then assigned by rank: the largest to the seen class with most labels, and so on. The sizes of
@@ -37,7 +37,8 @@ Views:
 
 Prediction:
     k-means clusters the unit features of all training images, without labels. The original does the same with test
-    images. Seen accuracy is matched. A test image gets the id of the nearest centre.
+    images. Ids are matched with classes before seen accuracy is computed. A test image gets the id of the nearest
+    centre.
 
 Deviations:
     - The loss terms that come from SimGCD have the deviations of SimGCD. The two networks share no layer (original:

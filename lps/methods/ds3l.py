@@ -1,4 +1,4 @@
-r"""DS3L: a second network weights unlabeled images so that a step with these weights lowers the loss on labeled images.
+r"""DS3L: a second network weighs every unlabeled image, so that a training step lowers the loss on labeled images.
 
 Citation:
     L.-Z. Guo, Z.-Y. Zhang, Y. Jiang, Y.-F. Li, Z.-H. Zhou: Safe Deep Semi-Supervised Learning for Unseen-Class
@@ -95,8 +95,8 @@ class DS3L(Method):
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "how novel images are recognized; with the lowest weights, their number is the expected number of novel "
-            "images if all classes have equal size",
+            "how novel images are recognized. The choice 'the lowest weights' takes as many images as would be novel "
+            "if all classes had equal size",
             ParameterDocs(
                 "Prediction",
                 words={

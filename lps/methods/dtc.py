@@ -24,7 +24,7 @@ Views:
 
 Prediction:
     An image gets the id of the nearest of the K centres. During the first stage, k-means on the principal components
-    gives the ids. Ids have no meaning, so seen accuracy is matched.
+    gives the ids. Ids have no meaning, so they are matched with classes before seen accuracy is computed.
 
 Deviations:
     - Open world (ORCA, section 4): K counts all classes, and all unlabeled images are used (original: novel classes

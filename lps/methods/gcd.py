@@ -17,14 +17,14 @@ Views:
 
 Prediction:
     Semi-supervised k-means clusters the unit backbone features (before the projection head) of all training images.
-    Labeled images stay in the cluster of their class, so the ids of seen classes have a meaning. Seen accuracy is
-    matched nevertheless, as for all methods that only cluster; the raw accuracy can be computed from the stored
-    predictions. A test image gets the id of the nearest centre.
+    Labeled images stay in the cluster of their class, so the ids of seen classes have a meaning. Nevertheless,
+    ids are matched with classes before seen accuracy is computed, as for all methods that only cluster; the raw
+    accuracy can be computed from the stored predictions. A test image gets the id of the nearest centre.
 
 Deviations:
     - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
       trained), its optimizer, schedule, steps and weak views; labeled and unlabeled images have the same proportion in
-      a batch as in the split (original: half and half); the last epoch counts.
+      a batch as in the split (original: half and half); the results are those of the last epoch.
     - The projection head has 256 outputs. The original adds a weight-normalized layer with 65,536 outputs. The hidden
       layers (original: 2048) are at most 4 times as wide as the features, which only matters for small backbones.
     - k-means has 10 restarts, the default of the original program (its scripts: 100). Each start is the best of a few
@@ -86,7 +86,8 @@ class GCD(Method):
         ] = 0.07,
         projection_width: Annotated[
             int | None,
-            "width of the two hidden layers of the projection head; none: 2048, at most 4 times the features",
+            "width of the two hidden layers of the projection head; none: 2048, but at most 4 times the "
+            "number of features",
             (1, 16384),
             ParameterDocs("Projection", larger="a more powerful but slower head", paper="2048 (code)"),
         ] = None,

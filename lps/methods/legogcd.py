@@ -89,7 +89,7 @@ class LegoGCD(Distilled, Method):
         ] = 0.05,
         margin: Annotated[
             float,
-            "m: weight of the logarithm of the mean prediction in the cross-entropy of images predicted as seen",
+            "m: factor of log(mean prediction) in the cross-entropy of images that are predicted as seen",
             (0, 10),
             ParameterDocs("Keeping seen classes", larger="rarely predicted classes are favored more"),
         ] = 0.4,

@@ -24,8 +24,8 @@ Deviations:
       subtracts the exponential of the diagonal.
     - The estimated distribution is clamped at 1e-8 inside the logarithm.
     - The prior of the paper is equal shares. With another prior q (`prior`), KL is KL(q || pi) or KL(pi || q), the
-      entropy term is w KL(p || q), up to a constant, and the last factor of the margin is r_k / max r with
-      r_k = pi_k / q_k instead of pi_k / max pi. There, values of q_k below a tenth of 1 / K count as a tenth of it.
+      entropy term is w KL(p || q), up to a constant, and the last factor of the margin is r_k / max r instead of
+      pi_k / max pi, with r_k = pi_k / max(q_k, 0.1 / K).
 """
 
 from typing import Annotated, Literal

@@ -21,15 +21,16 @@ Deviations:
     - Optimizer, learning rate, steps, batch, views and frozen stages follow the common protocol (original: Adam 2e-3
       without weight decay, SimCLR views, layer3 detached). Weight decay shrinks the prototypes. This has no effect on
       the loss, which normalizes them to length 1.
-    - Epoch numbers are converted to shares of the run. The groups are computed again before each epoch from 5 to 69 of
-      150 (scaled to the run), and always at least once. Before that, every prototype is its own group, and the
-      cross-entropy is off. An evaluation during this time computes groups for itself.
+    - Epoch numbers are converted to shares of the run. In a run of 150 epochs, the groups are computed
+      anew before each of the epochs 5 to 69. Other runs scale these numbers, but compute groups at least once. Before
+      that, every prototype is its own group, and the cross-entropy is off. An evaluation during this time computes
+      groups for itself.
     - The number of classes is known. Images vote without augmentation (original: with augmentation).
     - A prototype without votes is not in the graph. It joins the group of the prototype with votes that has the most
       similar direction (cosine). For spectral clustering, a small constant is added to every edge of the graph.
     - Groups get their ids by a matching: seen classes by the labeled images in each group, novel ids by the prototypes
-      that a group shares with the previous groups. So ids stay the same from epoch to epoch. Shared prototypes also
-      decide between equal numbers of labeled images.
+      that a group shares with the previous groups. So ids stay the same from epoch to epoch. If the numbers of labeled
+      images are equal, shared prototypes decide for seen classes too.
     - The partner of a labeled image is the next image of its class in the shuffled batch, so every other image of the
       class is equally likely.
     - The prior gives the share of every group: equal shares, unless you set `prior`. While every prototype is its own

@@ -23,10 +23,11 @@ Deviations:
     - An image cannot be its own nearest neighbour (the diagonal is masked). The original takes the second of the two
       nearest images, which is the image itself if another image is identical to it.
     - The partner of a labeled image is the next image of its class in the shuffled batch. As in the original, every
-      other image of the class is equally likely. Unlike there, no two images have the same partner.
+      other image of the class is equally likely to be the partner. Unlike in the original, no two images have the same
+      partner.
     - The pair loss is computed in log space. The original limits it to 100.
-    - The regularizer is the entropy of the code (a uniform prior). With another prior q, it is w KL(p || q), up to a
-      constant.
+    - The regularizer is the entropy term of the authors' code, which assumes a uniform prior. With another prior q, it
+      is w KL(p || q), up to a constant.
 """
 
 from typing import Annotated

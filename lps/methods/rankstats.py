@@ -19,7 +19,8 @@ Views:
     p' have gradient.
 
 Prediction:
-    An image gets the id with the largest output of head a. These ids have no meaning, so seen accuracy is matched.
+    An image gets the id with the largest output of head a. These ids have no meaning, so they are matched
+    with classes before seen accuracy is computed.
 
 Deviations:
     - Open world (ORCA, section 4): head a has one output per class, seen and novel, and learns from all unlabeled rows,
@@ -28,7 +29,7 @@ Deviations:
       here head a already covers all classes.
     - Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views.
       The supervised stage is a share of the run (original: 100 epochs before 200 epochs of joint training). By default
-      this share is 0, so that all methods train for the same number of steps. Joint training uses the same labels. T,
+      this share is 0, so that all methods train for the same number of steps. Joint training uses all labels too. T,
       the length of the ramp, is a share of the epochs after the supervised stage (original: 50 of 200 epochs on
       CIFAR-10, 150 on CIFAR-100).
     - The supervised stage, if there is one, uses only the labeled rows of a batch.

@@ -15,7 +15,8 @@ Views:
     centre.
 
 Deviations:
-    - None in the clustering. Cluster ids have no meaning, so seen accuracy is matched.
+    - None in the clustering. Cluster ids have no meaning, so they are matched with classes before seen accuracy
+      is computed.
     - k-means gives no probabilities. Confidence is 1 - distance to the nearest centre / distance to the second one.
 """
 

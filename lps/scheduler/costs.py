@@ -370,7 +370,7 @@ def at_a_time(spans: Iterable[Span], slots: int) -> Span:
 
 def source_in_words(span: Span) -> str:
     """Return what the estimate of planned runs is from, and how a wide range becomes narrower."""
-    narrower = "; it gets narrower once one of these runs has finished" if is_wide(span) else ""
+    narrower = "; the range gets narrower once one of these runs has finished" if is_wide(span) else ""
     return f"estimated from finished and recorded runs{narrower}"
 
 

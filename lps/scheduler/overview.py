@@ -248,7 +248,9 @@ def end_in_words(snapshot: QueueSnapshot, now: float) -> str:
         return _end_in_words(snapshot, now, "done", len(snapshot.going) + waiting)
     rest = "waiting runs start when the queue resumes"
     return (
-        f"{_end_in_words(snapshot, now, 'running runs done', len(snapshot.going))}; {rest}" if snapshot.going else rest
+        f"{_end_in_words(snapshot, now, 'end of the current runs', len(snapshot.going))}; {rest}"
+        if snapshot.going
+        else rest
     )
 
 

@@ -47,5 +47,7 @@ def changes_in_words(changes: Sequence[_ClassChange]) -> str:
     left = [change for change in changes if not change.withheld and change.stayed < change.before]
     if left:
         moved = ", ".join(f"{c.name} ({c.before - c.stayed} of {c.before})" for c in left)
-        sentences.append(f"Not measured, and pictures left the class: {moved}. Check them on Clusters.")
+        sentences.append(
+            f"Pictures left classes that have no withheld labels: {moved}. Check these classes on Clusters."
+        )
     return " ".join(sentences)

@@ -65,7 +65,7 @@ def preparation(name: str, size: int | None = None) -> Preparation | None:
         return Preparation(size, *_IMAGENET)
     raise BadSetting(
         "network.image_size",
-        f"{name} uses pictures at the size of the data set; choose none, and set the size with dataset.image_size",
+        f"{name} uses pictures at the size of the data set; set this to none, and set dataset.image_size instead",
     )
 
 
@@ -113,8 +113,8 @@ def check_name(name: str) -> None:
     near = ", ".join(word if word in _OWN + vits else _PREFIX + word for word in close)
     raise BadSetting(
         "network.name",
-        f"{shorten(name)} is not one of {', '.join(_OWN + vits)}, or {_PREFIX}NAME with a classification model of"
-        f" torchvision, or {_TIMM}NAME with one of timm" + (f"; close to it: {near}" if near else ""),
+        f"{shorten(name)} is not a backbone; choices: {', '.join(_OWN + vits)}, {_PREFIX}NAME (a classification model"
+        f" of torchvision), {_TIMM}NAME (a model of timm)" + (f"; close to it: {near}" if near else ""),
     )
 
 

@@ -128,7 +128,12 @@ class Config:
     )
 
     split_num_seen: int | None = _setting(
-        None, "classes with labels; none: half of them", minimum=1, maximum=100_000, kind="int", optional=True
+        None,
+        "number of classes with labels; none: half of all classes",
+        minimum=1,
+        maximum=100_000,
+        kind="int",
+        optional=True,
     )
     split_seen_classes: str = _setting("first", "first, random, or class ids such as 0,3,5")
     split_labeled_ratio: float = _setting(
@@ -141,7 +146,7 @@ class Config:
         words={
             "bernoulli": "each image independently",
             "stratified": "the same share of each class",
-            "exact": "exactly the share of all seen images, as in GCD",
+            "exact": "exactly this share of the images of all seen classes together, as in GCD",
         },
     )
     split_imbalance: float = _setting(
@@ -215,8 +220,9 @@ class Config:
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior. The priors given and oracle are not estimated; there, the novel "
-        "shares are matched with the novel ids again (the largest share with the id that is predicted most often)",
+        "epochs between two estimates of the prior. With given and oracle, nothing is estimated; this is "
+        "then how often the novel shares are assigned to the novel ids anew (the largest share to the id that is "
+        "predicted most often, and so on)",
         minimum=1,
         maximum=MOST_EPOCHS,
         larger="the estimate is older but costs less time",
@@ -357,7 +363,7 @@ class Config:
 
     snapshot_images: int | None = _setting(
         2000,
-        "unlabeled images whose features every snapshot stores, for maps; none: all",
+        "number of unlabeled images whose features every snapshot stores for maps; none: no limit",
         minimum=1,
         maximum=10_000_000,
         kind="int",
@@ -687,7 +693,9 @@ def _check_together(checked: dict[str, object]) -> None:
     for key in ("split.confirmed", "network.continues"):
         if checked[key] is not None and not _DIGEST.fullmatch(checked[key]):
             raise BadSetting(
-                key, f"{shorten(checked[key])} is not the name of a file; expected 12 digits and letters a to f"
+                key,
+                f"{shorten(checked[key])} is not the name of a file; expected 12 characters, each a "
+                "digit or a letter from a to f",
             )
     if checked["network.continues"] and not checked["split.confirmed"]:
         raise BadSetting("network.continues", "can only be used with split.confirmed; remove it")
@@ -699,7 +707,10 @@ def _check_prior(checked: Mapping[str, object]) -> None:
     if prior != "uniform" and not method.uses_prior:
         able = (catalog.method_info(name) for name in catalog.method_names())
         names = ", ".join(info.title for info in able if info.uses_prior)
-        raise BadSetting("prior", f"{prior} has no effect with {method.title}; choose uniform, or one of {names}")
+        raise BadSetting(
+            "prior",
+            f"{prior} has no effect with {method.title}; choose prior=uniform, or a method that uses it: {names}",
+        )
     if prior == "given" and shares is None:
         raise BadSetting(given_shares.SHARES, "is missing; prior=given needs a share for each class, or a file of them")
     if prior != "given" and shares is not None:

@@ -175,7 +175,7 @@ class Run:
         """
         damage_by_name = {name: self._damage_to(name) for name in ("meta.json", "want.json")}
         if not is_own_file(self.lock):
-            damage_by_name["lock"] = "is not a regular file: the run cannot be changed until it is removed"
+            damage_by_name["lock"] = "is not a regular file; the run cannot be changed until you remove this file"
         return [f"{name} {words}" for name, words in damage_by_name.items() if words]
 
     def _damage_to(self, name: str) -> str:
@@ -332,7 +332,7 @@ class Run:
         step, grace = self.stop_s(), self.grace_s()
         if _SLACK * step <= _least_grace_s():
             return ""
-        return f"waiting for the current step to finish (up to {step:.0f} s); killed after {grace:.0f} s"
+        return f"waiting for the current step to finish (up to {step:.0f} s); after {grace:.0f} s, the run is killed"
 
     def _state_elsewhere(self, wish: DesiredState, started: int, ended: State) -> State:
         """The state of a run whose lock is not held as far as is seen from here: its own records, then its executor.

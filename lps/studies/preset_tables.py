@@ -126,7 +126,9 @@ def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", 
     lines += _incomparable(sheet, scoring)
     lines += score_tables.notes_on_labels({_name(cell): cell.config for cell in sheet.all_cells})
     if any(cell.row is not None and paper.doubts(cell.row) for cell in sheet.all_cells):
-        lines.append("† the paper's three numbers are inconsistent or duplicated (see Compare)")
+        lines.append(
+            "† the paper's three numbers contradict each other, or are the same with 10 % and 50 % labels (see Compare)"
+        )
     return lines
 
 

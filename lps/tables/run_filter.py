@@ -241,7 +241,10 @@ def _compared_with(name: Name, sign: str, text: str, at: int) -> Test:
 def _equal(name: Name, sign: str, text: str, at: int) -> Test:
     """Of texts: one of several is enough, and `tag=` nothing is a run without tags."""
     if sign != "=":
-        raise UserError("filter", f"{name.key} is not a number; expected = != ~ !~ before position {at}, not {sign}")
+        raise UserError(
+            "filter",
+            f"{name.key} is not a number, so {sign} before position {at} cannot compare it; choices: = != ~ !~",
+        )
     wanted_text = text.casefold()
     choices = ("true", "false") if name.kind == "flag" else name.choices
     if choices and wanted_text not in (*(choice.casefold() for choice in choices), "none"):

@@ -153,7 +153,7 @@ def test_no_objects_are_unpacked_and_no_header_is_believed(tmp_path, good):
     np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**12, 32, 32, 3)})
     with zipfile.ZipFile(save(tmp_path / "bomb.npz", {"y_train": good["y_train"]}), "a") as archive:
         archive.writestr("x_train.npy", header.getvalue())
-    with pytest.raises(UserError, match="x_train does not have the length in its header"):
+    with pytest.raises(UserError, match="x_train is not as long as its header says"):
         sources.load("arrays", str(tmp_path / "bomb.npz"))
 
 

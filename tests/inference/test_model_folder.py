@@ -116,7 +116,7 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
 
     monkeypatch.setattr(torch.onnx, "export", broken)
     with pytest.raises(
-        UserError, match=r"not possible for lps on digits_resnet: .*RuntimeError: Unsupported: aten::odd\)"
+        UserError, match=r"lps on digits_resnet cannot be exported .*RuntimeError: Unsupported: aten::odd\)"
     ):
         model_folder.write(run, tmp_path / "out" / "model")
     assert not list((tmp_path / "out").iterdir())

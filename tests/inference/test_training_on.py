@@ -182,7 +182,7 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
     wished = training_on.plan(run, rule="all", from_weights=False, changes={"entropy_weight": 1.0})
     assert wished.config.hyperparameters["entropy_weight"] == 1
-    assert "uses use_margin=false" in wished.notices()[0]
+    assert "use_margin=false, nothing forces" in wished.notices()[0]
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,12 @@ def test_training_passes_draw_no_random_numbers():
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ({"network.name": "cifar_resnet"}, ("'cifar_resnet' is not one of digits_resnet,", "cifar_resnet18")),
+        (
+            {"network.name": "cifar_resnet"},
+            ("'cifar_resnet' is not a backbone; choices: digits_resnet,", "cifar_resnet18"),
+        ),
         ({"network.name": "torchvision:efficientnetb0"}, ("torchvision:efficientnet_b0",)),
-        ({"network.name": "torchvision:"}, ("is not one of",)),
+        ({"network.name": "torchvision:"}, ("is not a backbone",)),
         (
             {"network.freeze_until": "layer9"},
             ("'layer9' is not a stage of digits_resnet; choices: none, stem, layer1",),

@@ -140,7 +140,7 @@ def test_views_are_as_the_weights_want_them():
 def test_only_backbones_with_published_weights_are_given_a_side():
     assert backbone_names.preparation("torchvision:resnet18") is backbone_names.preparation("digits_resnet") is None
     assert backbone_names.preparation("torchvision:resnet18", 96).mean == (0.485, 0.456, 0.406)
-    with pytest.raises(UserError, match="digits_resnet uses pictures at the size of the data set; choose none"):
+    with pytest.raises(UserError, match="digits_resnet uses pictures at the size of the data set; set this to none"):
         configure({"network.image_size": 64})
     backbones.check_images("torchvision:vit_b_32", 3, 32, 32, size=64)
 

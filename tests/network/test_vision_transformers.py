@@ -224,13 +224,13 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
 @pytest.mark.parametrize(
     "settings, words",
     [
-        ({"network.name": "vit:dinov3"}, "'vit:dinov3' is not one of .* close to it: vit:dinov2"),
+        ({"network.name": "vit:dinov3"}, "'vit:dinov3' is not a backbone.* close to it: vit:dinov2"),
         ({"network.name": "vit:dino"}, "network.checkpoint: is missing"),
         (
             {"network.name": "vit:dino", "network.start": "random"},
             "vit:dino, whose weights come from a file; choose checkpoint",
         ),
-        ({"network.name": "timm:../x"}, "'timm:../x' is not one of"),
+        ({"network.name": "timm:../x"}, "'timm:../x' is not a backbone"),
         ({"network.name": "resnet50", "network.tokens": "mean"}, "which is not a vision transformer; choose class"),
         ({"network.name": "timm:resnet18", "network.start": "simclr"}, "without its weights; choose published"),
     ],

@@ -181,7 +181,7 @@ def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(roo
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=3, for_s=1)
     state = launcher.stop(run)
-    said = "waiting for the current step to finish (up to 3 s); killed after 9 s"
+    said = "waiting for the current step to finish (up to 3 s); after 9 s, the run is killed"
     assert (state.name, state.reason) == ("stopping", said)
     assert over(run, "stopped").reason == "stopped by request" and not run.read_json("exit.json")["forced"]
 

@@ -108,7 +108,7 @@ def test_a_paused_queue_promises_the_end_of_what_runs_alone(root, alive):
     hour = time.strftime("%H:%M", time.localtime(NOW + 30))
     assert found.end == NOW + 30 and all(item.start is None is item.end for item in found.waiting)
     assert overview.end_in_words(found, NOW) == (
-        f"running runs done at about {hour} (in about 30 s); waiting runs start when the queue resumes"
+        f"end of the current runs at about {hour} (in about 30 s); waiting runs start when the queue resumes"
     )
 
 

@@ -571,14 +571,14 @@ def test_an_empty_queue_in_words(root, lps):
         *[
             (["queue", name, "{run}"], f"queue: {name} was removed; use {instead}")
             for name, instead in (
-                ("up", "first or priority N\n"),
-                ("down", "priority N\n"),
-                ("last", "priority N with a number below 0\n"),
+                ("up", "`first` or `priority N`\n"),
+                ("down", "`priority N`\n"),
+                ("last", "`priority N` with a number below 0\n"),
                 ("hold", "`cancel` (and later `retry`) for one run, or `pause` for the whole queue\n"),
-                ("release", "retry or first\n"),
+                ("release", "`retry` or `first`\n"),
             )
         ],
-        (["queue", "up"], "queue: up was removed; use first or priority N\n"),
+        (["queue", "up"], "queue: up was removed; use `first` or `priority N`\n"),
         (["queue", "sideways"], "invalid choice: 'sideways' (choose from 'pause', 'resume', 'slots', 'first', "),
         (["queue", "sideways"], "'priority', 'cancel', 'retry')\n"),
         (["queue", "priority", "{run}", "high"], "'high' is not a whole number"),
@@ -606,7 +606,7 @@ def test_a_stop_that_takes_long_is_told_with_the_way_to_cut_it_short(root, lps):
     assert "the current step to finish (up to 70 s)" in said and said.endswith(
         f"python -m lps stop --kill {run.id} ends it now\n"
     )
-    assert "killed after 210 s" in lps("list")[1]
+    assert "after 210 s, the run is killed" in lps("list")[1]
     assert lps("stop", "--kill", run.id) == (0, "", "") and run.wish().want == "kill"
     os.close(lock)
 

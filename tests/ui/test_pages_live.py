@@ -99,7 +99,7 @@ def test_a_stop_that_takes_long_is_explained_and_can_be_cut_short(visit, tmp_pat
     write_json(run.folder / "progress.json", run.read_json("progress.json") | {"stop_s": 70})
     with held(run):
         app = visit(tmp_path, "live", run=[run.id])
-        said = "waiting for the current step to finish (up to 70 s); killed after 210 s"
+        said = "waiting for the current step to finish (up to 70 s); after 210 s, the run is killed"
         assert f"stopping after a checkpoint: {said}" in app.get("progress")[0].proto.text.replace("\\", "")
         button = next(button for button in app.button if button.label == "End now")
         app = button.click().run()

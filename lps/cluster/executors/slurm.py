@@ -55,7 +55,7 @@ def check(options: Options) -> None:
 _NAMES = r"[A-Za-z0-9][A-Za-z0-9_.@+-]*"
 _TIME = r"[0-9]+|[0-9]+:[0-9]{2}(:[0-9]{2})?|[0-9]+-[0-9]{1,2}(:[0-9]{2}){0,2}"
 _GPUS = rf"({_NAMES}:)?[1-9][0-9]{{0,3}}"
-_UNTIL = "time limit of a job; the run continues in another job"
+_UNTIL = "time limit of a job; when it is reached, the run continues in another job"
 _PARTS = "training processes of one run on one node; default: one process per node"
 _RESERVED = (
     "array chdir deadline dependency error export export-file help input job-name kill-on-invalid-dep no-requeue nodes "
@@ -100,7 +100,7 @@ def read_options(texts: Sequence[str]) -> Options:
     """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `UserError`."""
     options = job_options.read_options(NAME, OPTIONS, texts)
     if options.nodes > 1 and options.get("tasks"):
-        raise UserError("slurm tasks", "cannot be combined with nodes: on several nodes, a run has one part per node")
+        raise UserError("slurm tasks", "cannot be combined with nodes: a run on several nodes has one process per node")
     return options
 
 

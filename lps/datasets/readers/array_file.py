@@ -78,7 +78,7 @@ class ArrayFile:
             with self._archive.open(f"{name}.npy") as stream:
                 head = read_head(stream)
             if not head.dtype.hasobject and head.start + head.size != self.unpacked_size(name):
-                raise WrongSize(f"{name} does not have the length in its header")
+                raise WrongSize(f"{name} is not as long as its header says")
             self._heads[name] = head
         return self._heads[name]
 
