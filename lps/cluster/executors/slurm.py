@@ -100,7 +100,7 @@ def read_options(texts: Sequence[str]) -> Options:
     """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `UserError`."""
     options = job_options.read_options(NAME, OPTIONS, texts)
     if options.nodes > 1 and options.get("tasks"):
-        raise UserError("slurm tasks", "cannot be combined with nodes: a run on several nodes has one process per node")
+        raise UserError("slurm tasks", "cannot be combined with nodes: a run on several nodes has one task per node")
     return options
 
 
