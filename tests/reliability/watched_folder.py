@@ -36,14 +36,14 @@ def trouble(run: Run, folder: Path, table: Path, looks: int, draws: random.Rando
             break
         if found is not None:
             news = found
-            prediction_files.write_csv(table, news.found, 1.0)
+            prediction_files.write_csv(table, news.prediction, 1.0)
     if folder.with_name("away").exists():
         folder.with_name("away").rename(folder)
     watch.look(), watch.look()  # what arrived last has settled
     news = watch.look(at_once=True) or news
     wrong += _lost(folder, watch)
     if news is not None:
-        files = news.found.files
+        files = news.prediction.files
         wrong += [f"{name} has {count} rows" for name, count in Counter(files).items() if count > 1]
         done["predicted"] = len(files)
     done["left out"] = len(watch._skipped)
