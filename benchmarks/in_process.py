@@ -1,13 +1,25 @@
 """Train a run in this process: no start of a program for each, which takes as long as a short run on digits."""
 
+import json
 from pathlib import Path
 
 from lps.files.atomic import write_json
 from lps.settings.config import Config
 from lps.store.events import read_last_event
-from lps.store.run_folders import create_run
+from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from lps.training.loop import train
+
+
+def key_of(config: Config) -> str:
+    """What tells one run of a benchmark from another: all its settings."""
+    return json.dumps(config.flat(), sort_keys=True, default=str)
+
+
+def finished_runs(root: Path) -> dict[str, Run]:
+    """The finished runs of a folder, which may not exist yet, by `key_of` their settings."""
+    runs = list_runs(root) if root.is_dir() else []
+    return {key_of(run.config()): run for run in runs if run.state().name == "finished"}
 
 
 def train_here(runs: Path, config: Config, name: str) -> Run:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.in_process import train_here
+from benchmarks.in_process import finished_runs, key_of, train_here
 from benchmarks.natural import clusterings
 from benchmarks.report import section
 from lps.analysis import differences
@@ -23,7 +23,6 @@ from lps.files.atomic import write_json
 from lps.settings import catalog
 from lps.settings.config import Config, configure, parse_settings
 from lps.store.events import read_history
-from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 
 FIRST: dict[str, dict[str, object]] = {  # trained before the other methods
@@ -76,10 +75,6 @@ def scores_of(run: Run) -> Scores:
     return {name: last[name] for name in SCORES.values()} | {"minutes": seconds / 60}
 
 
-def _key(config: Config) -> str:
-    return json.dumps(config.flat(), sort_keys=True, default=str)
-
-
 def rows(found: Found, matched: set[str]) -> list[dict]:
     """A row a method, LPS first, then by accuracy over all: means, differences from LPS (Holm), minutes."""
     gains = {
@@ -119,20 +114,19 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"))
     asked = parser.parse_args()
     file, found = asked.file.absolute(), {}
-    existing = list_runs(asked.runs) if asked.runs.is_dir() else []
-    known = {_key(run.config()): run for run in existing if run.state().name == "finished"}
+    known = finished_runs(asked.runs)
     for title, seed, settings in planned(asked.methods or FIRST | others(), asked.seeds):
         more = parse_settings(asked.settings, str(settings["method"])) | settings
         config = config_of(file, asked.seen, asked.epochs, seed, more)
-        if _key(config) not in known and not asked.tables:
+        if key_of(config) not in known and not asked.tables:
             try:
-                known[_key(config)] = run = timed(asked.runs, config, f"{title}, seed {seed}")
+                known[key_of(config)] = run = timed(asked.runs, config, f"{title}, seed {seed}")
             except SystemExit as failure:  # as where a method diverges; the others go on
                 print(title, seed, failure, flush=True)
                 continue
             print(title, seed, scores_of(run), flush=True)
-        if _key(config) in known:
-            found.setdefault(title, {})[seed] = scores_of(known[_key(config)])
+        if key_of(config) in known:
+            found.setdefault(title, {})[seed] = scores_of(known[key_of(config)])
     methods = FIRST | others()
     matched = {title for title in found if not catalog.method_info(str(methods[title]["method"])).seen_is_aligned}
     for seed in asked.seeds:

@@ -6,7 +6,6 @@ Without --run: the tables of all finished runs.
 """
 
 import argparse
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.in_process import train_here
+from benchmarks.in_process import finished_runs, key_of, train_here
 from benchmarks.report import table
 from lps.analysis import differences
 from lps.analysis.differences import Difference
 from lps.settings.config import Config, configure
 from lps.store.events import read_history
-from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 
 SEEDS = (20, 21, 22, 23, 24)
@@ -85,17 +83,13 @@ Found = dict[tuple[str, str, str, int], Scores]  # by name of a cell, method, pr
 
 def finished(root: Path) -> dict[str, Scores]:
     """The last scores of every finished run of `root`, by its settings."""
-    return {_key(run.config()): last_scores(run) for run in list_runs(root) if run.state().name == "finished"}
+    return {key: last_scores(run) for key, run in finished_runs(root).items()}
 
 
 def last_scores(run: Run) -> Scores:
     """The scores of the last epoch."""
     last = [event["values"] for event in read_history(run.events) if event["kind"] == "eval"][-1]
     return {name: last.get(name, np.nan) for name in SCORES}
-
-
-def _key(config: Config) -> str:
-    return json.dumps(config.flat(), sort_keys=True, default=str)
 
 
 def planned(cells: Sequence[Cell], pictures: Path | None) -> Iterator[tuple[tuple[str, str, str, int], Config]]:
@@ -188,14 +182,14 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"))
     asked = parser.parse_args()
     cells = [cell for cell in PLAN if not asked.cells or cell.name in asked.cells]
-    known = finished(asked.runs) if asked.runs.is_dir() else {}
+    known = finished(asked.runs)
     found: Found = {}
     for name, config in planned(cells, asked.pictures and asked.pictures.absolute()):
-        if _key(config) not in known and asked.run:
+        if key_of(config) not in known and asked.run:
             print(*name, flush=True)
-            known[_key(config)] = last_scores(train_here(asked.runs, config, f"{name[0]}, {name[1]}, {name[2]}"))
-        if _key(config) in known:
-            found[name] = known[_key(config)]
+            known[key_of(config)] = last_scores(train_here(asked.runs, config, f"{name[0]}, {name[1]}, {name[2]}"))
+        if key_of(config) in known:
+            found[name] = known[key_of(config)]
     print(tables(found), end="")
 
 
