@@ -136,7 +136,7 @@ def _way_on(name: str, runs: Path) -> str:
 
 
 def _say_request(request, root) -> None:
-    from lps.scheduler.costs import span_in_words
+    from lps.scheduler.costs import source_in_words, span_in_words
     from lps.scheduler.preflight import crowding, shortage
     from lps.studies import search as searches
 
@@ -149,7 +149,7 @@ def _say_request(request, root) -> None:
     if span is None:
         say("time unknown: no finished run of this method on this data set yet")
     else:
-        say(f"at most about {span_in_words(span)} if one run trains at a time, estimated from finished runs")
+        say(f"at most about {span_in_words(span)} if one run trains at a time, {source_in_words(span)}")
     short = shortage([request.base] * request.trials * len(request.seeds), root)
     for words in filter(None, (short, *crowding([request.base]))):
         say(words)

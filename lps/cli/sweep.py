@@ -156,7 +156,7 @@ def _list_presets(as_json: bool) -> int:
 
 def _sweep_in_words(planned, estimate, on) -> str:
     """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
-    from lps.scheduler.costs import span_in_words
+    from lps.scheduler.costs import source_in_words, span_in_words
     from lps.studies import sweep_layout
     from lps.studies.sweeps import from_record, staying_in_words
 
@@ -168,9 +168,7 @@ def _sweep_in_words(planned, estimate, on) -> str:
     num_known = estimate.runs - estimate.missing
     if num_known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"
-        lines.append(
-            f"for {num_known} of the {estimate.runs} runs to do: {cost}, estimated from finished and recorded runs"
-        )
+        lines.append(f"for {num_known} of the {estimate.runs} runs to do: {cost}, {source_in_words(estimate.span)}")
     if estimate.missing:
         lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
     return "\n".join(lines)

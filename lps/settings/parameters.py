@@ -73,14 +73,17 @@ class Parameter:
         return ("\\" * (letter in _GREEK)) + letter + (f"_{{{index}}}" if index else "")
 
     @property
-    def sign(self) -> str:
-        """The symbol as plain text: "C", "η1"; "" where the setting has none, or one with a word as its index."""
+    def plain_symbol(self) -> str:
+        """The symbol as plain text: "C", "η1", "λ_seen"; "" where the setting has none."""
         match = _SYMBOL.match(self.help)
-        letter, index = match.groups() if match else ("", "")
-        if index and not index.isdigit():
-            return ""
+        letter, index = match.groups("") if match else ("", "")
         greek = letter in _GREEK and unicodedata.lookup(f"GREEK SMALL LETTER {_UNICODE.get(letter, letter).upper()}")
-        return f"{greek or letter}{index or ''}"
+        return f"{greek or letter}{'_' if index and not index.isdigit() else ''}{index}"
+
+    @property
+    def sign(self) -> str:
+        """`plain_symbol` for short labels: "" where its index is a word."""
+        return "" if "_" in self.plain_symbol else self.plain_symbol
 
     @property
     def meaning(self) -> str:

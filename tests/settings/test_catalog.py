@@ -90,6 +90,14 @@ def test_a_fact_that_nobody_can_be_told_is_named(described):
 
 
 @pytest.mark.parametrize(
+    "help, plain, sign", [("C: x", "C", "C"), ("eta1: x", "η1", "η1"), ("lambda_seen: x", "λ_seen", ""), ("no", "", "")]
+)
+def test_a_symbol_is_plain_text_and_a_label_has_it_without_words(help, plain, sign):
+    parameter = Parameter("a", "float", 0.0, help)
+    assert (parameter.plain_symbol, parameter.sign) == (plain, sign)
+
+
+@pytest.mark.parametrize(
     "help, symbol",
     [
         ("C: factor", "C"),

@@ -10,7 +10,7 @@ from lps.charts.effect_charts import COLUMNS, NAMES
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.effects import missing_runs
-from lps.ui.effects.backgrounds import changed_words, told, waiting_cells
+from lps.ui.effects.backgrounds import changed_words, join_settings, waiting_cells
 from lps.ui.shared import against, data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted
@@ -39,7 +39,7 @@ def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.A
     """The table with most rows, or the one that was chosen; and the settings that all of its rows have."""
     heads = {}
     for table, (own, shared) in zip(ablation_tables, changed_words([table.background for table in ablation_tables])):
-        heads[table.id] = told(", ".join(filter(None, [ablation.differences(table), own])), shared)
+        heads[table.id] = join_settings(", ".join(filter(None, [ablation.differences(table), own])), shared)
     chosen = ablation_tables[0]
     if len(ablation_tables) > 1:
         named = {

@@ -27,7 +27,7 @@ def background_words(backgrounds: Sequence[Background]) -> list[str]:
     """What is not as usual in each background, and how much it has."""
     noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
     numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
-    return [f"{told(*words)} · {number}" for words, number in zip(changed_words(backgrounds), numbers)]
+    return [f"{join_settings(*words)} · {number}" for words, number in zip(changed_words(backgrounds), numbers)]
 
 
 def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
@@ -44,7 +44,7 @@ def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
     return [(changed(flat, False), changed(flat, True)) for flat in flats]
 
 
-def told(own: str, shared: str) -> str:
+def join_settings(own: str, shared: str) -> str:
     """ "temperature=0.4, epochs=6"; without settings of its own "default settings except epochs=6"."""
     if own:
         return ", ".join(filter(None, [own, shared]))

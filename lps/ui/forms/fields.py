@@ -122,7 +122,8 @@ def about(parameter: Parameter) -> str:
     The symbol is plain text: a typeset formula wraps after the first paint and moves what stands below it.
     """
     documentation, meaning = parameter.told, escape.markdown(parameter.meaning)
-    sentences = [f"{parameter.sign}: {meaning}" if parameter.sign else capitalized(meaning)]
+    symbol = escape.markdown(parameter.plain_symbol)
+    sentences = [f"{symbol}: {meaning}" if symbol else capitalized(meaning)]
     sentences += [f"Larger: {escape.markdown(documentation.larger)}"] if documentation.larger else []
     sentences += [f"Paper: {escape.markdown(documentation.paper)}"] if documentation.paper else []
     return ". ".join(sentences)
