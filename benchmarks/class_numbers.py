@@ -86,7 +86,9 @@ def trained(runs: Path, imbalances: list[float], seeds: list[int], priors: list[
                     {
                         **{"imbalance": f"{imbalance:g}", "prior": prior, "classes": str(total), "n": len(seeds)},
                         **{n: f"{np.mean(v):.1f} ± {np.std(v, ddof=min(1, len(v) - 1)):.1f}" for n, v in means.items()},
-                        "named, above 10": "" if own is right else differences.cell(differences.between(own, right)),
+                        "named, above 10": ""
+                        if own is right
+                        else differences.format_difference(differences.compare_samples(own, right)),
                     }
                 )
                 print(rows[-1], flush=True)

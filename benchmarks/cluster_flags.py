@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import section
-from lps.analysis.clusters import FLAGS, WINDOW, Cluster, describe, read_assignment
+from lps.analysis.clusters import FLAGS, WINDOW, Cluster, describe_clusters, read_assignment
 from lps.analysis.mixtures import PARTS
-from lps.analysis.mixtures import split as split_parts
+from lps.analysis.mixtures import split_features as split_parts
 from lps.settings.config import Config, configure
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
@@ -83,7 +83,7 @@ def clusters_of(name: str, run: Run) -> list[dict]:
     more = {"earlier": earlier, "features": snapshot.features, "feature_rows": rows}
 
     def described(known: np.ndarray) -> list[Cluster]:
-        return describe(predicted, snapshot.confidence, known, ids, len(split.class_names), **more)
+        return describe_clusters(predicted, snapshot.confidence, known, ids, len(split.class_names), **more)
 
     whole, none = described(truth), described(np.full(len(truth), -1))
     hidden = np.random.default_rng(0).random(len(truth)) < _HIDDEN

@@ -46,7 +46,7 @@ class Person:
         return labels.read_clusters(self.run, self.epoch)
 
     def say(self, *steps: dict) -> None:
-        naming.record(self.run, self.epoch, list(steps))
+        naming.record_steps(self.run, self.epoch, list(steps))
         self.left -= 1
 
     def name_clusters(self) -> None:
@@ -87,9 +87,9 @@ class Person:
 
     def label_in_order(self) -> None:
         """The pictures that a person's word helps most, asked anew after every one."""
-        desk = review_order.read_desk(self.run, self.epoch)
+        desk = review_order.read_review_session(self.run, self.epoch)
         while self.left:
-            doubts = review_order.doubts(desk, self.look().said)
+            doubts = review_order.assess_doubts(desk, self.look().said)
             row = doubts.next(desk.around, desk.split.validation.tolist(), 1)
             if not len(row):
                 return

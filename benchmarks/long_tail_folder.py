@@ -106,8 +106,10 @@ def report(found: dict[str, dict[int, dict[str, float]]]) -> str:
         rows.append({"prior": prior, "n": len(by_seed)} | spread)
     for prior in list(found)[1:]:
         gains = {
-            name: differences.cell(
-                differences.between(*({s: v[name] / 100 for s, v in found[p].items()} for p in (prior, reference)))
+            name: differences.format_difference(
+                differences.compare_samples(
+                    *({s: v[name] / 100 for s, v in found[p].items()} for p in (prior, reference))
+                )
             )
             for name in SCORES
         }

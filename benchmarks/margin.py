@@ -184,7 +184,9 @@ def _gain(group: Sequence[Outcome], without: Sequence[Outcome]) -> list[str]:
     seeds, cells = sorted(mine.keys() & theirs.keys()), []
     for column in NAMES:
         one, other = ([getattr(side[seed], column) for seed in seeds] for side in (mine, theirs))
-        cells.append(differences.cell(differences.between(dict(zip(seeds, one)), dict(zip(seeds, other)))))
+        cells.append(
+            differences.format_difference(differences.compare_samples(dict(zip(seeds, one)), dict(zip(seeds, other))))
+        )
     return [*cells, str(len(seeds))]
 
 

@@ -78,11 +78,13 @@ def scores_of(run: Run) -> Scores:
 def rows(found: Found, matched: set[str]) -> list[dict]:
     """A row a method, LPS first, then by accuracy over all: means, differences from LPS (Holm), minutes."""
     gains = {
-        title: differences.between(*({s: v["accuracy/all"] for s, v in found[one].items()} for one in (title, "LPS")))
+        title: differences.compare_samples(
+            *({s: v["accuracy/all"] for s, v in found[one].items()} for one in (title, "LPS"))
+        )
         for title in found
         if title != "LPS"
     }
-    gains = differences.corrected(gains)
+    gains = differences.correct_for_multiplicity(gains)
     order = sorted(found, key=lambda title: (title != "LPS", -_mean(found[title], "accuracy/all")))
     return [_row(title, found[title], gains.get(title), title in matched) for title in order]
 
@@ -93,7 +95,7 @@ def _row(title: str, by_seed: dict[int, Scores], gain: differences.Difference | 
         values = [100 * scores[key] for scores in by_seed.values()]
         star = r"\*" if is_matched and name == "seen" else ""
         row[name] = f"{np.mean(values):.1f} ± {np.std(values, ddof=min(1, len(values) - 1)):.1f}{star}"
-    words = differences.cell(gain).replace("[", r"\[").replace("]", r"\]") if gain else ""
+    words = differences.format_difference(gain).replace("[", r"\[").replace("]", r"\]") if gain else ""
     row["from LPS"] = f"**{words}**" if gain and gain.has_interval and gain.is_distinguishable else words
     return row | {"n": len(by_seed), "minutes": f"{_mean(by_seed, 'minutes'):.1f}"}
 

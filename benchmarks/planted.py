@@ -14,7 +14,7 @@ import torch
 from PIL import Image, ImageOps
 from sklearn.datasets import load_digits, load_sample_images
 
-from lps.analysis.audit import Audit, audit, parts_of
+from lps.analysis.audit import Audit, audit_features, parts_of
 from lps.data.material import pictures
 from lps.datasets import Images
 from lps.network import start_weights
@@ -144,7 +144,7 @@ def main() -> None:
         began = time.process_time()
         features = features_of(planted.pixels)
         between = time.process_time()
-        found = audit(features, planted.labels, parts_of(planted.labels, 0), planted.pixels)
+        found = audit_features(features, planted.labels, parts_of(planted.labels, 0), planted.pixels)
         ended = time.process_time()
         for fault, numbers in counted(found, planted).items():
             words = " | ".join(map(str, numbers))

@@ -138,7 +138,7 @@ def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[di
         for prior in PRIORS[1:]:
             for score in ("accuracy/all", "accuracy/novel"):
                 pair = (_by_seed(found, cells, method, which, score) for which in (prior, PRIORS[0]))
-                gains[method, prior, score] = differences.between(*pair)
+                gains[method, prior, score] = differences.compare_samples(*pair)
     gains = _corrected_by_score(gains)
     rows = []
     for method in methods:
@@ -157,14 +157,14 @@ def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[di
 def _corrected_by_score(gains: Mapping[tuple[str, str, str], Difference]) -> dict[tuple[str, str, str], Difference]:
     found = {}
     for score in ("accuracy/all", "accuracy/novel"):
-        found |= differences.corrected({key: gain for key, gain in gains.items() if key[2] == score})
+        found |= differences.correct_for_multiplicity({key: gain for key, gain in gains.items() if key[2] == score})
     return found
 
 
 def _gain(difference: Difference | None) -> str:
     if difference is None:
         return ""
-    words = differences.cell(difference).replace("[", r"\[").replace("]", r"\]")
+    words = differences.format_difference(difference).replace("[", r"\[").replace("]", r"\]")
     return f"**{words}**" if difference.has_interval and difference.is_distinguishable else words
 
 

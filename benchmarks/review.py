@@ -32,7 +32,7 @@ def by_review(desk: ReviewSession, answer: np.ndarray) -> list[int]:
     moved, order = {}, []
     for _ in range(max(DECISIONS)):
         said = Naming(moved=dict(moved), confirmed=frozenset(moved))
-        row = int(review_order.doubts(desk, said).next(desk.around, [], 1)[0])
+        row = int(review_order.assess_doubts(desk, said).next(desk.around, [], 1)[0])
         moved[int(desk.around.images[row])] = int(answer[row])
         order.append(row)
     return order
@@ -50,10 +50,10 @@ ORDERS: dict[str, Callable[[ReviewSession, np.ndarray], list[int]]] = {
 
 def gains(run: Run) -> dict[str, np.ndarray]:
     """Accuracy in per cent before, and how many points every number of decisions adds to it, by order."""
-    desk = review_order.read_desk(run, stored_epochs(run)[-1])
+    desk = review_order.read_review_session(run, stored_epochs(run)[-1])
     truth, predicted = desk.targets[desk.split.unlabeled], desk.network.predicted.astype(np.int64)
     ids = np.arange(max(predicted.max(), truth.max()) + 1)
-    matched = clusters.matching(clusters.confusion(predicted, truth, ids, len(ids)))
+    matched = clusters.match_classes(clusters.confusion_counts(predicted, truth, ids, len(ids)))
     wrong = (matched[predicted] != truth)[desk.rows]
     cluster_of = np.full(len(ids), len(ids))  # of a class that no cluster is named by, a new one
     cluster_of[matched[matched >= 0]] = ids[matched >= 0]

@@ -221,7 +221,7 @@ def review(path: Path) -> None:
 
     began = time.perf_counter()
     run = _newest(path)
-    review_order.doubts(review_order.read_desk(run, 1), naming.naming_of_epoch([], 1))
+    review_order.assess_doubts(review_order.read_review_session(run, 1), naming.naming_of_epoch([], 1))
     print(f"review: {time.perf_counter() - began:.2f} s", file=sys.stderr)
 
 

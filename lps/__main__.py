@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 from lps.cli._parser import one_line, parser
 from lps.errors import UserError, shown
-from lps.files.atomic import refusal
+from lps.files.atomic import disk_error_in_words
 
 _PRIVATE = 0o077  # whatever belongs to runs is its owner's alone
 
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         where = shown(error.filename or "the system")
-        print(f"lps: {one_line(f'{where}: {refusal(error)}')}", file=sys.stderr)
+        print(f"lps: {one_line(f'{where}: {disk_error_in_words(error)}')}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

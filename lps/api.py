@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lps.analysis import run_index
-from lps.analysis.labels import label_all, pictures
+from lps.analysis.labels import label_all, load_pictures
 from lps.cluster import executors
 from lps.cluster.job_options import Options
 from lps.errors import UserError, shorten
@@ -154,7 +154,7 @@ class Run:
         checked = label_all(self._run, epoch)
         split, targets = read_split(self.folder)
         try:
-            files = pictures(self._run, split, targets).file_names
+            files = load_pictures(self._run, split, targets).file_names
         except UserError:  # the data set is not here any more
             files = ()
         columns = zip(
@@ -276,7 +276,7 @@ def list_runs(
     selected_runs = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
     if filter.strip():
         selected_runs = [
-            entry.run for entry in run_filter.select([run_index.entry(run) for run in selected_runs], filter)
+            entry.run for entry in run_filter.select([run_index.read_run_row(run) for run in selected_runs], filter)
         ]
     return [Run(run.folder) for run in selected_runs if state is None or run.state().name == state]
 
@@ -298,7 +298,7 @@ def compare_runs(
     """
     from lps.analysis.run_groups import group_runs
     from lps.analysis.run_scores import score_all
-    from lps.analysis.score_tables import table  # scikit-learn takes seconds to import
+    from lps.analysis.score_tables import format_table  # scikit-learn takes seconds to import
 
     if form not in (None, "markdown", "latex", "csv"):
         raise UserError("form", f"{shorten(form)} is not one of markdown, latex, csv")
@@ -314,7 +314,7 @@ def compare_runs(
     )
     if against and reference is None:
         raise UserError("against", f"{against.id} is not one of the compared runs")
-    text = table(groups, form or "json", reference)
+    text = format_table(groups, form or "json", reference)
     return text if form else json.loads(text)
 
 

@@ -124,7 +124,7 @@ def chart(
     """
     board_chart = boards.read_chart(text)
     selected = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
-    entries = [run_index.entry(run) for run in selected]
+    entries = [run_index.read_run_row(run) for run in selected]
     entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
     words = board_charts.measurements(histories)
@@ -196,9 +196,9 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
     truth = targets[split.unlabeled]
     if not (truth >= 0).any():
         raise UserError("run", f"{run.id} has no unlabeled image of known class")
-    described = clusters.describe(assigned, network.confidence, truth, ids, len(split.class_names))
+    described = clusters.describe_clusters(assigned, network.confidence, truth, ids, len(split.class_names))
     width = max(split.classes.seen, int(truth.max()) + 1)
-    counts, order = clusters.confusion(assigned, truth, ids, width), confusion_charts.row_order(described)
+    counts, order = clusters.confusion_counts(assigned, truth, ids, width), confusion_charts.row_order(described)
     defaults = labels.default_names(run, split)
     rows = [labels.title_of(described[place].id, decisions, defaults) for place in order]
     seen, names = split.classes.seen, split.class_names[:width]
@@ -216,8 +216,8 @@ def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
     last = max(stored)
     decisions, defaults = naming.naming_of_epoch(naming.read_entries(run), last), labels.default_names(run, split)
     now = labels.clusters_of(decisions, stored[last].predicted, split.unlabeled)
-    heirs = {epoch: clusters.heirs(assignment.predicted, now) for epoch, assignment in stored.items()}
-    moments = clusters.biography(int(rows[0]), stored, heirs)
+    heirs = {epoch: clusters.successors(assignment.predicted, now) for epoch, assignment in stored.items()}
+    moments = clusters.prediction_history(int(rows[0]), stored, heirs)
     names = {int(cluster): labels.title_of(int(cluster), decisions, defaults) for cluster in np.unique(now)}
     thresholds = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
     return line_charts.image_confidence(moments, int(now[rows[0]]), thresholds, names, _palette(dark)).figure()
@@ -282,7 +282,7 @@ def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = Fa
     chosen = next((group for group in groups if any(member.run.id == name for member in group.members)), None)
     if chosen is None:
         raise UserError("against", f"{name} is not one of the runs")
-    return difference_charts.intervals(differences.hold(groups, chosen), column, _palette(dark)).figure()
+    return difference_charts.intervals(differences.compare_groups(groups, chosen), column, _palette(dark)).figure()
 
 
 def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scoring: str) -> go.Figure:
@@ -294,7 +294,7 @@ def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scorin
     groups = {values[0]: group for values, group in background.groups.items()}
     published, _ = effects.paper_curve(background.members[0], setting)
     values = background.values(setting)
-    axis = Axis.from_values(setting, effects.ordered({*values, *published}))
+    axis = Axis.from_values(setting, effects.sort_values({*values, *published}))
     return effect_charts.curves(axis, values, groups, published, _palette(dark)).figure()
 
 
@@ -312,7 +312,7 @@ def setting_lines(
 ) -> go.Figure:
     """One line a run through its settings to a measure (parallel coordinates). settings: all varied ones without it."""
     scored = [member for member in _scored(runs, scoring) if not np.isnan(member.value(measure))]
-    varied = effects.varied([member.config for member in scored])
+    varied = effects.varied_settings([member.config for member in scored])
     chosen = {name: varied[name] for name in settings or varied}
     return effect_charts.parallel(scored, chosen, measure, _palette(dark)).figure()
 
@@ -325,7 +325,7 @@ def main_effects(runs: Sequence, measure: str = "novel", *, dark: bool = False, 
 
 def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
     """How much of the variance between setups each setting adds to all others (type III shares)."""
-    importances, _ = effects.importance(_scored(runs, scoring), measure)
+    importances, _ = effects.setting_importance(_scored(runs, scoring), measure)
     return effect_charts.importance(importances, _palette(dark)).figure()
 
 
@@ -448,7 +448,7 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
     for setting in settings:
         if not any(setting in member.config.flat() for member in scored):
             raise UserError("setting", f"{shorten(setting)} is not a setting of these runs")
-    return effects.backgrounds(scored, settings)[0]
+    return effects.find_backgrounds(scored, settings)[0]
 
 
 def _search(name: str, root) -> tuple[search.Search, search_results.Result]:

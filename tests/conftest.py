@@ -98,7 +98,7 @@ def no_forks_for_weights(request, monkeypatch):
     """A file of weights is first tried in a fork, which copies the tables of a gigabyte of memory; these rooms have
     the tests of that, the others read hundreds of sound ones."""
     if request.path.parent.name not in ("files", "hostile", "training", "reliability"):
-        monkeypatch.setattr("lps.files.limited.rehearse", lambda operation, size: None)
+        monkeypatch.setattr("lps.files.limited.run_limited", lambda operation, size: None)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from lps.files.atomic import clean_line, write_json
-from lps.files.versions import stamped
+from lps.files.versions import with_version
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
@@ -102,7 +102,7 @@ def make_foreign_searches(root: Path) -> list[str]:
             folder.mkdir(parents=True)
         except OSError:
             continue  # longer than the file system takes
-        write_json(folder / "search.json", stamped("search.json", {"begun": 9e9}))
+        write_json(folder / "search.json", with_version("search.json", {"begun": 9e9}))
         made.append(name)
     return made
 

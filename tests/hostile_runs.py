@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.analysis.naming import record
+from lps.analysis.naming import record_steps
 from lps.data import sources
 from lps.files.atomic import write_json
 from lps.store.runs import Run
@@ -66,6 +66,6 @@ def make_runs(root: Path, data: Path) -> list[Run]:
         if state == "queued":
             (run.folder / "want.json").unlink()  # nothing of it shall start
         if state == "finished":
-            record(run, 6, [{"do": "name", "id": k, "name": TEXTS[k + number]} for k in range(5)])
+            record_steps(run, 6, [{"do": "name", "id": k, "name": TEXTS[k + number]} for k in range(5)])
         runs.append(run)
     return runs

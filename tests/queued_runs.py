@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lps.files.atomic import write_json
-from lps.files.locks import boot_id, claim
+from lps.files.locks import boot_id, try_lock
 from lps.scheduler import queue
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
@@ -28,7 +28,7 @@ def asked(root: Path, *seeds: int, **settings) -> list[Run]:
 
 def waiting_runs(root: Path) -> list[Run]:
     """The runs that wait, in the order in which they start."""
-    return [run for run, _ in queue.waiting(root)]
+    return [run for run, _ in queue.waiting_runs(root)]
 
 
 def hold(run: Run) -> None:
@@ -52,7 +52,7 @@ def beginning(root: Path, now: float | None = None):
         if progress:
             write_json(run.folder / "progress.json", {"time": moment} | progress)
         (root / ".slots").mkdir(exist_ok=True)
-        locks.extend(claim(path) for path in (run.lock, *(root / ".slots" / f"{slot}.lock" for slot in slots)))
+        locks.extend(try_lock(path) for path in (run.lock, *(root / ".slots" / f"{slot}.lock" for slot in slots)))
         assert None not in locks
         return run
 

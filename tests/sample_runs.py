@@ -16,7 +16,7 @@ from lps.data import sources
 from lps.data.confirmed_labels import added
 from lps.data.split import open_world_split
 from lps.files.atomic import write_json, write_whole
-from lps.files.locks import boot_id, claim
+from lps.files.locks import boot_id, try_lock
 from lps.settings.config import configure
 from lps.store import inherited
 from lps.store.run_folders import create_run
@@ -48,7 +48,7 @@ def make_run(
 @contextmanager
 def held(*runs: Run):
     """These runs are alive inside the `with`: their locks are held, as a runner process would hold them."""
-    descriptors = [claim(run.lock) for run in runs]
+    descriptors = [try_lock(run.lock) for run in runs]
     assert None not in descriptors, "a lock of a sample run is held by somebody else"
     try:
         yield runs

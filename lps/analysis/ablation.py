@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from lps.analysis.effects import Background, backgrounds, in_words, missing, usual_seeds
+from lps.analysis.effects import Background, find_backgrounds, missing_configs, settings_in_words, usual_seeds
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.settings.catalog import method_info
@@ -59,26 +59,26 @@ class AblationTable:
 
     def missing(self, row: Variant) -> list[Config]:
         """Return the configs that a row lacks for the seeds of the other rows."""
-        return missing(self.background, row.values, self.seeds)
+        return missing_configs(self.background, row.values, self.seeds)
 
 
-def tables(scored: Iterable[Scored]) -> list[AblationTable]:
+def ablation_tables(scored: Iterable[Scored]) -> list[AblationTable]:
     """Return one table per full method among the LPS runs; most rows first, then most runs, then default weights."""
     table_by_method: dict[tuple, AblationTable] = {}
-    for background in backgrounds((member for member in scored if member.config.method == "lps"), _SWITCHES):
+    for background in find_backgrounds((member for member in scored if member.config.method == "lps"), _SWITCHES):
         for values in background.groups:
             full = _full(values)
             if full is not None:
                 table_by_method.setdefault((background.id, full), _table(background, full))
     return sorted(
-        table_by_method.values(), key=lambda table: (-len(table.groups), -table.runs, differences(table) != "")
+        table_by_method.values(), key=lambda table: (-len(table.groups), -table.runs, changed_weights(table) != "")
     )
 
 
-def differences(table: AblationTable) -> str:
+def changed_weights(table: AblationTable) -> str:
     """Return the weights of the full method that differ from the defaults."""
     parameters_of_lps = method_info("lps").parameters
-    return in_words(
+    return settings_in_words(
         {key: value for key, value in zip(_SWITCHES, table.full) if value != parameters_of_lps[key].default}
     )
 

@@ -29,7 +29,7 @@ class Alarm:
         return TITLES[self.kind]
 
 
-def find(
+def find_alarms(
     evaluations: Sequence[tuple[int, dict]],
     seen: int,
     *,

@@ -36,7 +36,7 @@ Tell = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Alike:
+class NearDuplicates:
     """Pictures that are near duplicates of one another. across: the parts that contain them; worst: largest distance
     between two near duplicates; labels: number of different labels."""
 
@@ -55,7 +55,7 @@ class UnlikelyPicture:
 
 
 @dataclass(frozen=True)
-class Denied:
+class DoubtfulLabel:
     """A picture whose labeled neighbours have other labels. label, others: class ids; share: of neighbours with it."""
 
     picture: int
@@ -69,9 +69,9 @@ class Audit:
     """Findings, the most serious first; pictures by their row. count: number of pictures checked."""
 
     count: int
-    duplicates: tuple[Alike, ...]
+    duplicates: tuple[NearDuplicates, ...]
     strangers: tuple[UnlikelyPicture, ...]
-    denied: tuple[Denied, ...]
+    denied: tuple[DoubtfulLabel, ...]
 
 
 def parts_of(labels: np.ndarray, num_test: int) -> np.ndarray:
@@ -81,7 +81,7 @@ def parts_of(labels: np.ndarray, num_test: int) -> np.ndarray:
     return parts
 
 
-def audit(
+def audit_features(
     features: np.ndarray,
     labels: np.ndarray,
     parts: np.ndarray,
@@ -104,20 +104,20 @@ def audit(
         )
     points, labeled_rows = unit(features), np.flatnonzero(labels >= 0)
     searches = 1 + (_NEIGHBOURS < len(labeled_rows) < count)
-    distances, near = neighbours(points, lambda share: report(share / searches))
+    distances, near = nearest_neighbours(points, lambda share: report(share / searches))
     pair_distances = _alike(distances, near, pixels)
     groups = connected_components(pair_distances, directed=False)[1]
     duplicates = _duplicates(pair_distances, groups, labels, parts)
-    strangers = _strangers(distances)
+    strangers = _unlikely_pictures(distances)
     if len(labeled_rows) <= _NEIGHBOURS:
         return Audit(count, duplicates, strangers, ())
     if len(labeled_rows) < count:
-        _, rows = neighbours(points[labeled_rows], lambda share: report((1 + share) / searches))
+        _, rows = nearest_neighbours(points[labeled_rows], lambda share: report((1 + share) / searches))
         near = labeled_rows[rows]
-    return Audit(count, duplicates, strangers, _denied(labeled_rows, near, labels, groups))
+    return Audit(count, duplicates, strangers, _doubtful_labels(labeled_rows, near, labels, groups))
 
 
-def neighbours(points: np.ndarray, report: Tell = lambda share: None) -> tuple[np.ndarray, np.ndarray]:
+def nearest_neighbours(points: np.ndarray, report: Tell = lambda share: None) -> tuple[np.ndarray, np.ndarray]:
     """Return (distances float32 (n, k), rows int64 (n, k)) of the 30 nearest others of points float32 (n, d), sorted.
 
     Fewer if there are not as many.
@@ -180,7 +180,7 @@ def _centred(pictures: np.ndarray) -> np.ndarray:
 
 def _duplicates(
     pair_distances: coo_array, groups: np.ndarray, labels: np.ndarray, parts: np.ndarray
-) -> tuple[Alike, ...]:
+) -> tuple[NearDuplicates, ...]:
     """Return the groups; those across parts or with several labels first, then by similarity."""
     worst = np.zeros(len(groups), np.float32)
     np.maximum.at(worst, groups[pair_distances.coords[0]], pair_distances.data - _CLOSE)
@@ -189,7 +189,7 @@ def _duplicates(
         part_names = [PARTS[part] for part in np.unique(parts[members])]
         names = np.unique(labels[members][labels[members] >= 0])
         groups_found.append(
-            Alike(tuple(members.tolist()), tuple(part_names), len(names), float(worst[groups[members[0]]]))
+            NearDuplicates(tuple(members.tolist()), tuple(part_names), len(names), float(worst[groups[members[0]]]))
         )
     return tuple(sorted(groups_found, key=lambda pair: (-len(pair.across), -pair.labels, pair.worst, pair.pictures)))
 
@@ -202,7 +202,7 @@ def _members(groups: np.ndarray) -> Iterator[np.ndarray]:
             yield members
 
 
-def _strangers(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
+def _unlikely_pictures(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
     away = distances[:, -1]
     middle = np.median(away)
     spread = max(_MAD * float(np.median(np.abs(away - middle))), 1e-6)
@@ -211,7 +211,9 @@ def _strangers(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
     return tuple(sorted(strangers, key=lambda stranger: (-stranger.score, stranger.picture)))
 
 
-def _denied(labeled_rows: np.ndarray, near: np.ndarray, labels: np.ndarray, groups: np.ndarray) -> tuple[Denied, ...]:
+def _doubtful_labels(
+    labeled_rows: np.ndarray, near: np.ndarray, labels: np.ndarray, groups: np.ndarray
+) -> tuple[DoubtfulLabel, ...]:
     """near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,). Copies of a picture do not count."""
     denied = []
     for row, neighbour_rows in zip(labeled_rows.tolist(), near):
@@ -219,5 +221,5 @@ def _denied(labeled_rows: np.ndarray, near: np.ndarray, labels: np.ndarray, grou
         label, counts = int(labels[row]), np.bincount(witnesses, minlength=labels.max() + 1)
         top = int(counts.argmax())
         if len(witnesses) and not counts[label] and counts[top] >= _AGREED * len(witnesses):
-            denied.append(Denied(row, label, top, float(counts[top] / len(witnesses))))
+            denied.append(DoubtfulLabel(row, label, top, float(counts[top] / len(witnesses))))
     return tuple(sorted(denied, key=lambda item: (-item.share, item.picture)))

@@ -77,7 +77,7 @@ class Cluster:
     known: images whose class is known. matched, matched_share: its class under the matching of accuracy/all, which
     need not be frequent in it, and that class's share of `known`. majority, purity, runner_up, runner_up_share: the
     two most frequent classes among `known`, and their shares of it. withheld: images whose label was withheld for
-    validation. stability: see `stability`. nearest, similarity: see `neighbours`.
+    validation. stability: see `cluster_stability`. nearest, similarity: see `nearest_clusters`.
     """
 
     id: int
@@ -128,13 +128,13 @@ def read_assignment(run: Run, epoch: int, split: Split) -> Assignment:
 # ---------------------------------------------------------------------------------------------------- counts
 
 
-def tally(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def count_pairs(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Count every (row, column) pair, int64 of `shape`; pairs with a negative member are left out."""
     is_counted = (rows >= 0) & (columns >= 0)
     return np.bincount(rows[is_counted] * shape[1] + columns[is_counted], minlength=shape[0] * shape[1]).reshape(shape)
 
 
-def places(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
+def cluster_indices(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return the index in `ids` (ascending) of each image's cluster; -1 for a cluster that is not in `ids`."""
     if len(ids) == 0:
         return np.full(len(assigned), -1)
@@ -142,50 +142,50 @@ def places(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return np.where(ids[positions] == assigned, positions, -1)
 
 
-def confusion(assigned: np.ndarray, truth: np.ndarray, ids: np.ndarray, num_classes: int) -> np.ndarray:
+def confusion_counts(assigned: np.ndarray, truth: np.ndarray, ids: np.ndarray, num_classes: int) -> np.ndarray:
     """Return (clusters, classes) counts of images of known class, clusters in the order of `ids` (ascending)."""
-    return tally(places(assigned, ids), truth, (len(ids), num_classes))
+    return count_pairs(cluster_indices(assigned, ids), truth, (len(ids), num_classes))
 
 
-def overlap(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def jaccard_overlap(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Return the Jaccard index (images in both over images in either) of all cluster pairs; 0 for empty clusters.
 
     rows, columns: index of the cluster of every image in each assignment, -1 for none.
     """
-    both = tally(rows, columns, shape)
+    both = count_pairs(rows, columns, shape)
     either = both.sum(axis=1, keepdims=True) + both.sum(axis=0, keepdims=True) - both
     return np.divide(both, either, out=np.zeros(shape), where=either > 0)
 
 
-def stability(assigned: np.ndarray, ids: np.ndarray, earlier: Sequence[np.ndarray]) -> np.ndarray:
+def cluster_stability(assigned: np.ndarray, ids: np.ndarray, earlier: Sequence[np.ndarray]) -> np.ndarray:
     """Return (clusters,): mean over earlier assignments of the largest overlap with any cluster of that assignment.
 
     NaN for a cluster without images, and for all if there are no earlier assignments.
     """
-    assigned_places = places(assigned, ids)
+    assigned_places = cluster_indices(assigned, ids)
     sizes = np.bincount(assigned_places[assigned_places >= 0], minlength=len(ids))
     if not len(earlier) or not len(ids):
         return np.full(len(ids), np.nan)
     best = [
-        overlap(assigned_places, old_places, (len(ids), int(old_places.max(initial=0)) + 1)).max(axis=1)
+        jaccard_overlap(assigned_places, old_places, (len(ids), int(old_places.max(initial=0)) + 1)).max(axis=1)
         for old_places in earlier
     ]
     return np.where(sizes > 0, np.mean(best, axis=0), np.nan)
 
 
-def heirs(old_assigned: np.ndarray, now: np.ndarray) -> np.ndarray:
+def successors(old_assigned: np.ndarray, now: np.ndarray) -> np.ndarray:
     """Return for every id of `old_assigned` the id of `now` with the largest overlap, -1 for ids without images.
 
     Ids need not mean the same at two epochs: some methods cluster again at each.
     """
     ids = np.unique(now)
-    shared = overlap(old_assigned, places(now, ids), (int(old_assigned.max(initial=-1)) + 1, len(ids)))
+    shared = jaccard_overlap(old_assigned, cluster_indices(now, ids), (int(old_assigned.max(initial=-1)) + 1, len(ids)))
     if not shared.size:
         return np.full(len(shared), -1)
     return np.where(shared.max(axis=1) > 0, ids[shared.argmax(axis=1)], -1)
 
 
-def neighbours(features: np.ndarray, positions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest_clusters(features: np.ndarray, positions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (index of the nearest other cluster, -1 for none; cosine of the two mean directions), each (count,).
 
     features (m, d) of a sample of the images and the place of each one's cluster, -1 for none.
@@ -209,7 +209,7 @@ def neighbours(features: np.ndarray, positions: np.ndarray, count: int) -> tuple
 # ---------------------------------------------------------------------------------------------------- clusters
 
 
-def describe(
+def describe_clusters(
     assigned: np.ndarray,
     confidence: np.ndarray,
     truth: np.ndarray,
@@ -226,13 +226,13 @@ def describe(
     assigned, confidence, truth: (n,), of the unlabeled images. withheld: rows whose label is known and was withheld.
     earlier: predicted ids at epochs before. features (m, d): of the images in the rows `feature_rows` (m,).
     """
-    cluster_places = places(assigned, ids)
-    counts = confusion(assigned, truth, ids, num_classes)
+    cluster_places = cluster_indices(assigned, ids)
+    counts = confusion_counts(assigned, truth, ids, num_classes)
     sizes = np.bincount(cluster_places[cluster_places >= 0], minlength=len(ids))
     num_known = counts.sum(axis=1)
     trusted = (sizes > 0) & (num_known >= _TRUSTED * sizes)
     shares = _over(counts, num_known[:, None])
-    matched = np.where(trusted, matching(counts), -1)
+    matched = np.where(trusted, match_classes(counts), -1)
     order = np.argsort(-counts, axis=1, kind="stable")[:, :2]
     sorted_shares = np.take_along_axis(shares, order, axis=1)
     leading = np.where(np.take_along_axis(counts, order, axis=1) > 0, order, -1)
@@ -246,8 +246,8 @@ def describe(
     )
     nearest, similarity, mixed = np.full(len(ids), -1), np.full(len(ids), np.nan), np.zeros(len(ids), bool)
     if features is not None and feature_rows is not None and len(features):
-        nearest, similarity = neighbours(features, cluster_places[feature_rows], len(ids))
-        mixed = mixtures.suspected(features, cluster_places[feature_rows], _over(sums, sizes))
+        nearest, similarity = nearest_clusters(features, cluster_places[feature_rows], len(ids))
+        mixed = mixtures.find_mixed(features, cluster_places[feature_rows], _over(sums, sizes))
     columns = {
         "size": sizes,
         "known": num_known,
@@ -259,7 +259,7 @@ def describe(
         "purity": sorted_shares[:, 0],
         "runner_up": leading[:, 1] if num_classes > 1 else np.full(len(ids), -1),
         "runner_up_share": sorted_shares[:, 1] if num_classes > 1 else np.full(len(ids), np.nan),
-        "stability": stability(assigned, ids, earlier),
+        "stability": cluster_stability(assigned, ids, earlier),
         "nearest": np.where(nearest >= 0, ids[nearest], -1),
         "similarity": similarity,
     }
@@ -268,7 +268,7 @@ def describe(
     return [Cluster(int(i), **dict(zip(columns, row)), flags=marks) for i, row, marks in zip(ids, rows, flags)]
 
 
-def matching(counts: np.ndarray) -> np.ndarray:
+def match_classes(counts: np.ndarray) -> np.ndarray:
     """The class of each cluster under the one-to-one matching with the largest count; -1 where they share no image."""
     size = max(counts.shape)
     square = np.zeros((size, size), counts.dtype)
@@ -314,10 +314,10 @@ class Moment:
     heir: int
 
 
-def biography(row: int, past: dict[int, Assignment], heirs_of: dict[int, np.ndarray]) -> list[Moment]:
+def prediction_history(row: int, past: dict[int, Assignment], heirs_of: dict[int, np.ndarray]) -> list[Moment]:
     """What the network said of the image in this row of the unlabeled ones, epoch by epoch.
 
-    past: assignments by epoch. heirs_of: `heirs` of every epoch.
+    past: assignments by epoch. heirs_of: `successors` of every epoch.
     """
     moments = []
     for epoch in sorted(past):

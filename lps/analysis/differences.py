@@ -88,7 +88,7 @@ class Difference:
         return f"{self.counts[0]} and {self.counts[1]} {self.unit}s"
 
 
-def between(
+def compare_samples(
     first: Mapping[object, float], second: Mapping[object, float], skips_missing: bool = False, unit: str = "seed"
 ) -> Difference | None:
     """Compare two groups, given as seed -> number. None if a number is missing (NaN or infinite).
@@ -120,7 +120,7 @@ def between(
     return Difference(mean, mean - half, mean + half, chance, chance, pairs, counts, spreads, unit)
 
 
-def corrected(differences: Mapping[Any, Difference]) -> dict[Any, Difference]:
+def correct_for_multiplicity(differences: Mapping[Any, Difference]) -> dict[Any, Difference]:
     """Correct differences that are compared at once for their number, by `estimates.holm`."""
     together = sum(difference.has_interval for difference in differences.values())
     chances = estimates.holm([difference.chance for difference in differences.values()])
@@ -132,7 +132,11 @@ def corrected(differences: Mapping[Any, Difference]) -> dict[Any, Difference]:
 
 def of_groups(group: Group, reference: Group, column: str) -> Difference | None:
     """Return `group` minus `reference`; None if not comparable: other splits, other scoring, no number."""
-    return between(_values(group, column), _values(reference, column)) if _compare(group, reference, column) else None
+    return (
+        compare_samples(_values(group, column), _values(reference, column))
+        if _compare(group, reference, column)
+        else None
+    )
 
 
 def _values(group: Group, column: str) -> dict[tuple[int, int], float]:
@@ -152,7 +156,7 @@ def _compare(group: Group, reference: Group, column: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Held:
+class GroupComparison:
     """Groups compared with others. references: for each group the group of its split that it is compared with.
 
     found: (row, column) -> that row minus its reference, for every comparable row except the references.
@@ -177,7 +181,7 @@ class Held:
         return {row for row, difference in self.found.items() if difference.is_distinguishable}
 
 
-def hold(groups: Sequence[Group], reference: Group | None = None) -> Held:
+def compare_groups(groups: Sequence[Group], reference: Group | None = None) -> GroupComparison:
     """Compare groups with `reference`; without it, and in other splits, with the usual reference of their split.
 
     The differences of a column are corrected together, by `estimates.holm`; no reference may be chosen by its scores.
@@ -188,14 +192,14 @@ def hold(groups: Sequence[Group], reference: Group | None = None) -> Held:
     references = [usual_ones[group.members[0].split] for group in groups]
     differences = {}
     for column in COLUMNS:
-        differences |= corrected(
+        differences |= correct_for_multiplicity(
             {
                 (row, column): difference
                 for row, (group, other) in enumerate(zip(groups, references))
                 if group is not other and (difference := of_groups(group, other, column)) is not None
             }
         )
-    return Held(groups, references, differences)
+    return GroupComparison(groups, references, differences)
 
 
 def _by_split(groups: Sequence[Group]) -> dict[str, list[Group]]:
@@ -210,7 +214,7 @@ def usual_reference(groups: Sequence[Group]) -> Group:
     return min(groups, key=lambda group: (group.config.method != "lps", count_unusual(group.config), group.label))
 
 
-def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
+def best_cells(groups: Sequence[Group]) -> set[tuple[int, str]]:
     """Return the (row, column) that are higher than every other row of their split in a column, and distinguishable.
 
     These comparisons are not corrected: all of them must hold, so their number makes a false mark no likelier.
@@ -224,7 +228,7 @@ def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
             rivals = {row: group for row, group in rivals.items() if math.isfinite(group.mean(column))}
             if len({group.is_clustered_apart for group in rivals.values()}) > 1:
                 rivals = {row: group for row, group in rivals.items() if not group.is_clustered_apart}
-            top = leader([_values(group, column) for group in rivals.values()])
+            top = best_sample([_values(group, column) for group in rivals.values()])
             mixed = column == "seen" and len({group.seen_is_matched for group in rivals.values()}) > 1
             row = None if top is None else list(rivals)[top]
             if row is not None and not (mixed and groups[row].seen_is_matched):
@@ -232,12 +236,12 @@ def best(groups: Sequence[Group]) -> set[tuple[int, str]]:
     return winners
 
 
-def leader(samples: Sequence[Mapping[object, float]]) -> int | None:
+def best_sample(samples: Sequence[Mapping[object, float]]) -> int | None:
     """Return the index of the sample, seed -> number, that is higher than and distinguishable from every other one."""
     if len(samples) < 2:
         return None
     top = max(range(len(samples)), key=lambda i: np.mean(list(samples[i].values())))
-    comparisons = (between(samples[top], sample) for i, sample in enumerate(samples) if i != top)
+    comparisons = (compare_samples(samples[top], sample) for i, sample in enumerate(samples) if i != top)
     return (
         top
         if all(comparison and comparison.is_distinguishable_alone and comparison.mean > 0 for comparison in comparisons)
@@ -248,7 +252,7 @@ def leader(samples: Sequence[Mapping[object, float]]) -> int | None:
 # ---------------------------------------------------------------------------------------------------- in words
 
 
-def cell(difference: Difference | None) -> str:
+def format_difference(difference: Difference | None) -> str:
     """Format percent points and their interval: "+2.1 [+0.4, +3.8]"; the difference alone if it has no interval."""
     if difference is None:
         return "-"
@@ -283,14 +287,14 @@ def _without_interval(difference: Difference) -> str:
     return f"the same difference with all {difference.samples}, so chance cannot be estimated"
 
 
-def needed(difference: Difference) -> str:
+def seeds_needed_in_words(difference: Difference) -> str:
     """Return the seeds needed if the present ones do not distinguish: "12", "over 1,000"; "" otherwise."""
     if not difference.has_interval or difference.is_distinguishable_alone:
         return ""
     return str(difference.seeds_needed) if difference.seeds_needed else f"over {MOST:,}"
 
 
-def about(comparison: Held) -> list[str]:
+def explain_differences(comparison: GroupComparison) -> list[str]:
     """Explain the differences to the reader: the intervals, the bold marks, the correction."""
     if not comparison.found:
         return []
@@ -298,12 +302,12 @@ def about(comparison: Held) -> list[str]:
     lines = [_ABOUT_PAIRS] if any(difference.has_interval for difference in comparison.found.values()) else []
     if most:
         lines.append("bold: distinguishable" + (f", {_ABOUT_HOLM.format(most)}" if most > 1 else ""))
-    if any(needed(difference) for difference in comparison.found.values()):
+    if any(seeds_needed_in_words(difference) for difference in comparison.found.values()):
         lines.append(_ABOUT_NEEDED)
     return lines
 
 
-def sentences(comparison: Held) -> list[str]:
+def undecided_in_words(comparison: GroupComparison) -> list[str]:
     """Return a sentence for every row with a difference that is not distinguishable, and the seeds it would need."""
     lines = []
     for row in comparison.rows:
@@ -311,7 +315,9 @@ def sentences(comparison: Held) -> list[str]:
         for column in COLUMNS:
             difference = comparison.found.get((row, column))
             if difference is not None and not difference.is_distinguishable:
-                more = f" (it would need {needed(difference)})" if needed(difference) else ""
+                more = (
+                    f" (it would need {seeds_needed_in_words(difference)})" if seeds_needed_in_words(difference) else ""
+                )
                 by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + more)
         whom = f"{comparison.groups[row].label} against {comparison.references[row].label}"
         lines += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]

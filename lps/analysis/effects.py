@@ -60,12 +60,12 @@ class Background:
     def values(self, setting: str) -> list:
         """The measured values of one of the settings, in order."""
         index = self.settings.index(setting)
-        return ordered({values[index] for values in self.groups})
+        return sort_values({values[index] for values in self.groups})
 
 
 @dataclass(frozen=True)
 class Importance:
-    """Share of the variance between setups that one setting explains (`importance`).
+    """Share of the variance between setups that one setting explains (`setting_importance`).
 
     setting: its name, or the names of settings that always changed together. share: of the total sum of squares,
     what the setting adds to all others. chance: the expected addition if nothing had an effect. values: number of
@@ -86,7 +86,7 @@ def is_looked_at(key: str) -> bool:
     return key not in (*REPEATED, *_OUTSIDE) and not key.startswith(_OUTSIDE_GROUPS)
 
 
-def varied(configs: Iterable[Config]) -> dict[str, list]:
+def varied_settings(configs: Iterable[Config]) -> dict[str, list]:
     """Return every setting with more than one value, with its values in order; the method's own settings first."""
     values_by_setting: dict[str, set] = {}
     own_settings: set[str] = set()
@@ -95,7 +95,7 @@ def varied(configs: Iterable[Config]) -> dict[str, list]:
         for key, value in config.flat().items():
             if is_looked_at(key):
                 values_by_setting.setdefault(key, set()).add(value)
-    several = {key: ordered(values) for key, values in values_by_setting.items() if len(values) > 1}
+    several = {key: sort_values(values) for key, values in values_by_setting.items() if len(values) > 1}
     return dict(sorted(several.items(), key=lambda item: item[0] not in own_settings))
 
 
@@ -105,7 +105,7 @@ def rest_of(config: Config, settings: Sequence[str]) -> str:
     return json.dumps({key: flat[key] for key in sorted(flat) if key not in (*REPEATED, *settings)})
 
 
-def backgrounds(scored: Iterable[Scored], settings: Sequence[str]) -> list[Background]:
+def find_backgrounds(scored: Iterable[Scored], settings: Sequence[str]) -> list[Background]:
     """Return all backgrounds of runs with the settings; most values first, then most runs, most common, newest."""
     settings = tuple(settings)
     runs_by_background: dict[tuple[str, str], list[Scored]] = {}
@@ -126,7 +126,9 @@ def _groups(members: Sequence[Scored], settings: tuple[str, ...]) -> dict[tuple,
     for member in members:
         runs_by_values.setdefault(values_of(member.config, settings), []).append(member)
     return {
-        values: Group(in_words(dict(zip(settings, values))), *run_groups.newest_of_seeds(runs_by_values[values]))
+        values: Group(
+            settings_in_words(dict(zip(settings, values))), *run_groups.newest_of_seeds(runs_by_values[values])
+        )
         for values in sorted(runs_by_values, key=lambda values: list(map(sort_key, values)))
     }
 
@@ -137,7 +139,7 @@ def values_of(config: Config, settings: Sequence[str]) -> tuple:
     return tuple(flat[key] for key in settings)
 
 
-def in_words(changes: Mapping[str, object]) -> str:
+def settings_in_words(changes: Mapping[str, object]) -> str:
     """Format settings with their values as after `--set`."""
     return ", ".join(run_groups.setting_in_words(key, value) for key, value in changes.items())
 
@@ -145,7 +147,7 @@ def in_words(changes: Mapping[str, object]) -> str:
 def most_cells(configs: Sequence[Config], settings: Sequence[str], varied: Iterable[str]) -> int:
     """Return the number of different values of the settings in the largest background.
 
-    The runs share method and split; `varied` names every setting in which they differ.
+    The runs share method and split; `varied_settings` names every setting in which they differ.
     """
     other_settings = [key for key in varied if key not in settings]
     values_by_background: dict[tuple, set] = {}
@@ -165,12 +167,12 @@ def one_split(scored: Sequence[Scored]) -> tuple[list[Scored], list[Scored]]:
 # ---------------------------------------------------------------------------------------------------- values
 
 
-def ordered(values: Iterable) -> list:
+def sort_values(values: Iterable) -> list:
     """Sort values for an axis: none, then numbers, then words."""
     return sorted(values, key=sort_key)
 
 
-def scale(values: Sequence) -> str:
+def axis_scale(values: Sequence) -> str:
     """Return the axis type: "linear"; "log" if the values span decades; "places" (equal steps) if neither fits."""
     if not all(is_number(value) for value in values):
         return "places"
@@ -189,7 +191,7 @@ def usual_seeds(groups: Iterable[Group]) -> tuple[int, ...]:
     return min(counts, key=lambda seeds: (-counts[seeds], -len(seeds), seeds), default=())
 
 
-def missing(background: Background, values: Sequence, seeds: Sequence[int]) -> list[Config]:
+def missing_configs(background: Background, values: Sequence, seeds: Sequence[int]) -> list[Config]:
     """Return configs that the cell `values` lacks for `seeds`; settings of `REPEATED` are as in the other runs.
 
     Raises `UserError` if a value does not fit.
@@ -209,7 +211,7 @@ def missing(background: Background, values: Sequence, seeds: Sequence[int]) -> l
 # ---------------------------------------------------------------------------------------------------- importance
 
 
-def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance], dict[str, str]]:
+def setting_importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance], dict[str, str]]:
     """Return (share of the variance between setups per varied setting, largest first; settings left out, with reasons).
 
     A setup is all runs that differ in nothing but the seed; its value is their mean. Of the linear model with one term
@@ -251,13 +253,13 @@ def importance(scored: Sequence[Scored], column: str) -> tuple[list[Importance],
     return sorted(importances, key=lambda item: -item.share), left_out
 
 
-def associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
+def setting_associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
     """Return (setting, setting, Cramer's V) of settings that were varied together, the strongest first.
 
     V is 0 if all values of the two are crossed equally often, and 1 if one follows from the
     other. Pairs below `_LEAST_ASSOCIATION` are left out.
     """
-    levels = _levels(list({run_groups.identity(member): member.config for member in scored}.values()))
+    levels = _levels(list({run_groups.group_key(member): member.config for member in scored}.values()))
     pairs_found = []
     for first, second in itertools.combinations(levels, 2):
         counts = np.zeros((levels[first].max() + 1, levels[second].max() + 1))
@@ -272,7 +274,7 @@ def associations(scored: Sequence[Scored]) -> list[tuple[str, str, float]]:
 def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:
     """Return for each varied setting (or settings that always changed together) the index of its value per config."""
     together = changed_together(configs)
-    single = [(name,) for name in varied(configs) if not any(name in names for names in together)]
+    single = [(name,) for name in varied_settings(configs) if not any(name in names for names in together)]
     return {
         ", ".join(names): np.unique([str(config.flat()[names[0]]) for config in configs], return_inverse=True)[1]
         for names in [*single, *together]
@@ -292,7 +294,7 @@ def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]
     """Return (config, mean over the seeds) of every setup with a score."""
     runs_by_setup: dict[str, list[Scored]] = {}
     for member in run_groups.newest_of_seeds(scored)[0]:
-        runs_by_setup.setdefault(run_groups.identity(member), []).append(member)
+        runs_by_setup.setdefault(run_groups.group_key(member), []).append(member)
     groups = [Group("", tuple(members)) for members in runs_by_setup.values()]
     return [(group.config, group.mean(column)) for group in groups if math.isfinite(group.mean(column))]
 
@@ -300,7 +302,7 @@ def _setups(scored: Sequence[Scored], column: str) -> list[tuple[Config, float]]
 def changed_together(configs: Sequence[Config]) -> list[tuple[str, ...]]:
     """Group settings that split the configs in the same way: their effects cannot be separated."""
     settings_by_partition: dict[tuple[int, ...], list[str]] = {}
-    for setting in varied(configs):
+    for setting in varied_settings(configs):
         values = [config.flat()[setting] for config in configs]
         first = {value: values.index(value) for value in values}
         settings_by_partition.setdefault(tuple(first[value] for value in values), []).append(setting)
@@ -317,7 +319,7 @@ def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper.Row], l
         return {}, [f"it has no curve of {setting} for {catalog.method_info(member.config.method).title}"]
     config = member.config
     experiment = (name, paper.DATASETS.get(config.dataset), config.split_labeled_ratio)
-    lines = [row for row in paper.rows() if (row.parameter, row.dataset, row.labeled_ratio) == experiment]
+    lines = [row for row in paper.paper_rows() if (row.parameter, row.dataset, row.labeled_ratio) == experiment]
     row_by_value = {float(row.value): _counterpart(member, setting, float(row.value))[0] for row in lines}
     row_by_value = {value: row for value, row in row_by_value.items() if row is not None}
     if row_by_value:
@@ -329,4 +331,4 @@ def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper.Row], l
 
 def _counterpart(member: Scored, setting: str, value: float) -> tuple[paper.Row | None, list[str]]:
     config = configure(member.config.flat() | {setting: value})
-    return paper.counterpart(config, member.protocol, member.select, member.scores.seen_is_matched, member.images)
+    return paper.matching_row(config, member.protocol, member.select, member.scores.seen_is_matched, member.images)

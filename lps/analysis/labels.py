@@ -8,7 +8,7 @@ import numpy as np
 
 from lps import datasets
 from lps.analysis import naming
-from lps.analysis.clusters import Assignment, places, read_assignment, tally
+from lps.analysis.clusters import Assignment, cluster_indices, count_pairs, read_assignment
 from lps.analysis.naming import Naming
 from lps.data import sources as data_sources
 from lps.data.split import Split
@@ -49,7 +49,7 @@ def clusters_of(decisions: Naming, predicted: np.ndarray, images: np.ndarray) ->
     assigned = predicted.astype(np.int64)
     if decisions.moved:
         moved_images = np.array(sorted(decisions.moved), np.int64)
-        rows = places(moved_images, images)
+        rows = cluster_indices(moved_images, images)
         assigned[rows[rows >= 0]] = [decisions.moved[image] for image in moved_images[rows >= 0].tolist()]
     if not decisions.parents:
         return assigned
@@ -93,12 +93,12 @@ def cluster_names(run: Run, split: Split) -> list[str]:
     return [name_of(cluster, decisions, defaults) for cluster in range(split.classes.total)]
 
 
-def digest(predicted: np.ndarray) -> str:
+def digest_of_predictions(predicted: np.ndarray) -> str:
     """Return a short identifier of the predictions of an epoch."""
     return hashlib.sha256(np.ascontiguousarray(predicted, np.int64).tobytes()).hexdigest()[:12]
 
 
-def pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
+def load_pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Images:
     """Return the images of a run; raises `UserError` if they are missing or not those that the run saw.
 
     For a recording: its small copies, if it has any.
@@ -121,10 +121,10 @@ def label_all(run: Run, epoch: int | None = None) -> Labels:
     """Return the labels of a run at an epoch: the newest with user names, else the newest; raises `UserError`."""
     _, targets = read_split(run.folder)
     seen = read_clusters(run, epoch)
-    return assemble(seen.epoch, seen.split, targets, seen.network, seen.said, seen.defaults)
+    return build_labels(seen.epoch, seen.split, targets, seen.network, seen.said, seen.defaults)
 
 
-def assemble(
+def build_labels(
     epoch: int, split: Split, targets: np.ndarray, network: Assignment, decisions: Naming, defaults: Mapping[int, str]
 ) -> Labels:
     """Build the labels from their parts; targets: class id of every image, -1 unknown."""
@@ -140,7 +140,7 @@ def assemble(
     ids = range(max(int(cluster.max(initial=0)), 0) + 1)
     called, grouped = (
         [name_of(c, decisions, defaults) for c in ids],
-        [group_of(c, split, decisions, defaults) for c in ids],
+        [group_of_cluster(c, split, decisions, defaults) for c in ids],
     )
     names, groups = _spread(called, cluster), _spread(grouped, cluster)
     names[is_known] = _spread(split.class_names, targets[images[is_known]])
@@ -156,7 +156,7 @@ def _spread(words: Sequence[str], rows: np.ndarray) -> np.ndarray:
     return np.array(words, object)[rows]
 
 
-def group_of(cluster: int, split: Split, decisions: Naming, defaults: Mapping[int, str]) -> str:
+def group_of_cluster(cluster: int, split: Split, decisions: Naming, defaults: Mapping[int, str]) -> str:
     """Return "seen", "novel" or "". If ids do not mean classes, the name alone decides."""
     if defaults:
         return "seen" if cluster < split.classes.seen else "novel"
@@ -205,7 +205,7 @@ def read_clusters(run: Run, epoch: int | None = None) -> LabelCheck:
 # ---------------------------------------------------------------------------------------------------- another epoch
 
 
-def carry(
+def transfer_decisions(
     decisions: Naming, later_assigned: np.ndarray, now: np.ndarray, images: np.ndarray, total: int
 ) -> tuple[list[dict], list[str]]:
     """Transfer decisions to a later epoch: (equivalent steps there, names of clusters that nothing there continues).
@@ -227,7 +227,7 @@ def carry(
     named_clusters = {decisions.root(cluster) for cluster in named_clusters} - empty
     named_clusters = np.array(sorted(named_clusters), np.int64)
     count = max(total, int(now.max(initial=0)) + 1)
-    shared = tally(places(clusters, named_clusters), now, (len(named_clusters), count))
+    shared = count_pairs(cluster_indices(clusters, named_clusters), now, (len(named_clusters), count))
     sizes = np.bincount(now, minlength=count)
     steps, lost, new = [], [], count
     for row, cluster in enumerate(named_clusters.tolist()):

@@ -77,7 +77,7 @@ class Claim:
         method = _label(self.group) if self.group else catalog.method_titles().get(self.method, self.method)
         official_cells = [_numbers(self.official), self.official.source] if self.official else ["-", "-"]
         own_cells = [_ours(self.group), str(len(self.group.members))] if self.group else ["-", "0"]
-        origin_cells = [command(self.group), _hardware(self.group)] if self.group else ["", ""]
+        origin_cells = [reproduce_command(self.group), _hardware(self.group)] if self.group else ["", ""]
         return dict(
             zip(
                 HEADS,
@@ -95,13 +95,13 @@ class Claim:
 
 
 @cache
-def officials() -> tuple[Official, ...]:
+def published_numbers() -> tuple[Official, ...]:
     """Return every published number of a method here, Table 1 of the LPS paper first."""
     methods = {name.casefold(): name for name in catalog.method_names()}
     datasets = {title: key for key, title in paper.DATASETS.items()}
     officials_found = [
         _of_paper((datasets[row.dataset], row.labeled_ratio, methods[row.method.casefold()]), row)
-        for row in paper.rows()
+        for row in paper.paper_rows()
         if row.table == "table1_main" and row.method.casefold() in methods
     ]
     with open(Path(__file__).with_name("published.csv"), newline="", encoding="utf-8") as file:
@@ -117,16 +117,18 @@ def _of_paper(key: tuple[str, float, str], row: paper.Row) -> Official:
     return Official(*key, row.seen, row.novel, row.all, source)
 
 
-def lines(groups: Sequence[Group]) -> list[Claim]:
+def ledger_claims(groups: Sequence[Group]) -> list[Claim]:
     """Return the ledger: a line per group, then one for every official number without a group."""
     claims = [_claim_of(group) for group in groups]
     run = {line.official.key for line in claims if line.official}
     claims += [
         Claim(*official.key, official, None, MISSING, (official.terms,) if official.terms else ())
-        for official in officials()
+        for official in published_numbers()
         if official.key not in run
     ]
-    order = {key: number for number, key in enumerate(dict.fromkeys(official.key[:2] for official in officials()))}
+    order = {
+        key: number for number, key in enumerate(dict.fromkeys(official.key[:2] for official in published_numbers()))
+    }
     return sorted(claims, key=lambda line: (line.group is None, order.get(line.data, len(order))))
 
 
@@ -135,8 +137,8 @@ def _claim_of(group: Group) -> Claim:
     key = config.dataset, config.split_labeled_ratio, config.method
     row, reasons = group.paper
     if row is not None:
-        return Claim(*key, _of_paper(key, row), group, verdict(group, row.all), tuple(paper.doubts(row)))
-    official = next((official for official in officials() if official.key == key), None)
+        return Claim(*key, _of_paper(key, row), group, verdict(group, row.all), tuple(paper.find_inconsistencies(row)))
+    official = next((official for official in published_numbers() if official.key == key), None)
     if official is None:
         return Claim(*key, None, group, OTHERWISE, ("no published number",))
     reasons_given = reasons if not official.terms else [official.terms]
@@ -159,7 +161,7 @@ def verdict(group: Group, official: float | None) -> str:
     return REPRODUCED if width <= _CLOSE or estimate.mean - width > official else OPEN
 
 
-def command(group: Group) -> str:
+def reproduce_command(group: Group) -> str:
     """Return the command that reproduces the group."""
     config = group.config
     changed = cli_args.differing(config.flat(), config.defaults())
@@ -196,20 +198,22 @@ def _numbers(official: Official) -> str:
 
 
 def _ours(group: Group) -> str:
-    return " / ".join(score_tables.cell(group, column) for column in ("seen", "novel", "all"))
+    return " / ".join(score_tables.format_cell(group, column) for column in ("seen", "novel", "all"))
 
 
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def markdown(claims: Sequence[Claim]) -> str:
+def ledger_page(claims: Sequence[Claim]) -> str:
     """Return the ledger as a page of `docs/`: introduction, how verdicts are made, the table, a command per group."""
     verdict_lines = [f"- **{name}**: {words}." for name, words in _VERDICTS.items()]
     counts = ", ".join(f"{sum(line.verdict == name for line in claims)} {name}" for name in _VERDICTS)
     heads = [head for head in HEADS if head not in ("made by", "on")]
     cells = [line.cells() for line in claims]
-    rows = [[score_tables.markdown(line[head]) for head in heads] for line in cells]
-    commands = [f"- {score_tables.markdown(c['method'])} ({c['on']}): `{c['made by']}`" for c in cells if c["made by"]]
+    rows = [[score_tables.escape_markdown(line[head]) for head in heads] for line in cells]
+    commands = [
+        f"- {score_tables.escape_markdown(c['method'])} ({c['on']}): `{c['made by']}`" for c in cells if c["made by"]
+    ]
     return "\n".join(
         [
             "# The ledger",
@@ -229,4 +233,4 @@ def markdown(claims: Sequence[Claim]) -> str:
 
 def csv_text(claims: Sequence[Claim]) -> str:
     """Return the ledger as CSV."""
-    return tables.csv_text([HEADS, *([tables.cell(text) for text in line.cells().values()] for line in claims)])
+    return tables.csv_text([HEADS, *([tables.escape_cell(text) for text in line.cells().values()] for line in claims)])

@@ -43,7 +43,7 @@ def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
     measure: "novel", "seen", "all" or "gap". A setting without two values in the same context is left out.
     """
     members = [m for m in run_groups.newest_of_seeds(scored)[0] if math.isfinite(m.value(measure))]
-    settings = effects.varied(member.config for member in members)
+    settings = effects.varied_settings(member.config for member in members)
     effects_found = [effect for setting in settings if (effect := _largest(members, setting, measure))]
     return sorted(effects_found, key=lambda effect: -abs(effect.difference))
 
@@ -51,7 +51,7 @@ def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
 def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffect | None:
     blocks: dict[tuple, dict[tuple, Mapping]] = {}  # (before, after) -> context -> seed -> difference
     for context, by_value in _contexts(members, setting, measure).items():
-        for before, after in itertools.combinations(effects.ordered(by_value), 2):
+        for before, after in itertools.combinations(effects.sort_values(by_value), 2):
             first, second = by_value[before], by_value[after]
             paired = {seed: second[seed] - first[seed] for seed in first.keys() & second.keys()}
             if paired:

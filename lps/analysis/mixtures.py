@@ -19,7 +19,7 @@ _DIRECTIONS, _ROUNDS = 10, 15
 _MOST_IMAGES = 5000  # sample size of the neighbour search
 
 
-def suspected(features: np.ndarray, cluster_places: np.ndarray, confidence: np.ndarray) -> np.ndarray:
+def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.ndarray) -> np.ndarray:
     """Return bool (count,): which clusters look mixed.
 
     features (m, d); cluster_places (m,): index of each picture's cluster, -1 for none; confidence (count,): mean over
@@ -29,10 +29,14 @@ def suspected(features: np.ndarray, cluster_places: np.ndarray, confidence: np.n
         rows = np.linspace(0, len(cluster_places) - 1, _MOST_IMAGES).round().astype(int)
         features, cluster_places = features[rows], cluster_places[rows]
     sizes = np.bincount(cluster_places[cluster_places >= 0], minlength=len(confidence))
-    return (sizes >= FEWEST) & (confidence < SURE) & (elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
+    return (
+        (sizes >= FEWEST)
+        & (confidence < SURE)
+        & (neighbours_elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
+    )
 
 
-def elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> np.ndarray:
+def neighbours_elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> np.ndarray:
     """Return (count,): share of the nearest neighbours of each cluster's pictures in other clusters; 0 if empty."""
     nearest = nearest_rows(features, _NEIGHBOURS)
     shares = (
@@ -44,14 +48,14 @@ def elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> n
     return sums / np.maximum(np.bincount(cluster_places[cluster_places >= 0], minlength=count), 1)
 
 
-def split(features: np.ndarray, count: int) -> np.ndarray:
+def split_features(features: np.ndarray, count: int) -> np.ndarray:
     """Return int (m,): part 0 to count - 1 of each of the features (m, d) of a cluster; part 0 is the largest."""
     labels = _parted(_leading(features), count)
     order = np.argsort(-np.bincount(labels, minlength=count), kind="stable")
     return np.argsort(order)[labels]
 
 
-def typical(features: np.ndarray, count: int) -> np.ndarray:
+def most_typical(features: np.ndarray, count: int) -> np.ndarray:
     """Return at most `count` rows of features (m, d), sorted by cosine with the mean direction."""
     rows = unit_rows(features)
     return np.argsort(-(rows @ rows.mean(axis=0)), kind="stable")[:count]

@@ -78,7 +78,7 @@ class Naming:
 # ---------------------------------------------------------------------------------------------------- what is said
 
 
-def after(naming: Naming, step: Mapping) -> Naming:
+def apply_step(naming: Naming, step: Mapping) -> Naming:
     """Return `naming` after `step`; raises `UserError` if the step is not possible."""
     act = _ACTS.get(step.get("do"))
     if act is None:
@@ -193,7 +193,7 @@ def clean_name(text) -> str:
     return name
 
 
-def merge(naming: Naming, cluster: int, into: int, defaults: Mapping[int, str]) -> list[dict]:
+def merge_steps(naming: Naming, cluster: int, into: int, defaults: Mapping[int, str]) -> list[dict]:
     """Return the steps that merge two clusters; a name that only the first one has passes to the other.
 
     defaults: names that clusters have by default.
@@ -215,23 +215,23 @@ def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, s
 # ---------------------------------------------------------------------------------------------------- what holds
 
 
-def said_of(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
-    """Return all entries of an epoch, including undo entries; their number identifies a state (`restore`)."""
+def entries_of_epoch(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
+    """Return all entries of an epoch, including undo entries; their number identifies a state (`restore_state`)."""
     return [entry for entry in entries if entry["epoch"] == epoch]
 
 
-def standing(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
+def entries_in_effect(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
     """Return the entries of an epoch in force, in order: not undone and not dropped by a restore."""
-    return [entry for _, entry in journal.standing(said_of(entries, epoch))]
+    return [entry for _, entry in journal.in_effect(entries_of_epoch(entries, epoch))]
 
 
 def naming_of_epoch(entries: Sequence[Mapping], epoch: int) -> Naming:
     """Return the state that the entries of an epoch add up to. Steps that are not possible (any more) are skipped."""
     naming = Naming()
-    for entry in standing(entries, epoch):
+    for entry in entries_in_effect(entries, epoch):
         for step in entry["steps"]:
             try:
-                naming = after(naming, step)
+                naming = apply_step(naming, step)
             except UserError:
                 continue
     return naming
@@ -239,7 +239,7 @@ def naming_of_epoch(entries: Sequence[Mapping], epoch: int) -> Naming:
 
 def named_epochs(entries: Sequence[Mapping]) -> list[int]:
     """Return the epochs with entries in force, ascending."""
-    return [epoch for epoch in sorted({entry["epoch"] for entry in entries}) if standing(entries, epoch)]
+    return [epoch for epoch in sorted({entry["epoch"] for entry in entries}) if entries_in_effect(entries, epoch)]
 
 
 _OF_IMAGES = {  # decisions on single images, in words
@@ -250,7 +250,7 @@ _OF_IMAGES = {  # decisions on single images, in words
 }
 
 
-def words(entry: Mapping) -> str:
+def entry_in_words(entry: Mapping) -> str:
     """Describe an entry in words: "cluster 7 named zebra"."""
     if entry.get("undo"):
         return "last decision undone" if entry["undo"] is True else "a decision undone"
@@ -284,7 +284,7 @@ def read_entries(run: Run) -> list[Mapping]:
 Steps = Sequence[Mapping] | Callable[[Naming], Sequence[Mapping]]
 
 
-def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> None:
+def record_steps(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = "") -> None:
     """Append an entry for an epoch; raises `UserError`, without any change, if that is not possible.
 
     steps: the decisions, or a function that makes them from the current state under the lock. snapshot: a digest
@@ -297,25 +297,25 @@ def record(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: str = ""
         naming = naming_of_epoch(entries, epoch)
         new = list(steps(naming) if callable(steps) else steps)
         for step in new:
-            naming = after(naming, step)
+            naming = apply_step(naming, step)
         return {**_head(epoch), "snapshot": snapshot, "steps": new} | ({"key": key} if key else {})
 
     run.check_writable()
     _journal(run).append(entry_after)
 
 
-def take_back(run: Run, epoch: int, key: str) -> None:
+def undo_entry(run: Run, epoch: int, key: str) -> None:
     """Undo the entry with this key, whatever followed; does nothing if the entry is not in force."""
 
     def entry_after(entries: list[Mapping]) -> Mapping | None:
-        holds = key and any(entry.get("key") == key for entry in standing(entries, epoch))
+        holds = key and any(entry.get("key") == key for entry in entries_in_effect(entries, epoch))
         return {**_head(epoch), "undo": key} if holds else None
 
     run.check_writable()
     _journal(run).append(entry_after)
 
 
-def undo(run: Run, epoch: int, seen: int | None = None) -> str:
+def undo_last(run: Run, epoch: int, seen: int | None = None) -> str:
     """Undo the last entry in force of an epoch; returns it in words, "" if there is none. The entry stays in the file.
 
     seen: number of entries that the user saw; raises `UserError` if others were added since.
@@ -324,20 +324,20 @@ def undo(run: Run, epoch: int, seen: int | None = None) -> str:
 
     def entry_after(entries: list[Mapping]) -> Mapping | None:
         _check_seen(entries, epoch, seen)
-        undone.extend(standing(entries, epoch)[-1:])
+        undone.extend(entries_in_effect(entries, epoch)[-1:])
         return {**_head(epoch), "undo": True} if undone else None
 
     run.check_writable()
     _journal(run).append(entry_after)
-    return words(undone[0]) if undone else ""
+    return entry_in_words(undone[0]) if undone else ""
 
 
-def restore(run: Run, epoch: int, count: int, seen: int | None = None) -> None:
-    """Restore the state after the first `count` entries of an epoch; nothing is removed. seen: as in `undo`."""
+def restore_state(run: Run, epoch: int, count: int, seen: int | None = None) -> None:
+    """Restore the state after the first `count` entries of an epoch; nothing is removed. seen: as in `undo_last`."""
 
     def entry_after(entries: list[Mapping]) -> Mapping:
         _check_seen(entries, epoch, seen)
-        most = len(said_of(entries, epoch))
+        most = len(entries_of_epoch(entries, epoch))
         if not 0 <= count <= most:
             raise UserError("restore", f"{shorten(count)} is not a number of decisions; expected 0 to {most}")
         return {**_head(epoch), "restore": count}
@@ -355,9 +355,11 @@ def _head(epoch: int) -> dict:
 
 
 def _check_seen(entries: list[Mapping], epoch: int, seen: int | None) -> None:
-    decisions = said_of(entries, epoch)
+    decisions = entries_of_epoch(entries, epoch)
     if seen is not None and seen < len(decisions):
-        raise UserError("undo", f"was not done because there is a newer change: {words(decisions[-1])}; check it first")
+        raise UserError(
+            "undo", f"was not done because there is a newer change: {entry_in_words(decisions[-1])}; check it first"
+        )
 
 
 def _is_of_naming(entry: Mapping) -> bool:
@@ -374,6 +376,6 @@ def _is_step(step) -> bool:
     if not isinstance(step, dict) or not isinstance(step.get("do"), str):
         return False
     try:
-        return step["do"] not in _ACTS or after(Naming(), step) is not None
+        return step["do"] not in _ACTS or apply_step(Naming(), step) is not None
     except UserError:
         return False

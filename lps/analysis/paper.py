@@ -60,7 +60,7 @@ class Row:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def paper_rows() -> tuple[Row, ...]:
     """Return every line of every table of the paper."""
     with open(Path(__file__).with_name("paper_tables.csv"), newline="", encoding="utf-8") as file:
         return tuple(_row(line) for line in csv.DictReader(file))
@@ -68,7 +68,7 @@ def rows() -> tuple[Row, ...]:
 
 def main_row(dataset: str, labeled_ratio: float, method: str) -> Row | None:
     """Return the line of Table 1; dataset and method by the paper's names (case does not matter)."""
-    for row in rows():
+    for row in paper_rows():
         wanted_key = (row.table, row.dataset.lower(), row.labeled_ratio) == (
             "table1_main",
             dataset.lower(),
@@ -79,7 +79,7 @@ def main_row(dataset: str, labeled_ratio: float, method: str) -> Row | None:
     return None
 
 
-def counterpart(
+def matching_row(
     config: Config,
     protocol: str = "orca",
     select: str = "last",
@@ -140,7 +140,7 @@ def _scoring(
     ]
 
 
-def doubts(row: Row) -> list[str]:
+def find_inconsistencies(row: Row) -> list[str]:
     """Return the inconsistencies of a line of Table 1, from arithmetic alone."""
     if row.table != "table1_main":
         return []
@@ -169,12 +169,12 @@ def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
     }
     changed.pop("test_clusters", None)  # the paper has no test images
     tuned = config.network_freeze_until == "none"
-    for row in rows():
+    for row in paper_rows():
         wanted_key = (row.dataset, row.labeled_ratio) == (dataset, config.split_labeled_ratio)
         if wanted_key and _reports(row, config.method, changed, tuned):
             return _with_nmi(row), ""
     words = [f"{key}={str(value).lower()}" for key, value in changed.items()] + ["nothing frozen"] * tuned
-    reported = any(row.method.lower() == config.method for row in rows())
+    reported = any(row.method.lower() == config.method for row in paper_rows())
     return None, ", ".join(words) or ("" if reported else f"it has no {info.title}")
 
 
@@ -193,7 +193,9 @@ def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> 
 def _with_nmi(row: Row) -> Row:
     """Return the line with the NMI that Table 2 gives for the same experiment."""
     matches = [
-        other_row for other_row in rows() if other_row.table == "table2_nmi_novel" and _about(other_row) == _about(row)
+        other_row
+        for other_row in paper_rows()
+        if other_row.table == "table2_nmi_novel" and _about(other_row) == _about(row)
     ]
     return replace(row, nmi=matches[0].nmi) if matches and row.table == "table1_main" else row
 

@@ -1,7 +1,7 @@
 """Maps of features on a plane: PCA in the caller, UMAP and t-SNE in a separate process, seeded, stored with the run.
 
 Every point carries the id of its image, from the network's output to the screen. No torch here: a map is made from a
-snapshot file; `start` makes one in the background.
+snapshot file; `start_map` makes one in the background.
 
 Points move smoothly from epoch to epoch. PCA shows every epoch on the plane of the newest one. UMAP and t-SNE
 are fitted again to the features of each epoch, because a plane fitted to the neighbours of one epoch misrepresents the
@@ -39,7 +39,7 @@ METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
 _SEED = 0
 _WIDE = 1024  # from this width only the two largest directions are computed: all of 4,096 take half a minute
 _PIECE = 64  # images that are compared with all others in one step
-MOST_EPOCHS = 24  # maps that `project_all` makes
+MOST_EPOCHS = 24  # maps that `compute_all_maps` makes
 LANDMARKS = 20_000
 _GROUPS, _LOOKED_AT = 128, 8
 _NEAREST = 8  # landmarks that determine the position of an image
@@ -92,7 +92,7 @@ def unit_rows(features: np.ndarray) -> np.ndarray:
     return np.divide(rows, norms, out=rows)
 
 
-def usable(snapshot: Snapshot, epoch: int) -> np.ndarray:
+def features_for_map(snapshot: Snapshot, epoch: int) -> np.ndarray:
     """Return the features of an epoch as float32 (m, d); raises `UserError` if they do not allow a map."""
     if not snapshot.features.size:
         raise UserError(f"epoch-{epoch:04d}.npz", "has no features, so no map can be computed")
@@ -145,11 +145,11 @@ def _largest_directions(centered: np.ndarray) -> np.ndarray:
 
 def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Plane:
     """Return the principal plane of the newest epoch `last`, aligned with that of `first` so that it does not flip."""
-    plane = fit_plane(usable(newest, last))
+    plane = fit_plane(features_for_map(newest, last))
     if first == last or not np.array_equal(start.feature_index, newest.feature_index):
         return plane
     now = plane.project(newest.features)
-    return align_plane(plane, now, fit_plane(usable(start, first)).project(start.features))
+    return align_plane(plane, now, fit_plane(features_for_map(start, first)).project(start.features))
 
 
 def align_plane(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
@@ -161,7 +161,7 @@ def align_plane(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
     return Plane(plane.center, plane.axes @ (left_vectors @ right))
 
 
-def align(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
+def align_points(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
     """Rotate, reflect and translate `points` (m, 2), without scaling, as close as possible to `towards` (m, 2).
 
     Least squares, by orthogonal Procrustes analysis (Schoenemann 1966).
@@ -170,7 +170,7 @@ def align(points: np.ndarray, towards: np.ndarray) -> np.ndarray:
     return (points - points.mean(0)) @ (left_vectors @ right) + towards.mean(0)
 
 
-def project(run: Run, method: str, epoch: int | None = None) -> Path:
+def compute_map(run: Run, method: str, epoch: int | None = None) -> Path:
     """Compute the map of one epoch (the last one if `epoch` is None), store it, return its path.
 
     The seed is fixed: the same snapshot and the same initial map give the same points. Raises `UserError`,
@@ -205,7 +205,7 @@ def feature_count(run: Run, epoch: int) -> int:
 def _project_few(run: Run, method: str, epoch: int) -> tuple[np.ndarray, np.ndarray, dict]:
     """Return (points, image ids, how the map was made)."""
     snapshot = read_snapshot(run.snapshots, epoch)
-    features = usable(snapshot, epoch)
+    features = features_for_map(snapshot, epoch)
     print(f"{METHODS[method]} of {len(features):,} images with {features.shape[1]} features each", flush=True)
     if method == "pca":
         return fit_plane(features).project(features), snapshot.feature_index, {"begun_from": None}
@@ -260,30 +260,30 @@ def _fit(
         start = start[rows]
     points, parameters = {"umap": _umap, "tsne": _tsne}[method](features, start)
     if start is not None:
-        points = align(points, start)
+        points = align_points(points, start)
     return points, parameters | {"begun_from": begun and begun[0]}
 
 
-def project_all(run: Run, method: str, epoch: int | None = None) -> list[Path]:
-    """Run `project` for up to `MOST_EPOCHS` epochs, evenly spread: `epoch` first, then outwards in both directions.
+def compute_all_maps(run: Run, method: str, epoch: int | None = None) -> list[Path]:
+    """Run `compute_map` for up to `MOST_EPOCHS` epochs, evenly spread: `epoch` first, then outwards in both directions.
 
     Existing maps are kept. Raises `UserError`.
     """
     stored = snapshot_epochs(run.snapshots)
     epoch = stored[-1] if epoch is None and stored else epoch
     if epoch not in stored:
-        return [project(run, method, epoch)]  # raises the reason
-    order = sorted({epoch, *spread(stored)}, key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch))
+        return [compute_map(run, method, epoch)]  # raises the reason
+    order = sorted({epoch, *spread_epochs(stored)}, key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch))
     paths = []
     for done, other_epoch in enumerate(order, 1):
         path = _path(run, method, other_epoch)
-        paths.append(path if path.exists() else project(run, method, other_epoch))
+        paths.append(path if path.exists() else compute_map(run, method, other_epoch))
         print(f"{METHODS[method]}: {done} of {counted(len(order), 'epoch')}", flush=True)
     write_json(_all_path(run, method, stored), {"epochs": sorted(order)})
     return paths
 
 
-def spread(epochs: Sequence[int], most: int = MOST_EPOCHS) -> list[int]:
+def spread_epochs(epochs: Sequence[int], most: int = MOST_EPOCHS) -> list[int]:
     """Return at most `most` of the epochs, evenly spread with the first and the last; at least two if there are two."""
     positions = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, most))).round().astype(int)
     return [epochs[position] for position in sorted(set(positions.tolist()))]
@@ -394,7 +394,7 @@ class Landmarks:
 # ---------------------------------------------------------------------------------------------------- in the background
 
 
-def start(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> None:
+def start_map(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) -> None:
     """Start computing a map in a detached process; does nothing if a process is already computing it.
 
     Raises `UserError`.
@@ -408,7 +408,7 @@ def _begin(path: Path, command: Sequence[str]) -> None:
         background.begin(path, command)
 
 
-def cancel(run: Run, method: str, epoch: int) -> None:
+def cancel_map(run: Run, method: str, epoch: int) -> None:
     """Ask the process that computes a map to end."""
     background.cancel(_path(run, method, epoch))
 
@@ -421,21 +421,21 @@ def end_when_cancelled(run: Run, method: str, epoch: int | None, is_all: bool) -
     background.end_when_cancelled(path)
 
 
-def progress(run: Run, method: str, epoch: int) -> background.JobState:
+def map_progress(run: Run, method: str, epoch: int) -> background.JobState:
     """Return the progress of a map, from its files alone."""
-    return background.standing(_path(run, method, epoch))
+    return background.job_state(_path(run, method, epoch))
 
 
-def start_all(run: Run, method: str, epoch: int) -> None:
-    """Start computing maps of many epochs (`project_all`), as `start` does for one."""
+def start_all_maps(run: Run, method: str, epoch: int) -> None:
+    """Start computing maps of many epochs (`compute_all_maps`), as `start_map` does for one."""
     arguments = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch), "--all")
     path = _all_path(run, method, snapshot_epochs(run.snapshots))
     _begin(path, background.lps_command(*arguments))
 
 
-def progress_all(run: Run, method: str) -> background.JobState:
+def progress_of_all_maps(run: Run, method: str) -> background.JobState:
     """Return the progress of the maps of many epochs, up to the newest stored epoch."""
-    return background.standing(_all_path(run, method, snapshot_epochs(run.snapshots)))
+    return background.job_state(_all_path(run, method, snapshot_epochs(run.snapshots)))
 
 
 def _all_path(run: Run, method: str, stored: Sequence[int]) -> Path:
@@ -451,14 +451,14 @@ def _path(run: Run, method: str, epoch: int) -> Path:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class NearestImages:
     """Neighbours, the nearest first. images: ids int64 (k,); distances: float64 (k,), 1 - cosine, from 0 to 2."""
 
     images: np.ndarray
     distances: np.ndarray
 
 
-def nearest(snapshot: Snapshot, image: int, count: int) -> Neighbours | None:
+def nearest_images(snapshot: Snapshot, image: int, count: int) -> NearestImages | None:
     """Return the `count` images (fewer if there are not as many) whose features have the largest cosine with `image`.
 
     None if the snapshot does not have the features of `image`. The length of features does not matter, just as for the
@@ -474,7 +474,7 @@ def nearest(snapshot: Snapshot, image: int, count: int) -> Neighbours | None:
     features = snapshot.features.astype(np.float32)
     search = NearestNeighbors(n_neighbors=min(count, len(other_rows)), metric="cosine", algorithm="brute")
     distances, rows = search.fit(features[other_rows]).kneighbors(features[own_row[:1]])
-    return Neighbours(index[other_rows][rows[0]], distances[0].astype(np.float64))
+    return NearestImages(index[other_rows][rows[0]], distances[0].astype(np.float64))
 
 
 def nearest_rows(features: np.ndarray, count: int) -> np.ndarray:

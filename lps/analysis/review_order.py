@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lps.analysis import labels
-from lps.analysis.clusters import Assignment, places, read_assignment
+from lps.analysis.clusters import Assignment, cluster_indices, read_assignment
 from lps.analysis.naming import Naming
 from lps.analysis.projection import nearest_rows
 from lps.data.split import Split
@@ -66,13 +66,13 @@ class ReviewSession:
         return sum(array.nbytes for array in (*arrays, self.around.images, self.around.nearest, self.rows))
 
 
-def read_desk(run: Run, epoch: int) -> ReviewSession:
+def read_review_session(run: Run, epoch: int) -> ReviewSession:
     """Read the data for reviewing an epoch; raises `UserError` if files are missing or damaged."""
     split, targets = read_split(run.folder)
     network = read_assignment(run, epoch, split)
     snapshot = read_snapshot(run.snapshots, epoch, thinned=True)
     surroundings = _surroundings(snapshot, min(_MOST, _MOST_BELIEFS // split.classes.total))
-    rows = places(surroundings.images, split.unlabeled)
+    rows = cluster_indices(surroundings.images, split.unlabeled)
     if not len(rows) or (rows < 0).any():
         raise UserError(f"epoch-{epoch:04d}.npz", "has no features of the unlabeled images")
     return ReviewSession(split, targets, network, surroundings, rows)
@@ -83,8 +83,8 @@ class Doubts:
     """Evidence for each cluster for the pictures under review, given the user's decisions so far.
 
     ids: the clusters that are a class, ascending. here (m,): index in `ids` of every picture's cluster, -1 if the user
-    rejected that cluster, or marked the picture as wrong. believed (m, ids): `beliefs`. margin (m,): `margins`.
-    waiting (m,): pictures without a decision.
+    rejected that cluster, or marked the picture as wrong. believed (m, ids): `cluster_beliefs`.
+    margin (m,): `belief_margins`. waiting (m,): pictures without a decision.
     """
 
     ids: np.ndarray
@@ -95,7 +95,7 @@ class Doubts:
 
     def next(self, surroundings: Surroundings, leave: Collection[int], count: int) -> np.ndarray:
         """Return the `count` rows to review next, without the image ids `leave`."""
-        return queue(
+        return review_queue(
             self.margin, surroundings.nearest, self.waiting & ~np.isin(surroundings.images, list(leave)), count
         )
 
@@ -108,7 +108,7 @@ class Doubts:
         return np.lexsort((-kin, -self.believed[row]))[:most].tolist()
 
 
-def doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
+def assess_doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
     """Return the evidence after the user's `decisions`."""
     assigned = labels.clusters_of(decisions, desk.network.predicted, desk.split.unlabeled)[desk.rows]
     ids = labels.cluster_ids(decisions, desk.network.predicted, desk.split.classes.total)
@@ -117,20 +117,20 @@ def doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
     decided = np.isin(desk.around.images, list(decisions.confirmed | decisions.nothing))
     waiting = is_wrong | (np.isin(assigned, ids) & ~decided)
     assigned[np.isin(desk.around.images, list(decisions.unlabeled))] = -1
-    believed = beliefs(desk.around.nearest, assigned, desk.network.confidence[desk.rows], ids)
-    cluster_places = places(assigned, ids)
-    return Doubts(ids, cluster_places, believed, margins(believed, cluster_places), waiting)
+    believed = cluster_beliefs(desk.around.nearest, assigned, desk.network.confidence[desk.rows], ids)
+    cluster_places = cluster_indices(assigned, ids)
+    return Doubts(ids, cluster_places, believed, belief_margins(believed, cluster_places), waiting)
 
 
 # ---------------------------------------------------------------------------------------------------- mathematics
 
 
-def beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.ndarray, ids: np.ndarray) -> np.ndarray:
+def cluster_beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return float32 (m, clusters): evidence for every cluster of `ids` (ascending); a row sums to at most 1.
 
     assigned, confidence (m,): the cluster of every picture, and the network's confidence in it.
     """
-    belief = places(assigned, ids)
+    belief = cluster_indices(assigned, ids)
     rows = np.arange(len(belief))
     cluster_places = np.zeros((len(belief), len(ids)), np.float32)
     for column in nearest.T:
@@ -140,7 +140,7 @@ def beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.ndarray, i
     return cluster_places
 
 
-def margins(believed: np.ndarray, cluster_places: np.ndarray) -> np.ndarray:
+def belief_margins(believed: np.ndarray, cluster_places: np.ndarray) -> np.ndarray:
     """Return (m,) belief in a picture's own cluster, minus the largest in another one: -1 to 1.
 
     here (m,): the column of every picture's cluster, -1 for none of them.
@@ -152,7 +152,7 @@ def margins(believed: np.ndarray, cluster_places: np.ndarray) -> np.ndarray:
     return belief_in_own - other_beliefs.max(axis=1, initial=0)
 
 
-def queue(urgency: np.ndarray, nearest: np.ndarray, waiting: np.ndarray, count: int) -> np.ndarray:
+def review_queue(urgency: np.ndarray, nearest: np.ndarray, waiting: np.ndarray, count: int) -> np.ndarray:
     """Return at most `count` rows of `waiting` (bool (m,)), smallest `urgency` first, similar ones apart.
 
     A row with one of the ten rows before it among its five nearest is delayed until it has none.
@@ -168,7 +168,7 @@ def queue(urgency: np.ndarray, nearest: np.ndarray, waiting: np.ndarray, count: 
     return np.array(queued, int)
 
 
-def examples(row: int, nearest: np.ndarray, members: np.ndarray, count: int) -> np.ndarray:
+def example_rows(row: int, nearest: np.ndarray, members: np.ndarray, count: int) -> np.ndarray:
     """Return rows of a cluster (bool (m,)) to show beside a picture: its own nearest ones, then their nearest ones."""
     candidates = np.concatenate([nearest[row], nearest[nearest[row]].ravel(), np.flatnonzero(members)[:count]])
     _, first = np.unique(candidates, return_index=True)

@@ -37,7 +37,7 @@ def _varied(configs: Sequence[Config]) -> list[str]:
     by_data: dict[str, list[Config]] = {}
     for config in configs:
         by_data.setdefault(config.dataset, []).append(config)
-    varied_keys = dict.fromkeys(key for own in by_data.values() for key in run_groups.differences(own))
+    varied_keys = dict.fromkeys(key for own in by_data.values() for key in run_groups.differing_settings(own))
     return [key for key in varied_keys if key not in titles.NOT_NAMED]
 
 
@@ -72,7 +72,7 @@ def split_difference(first: Run, second: Run, read: Callable = lambda run: read_
         return ""
     if first_config is None or settings is None:
         return DAMAGED
-    if names := differing(first_config, settings):
+    if names := differing_settings(first_config, settings):
         name = names[0]
         return f"{name} is {text_of(settings.flat()[name])} there and {text_of(first_config.flat()[name])} here"
     return "" if is_same is None else "the images of the data set have changed between the two"
@@ -91,7 +91,7 @@ def _same_split(first: Run, second: Run, read_split: Callable) -> bool | None:
     )
 
 
-def differing(first_config: Config, settings: Config) -> list[str]:
+def differing_settings(first_config: Config, settings: Config) -> list[str]:
     """Return the data set and split settings that differ between two runs, the data set first."""
     first_values, second_values = first_config.flat(), settings.flat()
     names = [*_DATA, *(name for name in first_values if name.startswith("split."))]

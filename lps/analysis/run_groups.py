@@ -55,7 +55,7 @@ class Group:
     def paper(self) -> tuple[paper.Row | None, list[str]]:
         """Return the paper's numbers for the same experiment, or every reason why there are none."""
         first = self.members[0]
-        return paper.counterpart(first.config, first.protocol, first.select, self.seen_is_matched, first.images)
+        return paper.matching_row(first.config, first.protocol, first.select, self.seen_is_matched, first.images)
 
 
 # ---------------------------------------------------------------------------------------------------- groups
@@ -65,7 +65,7 @@ def group_runs(scored: Sequence[Scored]) -> list[Group]:
     """Group runs that differ only in `REPEATED`, one per seed; never across different splits."""
     runs_by_identity: dict[str, list[Scored]] = {}
     for member in scored:
-        runs_by_identity.setdefault(identity(member), []).append(member)
+        runs_by_identity.setdefault(group_key(member), []).append(member)
     first = [members[0] for members in runs_by_identity.values()]
     labels = zip(_label_all(first), _label_all(first, names_defaults=False))
     return [
@@ -74,7 +74,7 @@ def group_runs(scored: Sequence[Scored]) -> list[Group]:
     ]
 
 
-def identity(member: Scored) -> str:
+def group_key(member: Scored) -> str:
     """Return what a run has in common with the runs that it may be averaged with."""
     shared = {key: value for key, value in member.config.flat().items() if key not in REPEATED}
     return json.dumps([shared, member.split, member.precision, member.test_clusters], sort_keys=True)
@@ -84,13 +84,13 @@ def newest_of_seeds(members: Sequence[Scored]) -> tuple[tuple[Scored, ...], tupl
     """Return (the newest finished run of every seed, else the newest; the other runs). Ids begin with a time."""
     newest: dict[tuple[str, tuple[int, int]], Scored] = {}
     for member in sorted(members, key=lambda member: (member.is_complete, member.run.id)):
-        newest[identity(member), member.seeds] = member
+        newest[group_key(member), member.seeds] = member
     newest_runs = tuple(sorted(newest.values(), key=lambda member: (*member.seeds, member.run.id)))
     ids = set(map(id, newest_runs))
     return newest_runs, tuple(member for member in members if id(member) not in ids)
 
 
-def differences(configs: Sequence[Config]) -> dict[str, list]:
+def differing_settings(configs: Sequence[Config]) -> dict[str, list]:
     """Return the settings, by key, that differ; of methods' own settings only those changed from their default.
 
     One value per config; None if a config does not have the setting.
@@ -118,7 +118,7 @@ def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[s
     names_defaults: include settings with their default value, if at most `_MOST_DEFAULTS` settings differ.
     """
     configs = [member.config for member in members]
-    differing = differences(configs)
+    differing = differing_settings(configs)
     names_defaults &= len(differing.keys() - {"method", "dataset"}) <= _MOST_DEFAULTS
     labels = [_label(member.config, differing, names_defaults) for member in members]
     labels = [", ".join([label, *words]) for label, words in zip(labels, _resolved(members))]

@@ -10,7 +10,7 @@ from time import strptime
 from lps.analysis import alarms
 from lps.analysis.alarms import Alarm
 from lps.errors import UserError
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.settings.config import Config
 from lps.store import snapshots, titles
 from lps.store.events_tail import Recent, read_recent
@@ -88,10 +88,10 @@ class _Readings:
 _readings = cache(_Readings)
 
 
-def measure(run: Run) -> Measured:
+def measure_run(run: Run) -> Measured:
     """Return the measurements of `run`; reads its records again only if its events have changed."""
     readings, key = _readings(), str(run.folder)
-    present = looks(run.events)
+    present = fingerprint(run.events)
     stored_measure = readings.known.get(key)
     if stored_measure and stored_measure[0] == present:
         return stored_measure[1]
@@ -103,9 +103,9 @@ def measure(run: Run) -> Measured:
 def _measure(run: Run) -> Measured:
     recent = read_recent(run.events)
     how = {"training": recent.training, "failure": recent.failure}
-    alarms_found = alarms.find(recent.evaluations, recent.seen, **how)
+    alarms_found = alarms.find_alarms(recent.evaluations, recent.seen, **how)
     if any(alarm.kind == "collapse" for alarm in alarms_found) and (shares := _true_shares(run)) is not None:
-        alarms_found = alarms.find(recent.evaluations, recent.seen, shares=shares, **how)
+        alarms_found = alarms.find_alarms(recent.evaluations, recent.seen, shares=shares, **how)
     numbers = {sys.intern(name): value for name, value in recent.last.items() if type(value) in (int, float)}
     return Measured(replace(recent, last=numbers, training={}, evaluations=()), tuple(alarms_found))
 
@@ -123,10 +123,10 @@ def _true_shares(run: Run) -> list[float] | None:
     return [float((truth == c).mean()) for c in range(total)]
 
 
-def entry(run: Run) -> RunRow:
+def read_run_row(run: Run) -> RunRow:
     """Return the entry of a run in any condition; finished runs are read once."""
     readings, key = _readings(), str(run.folder)
-    present = [looks(f"{key}/{name}") for name in _ENTRY_FILES]
+    present = [fingerprint(f"{key}/{name}") for name in _ENTRY_FILES]
     stored_row = readings.entries.get(key)
     if stored_row and stored_row[0] == present:
         return stored_row[1]
@@ -157,7 +157,7 @@ def _entry(run: Run) -> RunRow:
         tags=tuple(meta["tags"]),
         notes=meta["notes"],
         hidden=meta["hidden"],
-        measured=measure(run),
+        measured=measure_run(run),
         damages=tuple(run.damages()),
         config=config,
     )

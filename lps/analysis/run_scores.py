@@ -203,7 +203,7 @@ def _score(run: Run, protocol: str, select: str, seen: str, images: str) -> Scor
     else:
         epoch = max(epochs, key=lambda epoch: (np.nan_to_num(at(epoch).all), epoch))
     digest, complete = _split_digest(split, truth), run.state().name == "finished"
-    past = course(run)
+    past = read_course(run)
     facts = {"precision": past.precision(config), "is_complete": complete}
     facts |= {"test_clusters": past.test_clusters(config)} if images == "test" else {}
     return Scored(run, config, epoch, at(epoch), past.seconds, protocol, select, images, digest, **facts)
@@ -230,7 +230,7 @@ def _told_scores(run: Run, select: str) -> Scored:
     values = [values_by_epoch[epoch].get(name) for name in _TOLD_NAMES]
     scores = Scores(*(float(value) if is_number(value) else math.nan for value in values), matched)
     digest, complete = _split_digest(split, truth), run.state().name == "finished"
-    past = course(run)
+    past = read_course(run)
     facts = {"select": select, "split": digest, "is_complete": complete, "is_told": True}
     return Scored(run, config, epoch, scores, past.seconds, precision=past.precision(config), **facts)
 
@@ -276,7 +276,7 @@ class Course:
         return resolved(self.start).get("test_clusters", "test")
 
 
-def course(run: Run) -> Course:
+def read_course(run: Run) -> Course:
     """Read the run's events once; of a file that is too long for a page, only its end."""
     seconds, step, start, on_gpu = 0.0, 0, {}, False
     for event in Follower(run.events).history():

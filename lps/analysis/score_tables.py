@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from lps.analysis import differences, paper
-from lps.analysis.differences import Difference, Held
+from lps.analysis.differences import Difference, GroupComparison
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import ABOUT_CLUSTERED_APART, COLUMNS
 from lps.files import tables
@@ -25,7 +25,7 @@ HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", 
 # ---------------------------------------------------------------------------------------------------- notes
 
 
-def notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
+def table_notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
     """Return notes for the reader of the table: scoring, omissions, remarks on the paper.
 
     scoring: False if protocol and choice of epoch are shown elsewhere.
@@ -92,7 +92,8 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
     lines = [f"{' · '.join(labels)}: not comparable with the paper: {words}" for words, labels in by_reason.items()]
     for group in groups:
         lines += [
-            f"† {group.label}, paper: {doubt}" for doubt in (paper.doubts(group.paper[0]) if group.paper[0] else [])
+            f"† {group.label}, paper: {doubt}"
+            for doubt in (paper.find_inconsistencies(group.paper[0]) if group.paper[0] else [])
         ]
     return lines + label_notes
 
@@ -111,16 +112,16 @@ def notes_on_labels(configs: Mapping[str, Config]) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- tables
 
 
-def table(groups: Sequence[Group], form: str, against: Group | None = None) -> str:
+def format_table(groups: Sequence[Group], form: str, against: Group | None = None) -> str:
     """Format the comparison in one of `FORMATS`; fractions as percent except in csv and json.
 
-    against: the group that the others are compared with (`differences.hold`).
+    against: the group that the others are compared with (`differences.compare_groups`).
     """
-    comparison = differences.hold(groups, against)
+    comparison = differences.compare_groups(groups, against)
     return {"markdown": _markdown, "latex": _latex, "csv": _csv, "json": _json}[form](groups, comparison)
 
 
-def cell(group: Group, column: str) -> str:
+def format_cell(group: Group, column: str) -> str:
     """Format mean ± standard deviation: percent, points or seconds; "-" if nothing was measured."""
     scale, digits = (1, 0) if column == "time" else (100, 1)
     mean, std = group.mean(column) * scale, group.std(column) * scale
@@ -138,15 +139,15 @@ def paper_cell(group: Group) -> str:
     if row is None:
         return "-"
     numbers = " / ".join("-" if value is None else f"{value:g}" for value in (row.seen, row.novel, row.all))
-    return numbers + (" †" if paper.doubts(row) else "")
+    return numbers + (" †" if paper.find_inconsistencies(row) else "")
 
 
 def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:
-    """Return the cells of every group: escaped, the best ones bold (`differences.best`)."""
-    winners = differences.best(groups)
+    """Return the cells of every group: escaped, the best ones bold (`differences.best_cells`)."""
+    winners = differences.best_cells(groups)
     rows = []
     for i, group in enumerate(groups):
-        cells = [escape(cell(group, column)) for column in COLUMNS]
+        cells = [escape(format_cell(group, column)) for column in COLUMNS]
         cells = [bold(text) if (i, column) in winners else text for column, text in zip(COLUMNS, cells)]
         rows.append([escape(group.label), *cells, str(len(group.members)), escape(paper_cell(group))])
     return rows
@@ -156,26 +157,32 @@ def about_marks(groups: Sequence[Group]) -> list[str]:
     """Explain bold in a table of the groups; nothing if there is no comparison."""
     if len(groups) < 2:
         return []
-    return [differences.ABOUT_BOLD if differences.best(groups) else differences.ABOUT_NO_BOLD]
+    return [differences.ABOUT_BOLD if differences.best_cells(groups) else differences.ABOUT_NO_BOLD]
 
 
-def difference_rows(comparison: Held, escape=str, bold=str) -> list[list[str]]:
+def difference_rows(comparison: GroupComparison, escape=str, bold=str) -> list[list[str]]:
     """Return the cells of every row of `_DIFFERENCE_HEADS`: escaped, distinguishable differences bold."""
     rows = []
     for row in comparison.rows:
-        cells = [escape(differences.cell(comparison.found.get((row, column)))) for column in differences.COLUMNS]
+        cells = [
+            escape(differences.format_difference(comparison.found.get((row, column)))) for column in differences.COLUMNS
+        ]
         cells = [bold(text) if (row, c) in comparison.bold else text for c, text in zip(differences.COLUMNS, cells)]
         labels = [escape(comparison.groups[row].label), escape(comparison.references[row].label)]
         rows.append([*labels, *cells, escape(comparison.seeds(row))])
     return rows
 
 
-def _markdown(groups: Sequence[Group], comparison: Held) -> str:
-    text = markdown_table(HEADS, _rows(groups, markdown, "**{}**".format), 1)
-    text += _markdown_notes([*about_marks(groups), *notes(groups)])
+def _markdown(groups: Sequence[Group], comparison: GroupComparison) -> str:
+    text = markdown_table(HEADS, _rows(groups, escape_markdown, "**{}**".format), 1)
+    text += _markdown_notes([*about_marks(groups), *table_notes(groups)])
     if comparison.found:
-        text += "\n" + markdown_table(_DIFFERENCE_HEADS, difference_rows(comparison, markdown, "**{}**".format), 2)
-        text += _markdown_notes([*differences.about(comparison), *differences.sentences(comparison)])
+        text += "\n" + markdown_table(
+            _DIFFERENCE_HEADS, difference_rows(comparison, escape_markdown, "**{}**".format), 2
+        )
+        text += _markdown_notes(
+            [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)]
+        )
     return text
 
 
@@ -186,38 +193,41 @@ def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: i
 
 
 def _markdown_notes(notes: Sequence[str]) -> str:
-    return "".join(f"\n{markdown(note)}\n" for note in notes)
+    return "".join(f"\n{escape_markdown(note)}\n" for note in notes)
 
 
-def markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escape text for Markdown, inside a table too; `use_margin` stays readable."""
     return re.sub(r"[\\`*<\[\]|~$]|(?<!\w)_|_(?!\w)", r"\\\g<0>", " ".join(text.split()))
 
 
-def _latex(groups: Sequence[Group], comparison: Held) -> str:
-    rows = _rows(groups, tables.latex, r"\textbf{{{}}}".format)
-    text = _latex_table(HEADS, rows, 1, [*about_marks(groups), *notes(groups)])
+def _latex(groups: Sequence[Group], comparison: GroupComparison) -> str:
+    rows = _rows(groups, tables.escape_latex, r"\textbf{{{}}}".format)
+    text = _latex_table(HEADS, rows, 1, [*about_marks(groups), *table_notes(groups)])
     return "\n".join(filter(None, [text, latex_differences(comparison)]))
 
 
-def latex_differences(comparison: Held) -> str:
+def latex_differences(comparison: GroupComparison) -> str:
     """Format the table of differences alone, "" if there are none."""
     if not comparison.found:
         return ""
-    rows = difference_rows(comparison, tables.latex, r"\textbf{{{}}}".format)
+    rows = difference_rows(comparison, tables.escape_latex, r"\textbf{{{}}}".format)
     return _latex_table(
-        _DIFFERENCE_HEADS, rows, 2, [*differences.about(comparison), *differences.sentences(comparison)]
+        _DIFFERENCE_HEADS,
+        rows,
+        2,
+        [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)],
     )
 
 
 def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, notes: Sequence[str]) -> str:
     """Format a LaTeX table. words: how many of the first columns are text. notes: comments above."""
     comment = "".join(f"% {' '.join(note.split())}\n" for note in notes)
-    columns, head = "l" * words + "r" * (len(heads) - words), tables.latex_row(map(tables.latex, heads))
+    columns, head = "l" * words + "r" * (len(heads) - words), tables.latex_row(map(tables.escape_latex, heads))
     return comment + "\n".join(tables.latex_table(columns, [head], map(tables.latex_row, rows))) + "\n"
 
 
-def _csv(groups: Sequence[Group], comparison: Held) -> str:
+def _csv(groups: Sequence[Group], comparison: GroupComparison) -> str:
     measured = [f"{column}_{kind}" for column in COLUMNS for kind in ("mean", "std")]
     published = ["paper_seen", "paper_novel", "paper_all", "not_comparable"]
     rows = [
@@ -239,7 +249,7 @@ def _csv(groups: Sequence[Group], comparison: Held) -> str:
     return tables.csv_text(rows)
 
 
-def _difference_cells(comparison: Held, row: int) -> list[str]:
+def _difference_cells(comparison: GroupComparison, row: int) -> list[str]:
     """Return the reference of the row, the number of pairs, and `DIFFERENCE_CSV` of every column; fractions."""
     differences_found = [comparison.found.get((row, column)) for column in differences.COLUMNS]
     known_differences = [difference for difference in differences_found if difference]
@@ -262,16 +272,16 @@ def _difference_values(difference: Difference | None) -> list[float | int | bool
     if difference is None:
         return [None] * len(DIFFERENCE_CSV)
     numbers = [None if math.isnan(v) else v for v in (difference.mean, difference.low, difference.high)]
-    lacking = difference.seeds_needed if differences.needed(difference) else None
+    lacking = difference.seeds_needed if differences.seeds_needed_in_words(difference) else None
     return [*numbers, difference.is_distinguishable, lacking]
 
 
-def _json(groups: Sequence[Group], comparison: Held) -> str:
+def _json(groups: Sequence[Group], comparison: GroupComparison) -> str:
     groups_as_json = [_as_json(group) | _differences_as_json(comparison, i) for i, group in enumerate(groups)]
     return json.dumps(groups_as_json, indent=2, allow_nan=False) + "\n"
 
 
-def _differences_as_json(comparison: Held, row: int) -> dict:
+def _differences_as_json(comparison: GroupComparison, row: int) -> dict:
     difference_by_column = {
         column: comparison.found[row, column] for column in differences.COLUMNS if (row, column) in comparison.found
     }
@@ -302,6 +312,6 @@ def _as_json(group: Group) -> dict:
         "epochs": [member.epoch for member in group.members],
         **{c: {"mean": number(group.mean(c)), "std": number(group.std(c))} for c in COLUMNS},
         "paper": asdict(row) if row else None,
-        "doubts": paper.doubts(row) if row else [],
+        "doubts": paper.find_inconsistencies(row) if row else [],
         "not_comparable": reasons,
     }

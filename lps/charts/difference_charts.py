@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from lps.analysis import differences
-from lps.analysis.differences import Difference, Held
+from lps.analysis.differences import Difference, GroupComparison
 from lps.charts import figures
 from lps.charts.chart import Chart
 from lps.charts.palette import Palette
@@ -19,7 +19,7 @@ _CLEAR, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
 _SYMBOLS = {_CLEAR: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 
-def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
+def intervals(comparison: GroupComparison, column: str, colors: Palette) -> Chart:
     """One row a group: its difference in points, its interval as a bar; filled where that tells them apart."""
     rows = [(row, comparison.found[row, column]) for row in comparison.rows if (row, column) in comparison.found]
     references = [comparison.references[row].label for row, _ in rows]
@@ -41,7 +41,9 @@ def intervals(comparison: Held, column: str, colors: Palette) -> Chart:
     return figure.update_layout(hovermode="closest", margin={"l": room, "r": 24, "t": 30, "b": 48})
 
 
-def _points(comparison: Held, part: Sequence[tuple[int, int, Difference]], kind: str, colors: Palette) -> dict:
+def _points(
+    comparison: GroupComparison, part: Sequence[tuple[int, int, Difference]], kind: str, colors: Palette
+) -> dict:
     """The groups of one of `_SYMBOLS`."""
     color = colors.ink if kind == _CLEAR else colors.muted
     reach = [100 * (difference.high - difference.mean) for _, _, difference in part]
@@ -64,9 +66,11 @@ def _kind(difference: Difference) -> str:
     return _CLEAR if difference.is_distinguishable else _OPEN
 
 
-def _hover(comparison: Held, row: int, difference: Difference) -> str:
+def _hover(comparison: GroupComparison, row: int, difference: Difference) -> str:
     head = f"{comparison.groups[row].label} minus {comparison.references[row].label}"
-    return "<br>".join(map(figures.plain, [head, differences.cell(difference), differences.verdict(difference)]))
+    return "<br>".join(
+        map(figures.plain, [head, differences.format_difference(difference), differences.verdict(difference)])
+    )
 
 
 def _apart(labels: Sequence[str], references: Sequence[str] = ()) -> list[str]:

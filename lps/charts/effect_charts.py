@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from lps.analysis import run_groups, score_tables
-from lps.analysis.effects import Importance, scale
+from lps.analysis.effects import Importance, axis_scale
 from lps.analysis.main_effects import MainEffect
 from lps.analysis.paper import Row
 from lps.analysis.run_groups import Group
@@ -40,7 +40,7 @@ _EMPTY, _PENDING = "+", "…"
 
 @dataclass(frozen=True)
 class Axis:
-    """How the values of a setting lie: kind as of `effects.scale`, `positions` one a value."""
+    """How the values of a setting lie: kind as of `effects.axis_scale`, `positions` one a value."""
 
     setting: str
     values: tuple
@@ -48,7 +48,7 @@ class Axis:
 
     @staticmethod
     def from_values(setting: str, values: Sequence) -> "Axis":
-        return Axis(setting, tuple(values), scale(values))
+        return Axis(setting, tuple(values), axis_scale(values))
 
     def at(self, value) -> float:
         return float(self.values.index(value) if self.kind == "places" else value)
@@ -202,7 +202,7 @@ def _hover(setting: str, value, group: Group | None, measure: str) -> str:
         return ""
     head = figures.plain(run_groups.setting_in_words(setting, value))
     unit = "points" if measure == "gap" else "%"
-    return f"{head}<br>{NAMES[measure]} {score_tables.cell(group, measure)} {unit}, n = {len(group.members)}"
+    return f"{head}<br>{NAMES[measure]} {score_tables.format_cell(group, measure)} {unit}, n = {len(group.members)}"
 
 
 # ---------------------------------------------------------------------------------------------------- two settings
@@ -292,7 +292,7 @@ def _cell_axis(axis: Axis, colors: Palette) -> dict:
 def _cell_words(group: Group | None, is_waiting: bool, measure: str) -> str:
     if group is None:
         return _PENDING if is_waiting else _EMPTY
-    return f"{score_tables.cell(group, measure)}<br>n = {len(group.members)}"
+    return f"{score_tables.format_cell(group, measure)}<br>n = {len(group.members)}"
 
 
 def _cell_hint(rows: Axis, columns: Axis, pair: tuple, group: Group | None, is_waiting: bool) -> str:
@@ -301,7 +301,7 @@ def _cell_hint(rows: Axis, columns: Axis, pair: tuple, group: Group | None, is_w
     )
     if group is None:
         return f"{head}<br>{'in progress' if is_waiting else 'no run yet: click to see which runs would start'}"
-    numbers = [f"{NAMES[measure]} {score_tables.cell(group, measure)}" for measure in NAMES]
+    numbers = [f"{NAMES[measure]} {score_tables.format_cell(group, measure)}" for measure in NAMES]
     return "<br>".join([head, *numbers, f"n = {len(group.members)}"])
 
 

@@ -78,7 +78,7 @@ def measurements(histories: Sequence[History]) -> dict[str, str]:
 
 def groupings(configs: Sequence[Config]) -> dict[str, str]:
     """What curves can be averaged by: everything but the seed, the method, or one of the settings that differ."""
-    keys = [key for key in run_groups.differences(configs) if key != "method"]
+    keys = [key for key in run_groups.differing_settings(configs) if key != "method"]
     return {_EVERYTHING: "Everything but the seed", "method": "Method"} | {key: key for key in keys}
 
 
@@ -88,7 +88,7 @@ def cluster_shares(run: Run, split: Split, read_assignment: Callable = clusters.
     Epochs with an unreadable snapshot are left out. read_assignment(run, epoch, split): the assignment of an epoch.
     """
     total, shares_by_cluster = split.classes.total, {}
-    for epoch in projection.spread(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):
+    for epoch in projection.spread_epochs(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):
         with suppress(UserError):
             predicted = read_assignment(run, epoch, split).predicted
             shares_by_cluster[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
@@ -122,7 +122,7 @@ def _split_words(scored: Sequence[Scored], without: str) -> dict[str, str]:
     first = {member.split: member.config for member in reversed(scored)}
     if len(first) == 1:
         return dict.fromkeys(first, "")
-    keys = [key for key in run_groups.differences(list(first.values())) if key.startswith(("dataset", "split."))]
+    keys = [key for key in run_groups.differing_settings(list(first.values())) if key.startswith(("dataset", "split."))]
     words = {
         split: {key: run_groups.setting_in_words(key, config.flat()[key]) for key in keys}
         for split, config in first.items()
@@ -172,7 +172,7 @@ def tick_format(name: str, curves: Sequence[line_charts.GroupCurve]) -> str:
 
 def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
     """One row a group, one column a setting that differs; "–" where a method does not have it."""
-    keys = [key for key in run_groups.differences([group.config for group in groups]) if key != "method"]
+    keys = [key for key in run_groups.differing_settings([group.config for group in groups]) if key != "method"]
     resolved = run_scores.resolved_differences([group.members[0] for group in groups])
     keys += [key for key in resolved if key not in keys]
     rows = []

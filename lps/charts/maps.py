@@ -20,7 +20,7 @@ def on_plane(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
     """The points (m, 2) of an epoch; raises `UserError` where its features are not as wide as those of the plane."""
     if len(plane.axes) != snapshot.features.shape[1]:
         raise UserError(f"epoch-{epoch:04d}.npz", "is damaged (its features have another width than the newest ones)")
-    return plane.project(analysis.usable(snapshot, epoch))
+    return plane.project(analysis.features_for_map(snapshot, epoch))
 
 
 def table_of(

@@ -66,14 +66,14 @@ def _add_scoring(sub: argparse.ArgumentParser) -> None:
 def _compare_runs(options) -> None:
     from lps.analysis.run_groups import group_runs
     from lps.analysis.run_scores import check_scoring
-    from lps.analysis.score_tables import table
+    from lps.analysis.score_tables import format_table
 
     check_scoring(options.protocol, options.select, options.seen, options.images)
     scored = _scored(_chosen(options), options.protocol, options.select, options.seen, options.images)
     if not scored:
         raise UserError("compare", "none of these runs can be scored this way")
     groups = group_runs(scored)
-    print(table(groups, options.format, _reference(groups, options)), end="")
+    print(format_table(groups, options.format, _reference(groups, options)), end="")
 
 
 def _scored(runs: list[Run], *how: str) -> list:
@@ -146,8 +146,8 @@ def _write_ledger(options) -> None:
     if options.to is not None:
         _check_folder(options.to)
     runs = [find_run(options.runs, text) for text in options.ids] or _finished(options.runs)
-    claims = ledger.lines(group_runs(_scored(runs)))
-    text = {"markdown": ledger.markdown, "csv": ledger.csv_text}[options.format](claims)
+    claims = ledger.ledger_claims(group_runs(_scored(runs)))
+    text = {"markdown": ledger.ledger_page, "csv": ledger.csv_text}[options.format](claims)
     if options.to is None:
         print(text, end="")
         return

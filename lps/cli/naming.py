@@ -56,10 +56,10 @@ def _name(options) -> None:
             some_ids = ", ".join(map(str, clusters.ids[:20])) + ", …" * (len(clusters.ids) > 20)
             raise UserError("cluster", f"{cluster} is not a cluster of epoch {clusters.epoch}; choices: {some_ids}")
     if options.undo:
-        decisions = naming.undo(run, clusters.epoch)
+        decisions = naming.undo_last(run, clusters.epoch)
         say(f"undone: {decisions}" if decisions else "nothing to undo")
     if steps:
-        naming.record(run, clusters.epoch, steps, labels.digest(clusters.network.predicted))
+        naming.record_steps(run, clusters.epoch, steps, labels.digest_of_predictions(clusters.network.predicted))
     _print_clusters(labels.read_clusters(run, clusters.epoch), options.json)
 
 

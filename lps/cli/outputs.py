@@ -67,11 +67,11 @@ def add(commands: Commands) -> None:
 
 
 def _make_projection(options) -> None:
-    from lps.analysis.projection import end_when_cancelled, project, project_all
+    from lps.analysis.projection import compute_all_maps, compute_map, end_when_cancelled
 
     arguments = find_run(options.runs, options.run), options.method, options.epoch
     end_when_cancelled(*arguments, options.all)
-    for path in project_all(*arguments) if options.all else [project(*arguments)]:
+    for path in compute_all_maps(*arguments) if options.all else [compute_map(*arguments)]:
         print(path)
 
 

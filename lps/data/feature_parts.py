@@ -65,7 +65,7 @@ class _Parts:
         part = self._store(view, start)
         try:
             disk.make_folder(part.folder)
-            lock = locks.claim(part.folder / "lock", patience=0.05)
+            lock = locks.try_lock(part.folder / "lock", patience=0.05)
         except FileNotFoundError:  # another process has copied all parts and removed them
             lock = None
         if lock is None:

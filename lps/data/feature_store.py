@@ -22,7 +22,7 @@ from pathlib import Path
 
 from lps.errors import UserError
 from lps.files import disk, locks
-from lps.files.atomic import open_regular, read_small, sweep, write_json
+from lps.files.atomic import open_regular, read_small, remove_abandoned, write_json
 from lps.files.cache import cache_folder
 from lps.files.versions import MOST_IMAGES, MOST_WIDTH
 
@@ -213,7 +213,7 @@ def _digest_of(file, size: int) -> str:
 
 def _cut_to(descriptor: int, size: int) -> None:
     """Truncate the file to `size` bytes and seek to its end."""
-    disk.cut(descriptor, size)
+    disk.truncate(descriptor, size)
     os.lseek(descriptor, 0, os.SEEK_END)
 
 
@@ -283,7 +283,7 @@ def _finished(folder: Path, count: int, views: Sequence[str], begin, report: Rep
     if not is_usable:
         write_json(folder / "facts.json", {"count": count, "width": width} | facts)
         store = Store(folder, count, width)
-    sweep(folder)
+    remove_abandoned(folder)
     missing = store.size(len(views)) - sum(store.done(view) for view in views) * width * _VALUE
     disk.check_fits(store.table(views[0]), missing)
     before = 0
@@ -356,7 +356,7 @@ def _look(store: Store) -> StoredEntry:
 
 def delete(store: Store) -> None:
     """Delete a store; a run that has it open keeps it until it ends. Raises `UserError` while a process writes it."""
-    lock = locks.claim(store.lock)
+    lock = locks.try_lock(store.lock)
     if lock is None:
         raise UserError("features", f"{store.key} is being computed; stop the run that computes it first")
     try:

@@ -15,7 +15,7 @@ from lps.datasets.readers.drawn import Drawn
 from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.vector_files import VectorTable
 from lps.errors import UserError, shorten
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.settings.backbone_names import GIVEN
 
 TITLE = "Own embeddings"
@@ -81,4 +81,4 @@ def shown(table: VectorTable, folder: Path) -> Drawn:
 
 def stamp(path: str | None) -> object:
     """Return a value that changes with the file and the table beside it."""
-    return () if path is None else (looks(Path(path)), looks(Path(path).with_suffix(".csv")))
+    return () if path is None else (fingerprint(Path(path)), fingerprint(Path(path).with_suffix(".csv")))

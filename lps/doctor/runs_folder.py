@@ -11,8 +11,8 @@ from pathlib import Path
 from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Machine, level_of
 from lps.files import disk
 from lps.files.atomic import write_whole
-from lps.files.atomic_folder import abandoned
-from lps.files.locks import boot_id, claim, is_held
+from lps.files.atomic_folder import abandoned_drafts
+from lps.files.locks import boot_id, is_held, try_lock
 from lps.interop import own_pictures
 from lps.settings import catalog
 from lps.store.run_folders import INCOMING_S, blocked_by
@@ -69,7 +69,7 @@ def _probe(root: Path) -> str:
     except OSError as error:
         return f"cannot be written to ({error.strerror})"
     try:
-        os.close(claim(path))
+        os.close(try_lock(path))
         write_whole(path, bytes(4096))
         return ""
     except OSError as error:
@@ -126,7 +126,7 @@ def leftovers(machine: Machine) -> Iterator[tuple]:
     incoming = machine.runs / ".incoming"
     places = (incoming, machine.runs / ".models", own_pictures.home(), own_pictures.home_of_new())
     unfinished = [path for path in incoming.glob("*") if _age(machine, path) > INCOMING_S]
-    drafts = list(dict.fromkeys([*unfinished, *(path for place in places for path in abandoned(place))]))
+    drafts = list(dict.fromkeys([*unfinished, *(path for place in places for path in abandoned_drafts(place))]))
     if drafts:
         size = _size(path for draft in drafts for path in (draft, *draft.rglob("*")))
         says = f"{counted(len(drafts), 'unfinished folder')} left by killed processes ({size}), such as {drafts[0]}"

@@ -47,7 +47,7 @@ def write_whole(path: Path, data: bytes, mode: int = _PRIVATE) -> None:
 
 
 def _own_temporary(path: Path, mode: int) -> tuple[Path, int]:
-    """Create a file beside `path`, locked while its descriptor is open, so that `sweep` does not remove it."""
+    """Create a file beside `path`, locked while its descriptor is open: `remove_abandoned` leaves it."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         descriptor = disk.create(temporary, mode)
@@ -58,7 +58,7 @@ def _own_temporary(path: Path, mode: int) -> tuple[Path, int]:
         os.close(descriptor)  # swept between the two calls
 
 
-def sweep(folder: Path, below: bool = True) -> None:
+def remove_abandoned(folder: Path, below: bool = True) -> None:
     """Remove the unlocked temporary files in `folder` (and `below`), whose writers were killed."""
     for path in folder.glob("**/.*.tmp" if below else ".*.tmp"):
         with contextlib.suppress(OSError):
@@ -107,10 +107,10 @@ def as_user_error(name: str, said: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(name, f"{said} ({refusal(error)})") from None
+        raise UserError(name, f"{said} ({disk_error_in_words(error)})") from None
 
 
-def refusal(error: OSError) -> str:
+def disk_error_in_words(error: OSError) -> str:
     """Describe a disk error in words."""
     if isinstance(error, disk.TooSmall):
         return f"the disk is full: {error.in_words()}"
@@ -155,7 +155,7 @@ def read_small(path: str | os.PathLike) -> bytes:
     return data
 
 
-def looks(path: str | os.PathLike) -> tuple[int, int, int, int] | None:
+def fingerprint(path: str | os.PathLike) -> tuple[int, int, int, int] | None:
     """Return the identity, size and times of a file, which change with its content; None without a file."""
     try:
         about = os.stat(path)

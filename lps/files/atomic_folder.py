@@ -18,7 +18,7 @@ from pathlib import Path
 from lps.errors import UserError, shorten
 from lps.files import disk
 from lps.files.atomic import as_user_error, read_small, write_json
-from lps.files.locks import is_file_at, locked
+from lps.files.locks import folder_lock, is_file_at
 
 MARK = "export.json"  # says that a folder was exported and may be exported again
 _TOKEN = 8 * "[0-9a-f]"  # the end of a draft's name, as a pattern
@@ -31,7 +31,7 @@ def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
 
     Drafts of the same name that killed processes left are removed first. Raises `OSError`.
     """
-    sweep(parent, f".{glob.escape(name)}.{_TOKEN}.tmp")
+    remove_abandoned_drafts(parent, f".{glob.escape(name)}.{_TOKEN}.tmp")
     while True:
         draft = parent / f".{name}.{secrets.token_hex(4)}.tmp"
         draft.mkdir(mode=mode)
@@ -49,7 +49,7 @@ def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def abandoned(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
+def abandoned_drafts(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
     """Return the abandoned drafts in `parent`, by name. pattern: as of `Path.glob`."""
     found = []
     for path in sorted(parent.glob(pattern)):
@@ -60,7 +60,7 @@ def abandoned(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
     return found
 
 
-def sweep(parent: Path, pattern: str) -> None:
+def remove_abandoned_drafts(parent: Path, pattern: str) -> None:
     """Remove the abandoned drafts in `parent`."""
     for path in parent.glob(pattern):
         descriptor = _claim(path)
@@ -96,7 +96,7 @@ def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
         refuse_existing(target)
         with draft_folder(target.parent, target.name, 0o777) as draft:
             fill(draft)
-            with locked(target.parent):
+            with folder_lock(target.parent):
                 refuse_existing(target)
                 draft.rename(target)
         disk.sync_folder(target.parent)
@@ -119,13 +119,13 @@ def draft_of(target: Path, about: dict) -> Iterator[Path]:
     target = Path(os.path.abspath(target))
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with locked(target.parent):
+        with folder_lock(target.parent):
             _finish_replacing(target)
         check_place(target)
         with draft_folder(target.parent, target.name, 0o777) as draft:
             yield draft
             write_json(draft / MARK, about)
-            with locked(target.parent):
+            with folder_lock(target.parent):
                 _put(draft, target)
         disk.sync_folder(target.parent)
     except OSError as error:

@@ -9,7 +9,7 @@ from lps.files.atomic import as_user_error
 MOST = 500  # sub-folders that are listed
 
 
-def roots() -> list[Path]:
+def allowed_roots() -> list[Path]:
     """Return the top folders for browsing; `$LPS_FOLDERS` lists paths like `$PATH`."""
     more = [Path(part) for part in os.environ.get("LPS_FOLDERS", "").split(os.pathsep) if part]
     return list(dict.fromkeys(path.resolve() for path in (Path.home(), *more) if path.is_dir()))
@@ -20,7 +20,7 @@ def is_home(folder: Path) -> bool:
     return folder == Path.home().resolve()
 
 
-def allowed(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: tuple[str, ...] = ()) -> Path:
+def check_folder(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: tuple[str, ...] = ()) -> Path:
     """A folder that may be looked at, without links; raises `UserError`. also: further roots.
 
     endings: of files that may stand in its place.
@@ -33,22 +33,22 @@ def allowed(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: tuple
             is_folder = False
     if not is_folder:
         raise UserError("folder", f"{shorten(str(text))} is not a folder on this machine")
-    if not any(path.is_relative_to(root) for root in (*roots(), *(one.resolve() for one in also))):
-        places = ", ".join(shorten(str(root)) for root in roots())
+    if not any(path.is_relative_to(root) for root in (*allowed_roots(), *(one.resolve() for one in also))):
+        places = ", ".join(shorten(str(root)) for root in allowed_roots())
         raise UserError(
             "folder", f"{shorten(str(path))} is not inside {places}; set LPS_FOLDERS=FOLDER to allow another folder"
         )
     return path
 
 
-def files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
+def list_files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     """The files in an allowed folder that end so, by name; raises `UserError`."""
     with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as found:
         names = sorted(one.name for one in found if not one.name.startswith(".") and one.is_file(follow_symlinks=False))
     return [folder / name for name in names if name.lower().endswith(endings)][:MOST] if endings else []
 
 
-def subfolders(folder: Path) -> list[Path]:
+def list_subfolders(folder: Path) -> list[Path]:
     """The folders in an allowed one by name, without hidden ones and links that lead elsewhere; raises `UserError`."""
     with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as found:
         names = sorted(one.name for one in found if not one.name.startswith(".") and one.is_dir(follow_symlinks=False))

@@ -28,7 +28,7 @@ class TooSmall(OSError):
         return f"{self.needed / 1e6:.1f} MB are needed, but only {int(self.free / 1e5) / 10:.1f} MB are free"
 
 
-def free(folder: Path) -> int:
+def free_bytes(folder: Path) -> int:
     """Return the bytes that this user can still write on the disk of `folder`; `_UNKNOWN` if not available."""
     try:
         about = os.statvfs(folder)
@@ -52,7 +52,7 @@ def folder_bytes(folder: Path) -> int:
 
 def check_fits(path: Path, size: int) -> None:
     """Raise `TooSmall` where a file of `size` bytes has no room; what is free stays free for words about it."""
-    left = free(path.parent)
+    left = free_bytes(path.parent)
     if size > left:
         raise TooSmall(path, size, left)
 
@@ -86,7 +86,7 @@ def write(descriptor: int, data: bytes) -> None:
         remainder = remainder[os.write(descriptor, remainder) :]
 
 
-def cut(descriptor: int, size: int) -> None:
+def truncate(descriptor: int, size: int) -> None:
     """Leave the first `size` bytes."""
     os.ftruncate(descriptor, size)
 

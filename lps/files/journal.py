@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lps.errors import UserError
-from lps.files.atomic import SMALL_FILE, open_regular, refusal, write_whole
+from lps.files.atomic import SMALL_FILE, disk_error_in_words, open_regular, write_whole
 
 _KEY = re.compile(r"[A-Za-z0-9-]{8,64}")
 
@@ -66,7 +66,7 @@ class Journal:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise UnreadableJournal(self.path, f"cannot be read ({refusal(error)})") from None
+            raise UnreadableJournal(self.path, f"cannot be read ({disk_error_in_words(error)})") from None
         if len(data) > self.most:
             raise self._damaged(f"it is larger than {self.most >> 20} MiB")
         try:
@@ -108,7 +108,7 @@ class Journal:
         return UnreadableJournal(self.path, f"is damaged and was not changed ({reason})")
 
 
-def standing(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
+def in_effect(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
     """(number, entry) of the entries that hold: neither taken back nor left behind by `restore`, oldest first."""
     places = []
     place = len(entries)

@@ -31,7 +31,7 @@ class Failed(Exception):
         self.kind = kind
 
 
-def rehearse(operation: Callable[[], object], size: int) -> None:
+def run_limited(operation: Callable[[], object], size: int) -> None:
     """Run `operation`, which reads a file of `size` bytes, in a fork of this process, and drop its result.
 
     The fork may take 128 MB of memory and 5 s of processor time, and more in proportion to `size`. Raises

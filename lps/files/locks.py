@@ -14,7 +14,7 @@ from lps.files import disk
 INSTEAD = ".folder.lock"
 
 
-def claim(path: Path, patience: float = 1.0) -> int | None:
+def try_lock(path: Path, patience: float = 1.0) -> int | None:
     """Take an exclusive kernel lock on `path` and return its open descriptor; None if another process holds it.
 
     Waits up to `patience` seconds, since a reader's probe holds a shared lock for a moment. A link, a pipe and whatever
@@ -72,7 +72,7 @@ def wait_for_lock(path: Path, should_stop: Callable[[], bool], tell: Callable[[]
     makes, for the message. The file is removed afterwards.
     """
     disk.make_folder(path.parent)
-    descriptor = claim(path)
+    descriptor = try_lock(path)
     if descriptor is None:
         print(f"another process is creating the same {what}; waiting for it", flush=True)
     while descriptor is None:
@@ -81,7 +81,7 @@ def wait_for_lock(path: Path, should_stop: Callable[[], bool], tell: Callable[[]
             return
         tell()
         disk.make_folder(path.parent)  # a cleanup may have removed it
-        descriptor = claim(path)
+        descriptor = try_lock(path)
     try:
         yield True
     finally:
@@ -90,7 +90,7 @@ def wait_for_lock(path: Path, should_stop: Callable[[], bool], tell: Callable[[]
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def folder_lock(folder: Path) -> Iterator[None]:
     """Let one thread of one process at a time into the `with` block, by a kernel lock on the folder itself."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:

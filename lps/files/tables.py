@@ -15,7 +15,7 @@ _LATEX = {
 
 
 def csv_text(rows: Iterable[Sequence]) -> str:
-    """Rows as comma-separated values; texts of people must have gone through `cell`."""
+    """Rows as comma-separated values; texts of people must have gone through `escape_cell`."""
     out = io.StringIO()
     write_csv(out, rows)
     return out.getvalue()
@@ -26,7 +26,7 @@ def write_csv(file: TextIO, rows: Iterable[Sequence]) -> None:
     csv.writer(file, lineterminator="\n").writerows(rows)
 
 
-def cell(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Escape text so that no spreadsheet takes it for a formula: put an apostrophe before what would begin one.
 
     Signs that are not seen, such as a byte order mark, do not hide a beginning; wide forms of a sign count as the sign.
@@ -40,16 +40,18 @@ def cell(text: str) -> str:
 
 
 def line_cell(text: str) -> str:
-    """Text on one line, as `cell` gives it."""
-    return cell(" ".join(text.split()))
+    """Text on one line, as `escape_cell` gives it."""
+    return escape_cell(" ".join(text.split()))
 
 
 def file_cell(name: str) -> str:
-    """The name of a file as `cell` gives it; bytes in it that are no UTF-8 stand as \\xe9."""
-    return cell(name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
+    """The name of a file as `escape_cell` gives it; bytes in it that are no UTF-8 stand as \\xe9."""
+    return escape_cell(
+        name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    )
 
 
-def latex(text: str, other: Callable[[str], str] = str) -> str:
+def escape_latex(text: str, other: Callable[[str], str] = str) -> str:
     """Text that LaTeX prints as it stands, on one line. other: what is written for a sign that means nothing to it."""
     return "".join(_LATEX[c] if c in _LATEX else other(c) for c in " ".join(text.split()))
 

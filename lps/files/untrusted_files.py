@@ -88,7 +88,7 @@ def check_name(name: str) -> None:
 
 
 @contextmanager
-def entries(
+def open_entries(
     path: Path, most_bytes: int = MOST_BYTES, most_entries: int | None = None
 ) -> Iterator[Iterator[UntrustedFile]]:
     """The regular files of a folder, a .zip, or a .tar (plain, gzip, bzip2, xz); raises `UserError`."""

@@ -34,7 +34,7 @@ MOST_WIDTH = 4096  # features of an image
 MOST_ARRAYS = 256 << 20  # unpacked bytes of an .npz
 
 
-def stamped(kind: str, values: Mapping[str, object]) -> dict[str, object]:
+def with_version(kind: str, values: Mapping[str, object]) -> dict[str, object]:
     """`values` behind the version that files of `kind` have now."""
     return {"version": VERSIONS[kind]} | dict(values)
 

@@ -86,7 +86,7 @@ def _labels(model: Trained, decisions: Naming, curve: TradeOff) -> dict[str, obj
     for number in range(count):
         cluster = decisions.root(number)
         name = None if cluster in decisions.rejected else labels.name_of(cluster, decisions, defaults)
-        group = labels.group_of(cluster, split, decisions, defaults)
+        group = labels.group_of_cluster(cluster, split, decisions, defaults)
         classes.append({"id": number, "cluster": cluster, "name": name, "group": group})
     limit = curve.threshold(DEFAULT_KEEP)
     return {

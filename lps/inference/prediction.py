@@ -133,10 +133,10 @@ def said_of(model: Trained) -> tuple[Naming, list[str]]:
         return decisions, []
     assigned = read_assignment(run, epoch, split).predicted.astype(np.int64)
     now = model.references.prediction.ids.cpu().numpy()
-    steps, lost = labels.carry(decisions, assigned, now, split.unlabeled, split.classes.total)
+    steps, lost = labels.transfer_decisions(decisions, assigned, now, split.unlabeled, split.classes.total)
     carried = Naming()
     for step in steps:
-        carried = naming.after(carried, step)
+        carried = naming.apply_step(carried, step)
     return carried, lost
 
 
@@ -163,7 +163,7 @@ def _called(run: Run, split: Split, decisions: Naming, clusters: np.ndarray) -> 
     """Name and group by cluster."""
     defaults, every = labels.default_names(run, split), np.unique(clusters).tolist()
     titles = {cluster: labels.name_of(cluster, decisions, defaults) for cluster in every}
-    return titles, {cluster: labels.group_of(cluster, split, decisions, defaults) for cluster in every}
+    return titles, {cluster: labels.group_of_cluster(cluster, split, decisions, defaults) for cluster in every}
 
 
 def trade_off_of(

@@ -44,7 +44,7 @@ def as_csv(prediction: Predicted, threshold: float, files: Sequence[str] = ()) -
     ):
         predicted, cluster, confidence, away, near = row
         nearest = [tables.file_cell(files[image]) if files else image for image in near]
-        guess = tables.cell(name)
+        guess = tables.escape_cell(name)
         cells = ["" if none else guess, f"{confidence:.4f}", "yes" if none else "no", guess, predicted, cluster]
         cells += [prediction.groups[cluster], f"{away:.4f}", kinds.get(rank, "")]
         rows.append([tables.file_cell(file), *cells, *nearest])

@@ -12,7 +12,7 @@ from lps.datasets import embeddings
 from lps.datasets.readers.pictures import folder_stamp
 from lps.errors import shorten
 from lps.files import disk
-from lps.files.atomic import as_user_error, looks
+from lps.files.atomic import as_user_error, fingerprint
 from lps.scheduler import background_jobs
 from lps.scheduler.background_jobs import JobSubject
 from lps.store import titles
@@ -40,8 +40,8 @@ def path_of(run: Run, pictures: Path) -> Path:
 
 def state_of(run: Run) -> tuple:
     """What a result about a run follows from: its weights, and the names that a person gave."""
-    weights = [(path.name, looks(path)) for path in sorted(run.checkpoints.glob("*.json"))]
-    return run.id, weights, looks(run.folder / naming.FILE)
+    weights = [(path.name, fingerprint(path)) for path in sorted(run.checkpoints.glob("*.json"))]
+    return run.id, weights, fingerprint(run.folder / naming.FILE)
 
 
 def named(inputs: tuple) -> str:

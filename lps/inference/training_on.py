@@ -139,7 +139,7 @@ def plan(
         threshold=threshold if rule == "confident" else 0.0,
         pictures=len(images),
         named=len(_named(label_check)),
-        decisions=len(naming.standing(naming.read_entries(run), label_check.epoch))
+        decisions=len(naming.entries_in_effect(naming.read_entries(run), label_check.epoch))
         + (before.decisions if before else 0),
     )
     seen = split.classes.seen + len(new)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lps.errors import UserError
 from lps.files.atomic_folder import draft_of
-from lps.files.tables import cell, write_csv
+from lps.files.tables import escape_cell, write_csv
 from lps.store.events import read_history
 from lps.store.runs import Run
 
@@ -92,14 +92,14 @@ def _where(run: Run, event: dict) -> Row:
 
 def _write_csv(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[Row]]) -> None:
     with open(path, "x", newline="", encoding="utf-8") as file:
-        write_csv(file, [[cell(column) for column in columns]])
+        write_csv(file, [[escape_cell(column) for column in columns]])
         for part in parts:
             write_csv(file, ([_plain(row.get(column)) for column in columns] for row in part))
 
 
 def _plain(value) -> object:
     """A value as a cell: text guarded against formulas, numbers with all their digits, nothing for None."""
-    return "" if value is None else cell(value) if isinstance(value, str) else repr(value)
+    return "" if value is None else escape_cell(value) if isinstance(value, str) else repr(value)
 
 
 def _write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[Row]]) -> None:

@@ -18,10 +18,18 @@ from pathlib import Path
 from lps.analysis import naming
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
-from lps.files.atomic import SMALL_FILE, as_user_error, clean_line, read_small, refusal, write_json, write_whole
+from lps.files.atomic import (
+    SMALL_FILE,
+    as_user_error,
+    clean_line,
+    disk_error_in_words,
+    read_small,
+    write_json,
+    write_whole,
+)
 from lps.files.atomic_folder import draft_folder
-from lps.files.locks import claim, is_held, locked
-from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, entries
+from lps.files.locks import folder_lock, is_held, try_lock
+from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, open_entries
 from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
 from lps.interop import untrusted_arrays
 from lps.interop.archives import belongs
@@ -84,7 +92,7 @@ def _sources(path: Path) -> list[Path]:
         path = Path(os.path.expanduser(path)).resolve()  # which leaves ~nobody as it is
         path.stat()
     except (OSError, ValueError) as error:
-        reason = refusal(error) if isinstance(error, OSError) else "it is not a path"
+        reason = disk_error_in_words(error) if isinstance(error, OSError) else "it is not a path"
         raise UserError("path", f"{shorten(str(path), 200)} cannot be read ({reason})") from None
     if not path.is_dir() or RUN_ID.fullmatch(path.name):
         return [path]
@@ -132,7 +140,7 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
         raise UserError("path", f"{source.name} is running on this machine; stop it first")
     left_out: dict[str, int] = {}
     recorded: set[str] = set()
-    with entries(source, most_bytes) as files:
+    with open_entries(source, most_bytes) as files:
         for entry in files:
             run_id, name = place_of(entry.name)
             if not run_id:
@@ -185,7 +193,7 @@ def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
 def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[Imported]:
     """Put checked runs among the others, all or none; those that are there already stay, and must be the same ones."""
     imported, moved_folders = [], []
-    with locked(root):
+    with folder_lock(root):
         present = [draft for draft in drafts if os.path.lexists(root / draft.name)]
         for draft in present:
             if not _is_same(draft, root / draft.name):
@@ -241,7 +249,7 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
     if not names:
         return ()
     counts = ", ".join(_count(names, kind) for kind in _LATER if any(name.startswith(f"{kind}/") for name in names))
-    lock = claim(run.lock)
+    lock = try_lock(run.lock)
     if lock is None:
         return (f"still without {counts}; import the run again when it has ended",)
     try:
@@ -250,7 +258,7 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
             (draft.folder / name).rename(run.folder / name)
             disk.sync_folder((run.folder / name).parent)
     except OSError as error:
-        raise UserError("runs", f"{run.id} cannot be completed ({refusal(error)})") from None
+        raise UserError("runs", f"{run.id} cannot be completed ({disk_error_in_words(error)})") from None
     finally:
         os.close(lock)
     return (f"missing files were added: {counts}",)
@@ -300,7 +308,7 @@ def check_imported_run(run: Run, origin: str, dataset_path: str | None = None) -
     meta = run.meta()
     texts = {key: meta[key] for key in ("name", "tags")} | {"notes": meta["notes"][:NOTES_LIMIT]}
     texts |= {"hidden": False, "rev": max(1, meta["rev"])}
-    write_json(run.folder / "meta.json", versions.stamped("meta.json", texts))
+    write_json(run.folder / "meta.json", versions.with_version("meta.json", texts))
     os.close(disk.create(run.lock))
     host = run.read_json("process.json").get("host")
     host = clean_line(host, 60) if isinstance(host, str) else "another machine"
@@ -318,7 +326,7 @@ def _check_config(run: Run, dataset_path: str | None) -> list[str]:
     try:
         config = Config.from_json(read_small(run.folder / "config.json").decode("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        reason = refusal(error) if isinstance(error, OSError) else "it is not text"
+        reason = disk_error_in_words(error) if isinstance(error, OSError) else "it is not text"
         raise UserError("config.json", f"of {run.id} is missing or damaged ({reason})") from None
     if f"-{config.dataset}-{config.method}-s{config.seed}-" not in run.id:
         raise UserError("config.json", f"of {run.id} belongs to another run")

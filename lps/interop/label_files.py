@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lps.analysis.labels import Labels, label_all, pictures
+from lps.analysis.labels import Labels, label_all, load_pictures
 from lps.datasets import Images
 from lps.datasets.readers.shards import is_in_shard
 from lps.errors import UserError, shorten
@@ -32,12 +32,12 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
     exported = label_all(run, epoch)
     if to.suffix.lower() != ".csv":
         path = run.config().dataset_path
-        write_folder(to, exported, pictures(run, split, targets), Path(path) if path else None, links)
+        write_folder(to, exported, load_pictures(run, split, targets), Path(path) if path else None, links)
         return exported
     if links:
         raise UserError("links", "can only be made in folders; remove it, or write to a folder")
     try:
-        names = pictures(run, split, targets).file_names
+        names = load_pictures(run, split, targets).file_names
     except UserError:
         names = ()
     with as_user_error("to", f"{shorten(str(to))} cannot be written"):
@@ -55,7 +55,7 @@ def as_csv(labels: Labels, file_names: tuple[str, ...] = ()) -> str:
 
 def _lines(labels: Labels, file_names: tuple[str, ...]) -> Iterator[Sequence]:
     yield _COLUMNS
-    cells = {name: tables.cell(name) for name in set(labels.names)}
+    cells = {name: tables.escape_cell(name) for name in set(labels.names)}
     columns = labels.images, labels.predicted, labels.cluster, labels.confidence
     numbers = (column.tolist() for column in columns)
     for image, predicted, cluster, confidence, name, group, source in zip(

@@ -21,7 +21,7 @@ from pathlib import Path
 from lps.analysis import run_index
 from lps.errors import UserError, shown
 from lps.files.atomic import write_json
-from lps.files.locks import locked
+from lps.files.locks import folder_lock
 from lps.scheduler.failures import ADVICE
 from lps.store import titles
 from lps.store.runs import Run
@@ -101,7 +101,7 @@ def due(run: Run) -> list[Message]:
         return [Message(f"end-{state.attempt}", f"{run_words} {_ENDS[state.name]}", body, private + reason)]
     if state.is_over:
         return []
-    alarms = run_index.measure(run).alarms
+    alarms = run_index.measure_run(run).alarms
     return [
         Message(alarm.kind, f"{run_words}: {alarm.title}", f"epoch {alarm.epoch}: {alarm.words}", private)
         for alarm in alarms
@@ -125,7 +125,7 @@ def _result(run: Run) -> str:
 
 def tell_of(run: Run) -> int:
     """Send what is due and was not told before; gives the number of messages that arrived."""
-    with locked(run.folder):
+    with folder_lock(run.folder):
         sent_record = run.read_json(RECORD)
         fresh = [message for message in due(run) if message.key not in sent_record]
         if fresh:
@@ -158,7 +158,7 @@ def send(root: Path, message: Message) -> bool:
 def _claim(root: Path) -> int | None:
     """A place among the messages of this hour, as the number that was held back before; None where there is none."""
     now, file = time.time(), root / SENT
-    with locked(root):
+    with folder_lock(root):
         record = Run(root).read_json(SENT)
         times, num_held = record.get("sent"), record.get("held")
         times = times if isinstance(times, list) else []

@@ -18,9 +18,9 @@ from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError, shorten
 from lps.files import browsing, disk
 from lps.files.atomic import as_user_error
-from lps.files.atomic_folder import draft_folder, sweep
+from lps.files.atomic_folder import draft_folder, remove_abandoned_drafts
 from lps.files.cache import data_folder
-from lps.files.untrusted_files import Allowance, UntrustedFile, entries
+from lps.files.untrusted_files import Allowance, UntrustedFile, open_entries
 from lps.interop.class_folders import folder_name, free_folder
 from lps.wording import counted
 
@@ -57,7 +57,7 @@ def folder(text: str) -> Path:
 
     Raises `UserError` for one that a person may not look at.
     """
-    allowed_path = browsing.allowed(text, (home(),), VECTORS)
+    allowed_path = browsing.check_folder(text, (home(),), VECTORS)
     if browsing.is_home(allowed_path):
         raise UserError("folder", f"{shorten(str(allowed_path))} is your home folder; choose a folder in it")
     return allowed_path
@@ -83,7 +83,7 @@ def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
     parent, name = parent or home(), Path(upload.name)
     with as_user_error("vectors", f"{shorten(str(parent))} cannot store them"):
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        sweep(parent, ".*.tmp")
+        remove_abandoned_drafts(parent, ".*.tmp")
         size = upload.seek(0, os.SEEK_END)
         upload.seek(0)
         with draft_folder(parent, "upload") as draft:
@@ -101,7 +101,7 @@ def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
 
 def keep_archive(archive: Path, parent: Path | None = None) -> Arrived:
     """Keep the pictures of an archive (`ARCHIVES`) in a folder in `parent`, `home` without it; raises `UserError`."""
-    with entries(archive, MOST_BYTES, MOST_PICTURES) as files:
+    with open_entries(archive, MOST_BYTES, MOST_PICTURES) as files:
         return _keep(files, archive.name.partition(".")[0], parent or home())
 
 
@@ -121,7 +121,7 @@ def _keep(files: Iterable[UntrustedFile], name: str, parent: Path) -> Arrived:
     """Keep pictures under a name that is free; raises `UserError`, and nothing is kept then."""
     with as_user_error("pictures", f"{shorten(str(parent))} cannot store the pictures"):
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        sweep(parent, ".*.tmp")
+        remove_abandoned_drafts(parent, ".*.tmp")
         with draft_folder(parent, "upload") as draft:
             pictures, left_out = _fill(draft, files)
             if not pictures:

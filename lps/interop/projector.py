@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from lps.analysis import naming
-from lps.analysis.labels import clusters_of, default_names, name_of, pictures
+from lps.analysis.labels import clusters_of, default_names, load_pictures, name_of
 from lps.data.split import Split
 from lps.datasets import Images, as_image
 from lps.errors import UserError
@@ -40,7 +40,7 @@ def write(folder: Path, run: Run, epoch: int) -> str:
     lines = [f'  tensor_name: "features of epoch {epoch}"', f'  tensor_path: "{FOLDER}/{name}.tsv"']
     lines += [f'  metadata_path: "{FOLDER}/{name}-images.tsv"']
     try:
-        images = pictures(run, split, targets)
+        images = load_pictures(run, split, targets)
     except UserError as error:
         missing = str(error)
     else:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.analysis import labels, projection
-from lps.analysis.projection import spread
+from lps.analysis.projection import spread_epochs
 from lps.errors import UserError, shorten, shown
 from lps.files import versions
 from lps.files.atomic import clean_line, write_json, write_whole
@@ -57,7 +57,7 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
         with draft_folder(to, run.id) as draft:
             if with_pictures:
                 split, targets = read_split(run.folder)
-                thumbnails.write(draft, labels.pictures(run, split, targets), split)
+                thumbnails.write(draft, labels.load_pictures(run, split, targets), split)
             _fill(Run(draft), run, config, name)
             for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
                 path.chmod(0o755 if path.is_dir() else 0o644)
@@ -82,7 +82,7 @@ def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
         raise UserError("run", f"{run.id} has no snapshots, so there is nothing to show")
     write_whole(folder / "config.json", config.to_json().encode())
     meta = {"name": name, "notes": "", "tags": [], "rev": 1}
-    write_json(folder / "meta.json", versions.stamped("meta.json", meta))
+    write_json(folder / "meta.json", versions.with_version("meta.json", meta))
     write_json(folder / RECORDED_FILE, {"version": 1, "command": train_command(config)})
     ending = {"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}
     write_json(folder / "exit.json", ending)
@@ -125,7 +125,7 @@ def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
     _write_epoch(draft, epochs[0], first, rows, plane)
     epoch_bytes = folder_bytes(draft.folder) - before
     _write_epoch(draft, epochs[-1], last, rows, plane, with_features=True)
-    feature_epochs = spread(epochs, int((SIZE - folder_bytes(draft.folder)) / (1.2 * epoch_bytes)))
+    feature_epochs = spread_epochs(epochs, int((SIZE - folder_bytes(draft.folder)) / (1.2 * epoch_bytes)))
     for epoch in feature_epochs[1:-1]:
         _write_epoch(draft, epoch, read_snapshot(run.snapshots, epoch), rows, plane)
     _copy_maps(draft, run, feature_epochs)

@@ -25,7 +25,7 @@ from lps.analysis.clusters import read_assignment
 from lps.errors import UserError, shorten
 from lps.files.atomic import write_json
 from lps.files.atomic_folder import MARK, check_place
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.interop import projector
 from lps.settings import catalog
 from lps.store.events import Names, read_events, rewind
@@ -162,7 +162,7 @@ class EventFile:
     """A file of records that this process alone appends to; raises `UserError` where another one does."""
 
     def __init__(self, path: Path):
-        self._descriptor = claim(path)
+        self._descriptor = try_lock(path)
         if self._descriptor is None:
             raise UserError("into", f"{shorten(str(path.parent))} is in use by another export")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lps.files import disk
 from lps.files.atomic import open_regular, read_small, write_whole
-from lps.files.locks import claim, is_held, write_owner
+from lps.files.locks import is_held, try_lock, write_owner
 from lps.files.program import SOURCE
 from lps.machine import processes
 
@@ -52,7 +52,7 @@ def begin(result: Path, command: Sequence[str]) -> None:
     """
     result.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     disk.make_folder(result.parent)
-    lock = claim(result.with_suffix(".lock"), patience=0)
+    lock = try_lock(result.with_suffix(".lock"), patience=0)
     if lock is None:
         return
     try:
@@ -87,7 +87,7 @@ def detach(command: Sequence[str], log: Path, lock: int) -> subprocess.Popen:
         )
 
 
-def standing(result: Path) -> JobState:
+def job_state(result: Path) -> JobState:
     """Where the work on `result` is. Work that shall end is woken where somebody suspended it."""
     log = result.with_suffix(".log")
     if is_held(result.with_suffix(".lock")):

@@ -31,7 +31,7 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         _check_beginning(path)
         if not shapes_alone:
             _check_archive(path)
-        limited.rehearse(lambda: _load(path, shapes_alone), path.stat().st_size)
+        limited.run_limited(lambda: _load(path, shapes_alone), path.stat().st_size)
         state = _load(path, shapes_alone)
     except PermissionError:
         raise UserError("network.checkpoint", f"{shown} cannot be read by this user") from None

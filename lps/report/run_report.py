@@ -101,7 +101,7 @@ def of_run(run: Run, now: datetime | None = None) -> str:
 
 def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
     state, start = run.state(), past.start
-    course = run_scores.course(run)
+    course = run_scores.read_course(run)
     seconds = course.seconds
     pretrain_seed = config.seed if config.pretrain_seed is None else config.pretrain_seed
     rows = [
@@ -137,7 +137,9 @@ def _prior(config: Config) -> list[tuple[str, str]]:
 
 def _alarms(run: Run) -> list[tuple[str, str]]:
     """What is wrong at the newest epoch, as on the page of the run."""
-    alarm_lines = [f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in run_index.measure(run).alarms]
+    alarm_lines = [
+        f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in run_index.measure_run(run).alarms
+    ]
     return [("Alarms", " ".join(alarm_lines))] if alarm_lines else []
 
 
@@ -220,7 +222,10 @@ def _numbers(run: Run, past: History, summary: dict) -> list[Block]:
     heads = ["", f"Last, epoch {past.last_epoch}", f"Best, epoch {best['epoch']}" if best else "Best", "k-means before"]
     notes = ["On the unlabeled images, under the default protocol.", f"Best: {best_by}."]
     notes.append("The last column shows k-means on the features of the start weights, before training.")
-    if any(name.startswith("test/") for name in names) and run_scores.course(run).test_clusters(run.config()) == "test":
+    if (
+        any(name.startswith("test/") for name in names)
+        and run_scores.read_course(run).test_clusters(run.config()) == "test"
+    ):
         rows = [[f"{row[0]}‡" if row[0].startswith("Test images") else row[0], *row[1:]] for row in rows]
         notes.append(sentence(run_scores.ABOUT_CLUSTERED_APART))
     return [Table("", heads, rows, [*notes, *_paper(run)])]
@@ -331,10 +336,10 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
         return []
     assigned = labels.clusters_of(decisions, network.predicted, split.unlabeled)
     ids = labels.cluster_ids(decisions, network.predicted, split.classes.total)
-    counts = clusters.confusion(assigned, targets[split.unlabeled], ids, len(names))
+    counts = clusters.confusion_counts(assigned, targets[split.unlabeled], ids, len(names))
     if not counts.any():
         return []
-    matched = clusters.matching(counts)
+    matched = clusters.match_classes(counts)
     order = sorted(range(len(ids)), key=lambda i: (matched[i] < 0, matched[i], ids[i]))
     rows = [clean_line(labels.title_of(int(ids[i]), decisions, defaults)) for i in order]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
@@ -403,34 +408,46 @@ def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scorin
 
 def numbers(groups: Sequence[Group]) -> list[Block]:
     """The table of groups, their differences, and both as LaTeX."""
-    return [_group_table(groups), *_difference_table(groups), Code("LaTeX", score_tables.table(groups, "latex"), True)]
+    return [
+        _group_table(groups),
+        *_difference_table(groups),
+        Code("LaTeX", score_tables.format_table(groups, "latex"), True),
+    ]
 
 
 def _group_table(groups: Sequence[Group]) -> Table:
     """The table of the Compare page."""
     heads = ["Group", *(head for head, _ in HEADS.values()), "n", "Paper"]
     rows = [
-        [g.label, *(score_tables.cell(g, column) for column in HEADS), str(len(g.members)), score_tables.paper_cell(g)]
+        [
+            g.label,
+            *(score_tables.format_cell(g, column) for column in HEADS),
+            str(len(g.members)),
+            score_tables.paper_cell(g),
+        ]
         for g in groups
     ]
     column_numbers = {column: i for i, column in enumerate(HEADS, 1)}
-    bold = frozenset((row, column_numbers[column]) for row, column in differences.best(groups))
+    bold = frozenset((row, column_numbers[column]) for row, column in differences.best_cells(groups))
     caption = "Mean ± sample standard deviation over n seeds; percent, points and seconds."
     paper = "Paper: seen / novel / all of the same experiment in the LPS paper."
     marks = map(sentence, score_tables.about_marks(groups))
-    notes = [caption, *marks, paper, *map(sentence, score_tables.notes(groups, scoring=False))]
+    notes = [caption, *marks, paper, *map(sentence, score_tables.table_notes(groups, scoring=False))]
     return Table("", heads, rows, notes, bold)
 
 
 def _difference_table(groups: Sequence[Group]) -> list[Block]:
     """Every group against the usual one, and what these seeds cannot tell; nothing where none compares."""
-    comparison = differences.hold(groups)
+    comparison = differences.compare_groups(groups)
     if not comparison.found:
         return []
     columns = list(differences.COLUMNS)
     position_by_row = {row: position for position, row in enumerate(comparison.rows)}
     bold = frozenset((position_by_row[row], columns.index(column) + 2) for row, column in comparison.bold)
-    notes = [sentence(remark) for remark in [*differences.about(comparison), *differences.sentences(comparison)]]
+    notes = [
+        sentence(remark)
+        for remark in [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)]
+    ]
     heads = ["Group", "Baseline", *(HEADS[column][0] for column in columns), "Seeds"]
     return [Table("Differences, points", heads, score_tables.difference_rows(comparison), notes, bold, words=2)]
 
@@ -474,7 +491,7 @@ def _run_table(groups: Sequence[Group]) -> Table:
 
 def _run_row(label: str, member: Scored, remark: str) -> list[str]:
     single = Group(label, (member,))
-    numbers = [score_tables.cell(single, column) for column in HEADS]
+    numbers = [score_tables.format_cell(single, column) for column in HEADS]
     return [titles.label(member.run), label, str(member.config.seed), str(member.epoch), *numbers, remark]
 
 

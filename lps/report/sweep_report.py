@@ -226,7 +226,9 @@ def _run_table(item_facts: Sequence[_RunFacts]) -> Table:
 def _run_row(item: _RunFacts) -> list[str]:
     member = item.scored
     columns = list(group_tables.HEADS)
-    numbers = [score_tables.cell(Group("", (member,)), c) for c in columns] if member else [_MISSING] * len(columns)
+    numbers = (
+        [score_tables.format_cell(Group("", (member,)), c) for c in columns] if member else [_MISSING] * len(columns)
+    )
     cells = [item.label, str(item.config.seed) if item.config else _MISSING, item.state.name]
     took = _MISSING if item.seconds is None else f"{item.seconds:.0f}"
     return [

@@ -21,7 +21,7 @@ from pathlib import Path
 from lps.errors import UserError, shorten, shown
 from lps.files import disk
 from lps.files.atomic import as_user_error, clean_line, write_json
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.machine import background
 from lps.scheduler.costs import Span
 from lps.settings import cli_args
@@ -103,7 +103,7 @@ def _what(settings: Mapping[str, object]) -> str:
 def begin(path: Path, subject: JobSubject, command: str, *words: str) -> None:
     """Start `python -m lps COMMAND WORDS` in the background to make the result `path`. Raises `UserError`."""
     with _usable(path):
-        if background.standing(path).state in ("absent", "failed", "cancelled"):
+        if background.job_state(path).state in ("absent", "failed", "cancelled"):
             make_folder(path.parent)
             JobProgress(path, subject).tell("prepare")  # the process writes its first record only seconds later
         background.begin(path, background.lps_command(command, *words))
@@ -201,7 +201,7 @@ def cancel(job: BackgroundJob) -> None:
 
 def job_at(path: Path, now: float) -> BackgroundJob | None:
     """Return the job with the result `path`; None if there is none or it ended more than a day ago."""
-    progress, job_state = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.standing(path)
+    progress, job_state = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.job_state(path)
     subject = _subject_in(progress)
     began, written = (number(progress.get(key)) for key in ("began", "time"))
     if job_state.state == "absent" or job_state.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
@@ -282,7 +282,7 @@ def at_work(config: Config, path: Path, is_begun: bool, show: Show = silent) -> 
     """
     make_folder(path.parent)
     with _usable(path):
-        lock = None if is_begun else claim(path.with_suffix(".lock"))
+        lock = None if is_begun else try_lock(path.with_suffix(".lock"))
     if lock is None and not is_begun:
         raise UserError("job", f"{path.stem} is already running; show or cancel it with python -m lps queue")
     try:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from lps.errors import UserError, shorten, shown
-from lps.files.atomic import read_small, refusal, write_json
+from lps.files.atomic import disk_error_in_words, read_small, write_json
 from lps.scheduler import background_jobs
 from lps.settings import cli_args
 from lps.settings.config import Config
@@ -72,7 +72,7 @@ def read_class_count(path: Path) -> ClassCount | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        reason = refusal(error) if isinstance(error, OSError) else shorten(str(error))
+        reason = disk_error_in_words(error) if isinstance(error, OSError) else shorten(str(error))
         raise UserError(path.name, f"is damaged ({reason}); delete {shown(path)} and count again") from None
     silhouette = tuple(math.nan if value is None else value for value in stored["silhouette"])
     lists = {"numbers": tuple(stored["numbers"]), "accuracy": tuple(stored["accuracy"]), "silhouette": silhouette}

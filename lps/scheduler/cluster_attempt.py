@@ -18,7 +18,7 @@ from lps.cluster import executors
 from lps.cluster.executors import Executor
 from lps.cluster.jobs import RECORD, BackendUnavailable
 from lps.files.atomic import clean_line, write_json
-from lps.files.locks import claim, locked
+from lps.files.locks import folder_lock, try_lock
 from lps.machine.processes import become_subreaper
 from lps.scheduler import notify_hook, queue
 from lps.scheduler.runner import Attempt
@@ -45,7 +45,7 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
     if entered is None:
         return 0
     number, lock = entered
-    backend = executors.named(run.wish().on)
+    backend = executors.executor_named(run.wish().on)
     attempt = _JobAttempt(
         run, number, f"{backend.NAME}-{backend.own_job()}", "", lock, trainer, token=token, place=backend
     )
@@ -61,11 +61,11 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
 
 def _enter(run: Run, token: str) -> tuple[int, int] | None:
     """Return the number of this job's attempt and the run's lock; None if the run belongs to another job."""
-    lock = claim(run.lock, _LOCK_PATIENCE_S)
+    lock = try_lock(run.lock, _LOCK_PATIENCE_S)
     if lock is None:
         print(f"{run.id}: another process is working on this run", file=sys.stderr)
         return None
-    with locked(run.folder):
+    with folder_lock(run.folder):
         desired, begun = run.wish(), run.begun_attempt()
         is_ours = desired.on in executors.AWAY and run.read_json(RECORD).get("token") == token
         if not is_ours or desired.attempt == begun == run.ended_attempt():
@@ -129,13 +129,13 @@ class _JobAttempt(Attempt):
                 return
             reason = f"interrupted by {self.place.TITLE} and not queued again ({error}); it can be resumed"
             reason = clean_line(reason, 500)
-            with locked(self.run.folder):
+            with folder_lock(self.run.folder):
                 if self._still_asks(self.number + 1):
                     write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": reason})
                     queue.write(self.run, replace(self.run.wish(), attempt=self.number))
 
     def _ask_again(self, idle: int) -> None:
-        with locked(self.run.folder):
+        with folder_lock(self.run.folder):
             if self._still_asks(self.number):
                 write_json(self.run.folder / RECORD, self.run.read_json(RECORD) | {"idle": idle})
                 queue.write(self.run, replace(self.run.wish(), attempt=self.number + 1))

@@ -18,7 +18,7 @@ from lps.cluster.jobs import RECORD, BackendUnavailable, Work
 from lps.errors import UserError
 from lps.files import disk
 from lps.files.atomic import write_json
-from lps.files.locks import locked
+from lps.files.locks import folder_lock
 from lps.files.program import SOURCE
 from lps.scheduler import queue
 from lps.store.runs import Run
@@ -66,7 +66,7 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submis
     folders, output = tuple(str(run.folder) for run in runs), str(outputs / token)
     work = Work(submission["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
     try:
-        return executors.named(options.place).hand_over(work, options)
+        return executors.executor_named(options.place).hand_over(work, options)
     except BackendUnavailable as error:
         if error.is_open:
             raise _Open(options.place, f"it is unknown whether the cluster accepted the job: {error}") from None
@@ -75,7 +75,7 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submis
 
 def _record_desired_state(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
     """Ask for the next attempt in `want.json` if one is due, and store the previous content in `earlier`."""
-    with locked(run.folder):
+    with folder_lock(run.folder):
         before, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
         if before[0] and (not state.is_over or state.name == "finished"):
             return
@@ -87,7 +87,7 @@ def _record_desired_state(run: Run, backend_name: str, submission: dict, earlier
 
 def _record_submission(run: Run, token: str, more: dict) -> None:
     """Add facts to `job.json`, unless the run has another job by now."""
-    with locked(run.folder):
+    with folder_lock(run.folder):
         record = run.read_json(RECORD)
         if record.get("token") == token:
             write_json(run.folder / RECORD, record | more)
@@ -95,7 +95,7 @@ def _record_submission(run: Run, token: str, more: dict) -> None:
 
 def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
     for run, before in earlier.items():
-        with contextlib.suppress(OSError), locked(run.folder):
+        with contextlib.suppress(OSError), folder_lock(run.folder):
             if run.read_json(RECORD).get("token") != token:
                 continue
             for name, value in zip(("want.json", RECORD), before):
@@ -112,12 +112,14 @@ def end(run: Run, kill: bool) -> None:
     """
     on = run.wish().on
     try:
-        backend = executors.named(on)
+        backend = executors.executor_named(on)
         job = backend.job_of(run.read_json(RECORD)).id
         if job:
             backend.cancel(job, waiting_only=not kill)
     except BackendUnavailable as error:
-        message = f"{executors.title(on)} could not cancel the job ({error}); the run will stop itself when it can"
+        message = (
+            f"{executors.executor_title(on)} could not cancel the job ({error}); the run will stop itself when it can"
+        )
         raise UserError(on, message) from None
 
 
@@ -127,7 +129,7 @@ def options_of(run: Run) -> Options | None:
     if not on:
         return None
     try:
-        return executors.named(on).read_options(run.read_json(RECORD).get("options") or [])
+        return executors.executor_named(on).read_options(run.read_json(RECORD).get("options") or [])
     except BackendUnavailable as error:
         raise UserError("on", str(error)) from None
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from lps.cluster import executors, job_options
 from lps.cluster.jobs import RECORD
 from lps.errors import UserError, shorten, shown
-from lps.files.atomic import refusal
-from lps.files.locks import boot_id, claim, is_held
+from lps.files.atomic import disk_error_in_words
+from lps.files.locks import boot_id, is_held, try_lock
 from lps.files.program import SOURCE
 from lps.machine.devices import check_device
 from lps.machine.processes import start_ticks, wake_one, with_words
@@ -190,7 +190,7 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
     _wake_waker(root)  # it may have been suspended when it was its turn
     queue_lock = None
     try:
-        queue_lock = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
+        queue_lock = try_lock(root / ".sched.lock", queue.TURN_PATIENCE_S)
         if queue_lock is None:
             return []
         started = _start_waiting(root, trainer)
@@ -198,7 +198,7 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
         return started
     except OSError as error:
         location = f"{shown(error.filename)}: " if error.filename else ""
-        message = f"no run can be started in {shorten(str(root))} ({location}{refusal(error)})"
+        message = f"no run can be started in {shorten(str(root))} ({location}{disk_error_in_words(error)})"
         raise UserError("runs", message) from None
     finally:
         if queue_lock is not None:
@@ -315,7 +315,7 @@ def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
 def _claim_run(run: Run) -> int | None:
     """Lock a run; None if the lock is held or is not a regular file (see `Run.damages`), so that others can start."""
     try:
-        return claim(run.lock)
+        return try_lock(run.lock)
     except OSError:
         return None
 
@@ -333,7 +333,7 @@ def _keep_waker(root: Path, trainer) -> None:
     path = root / ".waker.lock"
     if is_held(path) or not queue.has_future(root):
         return
-    lock = claim(path)
+    lock = try_lock(path)
     if lock is not None:
         try:
             _detach(

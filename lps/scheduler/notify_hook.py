@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.files.program import SOURCE
 
 _LOOK_S = 60.0  # between two checks of an active run
@@ -43,7 +43,7 @@ class NotifyHook:
         if not _is_wanted() or time.monotonic() < self._next or (self._going and self._going.poll() is None):
             return
         self._next = time.monotonic() + _LOOK_S
-        present = looks(self.events)
+        present = fingerprint(self.events)
         if present != self._seen:
             self._seen = present
             with contextlib.suppress(OSError):

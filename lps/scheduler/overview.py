@@ -200,7 +200,7 @@ def _plan(
             free[name] = ends[-1]
         vague |= set(item.slots) if item.left is None else set()
     line = []
-    for run, desired in queue.waiting(root):
+    for run, desired in queue.waiting_runs(root):
         config = run.config_if_readable()
         cost = config and known_costs.of(config, pretrained_starts)
         item = QueuedJob(run, desired, cost and cost.span)

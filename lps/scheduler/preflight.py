@@ -119,7 +119,7 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
     made meanwhile, and a run that finds none ends with all that it had and can be resumed.
     """
     existing_folder = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
-    free_bytes = disk.free(existing_folder)
+    free_bytes = disk.free_bytes(existing_folder)
     if free_bytes >= PLENTY or not configs:
         return ""
     known_costs = costs.known_costs(root, {costs.kind(config) for config in configs})

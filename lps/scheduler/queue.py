@@ -16,8 +16,8 @@ from pathlib import Path
 
 from lps.errors import UserError, shorten
 from lps.files import versions
-from lps.files.atomic import as_user_error, clean_line, looks, write_json
-from lps.files.locks import claim, is_held
+from lps.files.atomic import as_user_error, clean_line, fingerprint, write_json
+from lps.files.locks import is_held, try_lock
 from lps.store.desired_state import MOST_PRIORITY, DesiredState, number, whole
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run, State
@@ -66,7 +66,7 @@ class _Entry:
 # ---------------------------------------------------------------------------------------------------- who waits
 
 
-def waiting(root: Path) -> list[tuple[Run, DesiredState]]:
+def waiting_runs(root: Path) -> list[tuple[Run, DesiredState]]:
     """The runs that wait for a slot, in the order in which they start: by priority, then by order.
 
     Held runs and runs that wait for their next try are among them, in their places.
@@ -78,7 +78,7 @@ def waiting(root: Path) -> list[tuple[Run, DesiredState]]:
 def position(run: Run) -> int | None:
     """How many runs start before this one; None where it does not wait."""
     before = 0
-    for queued_run, desired in waiting(run.root):
+    for queued_run, desired in waiting_runs(run.root):
         if queued_run.id == run.id:
             return before
         before += not desired.held
@@ -87,7 +87,7 @@ def position(run: Run) -> int | None:
 
 def startable(root: Path, now: float) -> list[Run]:
     """The waiting runs that need only a free slot."""
-    return [run for run, desired in waiting(root) if not desired.held and not is_early(desired, now)]
+    return [run for run, desired in waiting_runs(root) if not desired.held and not is_early(desired, now)]
 
 
 def is_early(desired: DesiredState, now: float) -> bool:
@@ -121,7 +121,7 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
     if len(_cache) > _MOST_CACHED:
         _cache.clear()
     for run in list_runs(Path(root)):
-        present = tuple(looks(f"{run.folder}/{name}") for name in _ENTRY_FILES)
+        present = tuple(fingerprint(f"{run.folder}/{name}") for name in _ENTRY_FILES)
         if present[0] is None:
             continue
         key = str(run.folder)
@@ -201,7 +201,7 @@ def _check_whole(name: str, number: int, least: int, most: int, hint: str = "") 
 def lock_queue(root: Path) -> Iterator[None]:
     """Lock the queue: no other process starts runs or changes their order inside the `with`. Raises `UserError`."""
     with as_user_error("queue", f"{shorten(str(root))} cannot be written to"):
-        lock = claim(Path(root) / ".sched.lock", TURN_PATIENCE_S)
+        lock = try_lock(Path(root) / ".sched.lock", TURN_PATIENCE_S)
     if lock is None:
         reason = (
             "is busy; try again in a moment" if Path(root).is_dir() else f"there are no runs in {shorten(str(root))}"
@@ -229,7 +229,7 @@ def put_first(run: Run) -> None:
     run = Run(run.folder.resolve())
 
     def go_first(wish: DesiredState) -> DesiredState:
-        first, ahead = next(iter(waiting(run.root)), (run, wish))
+        first, ahead = next(iter(waiting_runs(run.root)), (run, wish))
         order = wish.order if first.id == run.id else ahead.order - 1.0
         return replace(wish, priority=ahead.priority, order=order, held=False, not_before=0.0)
 
@@ -261,7 +261,7 @@ def _write_switch(root: Path, switch: Switch) -> None:
     if versions.is_newer("queue", version):
         versions.check_version("queue", version, SWITCH)
     values = {"paused": switch.paused, "time": switch.since, "cpu_slots": switch.cpu_slots}
-    write_json(Path(root) / SWITCH, versions.stamped("queue", values))
+    write_json(Path(root) / SWITCH, versions.with_version("queue", values))
 
 
 def read_switch(root: Path) -> Switch:

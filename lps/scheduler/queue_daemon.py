@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from lps.errors import UserError
-from lps.files.locks import boot_id, claim, write_owner
+from lps.files.locks import boot_id, try_lock, write_owner
 from lps.machine.processes import start_ticks
 from lps.scheduler import launcher, queue
 
@@ -61,7 +61,7 @@ def _is_done(root: Path, lock: int) -> bool:
 
     Both under the lock that every pump holds when it looks for a waker: none can see this one alive and then be left.
     """
-    queue_lock = claim(root / ".sched.lock", queue.TURN_PATIENCE_S)
+    queue_lock = try_lock(root / ".sched.lock", queue.TURN_PATIENCE_S)
     if queue_lock is None:
         return not root.is_dir()
     try:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from lps.errors import shown
 from lps.files import disk
-from lps.files.atomic import read_small, sweep
-from lps.files.locks import claim, is_held, write_owner
+from lps.files.atomic import read_small, remove_abandoned
+from lps.files.locks import is_held, try_lock, write_owner
 from lps.machine.devices import available_gpus
 from lps.scheduler import queue
 from lps.settings.config import Config
@@ -37,7 +37,7 @@ def sweep_after(root: Path, slot: int) -> None:
     """Remove unlocked temporary files of the run named in a slot's lock file (a descriptor)."""
     name = os.pread(slot, 256, 0).decode("ascii", "replace")
     if RUN_ID.fullmatch(name) and not is_held(root / name / "lock"):
-        sweep(root / name)
+        remove_abandoned(root / name)
 
 
 def holders(root: Path) -> list[Run]:
@@ -58,7 +58,7 @@ def free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, in
     try:
         for slot in candidates:
             path = folder / f"{slot.name}.lock"
-            lock = None if is_held(path) else claim(path)
+            lock = None if is_held(path) else try_lock(path)
             if lock is not None:
                 locks[slot] = lock
             if len(locks) == needed:

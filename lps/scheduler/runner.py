@@ -25,7 +25,7 @@ from pathlib import Path
 
 from lps.errors import UserError
 from lps.files import disk
-from lps.files.atomic import clean_line, sweep, write_json, write_whole
+from lps.files.atomic import clean_line, remove_abandoned, write_json, write_whole
 from lps.files.locks import boot_id, is_file_at, is_missing
 from lps.machine import memory
 from lps.machine.processes import (
@@ -109,7 +109,7 @@ class Attempt:
             if self._want() in ("stop", "kill"):
                 ending = {"state": "stopped", "reason": "cancelled before it started"}
             else:
-                sweep(self.run.folder)
+                remove_abandoned(self.run.folder)
                 self._record_start(None)
                 write_whole(self.run.folder / _RESERVE, os.urandom(_RESERVED))
                 ending = self._train()

@@ -109,7 +109,7 @@ def method_titles() -> dict[str, str]:
     return {name: method_info(name).title for name in dict.fromkeys(("lps", *names)) if name in names}
 
 
-def looks(dataset: str, method: str) -> tuple:
+def dataset_fingerprint(dataset: str, method: str) -> tuple:
     """When the files of a data set and a method were edited last; None for one that is gone."""
     paths = (DATASETS / f"{dataset}.py", METHODS / f"{method}.py")
     return tuple(os.stat(path).st_mtime_ns if path.exists() else None for path in paths)

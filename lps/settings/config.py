@@ -424,7 +424,7 @@ class Config:
     def to_json(self, values: Mapping[str, object] | None = None) -> str:
         """The text of `config.json`: its version, then the settings, or `values` of them."""
         values = self.flat() if values is None else values
-        return json.dumps(versions.stamped("config.json", values), indent=2, allow_nan=False) + "\n"
+        return json.dumps(versions.with_version("config.json", values), indent=2, allow_nan=False) + "\n"
 
     @staticmethod
     def from_json(text: str) -> "Config":
@@ -559,7 +559,7 @@ def defaults(dataset: str, method: str, values: Mapping[str, object] = MappingPr
 
     What follows from `features` and `network.name` among `values` counts as default.
     """
-    return following(_defaults(dataset, method, catalog.looks(dataset, method)), method, values)
+    return following(_defaults(dataset, method, catalog.dataset_fingerprint(dataset, method)), method, values)
 
 
 @lru_cache(maxsize=256)

@@ -24,8 +24,8 @@ from lps.errors import UserError, shorten
 from lps.files import disk
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.cache import data_folder
-from lps.files.journal import Journal, UnreadableJournal, standing
-from lps.files.locks import locked
+from lps.files.journal import Journal, UnreadableJournal, in_effect
+from lps.files.locks import folder_lock
 from lps.settings.parameters import BadSetting
 from lps.wording import counted
 
@@ -90,7 +90,7 @@ def entries(path: Path) -> list[Mapping]:
 
 
 def _journal(path: Path) -> Journal:
-    return Journal(path, _is_decision, partial(locked, path.parent), most=_MOST)
+    return Journal(path, _is_decision, partial(folder_lock, path.parent), most=_MOST)
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def add_up(entries: Sequence[Mapping]) -> Decided:
     labels: dict[Key, str] = {}
     ignored: set[tuple[str, Key]] = set()
     dataset_names: set[str] = set()
-    for _, entry in standing(entries):
+    for _, entry in in_effect(entries):
         pictures = entry["pictures"]
         if entry["do"] == "ignore":
             ignored |= {(entry.get("why", ""), key) for key in pictures}
@@ -173,7 +173,7 @@ def record(
 def take_back(dataset: str, source: str | None, number: int) -> Decided:
     """Take back the entry of this number; it stays in the file. Raises `UserError` where it does not hold."""
     path = path_of(dataset, source)
-    standing_numbers = [place for place, _ in standing(entries(path))]
+    standing_numbers = [place for place, _ in in_effect(entries(path))]
     if number not in standing_numbers:
         some_numbers = ", ".join(map(str, standing_numbers[-20:])) or "none"
         raise UserError("undo", f"{shorten(number)} is not a current decision; choices: {some_numbers}")

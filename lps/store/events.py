@@ -47,7 +47,7 @@ class EventWriter:
         self._path = path
         self._file = disk.open_end(path)
         self._end = end_of_events(path)
-        disk.cut(self._file, self._end)
+        disk.truncate(self._file, self._end)
         disk.sync_folder(path.parent)
 
     def append(self, kind: str, *, step: int, epoch: int, values: dict, **more) -> None:
@@ -62,7 +62,7 @@ class EventWriter:
         try:
             disk.write(self._file, line)
         except OSError:
-            disk.cut(self._file, self._end)
+            disk.truncate(self._file, self._end)
             raise
         self._end += len(line)
 

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import lps
-from lps.files.atomic import clean_line, looks
+from lps.files.atomic import clean_line, fingerprint
 from lps.files.program import SOURCE
 from lps.settings import cli_args
 from lps.settings.config import Config
@@ -81,7 +81,7 @@ def processor() -> str:
 
 def machine_of(run: Run) -> dict[str, object]:
     """Return the machine facts of the run's newest process; {} if it recorded none."""
-    return dict(_machine_at(str(run.events), looks(run.events)))
+    return dict(_machine_at(str(run.events), fingerprint(run.events)))
 
 
 @lru_cache(maxsize=256)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from lps.errors import UserError, shorten, shown
 from lps.files import disk
-from lps.files.atomic import as_user_error, clean_line, refusal, write_whole
-from lps.files.atomic_folder import abandoned
-from lps.files.locks import claim, locked
+from lps.files.atomic import as_user_error, clean_line, disk_error_in_words, write_whole
+from lps.files.atomic_folder import abandoned_drafts
+from lps.files.locks import folder_lock, try_lock
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run, write_meta
 
@@ -47,14 +47,16 @@ def create_run(
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())
-        with locked(root):
+        with folder_lock(root):
             for path in (root / ".incoming").glob("*"):  # left by processes that were killed while creating a run
                 if RUN_ID.fullmatch(path.stem):
                     disk.remove_folder(path)
             existing = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
             return existing[0] if existing else _make_folder(root, config, name, tail, copy_files)
     except OSError as error:
-        message = blocked_by(root) or f"{shorten(str(root))} cannot be used for a new run ({refusal(error)})"
+        message = (
+            blocked_by(root) or f"{shorten(str(root))} cannot be used for a new run ({disk_error_in_words(error)})"
+        )
         raise UserError("runs", message) from None
 
 
@@ -104,7 +106,7 @@ def subfolders(folder: Path) -> list[str]:
         message = blocked_by(folder)
         if isinstance(error, FileNotFoundError) and not message:
             return []
-        message = message or f"{shorten(str(folder), 200)} cannot be read ({refusal(error)})"
+        message = message or f"{shorten(str(folder), 200)} cannot be read ({disk_error_in_words(error)})"
         raise UserError("runs", message) from None
 
 
@@ -155,7 +157,7 @@ def delete_run(run: Run) -> None:
     run.check_writable()
     state = run.state()
     with as_user_error("run", f"{run.id} cannot be deleted"):
-        descriptor = None if state.is_alive else claim(run.lock)
+        descriptor = None if state.is_alive else try_lock(run.lock)
         if descriptor is None:
             is_there = run.folder.is_dir()
             why = f"{run.state().name}; stop it before you delete it" if is_there else "already deleted"
@@ -168,7 +170,7 @@ def delete_run(run: Run) -> None:
         finally:
             os.close(descriptor)
     _purge(trash.glob("*"), TRASH_S)
-    _purge(abandoned(run.root / ".incoming", "*"), INCOMING_S)  # a locked draft stays, whatever the clock says
+    _purge(abandoned_drafts(run.root / ".incoming", "*"), INCOMING_S)  # a locked draft stays, whatever the clock says
 
 
 def _purge(paths: Iterable[Path], age_s: float) -> None:

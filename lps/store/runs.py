@@ -37,8 +37,8 @@ from lps.cluster import executors
 from lps.cluster.jobs import RECORD, BackendUnavailable, state_from_job
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
-from lps.files.atomic import clean_line, read_small, refusal, sweep, write_json
-from lps.files.locks import boot_id, is_held, is_own_file, locked
+from lps.files.atomic import clean_line, disk_error_in_words, read_small, remove_abandoned, write_json
+from lps.files.locks import boot_id, folder_lock, is_held, is_own_file
 from lps.settings.config import Config
 from lps.store import desired_state
 from lps.store.desired_state import DesiredState, whole
@@ -211,13 +211,13 @@ class Run:
     def changing(self) -> Iterator[None]:
         """Lock the run's `want.json` and `meta.json` for one writer; raises `UserError` for disk errors."""
         try:
-            with locked(self.folder):
-                sweep(self.folder, below=False)
+            with folder_lock(self.folder):
+                remove_abandoned(self.folder, below=False)
                 yield
         except OSError as error:
             if not self.folder.is_dir():
                 raise UserError("run", f"{self.id} no longer exists") from None
-            raise UserError("run", f"{self.id} cannot be changed ({refusal(error)})") from None
+            raise UserError("run", f"{self.id} cannot be changed ({disk_error_in_words(error)})") from None
 
     def write_meta(
         self, *, name=None, notes=None, tags=None, add=(), drop=(), hidden: bool | None = None, rev: int | None = None
@@ -345,7 +345,7 @@ class Run:
             return _cancelled(wish.attempt)
         about, attempt = self.read_json(RECORD), max(wish.attempt, started)
         try:
-            job = executors.named(wish.on).job_of(about)
+            job = executors.executor_named(wish.on).job_of(about)
         except BackendUnavailable as error:
             return State("unknown", f"{error.in_words()}; {self._last_news()}", attempt=attempt)
         if job.is_over:
@@ -370,7 +370,7 @@ class Run:
         recorded = self.read_json("process.json").get("boot_id")
         if recorded and recorded != boot_id():
             return "the machine restarted while the run was active"
-        if disk.free(self.folder) < _NO_SPACE:
+        if disk.free_bytes(self.folder) < _NO_SPACE:
             return "it ended without a record and the disk is full; free some space and resume"
         return "the run's processes were killed"
 
@@ -424,4 +424,4 @@ def _is_sound_meta(stored: dict) -> bool:
 
 
 def write_meta(folder: Path, meta: dict) -> None:
-    write_json(folder / "meta.json", versions.stamped("meta.json", meta))
+    write_json(folder / "meta.json", versions.with_version("meta.json", meta))

@@ -15,7 +15,7 @@ from lps.data.split import Split, with_cluster_names
 from lps.datasets.readers.array_file import ArrayFile, ArrayHead
 from lps.errors import UserError, shorten
 from lps.files import versions
-from lps.files.atomic import clean_line, open_regular, refusal, write_whole
+from lps.files.atomic import clean_line, disk_error_in_words, open_regular, write_whole
 from lps.files.versions import MOST_ARRAYS, MOST_CLASSES, MOST_EPOCHS, MOST_IMAGES, MOST_WIDTH
 from lps.store.events_tail import read_recent
 from lps.store.runs import Run
@@ -211,7 +211,7 @@ def _opened(path: Path) -> Iterator[ArrayFile]:
     except FileNotFoundError:
         raise UserError(path.name, "does not exist yet") from None
     except OSError as error:
-        raise UserError(path.name, f"cannot be read ({refusal(error)})") from None
+        raise UserError(path.name, f"cannot be read ({disk_error_in_words(error)})") from None
     except KeyError:
         raise UserError(path.name, "is damaged (arrays are missing)") from None
     except UserError:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from lps.data import sources
 from lps.errors import UserError, shorten, shown
-from lps.files.atomic import open_regular, refusal, write_json
+from lps.files.atomic import disk_error_in_words, open_regular, write_json
+from lps.files.journal import in_effect
 from lps.scheduler import background_jobs
 from lps.settings import cli_args, edit_log
 from lps.settings.config import Config, configure
@@ -115,7 +116,7 @@ def read_findings(path: Path) -> Audited | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = refusal(error) if isinstance(error, OSError) else shorten(str(error))
+        reason = disk_error_in_words(error) if isinstance(error, OSError) else shorten(str(error))
         raise UserError(
             path.name, f"the findings are damaged ({reason}); delete {shown(path)} and check again"
         ) from None
@@ -149,7 +150,7 @@ def said_of(config: Config) -> Decided:
 
 def entries_of(config: Config) -> list[tuple[int, dict]]:
     """The decisions that hold, by number, the newest first."""
-    return edit_log.standing(edit_log.entries(_file(config)))[::-1]
+    return in_effect(edit_log.entries(_file(config)))[::-1]
 
 
 def _file(config: Config) -> Path:

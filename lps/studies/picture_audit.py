@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lps.analysis.audit import MOST, Alike, Audit, Denied, UnlikelyPicture, audit, parts_of
+from lps.analysis.audit import MOST, Audit, DoubtfulLabel, NearDuplicates, UnlikelyPicture, audit_features, parts_of
 from lps.data import sources
 from lps.errors import UserError
 from lps.scheduler import preflight
@@ -39,7 +39,7 @@ def audit_pictures(config: Config, root: Path, is_begun: bool = False, show_prog
             progress.check()
 
         pixels = images.pixels if images.vectors is None else None  # titles that look alike are no duplicates
-        result = audit(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
+        result = audit_features(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
         audited = _named(result, sources.origin(config)[0], images.class_names)
         audits.write(path, audited)
     return audited
@@ -51,7 +51,7 @@ def _named(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
     def called(rows) -> tuple[Key, ...]:
         return tuple(keys[row] for row in rows[:_MEMBERS])
 
-    def duplicates(duplicate: Alike) -> Doubt:
+    def duplicates(duplicate: NearDuplicates) -> Doubt:
         return Doubt(
             "duplicate", called(duplicate.pictures), duplicate.worst, duplicate.across, labels=duplicate.labels
         )
@@ -59,7 +59,7 @@ def _named(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
     def stranger(unlikely: UnlikelyPicture) -> Doubt:
         return Doubt("stranger", called([unlikely.picture]), unlikely.score)
 
-    def denied(denied_label: Denied) -> Doubt:
+    def denied(denied_label: DoubtfulLabel) -> Doubt:
         return Doubt(
             "label",
             called([denied_label.picture]),

@@ -74,14 +74,14 @@ def _ours(group: Group | None, measures: Sequence[str], num_seeds: int) -> list[
     if group is None:
         return [_NOTHING] * len(measures) + [f"0/{num_seeds}"]
     done = len(group.members)
-    return [score_tables.cell(group, measure) for measure in measures] + [
+    return [score_tables.format_cell(group, measure) for measure in measures] + [
         str(done) if done >= num_seeds else f"{done}/{num_seeds}"
     ]
 
 
 def _theirs(row: paper.Row | None, measures: Sequence[str]) -> list[str]:
     values = [None if row is None else getattr(row, measure) for measure in measures]
-    doubt = " †" if row is not None and paper.doubts(row) else ""
+    doubt = " †" if row is not None and paper.find_inconsistencies(row) else ""
     return [_NOTHING if value is None else f"{value:g}{doubt}" for value in values]
 
 
@@ -96,13 +96,13 @@ def named_groups(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> 
 
 
 def _bold(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> frozenset:
-    """(row, cell) of what `differences.best` finds among our numbers within a section."""
+    """(row, cell) of what `differences.best_cells` finds among our numbers within a section."""
     measures, bold_cells = sheet.preset.measures, set()
     width = 2 * len(measures) + 1
     for section in dict.fromkeys(line.section for line in sheet.lines):
         for k in range(len(sheet.blocks)):
             rows = [i for i, line in enumerate(sheet.lines) if line.section == section and (i, k) in groups]
-            winners = differences.best([groups[i, k] for i in rows])
+            winners = differences.best_cells([groups[i, k] for i in rows])
             bold_cells |= {(rows[i], k * width + measures.index(m)) for i, m in winners if m in measures}
     return frozenset(bold_cells)
 
@@ -125,7 +125,7 @@ def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", 
     lines.append("the paper's numbers are means of three runs without standard deviations")
     lines += _incomparable(sheet, scoring)
     lines += score_tables.notes_on_labels({_name(cell): cell.config for cell in sheet.all_cells})
-    if any(cell.row is not None and paper.doubts(cell.row) for cell in sheet.all_cells):
+    if any(cell.row is not None and paper.find_inconsistencies(cell.row) for cell in sheet.all_cells):
         lines.append(
             "† the paper's three numbers contradict each other, or are the same with 10 % and 50 % labels (see Compare)"
         )
@@ -142,7 +142,7 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
     for cell in sheet.all_cells:
         if cell.row is not None:
             protocol, select, *images = scoring
-            _, why = paper.counterpart(cell.config, protocol, select, images=images[0] if images else "unlabeled")
+            _, why = paper.matching_row(cell.config, protocol, select, images=images[0] if images else "unlabeled")
             reasons[_name(cell)] = why
     distinct = [why for why in reasons.values() if why]
     if not distinct:
@@ -182,16 +182,18 @@ def positions(sheet: PaperTable) -> list[float]:
 
 def latex(grid: Grid, caption: str = "") -> str:
     """A booktabs table; needs nothing but that package. caption: a comment above it."""
-    heads, rows = [("", 1), *((tables.latex(words), len(columns)) for words, columns in grid.heads)], {}
+    heads, rows = [("", 1), *((tables.escape_latex(words), len(columns)) for words, columns in grid.heads)], {}
     for row, (section, label, cells) in enumerate(grid.rows):
-        texts = [tables.latex(text) for text in cells]
+        texts = [tables.escape_latex(text) for text in cells]
         texts = [f"\\textbf{{{text}}}" if (row, k) in grid.bold else text for k, text in enumerate(texts)]
-        rows.setdefault(section, []).append(tables.latex_row([tables.latex(label), *texts]))
+        rows.setdefault(section, []).append(tables.latex_row([tables.escape_latex(label), *texts]))
     width = sum(width for _, width in heads)
     for section in filter(None, rows):
-        over_all = tables.latex_span(f"\\emph{{{tables.latex(section)}}}", width, "l")
+        over_all = tables.latex_span(f"\\emph{{{tables.escape_latex(section)}}}", width, "l")
         rows[section].insert(0, tables.latex_row([over_all]))
-    names = [tables.latex(name) for name in (grid.first, *(name for _, columns in grid.heads for name in columns))]
+    names = [
+        tables.escape_latex(name) for name in (grid.first, *(name for _, columns in grid.heads for name in columns))
+    ]
     tops = ["", *(tables.latex_span(*head) for head in heads[1:])]
     lines = [f"% {' '.join(text.split())}" for text in filter(None, [caption, *grid.notes])]
     top = [tables.latex_row(tops), tables.latex_rules(heads), tables.latex_row(names)]
@@ -205,7 +207,7 @@ _CSV_HEAD = ("preset", "scale", "section", "line", "dataset", "labeled_ratio", "
 def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list[list[str]]:
     """The table as one row for each number, fractions, beside the paper's; the heads first."""
     rows = [[*_CSV_HEAD, "paper_dataset", "paper", "against", "pairs", *score_tables.DIFFERENCE_CSV]]
-    comparison, cells = differences.hold(named_groups(sheet, groups)), list(groups)
+    comparison, cells = differences.compare_groups(named_groups(sheet, groups)), list(groups)
     for i, line in enumerate(sheet.lines):
         for k, block in enumerate(sheet.blocks):
             cell, group = sheet.cells[i][k], groups.get((i, k))

@@ -353,7 +353,7 @@ def _cell(request: PresetRequest, line: Line, block: Block, path_owner: str | No
 def _published(line: Line, block: Block, config: Config) -> paper.Row | None:
     if config.rests_on_labels:
         return None
-    for row in paper.rows():
+    for row in paper.paper_rows():
         wanted_cell = (row.table, row.dataset, row.method, row.value, row.labeled_ratio)
         if wanted_cell == (line.table, block.published, line.name, line.value, config.split_labeled_ratio):
             return row

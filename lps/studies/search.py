@@ -22,8 +22,8 @@ from pathlib import Path
 
 from lps.errors import UserError, shorten, shown
 from lps.files import disk, versions
-from lps.files.atomic import open_regular, read_small, refusal, write_json
-from lps.files.locks import claim, locked
+from lps.files.atomic import disk_error_in_words, open_regular, read_small, write_json
+from lps.files.locks import folder_lock, try_lock
 from lps.machine.background import detach, lps_command
 from lps.scheduler import costs, run_slots, submit
 from lps.settings.config import Config, configure, configure_stored, parse_settings, protocol_parameters
@@ -238,12 +238,12 @@ def ask(request: Request, root: Path) -> Search:
         search.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         disk.make_folder(search.folder.parent)
         disk.make_folder(search.folder)
-        with locked(search.folder):
+        with folder_lock(search.folder):
             identity_fields = {"id": os.urandom(6).hex(), "begun": round(time.time(), 3)}
             if (search.folder / "search.json").exists():
                 _check_same(search.request(), request)
                 identity_fields = {"id": search.identity, "begun": _begun_at(search)}
-            stored_request = versions.stamped("search.json", identity_fields | request.as_json())
+            stored_request = versions.with_version("search.json", identity_fields | request.as_json())
             write_json(search.folder / "search.json", stored_request)
     except OSError as error:
         message = blocked_by(search.root) or f"{shorten(str(root))} cannot store a search ({error.strerror})"
@@ -286,14 +286,14 @@ def begin(search: Search) -> bool:
     load_optuna()
     lock = None
     try:
-        lock = claim(search.lock, patience=0)
+        lock = try_lock(search.lock, patience=0)
         if lock is None:
             return False
         request_state(search, "run")
         command = lps_command("search", search.name, "--resume", "--runs", str(search.root), "--lock", str(lock))
         detach(command, search.log, lock)
     except OSError as error:
-        raise UserError("search", f"{search.name} cannot be started ({refusal(error)})") from None
+        raise UserError("search", f"{search.name} cannot be started ({disk_error_in_words(error)})") from None
     finally:
         if lock is not None:
             os.close(lock)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from lps.errors import UserError, shorten
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.scheduler import launcher, queue, run_slots, submit
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
@@ -45,7 +45,7 @@ def carry_out(
     `UserError` where another driver is at work, the files are damaged, or one trial after another fails.
     """
     load_optuna()
-    lock_fd = lock if lock is not None else claim(search.lock)
+    lock_fd = lock if lock is not None else try_lock(search.lock)
     if lock_fd is None:
         raise UserError("search", f"{search.name} is already running in another process")
     try:

@@ -42,7 +42,7 @@ def write(root: Path, name: str, request: Mapping[str, object]) -> None:
     """Keep what was asked for: {"layout": {...}} or {"preset": {...}}, in JSON's own kinds. Raises `OSError`."""
     disk.make_folder(root / _FOLDER)
     record = {"name": name, "time": round(time.time(), 3), "asked": dict(request)}
-    write_json(_path(root, name), versions.stamped("sweep", record))
+    write_json(_path(root, name), versions.with_version("sweep", record))
 
 
 def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:

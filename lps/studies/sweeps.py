@@ -11,7 +11,7 @@ from pathlib import Path
 from lps.cluster import executors, job_options
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import as_user_error, clean_line
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.scheduler import costs, disk_use, launcher, queue, run_slots, submit
 from lps.settings.config import Config
 from lps.store import titles
@@ -243,7 +243,9 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
     staying = [desired.on for desired in wishes if desired.want and desired.on != (on.place if on else "")]
     if not staying:
         return ""
-    where = " and ".join(f"in {executors.title(name)}" if name else "on this machine" for name in sorted(set(staying)))
+    where = " and ".join(
+        f"in {executors.executor_title(name)}" if name else "on this machine" for name in sorted(set(staying))
+    )
     if len(staying) == 1:
         return f"1 run already waits {where} and stays there; to move it, stop it and start the sweep again"
     return f"{len(staying)} runs already wait {where} and stay there; to move them, stop them and start the sweep again"
@@ -296,7 +298,7 @@ def _claim_start(root: Path) -> int:
     """Claim the lock for starting a sweep and return its descriptor. Raises `UserError`."""
     with as_user_error("runs", f"{shorten(str(root))} cannot store a new run"):
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        start_lock = claim(root / ".sweeps.lock", _START_PATIENCE_S)
+        start_lock = try_lock(root / ".sweeps.lock", _START_PATIENCE_S)
     if start_lock is None:
         raise UserError("sweep", "another sweep is still being started; try again in a minute")
     return start_lock

@@ -86,7 +86,7 @@ def compare_to_baseline(
     keys = {name.key for name in by}
     compared = {index: group for index, group in enumerate(groups) if group is not base}
     difference_by_index = {index: _between(group, base, measured, keys) for index, group in compared.items()}
-    return difference_by_index | differences.corrected(
+    return difference_by_index | differences.correct_for_multiplicity(
         {index: group for index, group in difference_by_index.items() if group is not None}
     )
 
@@ -95,7 +95,7 @@ def _between(one: RunGroup, base: RunGroup, measured: Name, by: set[str]) -> Dif
     if len({_data(entry) for entry in (*one.members, *base.members)}) > 1:
         return None
     samples = [_by_pair(group, measured, by) for group in (one, base)]
-    return differences.between(*samples, skips_missing=True, unit="run")
+    return differences.compare_samples(*samples, skips_missing=True, unit="run")
 
 
 def _data(entry: RunRow) -> tuple:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.atomic import as_user_error, clean_line, read_small, write_json
-from lps.files.locks import locked
+from lps.files.locks import folder_lock
 
 MOST = 200  # names in a file
 _LONGEST_NAME = 60  # characters
@@ -52,11 +52,11 @@ class SavedViews:
     def _change(self, change: Callable[[dict], dict]) -> None:
         with as_user_error(self.kind, f"{self.name} cannot be written"):
             self.root.mkdir(parents=True, exist_ok=True)
-            with locked(self.root):
+            with folder_lock(self.root):
                 changed = change(self._stored())
                 if len(changed) > MOST:
                     raise UserError(self.kind, f"{MOST} views are already saved; delete one first")
-                write_json(self.root / self.name, versions.stamped(self.kind, {"kept": changed}))
+                write_json(self.root / self.name, versions.with_version(self.kind, {"kept": changed}))
 
     def _stored(self) -> dict[str, object]:
         """Raises `UserError` for the file of a newer program alone, which must not be written over."""

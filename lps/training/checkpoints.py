@@ -34,7 +34,7 @@ def _read(folder: Path, name: str) -> tuple[dict | None, str]:
     if data is None:
         return None, DAMAGED
     try:
-        limited.rehearse(lambda: _load(data), len(data))
+        limited.run_limited(lambda: _load(data), len(data))
         state = _load(data)
     except (MemoryError, torch.OutOfMemoryError):
         raise  # the file itself may be intact

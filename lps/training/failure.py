@@ -7,7 +7,7 @@ import torch
 
 from lps.errors import UserError
 from lps.files import disk
-from lps.files.atomic import refusal
+from lps.files.atomic import disk_error_in_words
 from lps.store.runs import Run
 
 # System errors that the disk or another process causes.
@@ -44,7 +44,7 @@ def explain(error: Exception) -> tuple[str, str]:
             subject = error.filename or "the run"
         return "disk_full", f"no space left for {subject}; free some space and resume"
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-        return "io_error", f"{error.filename or 'a file of the run'}: {refusal(error)}; fix it and resume"
+        return "io_error", f"{error.filename or 'a file of the run'}: {disk_error_in_words(error)}; fix it and resume"
     if isinstance(error, torch.AcceleratorError):
         return "device", f"the GPU failed: {first_line}"
     return "bug", f"{type(error).__name__}: {first_line}"

@@ -33,7 +33,7 @@ from lps.data.referred_pictures import rate_of_workers
 from lps.data.views import views_of
 from lps.errors import UserError
 from lps.files import disk
-from lps.files.atomic import sweep, write_json
+from lps.files.atomic import remove_abandoned, write_json
 from lps.machine.devices import available_cores
 from lps.methods import Method, Progress
 from lps.methods.parts import prior
@@ -164,7 +164,7 @@ class RunTraining:
         torch.set_num_threads(max(1, (config.threads or available_cores()) // config.processes))
         self._progress.write("prepare", 0, config.epochs, 0, 1)
         if self.is_first:
-            sweep(self.run.folder)
+            remove_abandoned(self.run.folder)
         disk.make_folder(self.run.checkpoints)
         disk.make_folder(self.run.snapshots)
         self.material = prepare(config, inherited.read_confirmed(self.run))

@@ -23,7 +23,7 @@ from lps.data.material import prepare
 from lps.data.views import views_of
 from lps.errors import UserError
 from lps.files import disk, locks
-from lps.files.atomic import sweep
+from lps.files.atomic import remove_abandoned
 from lps.machine.devices import available_cores
 from lps.methods.parts.losses import nt_xent
 from lps.network import backbones
@@ -85,7 +85,7 @@ def pretrained_backbone(
         ) as is_ours:
             if not is_ours:
                 return None
-            sweep(cache)
+            remove_abandoned(cache)
             stored = checkpoints.load(cache, key)
             if stored is None:
                 stored = train_simclr(config, images, truth, report, should_stop, partial)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lps.analysis import alarms
-from lps.analysis.alarms import GROWTH, HEAP, PATIENCE, find
+from lps.analysis.alarms import GROWTH, HEAP, PATIENCE, find_alarms
 from lps.store.events import read_events, rewind
 from lps.store.events_tail import EPOCHS, read_recent
 from lps.store.run_folders import recorded_runs
@@ -22,7 +22,7 @@ def evaluations(rows, gaps=None):
 
 
 def kinds(*arguments, **options):
-    return [alarm.kind for alarm in find(*arguments, **options)]
+    return [alarm.kind for alarm in find_alarms(*arguments, **options)]
 
 
 def heap(share, n=1000):
@@ -32,15 +32,15 @@ def heap(share, n=1000):
 
 
 def test_an_even_run_has_none():
-    assert find(evaluations([EVEN] * EPOCHS), SEEN, training={"loss/total": 1.0}) == []
-    assert find([], 0) == []
+    assert find_alarms(evaluations([EVEN] * EPOCHS), SEEN, training={"loss/total": 1.0}) == []
+    assert find_alarms([], 0) == []
 
 
 def test_collapse_needs_more_than_three_times_the_even_share():
     assert HEAP == 3.0
     assert kinds(evaluations([heap(0.31)] * PATIENCE), SEEN) == ["collapse"]
     assert kinds(evaluations([heap(0.29)] * PATIENCE), SEEN) == []
-    (alarm,) = find(evaluations([heap(0.44)] * PATIENCE), SEEN)
+    (alarm,) = find_alarms(evaluations([heap(0.44)] * PATIENCE), SEEN)
     assert alarm.words == "one class holds 44 % of the images, 4.4 times an equal share"
     assert (alarm.epoch, alarm.title) == (PATIENCE, "Collapse")
 
@@ -62,10 +62,10 @@ def test_a_class_that_is_truly_large_is_no_collapse():
 
 def test_empty_counts_novel_classes_only_and_only_lasting_ones():
     row = [0, 100, 100, 100, 100, 0, 0, 100, 100, 100]
-    (alarm,) = find(evaluations([row] * PATIENCE), SEEN)
+    (alarm,) = find_alarms(evaluations([row] * PATIENCE), SEEN)
     assert (alarm.kind, alarm.words) == ("empty", f"2 novel classes have had no image for {PATIENCE} epochs")
     once = [*row[:5], 1, 0, *row[7:]]
-    (alarm,) = find(evaluations([row] * (PATIENCE - 1) + [once]), SEEN)
+    (alarm,) = find_alarms(evaluations([row] * (PATIENCE - 1) + [once]), SEEN)
     assert alarm.words.startswith("1 novel class has")
     assert kinds(evaluations([EVEN] + [row] * (PATIENCE - 1)), SEEN) == []
     assert kinds(evaluations([row] * PATIENCE), 0) == [], "who is novel is not known"
@@ -157,4 +157,6 @@ def test_no_records_torn_records_and_failures(tmp_path):
     assert (
         recent.failure == "diverged" and recent.training == {"loss/total": None} and recent.number("loss/total") is None
     )
-    assert [alarm.kind for alarm in alarms.find(recent.evaluations, recent.seen, failure=recent.failure)] == ["loss"]
+    assert [alarm.kind for alarm in alarms.find_alarms(recent.evaluations, recent.seen, failure=recent.failure)] == [
+        "loss"
+    ]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from lps.analysis import audit as audits
-from lps.analysis.audit import LABELED, TEST, UNLABELED, audit, neighbours, parts_of
+from lps.analysis.audit import LABELED, TEST, UNLABELED, audit_features, nearest_neighbours, parts_of
 from lps.errors import UserError
 
 CLASSES, EACH, WIDTH = 4, 40, 32
@@ -21,7 +21,7 @@ def clean():
 
 
 def looked(features, labels, parts=None, **more):
-    return audit(features, labels, parts_of(labels, 0) if parts is None else parts, **more)
+    return audit_features(features, labels, parts_of(labels, 0) if parts is None else parts, **more)
 
 
 def test_nothing_is_found_where_nothing_is_wrong(clean):
@@ -42,7 +42,7 @@ def test_copies_are_found_as_one_group_also_across_parts_and_labels(clean):
 
 def test_more_copies_than_neighbours_hide_no_picture_from_itself(clean):
     features, labels = np.repeat(clean[0][:2], 40, axis=0), np.repeat([0, 1], 40)
-    _, rows = neighbours(audits.unit(features))
+    _, rows = nearest_neighbours(audits.unit(features))
     assert not (rows == np.arange(80)[:, None]).any()
     assert [len(group.pictures) for group in looked(features, labels).duplicates] == [40, 40]
 

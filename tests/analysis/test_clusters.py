@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lps.analysis import clusters
-from lps.analysis.clusters import Assignment, describe
+from lps.analysis.clusters import Assignment, describe_clusters
 from lps.data.classes import Classes
 from lps.data.split import Split
 from lps.errors import UserError
@@ -25,7 +25,7 @@ def described(assigned, truth, ids=None, num_classes=None, **more):
     ids = np.arange(assigned.max() + 1) if ids is None else np.array(ids)
     count = int(truth.max()) + 1 if num_classes is None else num_classes
     confidence = more.pop("confidence", np.full(len(assigned), 0.5, np.float32))
-    return describe(assigned, confidence, truth, ids, count, **more)
+    return describe_clusters(assigned, confidence, truth, ids, count, **more)
 
 
 def jaccard(one: set, other: set) -> float:
@@ -43,7 +43,7 @@ def members(assigned, cluster) -> set:
 @given(pairs)
 def test_overlap_is_that_of_sets(rows):
     then, now = map(np.array, zip(*rows))
-    found = clusters.overlap(now, then, (5, 5))
+    found = clusters.jaccard_overlap(now, then, (5, 5))
     for a in range(5):
         for b in range(5):
             assert found[a, b] == pytest.approx(jaccard(members(now, a), members(then, b)))
@@ -54,8 +54,8 @@ def test_overlap_is_that_of_sets(rows):
 def test_stability_and_heirs_are_the_largest_overlaps(rows):
     then, now = map(np.array, zip(*rows))
     ids = np.arange(5)
-    stable = clusters.stability(now, ids, [then, now])
-    heirs = clusters.heirs(then, now)
+    stable = clusters.cluster_stability(now, ids, [then, now])
+    heirs = clusters.successors(then, now)
     for i in ids:
         if members(now, i):
             best = max(jaccard(members(now, i), members(then, j)) for j in range(5))
@@ -72,23 +72,23 @@ def test_stability_and_heirs_are_the_largest_overlaps(rows):
 
 def test_stability_does_not_ask_what_ids_are_called():
     now = np.array([0, 0, 1, 1, 2, 2])
-    assert clusters.stability(now, np.arange(3), [(now + 1) % 3]).tolist() == [1, 1, 1]
-    assert np.isnan(clusters.stability(now, np.arange(3), [])).all()
+    assert clusters.cluster_stability(now, np.arange(3), [(now + 1) % 3]).tolist() == [1, 1, 1]
+    assert np.isnan(clusters.cluster_stability(now, np.arange(3), [])).all()
 
 
 def test_confusion_counts_known_images_of_the_named_clusters_alone():
-    counts = clusters.confusion(np.array([7, 7, 2, 9, 2]), np.array([0, 1, 1, 0, -1]), np.array([2, 7]), 2)
+    counts = clusters.confusion_counts(np.array([7, 7, 2, 9, 2]), np.array([0, 1, 1, 0, -1]), np.array([2, 7]), 2)
     assert counts.tolist() == [[0, 1], [1, 1]]
 
 
 def test_nearest_cluster_by_mean_direction():
     features = np.array([[1, 0], [2, 0.1], [0, 3], [-1, 0.0], [0, 0]], float)
-    nearest, cosine = clusters.neighbours(features, np.array([0, 0, 1, 2, 4]), 5)
+    nearest, cosine = clusters.nearest_clusters(features, np.array([0, 0, 1, 2, 4]), 5)
     unit = features[:3] / np.linalg.norm(features[:3], axis=1, keepdims=True)
     mean = unit[0] + unit[1]
     assert nearest.tolist() == [1, 0, 1, -1, -1]  # the fourth has no image, the fifth no direction
     assert cosine[0] == pytest.approx(mean @ unit[2] / np.linalg.norm(mean)) and np.isnan(cosine[3:]).all()
-    assert clusters.neighbours(features[:1], np.array([0]), 1)[0].tolist() == [-1]
+    assert clusters.nearest_clusters(features[:1], np.array([0]), 1)[0].tolist() == [-1]
 
 
 # ---------------------------------------------------------------------------------------------------- clusters
@@ -201,8 +201,8 @@ def test_many_classes_and_images():
 def test_a_biography_tells_ids_and_what_became_of_them():
     past = {2: np.array([0, 0, 1, 1]), 1: np.array([1, 1, 0, 1]), 3: np.array([4, 4, 4, 2])}
     stored = {epoch: Assignment(ids, np.array([0.1, 0.2, 0.3, 0.4]) * epoch) for epoch, ids in past.items()}
-    heirs = {epoch: clusters.heirs(ids, past[3]) for epoch, ids in past.items()}
-    told = clusters.biography(3, stored, heirs)
+    heirs = {epoch: clusters.successors(ids, past[3]) for epoch, ids in past.items()}
+    told = clusters.prediction_history(3, stored, heirs)
     assert [(m.epoch, m.predicted) for m in told] == [(1, 1), (2, 1), (3, 2)]
     assert [m.confidence for m in told] == pytest.approx([0.4, 0.8, 1.2])
     assert [m.heir for m in told] == [4, 2, 2]

@@ -86,9 +86,11 @@ def test_mean_and_sample_deviation_over_seeds():
     assert group.mean("all") == pytest.approx(np.mean(values)) and group.std("all") == pytest.approx(
         np.std(values, ddof=1)
     )
-    assert score_tables.cell(group, "all") == "93.0 ± 3.6" and score_tables.cell(group, "time") == "60 ± 0"
+    assert (
+        score_tables.format_cell(group, "all") == "93.0 ± 3.6" and score_tables.format_cell(group, "time") == "60 ± 0"
+    )
     (single,) = group_runs([scored()])
-    assert math.isnan(single.std("all")) and score_tables.cell(single, "all") == "90.0"
+    assert math.isnan(single.std("all")) and score_tables.format_cell(single, "all") == "90.0"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +108,7 @@ def test_what_may_not(key, value):
 def test_different_splits_are_never_averaged_even_under_equal_settings():
     groups = group_runs([scored(seed=0, split="aaa"), scored(seed=1, split="bbb")])
     assert [group.label for group in groups] == ["LPS, split aaa", "LPS, split bbb"]
-    assert differences.best(groups) == set()  # and are no rivals either
+    assert differences.best_cells(groups) == set()  # and are no rivals either
 
 
 def test_a_seed_counts_once_and_the_newest_run_of_it():
@@ -116,12 +118,12 @@ def test_a_seed_counts_once_and_the_newest_run_of_it():
         (group,) = group_runs(order)
         assert group.mean("all") == pytest.approx(0.85) and [m.config.seed for m in group.members] == [0, 1]
         assert [member.run.id for member in group.replaced] == [old]
-    assert "LPS: seed 0 was run more than once; its newest finished run is used" in score_tables.notes([group])
+    assert "LPS: seed 0 was run more than once; its newest finished run is used" in score_tables.table_notes([group])
     unfinished = [replace(runs[0], is_complete=False), runs[1]]
     assert group_runs(unfinished)[0].mean("all") == pytest.approx(0.2)  # what was broken off replaces nothing
     neither = group_runs([replace(run, is_complete=False) for run in unfinished])[0]
     assert neither.mean("all") == pytest.approx(0.8)
-    assert "LPS: seed 0 was run more than once; its newest run is used" in score_tables.notes([neither])
+    assert "LPS: seed 0 was run more than once; its newest run is used" in score_tables.table_notes([neither])
 
 
 def test_an_explicit_pretraining_seed_that_is_the_runs_own_changes_nothing():
@@ -157,7 +159,7 @@ def test_labels_name_no_defaults_once_more_than_three_settings_differ():
 
 def test_differences():
     def of(*runs):
-        return run_groups.differences([run.config for run in runs])
+        return run_groups.differing_settings([run.config for run in runs])
 
     assert of(scored(seed=0), scored(seed=1, device="cpu")) == {}
     assert of(scored(), scored(margin_scale=5.0)) == {"margin_scale": [10.0, 5.0]}
@@ -176,18 +178,18 @@ def of_seeds(method="lps", column="all", mean=0.9, matched=False, **settings) ->
 
 def test_bold_is_what_is_distinguishable_from_every_other_row():
     groups = group_runs([*of_seeds(mean=0.9), *of_seeds("orca", mean=0.8), *of_seeds("nach", mean=0.7)])
-    assert differences.best(groups) == {(0, "all")}  # the other columns are the same with all seeds
+    assert differences.best_cells(groups) == {(0, "all")}  # the other columns are the same with all seeds
     close = group_runs([*of_seeds(mean=0.9), *of_seeds("orca", mean=0.8997), *of_seeds("nach", mean=0.7)])
-    assert differences.best(close) == set()
+    assert differences.best_cells(close) == set()
     single = group_runs([scored(all=0.9), scored("orca", all=0.2)])
-    assert differences.best(single) == set() and differences.best(single[:1]) == set()
+    assert differences.best_cells(single) == set() and differences.best_cells(single[:1]) == set()
 
 
 def test_a_seen_accuracy_is_not_best_by_matching_alone():
     high = group_runs([*of_seeds(column="seen"), *of_seeds("openncd", "seen", 0.95, matched=True)])
-    assert differences.best(high) == set()
+    assert differences.best_cells(high) == set()
     low = group_runs([*of_seeds(column="seen"), *of_seeds("openncd", "seen", 0.85, matched=True)])
-    assert differences.best(low) == {(0, "seen")}
+    assert differences.best_cells(low) == {(0, "seen")}
 
 
 # ---------------------------------------------------------------------------------------------------- scores
@@ -264,7 +266,7 @@ def test_odd_numbers_of_time_do_not_count(tmp_path):
 
 def test_a_run_that_did_not_reach_its_end_is_noted(tmp_path):
     groups = group_runs([score_run(make_run(tmp_path, epochs=3)), score_run(make_run(tmp_path, "stopped", seed=1))])
-    notes = score_tables.notes(groups)
+    notes = score_tables.table_notes(groups)
     assert any("seed 1 ended early, scored at epoch 8 of 20" in note for note in notes)
     assert not any("seed 0 did" in note for note in notes)
 
@@ -279,7 +281,7 @@ def groups_for_tables() -> list[Group]:
 
 
 def test_markdown():
-    text = score_tables.table(groups_for_tables(), "markdown")
+    text = score_tables.format_table(groups_for_tables(), "markdown")
     table = text.split("\n\n")[0].splitlines()
     differing = text.split("\n\n| ")[1].split("\n\n")[0].splitlines()
     assert len(table) == 4 and len(differing) == 3
@@ -288,11 +290,11 @@ def test_markdown():
     assert "**92.0 ± 2.8**" in table[2] and "50.0 ± 0.0\\*" in table[3]
     assert r"\<b>" in table[2] and r"\[b\](c)" in table[2] and r"\`d\`" in table[2] and r"\_a\_" in table[2]
     assert r"\* seen accuracy after ids" in text
-    assert score_tables.markdown("LPS, use_margin=false") == "LPS, use_margin=false"
+    assert score_tables.escape_markdown("LPS, use_margin=false") == "LPS, use_margin=false"
 
 
 def test_latex_prints_every_character_as_it_stands():
-    text = score_tables.table(groups_for_tables(), "latex")
+    text = score_tables.format_table(groups_for_tables(), "latex")
     first, second = text.split("\n\n")
     body = [line for line in first.splitlines() if not line.startswith("%")]
     assert second.count(r"\begin{tabular}{llrrrrrr}") == 1 and r"\textbf{-40.5 {[}-46.9, -34.1{]}}" in second
@@ -310,7 +312,7 @@ def test_latex_prints_every_character_as_it_stands():
 
 
 def test_csv_is_read_back_and_holds_no_formula():
-    rows = list(csv.DictReader(io.StringIO(score_tables.table(groups_for_tables(), "csv"))))
+    rows = list(csv.DictReader(io.StringIO(score_tables.format_table(groups_for_tables(), "csv"))))
     assert rows[0]["method"] == "'" + " ".join(HOSTILE.split())
     assert float(rows[0]["all_mean"]) == pytest.approx(0.92) and rows[0]["seeds"] == "0 1"
     assert float(rows[1]["all_difference"]) == pytest.approx(-0.405) and rows[1]["all_distinguishable"] == "True"
@@ -322,7 +324,7 @@ def test_csv_is_read_back_and_holds_no_formula():
 
 
 def test_json():
-    first, second = json.loads(score_tables.table(groups_for_tables(), "json"))
+    first, second = json.loads(score_tables.format_table(groups_for_tables(), "json"))
     assert first["label"] == HOSTILE and first["seeds"] == [0, 1] and second["all"]["mean"] == pytest.approx(0.515)
     assert second["against"] == HOSTILE and first["against"] is None and first["differences"] == {}
     told = second["differences"]["all"]
@@ -334,11 +336,11 @@ def test_json():
 def test_what_was_not_measured_is_a_dash_or_null():
     nothing = replace(scored(), scores=Scores(*[math.nan] * 6, False))
     groups = group_runs([nothing])
-    assert score_tables.cell(groups[0], "all") == "-" and differences.best(groups) == set()
-    assert json.loads(score_tables.table(groups, "json"))[0]["all"]["mean"] is None
-    assert all(score_tables.table(groups, form) for form in score_tables.FORMATS)
+    assert score_tables.format_cell(groups[0], "all") == "-" and differences.best_cells(groups) == set()
+    assert json.loads(score_tables.format_table(groups, "json"))[0]["all"]["mean"] is None
+    assert all(score_tables.format_table(groups, form) for form in score_tables.FORMATS)
     assert (
-        score_tables.cell(
+        score_tables.format_cell(
             group_runs([replace(scored(), scores=replace(scored().scores, conflict=-1e-9))])[0], "conflict"
         )
         == "0.0"
@@ -347,10 +349,11 @@ def test_what_was_not_measured_is_a_dash_or_null():
 
 def test_the_notes_name_protocol_and_oracle():
     member = replace(scored(), protocol="strict", select="oracle")
-    notes = score_tables.notes(group_runs([member]))
+    notes = score_tables.table_notes(group_runs([member]))
     assert any(note.startswith("protocol strict: ") for note in notes) and any("oracle" in note for note in notes)
     assert not any(
-        note.startswith(("protocol", "oracle")) for note in score_tables.notes(group_runs([member]), scoring=False)
+        note.startswith(("protocol", "oracle"))
+        for note in score_tables.table_notes(group_runs([member]), scoring=False)
     )
 
 
@@ -387,10 +390,12 @@ def test_the_row_that_others_are_held_against_can_be_named(tmp_path, capsys):
 
 
 def test_the_audit_of_table_1():
-    table = [row for row in paper.rows() if row.table == "table1_main"]
+    table = [row for row in paper.paper_rows() if row.table == "table1_main"]
     assert len(table) == 60
     above = {
-        (r.dataset, r.labeled_ratio, r.method) for r in table if any("above" in doubt for doubt in paper.doubts(r))
+        (r.dataset, r.labeled_ratio, r.method)
+        for r in table
+        if any("above" in doubt for doubt in paper.find_inconsistencies(r))
     }
     assert above == {
         ("ImageNet-100", 0.1, "RankStats"),
@@ -398,18 +403,22 @@ def test_the_audit_of_table_1():
         ("CIFAR-10", 0.1, "SimCLR"),
         ("ImageNet-100", 0.5, "GCD"),
     }
-    copied = {(r.dataset, r.labeled_ratio, r.method) for r in table if any("same three" in d for d in paper.doubts(r))}
+    copied = {
+        (r.dataset, r.labeled_ratio, r.method)
+        for r in table
+        if any("same three" in d for d in paper.find_inconsistencies(r))
+    }
     assert copied == {("CIFAR-10", 0.5, "GCD"), ("ImageNet-100", 0.5, "GCD")}
-    excess = paper.doubts(paper.main_row("ImageNet-100", 0.5, "RankStats"))[0]
+    excess = paper.find_inconsistencies(paper.main_row("ImageNet-100", 0.5, "RankStats"))[0]
     assert "5.4 points" in excess  # 40.3 - (47.3 + 2 * 28.7) / 3
 
 
 def test_the_counterpart_of_a_run_as_in_the_paper():
-    row, reasons = paper.counterpart(as_in_paper())
+    row, reasons = paper.matching_row(as_in_paper())
     assert reasons == [] and (row.seen, row.novel, row.all, row.nmi) == (90.2, 93.4, 92.4, 86.45)
-    assert paper.counterpart(as_in_paper("openncd", ratio=0.1))[0].all == 85.3
-    assert paper.counterpart(as_in_paper("gcd", "imagenet100"))[0].all == 68.2
-    assert paper.counterpart(replace(as_in_paper(), split_num_seen=5))[0] is not None
+    assert paper.matching_row(as_in_paper("openncd", ratio=0.1))[0].all == 85.3
+    assert paper.matching_row(as_in_paper("gcd", "imagenet100"))[0].all == 68.2
+    assert paper.matching_row(replace(as_in_paper(), split_num_seen=5))[0] is not None
 
 
 @pytest.mark.parametrize(
@@ -424,7 +433,7 @@ def test_the_counterpart_of_a_run_as_in_the_paper():
     ],
 )
 def test_the_counterpart_of_an_ablation(own, expected):
-    row, _ = paper.counterpart(as_in_paper(**own))
+    row, _ = paper.matching_row(as_in_paper(**own))
     assert (row.seen, row.novel, row.all) == expected
 
 
@@ -452,23 +461,25 @@ def test_the_counterpart_of_an_ablation(own, expected):
     ],
 )
 def test_every_reason_against_a_counterpart(changed, reason):
-    row, reasons = paper.counterpart(replace(as_in_paper(), **changed))
+    row, reasons = paper.matching_row(replace(as_in_paper(), **changed))
     assert row is None and reason in reasons
 
 
 def test_a_ratio_that_the_paper_does_not_have_is_the_only_reason():
-    assert paper.counterpart(as_in_paper(ratio=0.3)) == (None, ["30 % labels"])
+    assert paper.matching_row(as_in_paper(ratio=0.3)) == (None, ["30 % labels"])
 
 
 def test_changed_settings_and_another_way_to_score_have_no_counterpart():
-    assert paper.counterpart(as_in_paper(margin_scale=7.0)) == (None, ["margin_scale=7.0"])
-    assert paper.counterpart(as_in_paper(use_margin=False, temperature=0.2))[1] == ["use_margin=false, temperature=0.2"]
-    assert paper.counterpart(as_in_paper("gcd", freeze="none"))[1] == ["nothing frozen"]
-    assert paper.counterpart(as_in_paper(), "strict")[1] == ["protocol strict"]
-    assert paper.counterpart(as_in_paper(), select="oracle")[1] == ["epoch chosen by an oracle"]
-    assert paper.counterpart(as_in_paper(), seen_is_matched=True)[1] == ["seen accuracy matched, not raw"]
-    assert paper.counterpart(as_in_paper("gcd"), seen_is_matched=False)[1] == ["seen accuracy raw, not matched"]
-    assert paper.counterpart(as_in_paper("gcd"), seen_is_matched=True)[1] == []
+    assert paper.matching_row(as_in_paper(margin_scale=7.0)) == (None, ["margin_scale=7.0"])
+    assert paper.matching_row(as_in_paper(use_margin=False, temperature=0.2))[1] == [
+        "use_margin=false, temperature=0.2"
+    ]
+    assert paper.matching_row(as_in_paper("gcd", freeze="none"))[1] == ["nothing frozen"]
+    assert paper.matching_row(as_in_paper(), "strict")[1] == ["protocol strict"]
+    assert paper.matching_row(as_in_paper(), select="oracle")[1] == ["epoch chosen by an oracle"]
+    assert paper.matching_row(as_in_paper(), seen_is_matched=True)[1] == ["seen accuracy matched, not raw"]
+    assert paper.matching_row(as_in_paper("gcd"), seen_is_matched=False)[1] == ["seen accuracy raw, not matched"]
+    assert paper.matching_row(as_in_paper("gcd"), seen_is_matched=True)[1] == []
 
 
 def test_the_notes_on_the_paper_read_well():
@@ -494,8 +505,10 @@ def test_a_run_on_weights_that_know_imagenets_classes_is_never_held_against_the_
     assert score_tables.paper_cell(known[0]) == "-"
     assert score_tables.notes_on_paper(known)[-1] == ABOUT_LABELS
     assert score_tables.notes_on_paper([*own, *known])[-1] == f"{known[0].label}: {ABOUT_LABELS}"
-    assert ABOUT_LABELS in score_tables.table(known, "markdown") and ABOUT_LABELS in score_tables.table(known, "latex")
-    assert not any(ABOUT_LABELS in note for note in score_tables.notes(own))
+    assert ABOUT_LABELS in score_tables.format_table(known, "markdown") and ABOUT_LABELS in score_tables.format_table(
+        known, "latex"
+    )
+    assert not any(ABOUT_LABELS in note for note in score_tables.table_notes(own))
 
 
 # ---------------------------------------------------------------------------------------------------- left open
@@ -507,7 +520,7 @@ def test_runs_of_another_precision_are_another_group_and_say_so():
     groups = group_runs([whole, replace(half, precision="bf16")])
     assert [group.label for group in groups] == ["LPS, fp32", "LPS, bf16"]
     assert group_tables.settings_table(groups)["precision"].tolist() == ["fp32", "bf16"]
-    assert [row["precision"] for row in csv.DictReader(io.StringIO(score_tables.table(groups, "csv")))] == [
+    assert [row["precision"] for row in csv.DictReader(io.StringIO(score_tables.format_table(groups, "csv")))] == [
         "fp32",
         "bf16",
     ]
@@ -546,12 +559,12 @@ def test_a_number_of_test_images_that_were_clustered_by_themselves_is_marked(tmp
         run.events.write_text(
             run.events.read_text().replace('"kind": "start"', f'"test_clusters": "{told}", "kind": "start"')
         )
-    assert run_scores.course(run).test_clusters(run.config()) == expected
+    assert run_scores.read_course(run).test_clusters(run.config()) == expected
     assert score_run(run).test_clusters == "training"  # unlabeled images are clustered by themselves everywhere
     (group,) = group_runs([replace(score_run(run), images="test", test_clusters=expected)])
-    marked = [column for column in run_scores.COLUMNS if score_tables.cell(group, column).endswith("‡")]
+    marked = [column for column in run_scores.COLUMNS if score_tables.format_cell(group, column).endswith("‡")]
     assert marked == (["seen", "novel", "all", "nmi"] if expected == "test" else [])
-    assert (run_scores.ABOUT_CLUSTERED_APART in score_tables.notes([group])) == (expected == "test")
+    assert (run_scores.ABOUT_CLUSTERED_APART in score_tables.table_notes([group])) == (expected == "test")
 
 
 def test_runs_whose_test_images_were_clustered_otherwise_are_told_apart():
@@ -559,12 +572,12 @@ def test_runs_whose_test_images_were_clustered_otherwise_are_told_apart():
     others = [replace(m, images="test") for m in of_seeds("simclr", mean=0.5)]
     groups = group_runs([*own, *others])
     assert [g.label for g in groups] == ["SimCLR, test images clustered separately", "SimCLR"]
-    assert differences.best(groups) == set() and not differences.hold(groups).found
+    assert differences.best_cells(groups) == set() and not differences.compare_groups(groups).found
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "imagenet100"])
 def test_the_papers_recipes_train_in_fp32_and_other_precisions_do_not_compare(dataset):
     config = as_in_paper(dataset=dataset)
-    assert config.precision == "fp32" and paper.counterpart(config)[0] is not None
+    assert config.precision == "fp32" and paper.matching_row(config)[0] is not None
     for other in ("auto", "bf16"):
-        assert paper.counterpart(as_in_paper(dataset=dataset, precision=other)) == (None, [f"precision={other}"])
+        assert paper.matching_row(as_in_paper(dataset=dataset, precision=other)) == (None, [f"precision={other}"])

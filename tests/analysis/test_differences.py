@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lps.analysis import differences
-from lps.analysis.differences import between, hold, needed, verdict
+from lps.analysis.differences import compare_groups, compare_samples, seeds_needed_in_words, verdict
 from lps.analysis.run_groups import group_runs
 from lps.analysis.run_scores import Scored
 from lps.scores.protocols import Scores
@@ -34,7 +34,7 @@ def drawn(*values) -> dict[int, float]:
 
 
 def test_equal_seeds_are_compared_in_pairs_in_whatever_order_they_stand():
-    found = between({0: 0.5, 1: 0.7, 2: 0.6}, {2: 0.5, 0: 0.41, 1: 0.6})
+    found = compare_samples({0: 0.5, 1: 0.7, 2: 0.6}, {2: 0.5, 0: 0.41, 1: 0.6})
     assert (found.pairs, found.counts) == (3, (3, 3)) and found.mean == pytest.approx(0.29 / 3)
     assert found.high - found.mean == pytest.approx(4.302653 * np.std([0.09, 0.1, 0.1], ddof=1) / math.sqrt(3))
 
@@ -53,7 +53,7 @@ def test_equal_seeds_are_compared_in_pairs_in_whatever_order_they_stand():
 )
 def test_who_is_paired(first, second, pairs):
     random = np.random.default_rng(0)
-    found = between({s: random.normal() for s in first}, {s: random.normal() for s in second})
+    found = compare_samples({s: random.normal() for s in first}, {s: random.normal() for s in second})
     assert (found.pairs, found.counts, found.has_interval) == (pairs, (len(first), len(second)), pairs != 1)
 
 
@@ -64,18 +64,21 @@ def test_pairs_of_another_pretraining_are_none():
 
 
 def test_what_has_no_number_has_no_difference():
-    assert between(drawn(0.5, math.nan), drawn(0.5, 0.6)) is None and between({}, drawn(0.5)) is None
-    assert between(drawn(0.5, math.inf), drawn(0.5, 0.6)) is None and between(drawn(0.5), drawn(-math.inf)) is None
+    assert compare_samples(drawn(0.5, math.nan), drawn(0.5, 0.6)) is None and compare_samples({}, drawn(0.5)) is None
+    assert (
+        compare_samples(drawn(0.5, math.inf), drawn(0.5, 0.6)) is None
+        and compare_samples(drawn(0.5), drawn(-math.inf)) is None
+    )
 
 
 def test_a_run_without_a_number_does_not_change_who_is_paired():
     """One of five has diverged: of the two groups that share two seeds it leaves Welch's t, of pairs both runs go."""
     five, three = {seed: 0.1 * seed for seed in range(5)}, {3: 0.3, 4: 0.1, 9: 0.2}
-    apart = between(five | {0: math.inf}, three | {9: math.nan}, skips_missing=True)
+    apart = compare_samples(five | {0: math.inf}, three | {9: math.nan}, skips_missing=True)
     assert (apart.pairs, apart.counts) == (0, (4, 2))
-    paired = between(five | {1: math.nan}, {0: 0.1, 1: 0.2, 2: 0.3}, skips_missing=True)
+    paired = compare_samples(five | {1: math.nan}, {0: 0.1, 1: 0.2, 2: 0.3}, skips_missing=True)
     assert (paired.pairs, paired.counts) == (2, (4, 3))
-    assert between({0: math.nan}, {0: 0.1}, skips_missing=True) is None
+    assert compare_samples({0: math.nan}, {0: 0.1}, skips_missing=True) is None
 
 
 @pytest.mark.slow
@@ -92,7 +95,7 @@ def test_of_groups_that_share_some_seeds_a_large_gap_is_found(shared):
             of_seed = random.normal(0, shared, 6)
             one = {seed: gap + of_seed[seed] + random.normal() for seed in range(5)}
             other = {seed: of_seed[seed] + random.normal() for seed in (3, 4, 5)}
-            found[gap] += between(one, other).is_distinguishable_alone
+            found[gap] += compare_samples(one, other).is_distinguishable_alone
     assert found[0.0] / draws <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / draws)
     assert found[3.0] / draws >= (0.8 if shared == 0 else 0.5)
 
@@ -111,14 +114,17 @@ def test_of_groups_that_share_some_seeds_a_large_gap_is_found(shared):
     ],
 )
 def test_what_is_said_of_a_difference_and_how_many_seeds_it_would_take(first, second, words, seeds):
-    found = between(drawn(*first), drawn(*second))
-    assert (verdict(found), needed(found)) == (words, seeds)
+    found = compare_samples(drawn(*first), drawn(*second))
+    assert (verdict(found), seeds_needed_in_words(found)) == (words, seeds)
     assert found.is_distinguishable == (words in ("higher", "lower"))
 
 
 def test_a_cell_has_points_and_the_interval_where_there_is_one():
-    assert differences.cell(between(drawn(0.9, 0.92), drawn(0.8, 0.81))) == "+10.5 [+4.1, +16.9]"
-    assert differences.cell(between(drawn(0.5), drawn(0.62))) == "-12.0" and differences.cell(None) == "-"
+    assert differences.format_difference(compare_samples(drawn(0.9, 0.92), drawn(0.8, 0.81))) == "+10.5 [+4.1, +16.9]"
+    assert (
+        differences.format_difference(compare_samples(drawn(0.5), drawn(0.62))) == "-12.0"
+        and differences.format_difference(None) == "-"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- many groups
@@ -127,9 +133,9 @@ def test_a_cell_has_points_and_the_interval_where_there_is_one():
 def test_all_are_held_against_the_most_usual_lps_whatever_its_scores():
     runs = [*runs_of("orca", (0.99, 0.98)), *runs_of(values=(0.1, 0.2), margin_scale=5.0), *runs_of(values=(0.2, 0.1))]
     groups = group_runs(runs)
-    held = hold(groups)
+    held = compare_groups(groups)
     assert {reference.label for reference in held.references} == {"LPS, margin_scale=10"} and held.rows == [0, 1]
-    other = hold(groups, groups[0])
+    other = compare_groups(groups, groups[0])
     assert other.rows == [1, 2] and other.found[1, "all"].mean == pytest.approx(-0.835)
 
 
@@ -137,7 +143,7 @@ def test_groups_of_another_split_or_way_to_score_are_not_held_against_each_other
     runs = [*runs_of(values=(0.9, 0.8)), *runs_of("orca", (0.5, 0.6)), *runs_of("gcd", (0.5, 0.6), matched=True)]
     runs += [*runs_of(values=(0.3, 0.2), split="t"), *runs_of("orca", (0.2, 0.1), split="t")]
     groups = group_runs(runs)
-    held = hold(groups)
+    held = compare_groups(groups)
     splits = [(groups[row].members[0].split, held.references[row].members[0].split) for row in held.rows]
     assert len(splits) == 3 and all(own == other for own, other in splits)
     gcd = next(row for row in held.rows if groups[row].config.method == "gcd")
@@ -152,31 +158,31 @@ def test_what_is_beyond_zero_alone_but_not_among_many_says_so():
     usual = runs_of(values=(0.80, 0.82, 0.81, 0.805))
     low = runs_of("orca", (0.79, 0.80, 0.803, 0.793))
     many = [run for k in range(1, 9) for run in runs_of(values=(0.8, 0.82, 0.8101, 0.8052), temperature=0.1 * k + 0.5)]
-    alone, among = hold(group_runs([*usual, *low])), hold(group_runs([*usual, *low, *many]))
+    alone, among = compare_groups(group_runs([*usual, *low])), compare_groups(group_runs([*usual, *low, *many]))
     assert verdict(alone.found[1, "all"]) == "lower" and (1, "all") in alone.bold
     assert (
         verdict(among.found[1, "all"])
         == "distinguishable as a single comparison, but not after correction for 9 comparisons"
     )
-    assert (1, "all") not in among.bold and needed(among.found[1, "all"]) == ""
+    assert (1, "all") not in among.bold and seeds_needed_in_words(among.found[1, "all"]) == ""
 
 
 def test_a_sentence_a_row_tells_what_these_seeds_cannot():
     groups = group_runs([*runs_of(values=(0.9, 0.8, 0.85)), *runs_of("orca", (0.85, 0.85, 0.8))])
-    assert differences.sentences(hold(groups)) == [
+    assert differences.undecided_in_words(compare_groups(groups)) == [
         "ORCA against LPS: equal results with all 3 seeds: seen, novel, NMI, gap",
         "ORCA against LPS: not distinguishable with 3 seeds: all (it would need 97)",
     ]
-    said = " ".join(differences.about(hold(groups)))
+    said = " ".join(differences.explain_differences(compare_groups(groups)))
     assert "seed by seed" in said and "80 of 100" in said and "Holm" not in said
-    assert differences.about(hold(groups[:1])) == []
+    assert differences.explain_differences(compare_groups(groups[:1])) == []
 
 
 def test_a_seed_that_was_run_twice_counts_once():
     twice = runs_of(values=(0.9, 0.8))
     again = replace(twice[0], run=Run(Path("runs/20270101-000000-digits-lps-s0-bbbbbb")))
     groups = group_runs([*twice, again, *runs_of("orca", (0.5, 0.6))])
-    assert hold(groups).found[1, "all"].pairs == 2
+    assert compare_groups(groups).found[1, "all"].pairs == 2
 
 
 # ---------------------------------------------------------------------------------------------------- false marks
@@ -187,17 +193,17 @@ def test_of_equal_groups_one_is_marked_in_at_most_5_of_100_draws(groups, n):
     """All groups have the same mean, and share what a seed does; a mark is false each time."""
     random, draws = np.random.default_rng(groups), 1500
     values = random.normal(0, 1, (draws, groups, n)) + random.normal(0, 2, (draws, 1, n))
-    marked = [differences.leader([drawn(*own) for own in one]) is not None for one in values]
+    marked = [differences.best_sample([drawn(*own) for own in one]) is not None for one in values]
     assert np.mean(marked) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / draws)
 
 
 def test_two_equal_ones_far_above_the_others_are_marked_in_at_most_5_of_100_draws():
     random, draws = np.random.default_rng(0), 1500
     values = random.normal(0, 1, (draws, 4, 5)) + np.array([100, 100, 0, 0])[:, None]
-    marked = [differences.leader([drawn(*own) for own in one]) is not None for one in values]
+    marked = [differences.best_sample([drawn(*own) for own in one]) is not None for one in values]
     assert np.mean(marked) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / draws)
 
 
 def test_a_clear_winner_is_marked():
     values = np.random.default_rng(0).normal(0, 1, (200, 3, 5)) + np.array([0, 10, 0])[:, None]
-    assert np.mean([differences.leader([drawn(*own) for own in one]) == 1 for one in values]) > 0.99
+    assert np.mean([differences.best_sample([drawn(*own) for own in one]) == 1 for one in values]) > 0.99

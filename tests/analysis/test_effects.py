@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from lps.analysis import ablation, effects, paper
-from lps.analysis.effects import backgrounds, importance, missing, most_cells, usual_seeds, varied
+from lps.analysis.effects import (
+    find_backgrounds,
+    missing_configs,
+    most_cells,
+    setting_importance,
+    usual_seeds,
+    varied_settings,
+)
 from lps.analysis.run_scores import REPEATED, Scored
 from lps.charts import effect_charts
 from lps.charts.palette import LIGHT
@@ -59,7 +66,7 @@ def test_a_background_holds_the_runs_that_differ_in_the_settings_and_the_seed_al
         one, other = first.config.flat(), second.config.flat()
         return not [k for k in one if one[k] != other[k] and k not in REPEATED and k not in settings]
 
-    found = backgrounds(jumble, settings)
+    found = find_backgrounds(jumble, settings)
     home = {id(m): b for b in found for g in b.groups.values() for m in (*g.members, *g.replaced)}
     assert len(home) == len(jumble)
     for first, second in itertools.combinations(jumble, 2):
@@ -68,7 +75,7 @@ def test_a_background_holds_the_runs_that_differ_in_the_settings_and_the_seed_al
 
 
 def test_a_mean_is_over_one_run_of_every_seed_the_newest(jumble):
-    for background in backgrounds(jumble, ("margin_scale",)):
+    for background in find_backgrounds(jumble, ("margin_scale",)):
         for (value,), group in background.groups.items():
             newest = {}
             for member in jumble:
@@ -88,14 +95,14 @@ def test_a_mean_is_over_one_run_of_every_seed_the_newest(jumble):
 
 def test_different_splits_are_never_averaged():
     runs = [scored(0, 0.2, split="one"), scored(1, 0.4, split="two", day=2), scored(2, 0.6, split="two", day=3)]
-    first, second = backgrounds(runs, ("margin_scale",))
+    first, second = find_backgrounds(runs, ("margin_scale",))
     assert [b.split for b in (first, second)] == ["two", "one"]
     assert first.groups[(10.0,)].mean("novel") == pytest.approx(0.5)
     kept, others = effects.one_split(runs)
     assert kept == runs[1:] and others == runs[:1]
     assert effects.one_split([]) == ([], [])
     with pytest.raises(UserError, match="different splits"):
-        importance(runs, "novel")
+        setting_importance(runs, "novel")
 
 
 def test_the_background_with_most_values_is_first_then_most_runs_then_the_newest():
@@ -103,35 +110,35 @@ def test_the_background_with_most_values_is_first_then_most_runs_then_the_newest
     runs += [scored(seed, day=2, margin_scale=c, temperature=0.3) for c in (0, 5) for seed in range(5)]
     runs += [scored(seed, day=4, margin_scale=c, temperature=0.6) for c in (0, 5) for seed in range(3)]
     runs += [scored(seed, day=5, margin_scale=c, temperature=0.5) for c in (0, 5) for seed in range(3)]
-    order = [b.config.hyperparameters["temperature"] for b in backgrounds(runs, ["margin_scale"])]
+    order = [b.config.hyperparameters["temperature"] for b in find_backgrounds(runs, ["margin_scale"])]
     assert order == [0.2, 0.3, 0.5, 0.6]
 
 
 def test_of_equally_large_backgrounds_the_most_usual_is_first():
     runs = [scored(day=1, margin_scale=c) for c in (0, 5)] + [scored(day=9, margin_scale=c, lr=0.3) for c in (0, 5)]
-    assert [b.config.lr for b in backgrounds(runs, ["margin_scale"])] == [0.05, 0.3]
+    assert [b.config.lr for b in find_backgrounds(runs, ["margin_scale"])] == [0.05, 0.3]
 
 
 def test_a_method_without_the_setting_has_no_background():
-    assert backgrounds([scored(method="gcd"), scored()], ["margin_scale"])[0].members == [scored()]
-    assert backgrounds([scored(method="gcd")], ["margin_scale"]) == []
+    assert find_backgrounds([scored(method="gcd"), scored()], ["margin_scale"])[0].members == [scored()]
+    assert find_backgrounds([scored(method="gcd")], ["margin_scale"]) == []
 
 
 @pytest.mark.parametrize("settings", [["margin_scale"], ["temperature", "lr"], ["lr", "margin_scale"]])
 def test_the_quick_count_of_cells_is_that_of_the_largest_background(jumble, settings):
     own = [member for member in jumble if member.split == "one"]
-    largest = backgrounds(own, settings)[0]
+    largest = find_backgrounds(own, settings)[0]
     configs = [member.config for member in own]
-    assert most_cells(configs, settings, varied(configs)) == len(largest.groups)
+    assert most_cells(configs, settings, varied_settings(configs)) == len(largest.groups)
     cells = {(m.config.flat()[settings[0]], m.config.flat()[settings[-1]]) for m in largest.members}
     assert len(cells) == len(largest.groups)
 
 
 def test_what_is_varied_leaves_out_repetitions_splits_and_data():
     runs = [scored(0, threads=1, pretrain__seed=4), scored(1, threads=2, split__labeled_ratio=0.1)]
-    assert varied(run.config for run in runs) == {}
+    assert varied_settings(run.config for run in runs) == {}
     runs.append(scored(0, lr=0.02, margin_scale=0, kl_direction="est_to_uniform", use_margin=False, threads=1))
-    found = varied(run.config for run in runs)
+    found = varied_settings(run.config for run in runs)
     assert found == {
         "use_margin": [False, True],
         "margin_scale": [0.0, 10.0],
@@ -142,8 +149,8 @@ def test_what_is_varied_leaves_out_repetitions_splits_and_data():
 
 
 def test_values_stand_in_the_order_of_an_axis():
-    assert effects.ordered({10, None, 0.5, 2}) == [None, 0.5, 2, 10]
-    assert effects.ordered(["b", "a"]) == ["a", "b"] and effects.ordered([True, False]) == [False, True]
+    assert effects.sort_values({10, None, 0.5, 2}) == [None, 0.5, 2, 10]
+    assert effects.sort_values(["b", "a"]) == ["a", "b"] and effects.sort_values([True, False]) == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +169,7 @@ def test_values_stand_in_the_order_of_an_axis():
     ],
 )
 def test_the_scale_fits_the_values(values, kind):
-    assert effects.scale(values) == kind
+    assert effects.axis_scale(values) == kind
 
 
 # ---------------------------------------------------------------------------------------------------- missing runs
@@ -175,7 +182,7 @@ def test_a_missing_cell_is_asked_for_with_the_seeds_and_everything_else_of_the_o
         for c, t in grid
         for seed in (1, 3)
     ]
-    (background,) = backgrounds(runs, ("margin_scale", "temperature"))
+    (background,) = find_backgrounds(runs, ("margin_scale", "temperature"))
     seeds = usual_seeds(background.groups.values())
     assert seeds == (1, 3)
     wanted = [
@@ -184,15 +191,15 @@ def test_a_missing_cell_is_asked_for_with_the_seeds_and_everything_else_of_the_o
         )
         for s in (1, 3)
     ]
-    assert missing(background, (10.0, 0.2), seeds) == wanted
-    assert missing(background, (5.0, 0.2), seeds) == []
-    assert [config.seed for config in missing(background, (5.0, 0.2), (1, 2, 3, 4))] == [2, 4]
+    assert missing_configs(background, (10.0, 0.2), seeds) == wanted
+    assert missing_configs(background, (5.0, 0.2), seeds) == []
+    assert [config.seed for config in missing_configs(background, (5.0, 0.2), (1, 2, 3, 4))] == [2, 4]
 
 
 def test_the_usual_seeds_are_those_of_most_cells():
     def seeds_of(*cells):
         runs = [scored(seed, margin_scale=i) for i, seeds in enumerate(cells) for seed in seeds]
-        return usual_seeds(backgrounds(runs, ["margin_scale"])[0].groups.values())
+        return usual_seeds(find_backgrounds(runs, ["margin_scale"])[0].groups.values())
 
     assert seeds_of([0], [0, 1, 2], [2, 1, 0]) == (0, 1, 2)
     assert seeds_of([0], [0, 1, 2]) == (0, 1, 2)  # as frequent, and more
@@ -201,9 +208,9 @@ def test_the_usual_seeds_are_those_of_most_cells():
 
 
 def test_a_value_that_does_not_fit_is_told():
-    (background,) = backgrounds([scored()], ["margin_scale"])
+    (background,) = find_backgrounds([scored()], ["margin_scale"])
     with pytest.raises(UserError, match="margin_scale: -1"):
-        missing(background, (-1.0,), (0,))
+        missing_configs(background, (-1.0,), (0,))
 
 
 # ---------------------------------------------------------------------------------------------------- importance
@@ -219,7 +226,7 @@ def grid_of(effect, seeds=(0, 1)) -> list[Scored]:
 
 
 def test_shares_of_independent_effects_are_their_variances_and_add_up_to_all():
-    found, left_out = importance(grid_of(lambda c, t, lr: 0.3 + 0.02 * c + 0.5 * t), "novel")
+    found, left_out = setting_importance(grid_of(lambda c, t, lr: 0.3 + 0.02 * c + 0.5 * t), "novel")
     margin = np.var([0.0, 0.1, 0.2])
     heat = np.var([0.1, 0.2])
     shares = {item.setting: item.share for item in found}
@@ -238,7 +245,7 @@ def test_shares_of_independent_effects_are_their_variances_and_add_up_to_all():
 def test_shares_equal_a_loop_over_setups():
     draw = np.random.default_rng(5)
     runs = grid_of(lambda c, t, lr: draw.random())
-    found, _ = importance(runs, "gap")
+    found, _ = setting_importance(runs, "gap")
     means = {}
     for run in runs:
         means.setdefault(tuple(effects.values_of(run.config, ["margin_scale", "temperature", "lr"])), []).append(
@@ -260,7 +267,7 @@ def test_the_chance_level_is_the_mean_share_of_a_setting_without_effect():
     draw = np.random.default_rng(0)
     shares = []
     for _ in range(120):
-        found, _ = importance(grid_of(lambda c, t, lr: draw.normal(0.5, 0.1), seeds=(0,)), "novel")
+        found, _ = setting_importance(grid_of(lambda c, t, lr: draw.normal(0.5, 0.1), seeds=(0,)), "novel")
         shares.append({item.setting: item.share for item in found})
     for setting, chance in {"margin_scale": 2 / 11, "temperature": 1 / 11}.items():
         values = [share[setting] for share in shares]
@@ -270,15 +277,15 @@ def test_the_chance_level_is_the_mean_share_of_a_setting_without_effect():
 def test_too_little_is_refused():
     runs = grid_of(lambda c, t, lr: 0.3 + 0.02 * c)
     with pytest.raises(UserError, match="at least 8 different configurations; these runs have 7"):
-        importance(runs[:14], "novel")
+        setting_importance(runs[:14], "novel")
     with pytest.raises(UserError, match="nothing to explain"):
-        importance(grid_of(lambda c, t, lr: 0.5), "novel")
+        setting_importance(grid_of(lambda c, t, lr: 0.5), "novel")
     with pytest.raises(UserError, match="these runs have 0"):
-        importance([], "novel")
+        setting_importance([], "novel")
     with pytest.raises(UserError, match="these runs have 1$"):
-        importance(runs[:1], "novel")
+        setting_importance(runs[:1], "novel")
     one_by_one = [scored(0, 0.1 * place, margin_scale=place) for place in range(9)]
-    found, left_out = importance(one_by_one, "novel")
+    found, left_out = setting_importance(one_by_one, "novel")
     assert found == [] and "9 values and only 9 configurations" in left_out["margin_scale"]
 
 
@@ -297,13 +304,13 @@ def test_a_setting_that_does_nothing_gets_no_share_for_going_along_with_one_that
     """By itself it has more than a fifth of the variance; a share near its mark is right."""
     shares = []
     for seed in range(30):
-        found, left_out = importance(associated(seed), "novel")
+        found, left_out = setting_importance(associated(seed), "novel")
         shares.append({item.setting: (item.share, item.chance) for item in found})
         assert left_out == {}
     chance = shares[0]["lr"][1]
     assert np.mean([own["lr"][0] for own in shares]) < chance < 0.1
     assert min(own["margin_scale"][0] for own in shares) > 0.5
-    ((one, other, strength), *_) = effects.associations(associated(0))
+    ((one, other, strength), *_) = effects.setting_associations(associated(0))
     assert {one, other} == {"margin_scale", "lr"} and 0.3 < strength < 1
 
 
@@ -313,14 +320,14 @@ def test_a_setting_that_follows_from_another_is_left_out():
         for place in range(4)
         for heat in (0.2, 0.4, 0.6)
     ]
-    found, left_out = importance(runs, "novel")
+    found, left_out = setting_importance(runs, "novel")
     assert [item.setting for item in found] == ["temperature"]
     assert left_out.keys() == {"margin_scale", "lr"} and "determined by" in left_out["lr"]
-    assert effects.associations(runs)[0][2] == pytest.approx(1)
+    assert effects.setting_associations(runs)[0][2] == pytest.approx(1)
 
 
 def test_independent_settings_are_not_associated():
-    assert effects.associations(grid_of(lambda c, t, lr: 0.5)) == []
+    assert effects.setting_associations(grid_of(lambda c, t, lr: 0.5)) == []
 
 
 def test_settings_that_changed_together_are_named():
@@ -336,7 +343,7 @@ def test_the_papers_curve_stands_beside_a_run_that_is_like_it():
     member = scored(dataset="cifar10", margin_scale=7)
     found, reasons = effects.paper_curve(member, "margin_scale")
     printed = {
-        float(row.value): row.novel for row in paper.rows() if (row.table, row.dataset) == ("supp_C", "CIFAR-10")
+        float(row.value): row.novel for row in paper.paper_rows() if (row.table, row.dataset) == ("supp_C", "CIFAR-10")
     }
     assert {value: row.novel for value, row in found.items()} == printed and len(printed) == 5 and reasons == []
 
@@ -365,7 +372,7 @@ def test_the_ablation_table_has_a_row_for_each_part_and_knows_what_is_missing():
     runs = [scored(seed, 0.9 - 0.1 * seed) for seed in (0, 1)]
     runs += [scored(seed, 0.5, use_margin=False) for seed in (0, 1)]
     runs += [scored(0, 0.4, entropy_weight=0), scored(0, 0.3, entropy_weight=0, unsupervised_weight=0)]
-    (table,) = ablation.tables([*runs, scored(method="gcd")])
+    (table,) = ablation.ablation_tables([*runs, scored(method="gcd")])
     assert [row.name for row in table.rows] == ["Full LPS", *ablation.WITHOUT]
     assert [len(row.group.members) if row.group else 0 for row in table.rows] == [2, 2, 0, 0, 1]
     assert table.rows[0].group.mean("novel") == pytest.approx(0.85) and table.rows[0].group.label == "Full LPS"
@@ -375,7 +382,7 @@ def test_the_ablation_table_has_a_row_for_each_part_and_knows_what_is_missing():
         "Without unsupervised contrast": [configure({"seed": s, "unsupervised_weight": 0.0}) for s in (0, 1)],
         "Without entropy": [configure({"seed": 1, "entropy_weight": 0.0})],
     }
-    assert table.runs == 5 and ablation.differences(table) == ""
+    assert table.runs == 5 and ablation.changed_weights(table) == ""
 
 
 def test_either_way_to_leave_out_the_margin_counts_and_they_are_not_mixed():
@@ -385,30 +392,30 @@ def test_either_way_to_leave_out_the_margin_counts_and_they_are_not_mixed():
         scored(0, 0.6, margin_scale=0),
         scored(1, 0.8, margin_scale=0),
     ]
-    (table,) = ablation.tables(runs)
+    (table,) = ablation.ablation_tables(runs)
     assert table.rows[1].group.mean("novel") == pytest.approx(0.7)
-    (table,) = ablation.tables(runs[:3])
+    (table,) = ablation.ablation_tables(runs[:3])
     assert table.rows[1].group.mean("novel") == pytest.approx(0.5)
 
 
 def test_a_part_that_was_left_out_of_nothing_else_makes_a_table_of_its_own():
-    (table,) = ablation.tables([scored(use_margin=False, margin_scale=5)])
+    (table,) = ablation.ablation_tables([scored(use_margin=False, margin_scale=5)])
     assert table.rows[0].group is None and table.rows[1].group is not None
     assert table.missing(table.rows[0]) == [configure({"margin_scale": 5.0})]
-    assert ablation.differences(table) == "margin_scale=5"
+    assert ablation.changed_weights(table) == "margin_scale=5"
 
 
 def test_full_methods_are_kept_apart_and_the_most_complete_table_is_first():
     runs = [scored(lr=0.02), scored(), scored(entropy_weight=0), scored(entropy_weight=2.0), scored(split="other")]
-    found = ablation.tables(runs)
+    found = ablation.ablation_tables(runs)
     assert [len(table.groups) for table in found] == [2, 2, 1, 1]  # the run without entropy belongs to both weights
     assert len({table.id for table in found}) == 4
     assert found[0].rows[0].group.members == (runs[1],)
-    assert ablation.tables([scored(method="gcd")]) == []
+    assert ablation.ablation_tables([scored(method="gcd")]) == []
 
 
 def test_a_label_is_written_as_after_set():
-    (background,) = backgrounds([scored(use_margin=False)], ["use_margin", "margin_scale"])
+    (background,) = find_backgrounds([scored(use_margin=False)], ["use_margin", "margin_scale"])
     assert [group.label for group in background.groups.values()] == ["use_margin=false, margin_scale=10"]
     assert text_of(0.0) == "0"
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from lps.analysis import labels, naming
 from lps.analysis.clusters import Assignment
-from lps.analysis.labels import carry, clusters_of
-from lps.analysis.naming import Naming, after
+from lps.analysis.labels import clusters_of, transfer_decisions
+from lps.analysis.naming import Naming, apply_step
 from lps.data.classes import Classes
 from lps.data.split import Split
 from lps.errors import UserError
@@ -28,7 +28,7 @@ def world() -> tuple[Split, np.ndarray]:
 def assembled(said: Naming, defaults=None):
     known, truth = world()
     network = Assignment(np.array([0, 1, 2, 0, 2, 3, 3, 2]), np.linspace(0.2, 0.9, 8, dtype=np.float32))
-    return labels.assemble(4, known, truth, network, said, {0: "cat", 1: "dog"} if defaults is None else defaults)
+    return labels.build_labels(4, known, truth, network, said, {0: "cat", 1: "dog"} if defaults is None else defaults)
 
 
 # ---------------------------------------------------------------------------------------------------- clusters
@@ -47,7 +47,7 @@ def test_clusters_are_those_of_an_image_after_image_replay(done, predicted):
     holds = Naming()
     for step in done:
         try:
-            holds = after(holds, step)
+            holds = apply_step(holds, step)
         except UserError:
             continue
         if step["do"] == "split":
@@ -105,11 +105,11 @@ def test_names_by_default_only_where_ids_mean_classes(tmp_path):
 def test_the_epoch_with_names_is_the_usual_one(tmp_path):
     run = make_run(tmp_path, epochs=4)
     assert labels.label_all(run).epoch == 4
-    naming.record(run, 2, [name(7, "seven")])
+    naming.record_steps(run, 2, [name(7, "seven")])
     found = labels.label_all(run)
     assert found.epoch == 2 and "seven" in found.names
     assert labels.label_all(run, 3).epoch == 3
-    naming.undo(run, 2)
+    naming.undo_last(run, 2)
     assert labels.label_all(run).epoch == 4
     with pytest.raises(UserError, match="epoch: 9 has no snapshot; the epochs go from 1 to 4"):
         labels.label_all(run, 9)
@@ -127,7 +127,7 @@ THEN = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2])
 
 
 def carried(holds: Naming, now) -> tuple[Naming, list[str]]:
-    found, lost = carry(holds, THEN, np.array(now), IMAGES, 4)
+    found, lost = transfer_decisions(holds, THEN, np.array(now), IMAGES, 4)
     return said(*found), lost
 
 
@@ -172,4 +172,4 @@ def test_what_was_said_against_single_images_is_carried_along():
 
 
 def test_nothing_said_is_nothing_carried():
-    assert carry(Naming(), THEN, THEN, IMAGES, 4) == ([], [])
+    assert transfer_decisions(Naming(), THEN, THEN, IMAGES, 4) == ([], [])

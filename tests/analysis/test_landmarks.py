@@ -54,7 +54,7 @@ def many(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["pca", "tsne"])
 def test_a_map_of_many_images_has_all_of_them_and_is_always_the_same(many, method):
-    path = projection.project(many, method, 2)
+    path = projection.compute_map(many, method, 2)
     found, stored = projection.read_map(many, method, 2), snapshots.read_snapshot(many.snapshots, 2)
     assert found.index.tolist() == stored.feature_index.tolist() and np.isfinite(found.points).all()
     assert len(np.unique(found.points, axis=0)) > 0.9 * len(found.points)
@@ -62,15 +62,15 @@ def test_a_map_of_many_images_has_all_of_them_and_is_always_the_same(many, metho
         said = json.loads(str(arrays["parameters"]))
     assert said.get("landmarks") == (None if method == "pca" else 300)
     path.unlink()
-    projection.project(many, method, 2)
+    projection.compute_map(many, method, 2)
     assert np.array_equal(projection.read_map(many, method, 2).points, found.points)
 
 
 @pytest.mark.slow
 def test_a_map_in_the_background_can_be_cancelled(tmp_path):
     run = make_run(tmp_path, epochs=2)
-    projection.start(run, "umap", 2)
-    projection.cancel(run, "umap", 2)
-    while projection.progress(run, "umap", 2).is_working:
+    projection.start_map(run, "umap", 2)
+    projection.cancel_map(run, "umap", 2)
+    while projection.map_progress(run, "umap", 2).is_working:
         time.sleep(0.1)
-    assert projection.progress(run, "umap", 2).state == "cancelled" and not list(run.projections.glob("*.npz"))
+    assert projection.map_progress(run, "umap", 2).state == "cancelled" and not list(run.projections.glob("*.npz"))

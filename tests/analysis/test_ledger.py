@@ -48,8 +48,8 @@ def test_the_verdict_is_the_intervals(values, official, expected):
 
 
 def test_every_number_of_the_papers_first_table_and_of_later_methods_has_a_line():
-    found = ledger.lines([])
-    table1 = [row for row in paper.rows() if row.table == "table1_main"]
+    found = ledger.ledger_claims([])
+    table1 = [row for row in paper.paper_rows() if row.table == "table1_main"]
     own = [line for line in found if line.official.source == "LPS, Table 1"]
     assert len(own) == len(table1) and {line.verdict for line in found} == {ledger.MISSING}
     later = [line for line in found if line not in own]
@@ -59,7 +59,7 @@ def test_every_number_of_the_papers_first_table_and_of_later_methods_has_a_line(
 
 
 def test_a_run_beside_nothing_says_so(groups):
-    own = [line for line in ledger.lines(groups) if line.group]
+    own = [line for line in ledger.ledger_claims(groups) if line.group]
     assert len(own) == 2 and {line.verdict for line in own} == {ledger.OTHERWISE}
     assert own[0].differences == ("no published number",) and own[0].cells()["n"] == "3"
     assert own[0].cells()["made by"].startswith("python -m lps sweep --dataset digits --method lps --seeds 0,1,2")
@@ -67,11 +67,13 @@ def test_a_run_beside_nothing_says_so(groups):
 
 def test_a_comparable_group_is_judged_and_another_one_says_what_differs(groups, monkeypatch):
     row = paper.main_row("CIFAR-10", 0.5, "LPS")
-    monkeypatch.setattr(paper, "counterpart", lambda *_: (row, []))
+    monkeypatch.setattr(paper, "matching_row", lambda *_: (row, []))
     line = ledger._claim_of(group_runs(groups[0].members)[0])
     assert line.verdict == ledger.BELOW and line.official.all == row.all and "92.4" in line.cells()["official"]
-    monkeypatch.setattr(paper, "counterpart", lambda *_: (None, ["20 epochs"]))
-    monkeypatch.setattr(ledger, "officials", lambda: (ledger.Official("digits", 0.5, "lps", 1.0, 2.0, 3.0, "a book"),))
+    monkeypatch.setattr(paper, "matching_row", lambda *_: (None, ["20 epochs"]))
+    monkeypatch.setattr(
+        ledger, "published_numbers", lambda: (ledger.Official("digits", 0.5, "lps", 1.0, 2.0, 3.0, "a book"),)
+    )
     line = ledger._claim_of(group_runs(groups[0].members)[0])
     assert (line.verdict, line.differences) == (ledger.OTHERWISE, ("20 epochs",))
 
@@ -80,13 +82,13 @@ def test_no_folder_of_this_machine_is_told(groups, tmp_path):
     place = str(tmp_path / "secret" / "pictures.npz")
     member = replace(groups[0].members[0], config=replace(groups[0].config, dataset_path=place))
     group = replace(groups[0], label=f"LPS, dataset.path={place}", members=(member,))
-    text = ledger.markdown([ledger.Claim("digits", 0.5, "lps", None, group, ledger.OTHERWISE)])
+    text = ledger.ledger_page([ledger.Claim("digits", 0.5, "lps", None, group, ledger.OTHERWISE)])
     assert "secret" not in text and text.count("dataset.path=pictures.npz") >= 2
 
 
 def test_it_is_written_as_a_page_and_as_a_table(groups):
-    found = ledger.lines(groups)
-    text = ledger.markdown(found)
+    found = ledger.ledger_claims(groups)
+    text = ledger.ledger_page(found)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(rows) == len(found) + 2 and len({row.count(" | ") for row in rows}) == 1
     assert text.count("`python -m lps sweep") == 2
@@ -98,6 +100,6 @@ def test_the_command_writes_it_without_any_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     assert main(["ledger", "--to", str(tmp_path / "ledger.md")]) == 0
     text = (tmp_path / "ledger.md").read_text()
-    assert f"{len(ledger.officials())} not run" in text
+    assert f"{len(ledger.published_numbers())} not run" in text
     assert main(["ledger", "--to", str(tmp_path / "none" / "ledger.md")]) == 2
     assert "its folder does not exist" in capsys.readouterr().err

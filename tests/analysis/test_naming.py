@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lps.analysis import naming
-from lps.analysis.naming import Naming, after
+from lps.analysis.naming import Naming, apply_step
 from lps.errors import UserError
 from lps.files.atomic import SMALL_FILE
 from lps.settings.config import configure
@@ -53,7 +53,7 @@ def nothing(images):
 def said(*steps) -> Naming:
     found = Naming()
     for step in steps:
-        found = after(found, step)
+        found = apply_step(found, step)
     return found
 
 
@@ -144,10 +144,10 @@ def test_the_name_of_a_merged_cluster_is_free_again():
 
 def test_a_merge_takes_the_name_along_where_the_other_has_none():
     found = said(name(7, "zebra"))
-    assert naming.merge(found, 7, 9, {}) == [merge(7, 9), name(9, "zebra")]
-    assert naming.merge(found, 7, 0, {0: "cat"}) == [merge(7, 0)]
-    assert naming.merge(said(name(7, "zebra"), name(9, "horse")), 7, 9, {}) == [merge(7, 9)]
-    assert said(name(7, "zebra"), *naming.merge(found, 7, 9, {})).names[9] == "zebra"
+    assert naming.merge_steps(found, 7, 9, {}) == [merge(7, 9), name(9, "zebra")]
+    assert naming.merge_steps(found, 7, 0, {0: "cat"}) == [merge(7, 0)]
+    assert naming.merge_steps(said(name(7, "zebra"), name(9, "horse")), 7, 9, {}) == [merge(7, 9)]
+    assert said(name(7, "zebra"), *naming.merge_steps(found, 7, 9, {})).names[9] == "zebra"
 
 
 def test_a_name_that_a_seen_class_has_already():
@@ -177,13 +177,13 @@ def test_a_name_is_one_printable_line(text):
 
 
 def test_nothing_was_said(run):
-    assert naming.read_entries(run) == [] and naming.naming_of_epoch([], 3).is_empty and naming.undo(run, 3) == ""
+    assert naming.read_entries(run) == [] and naming.naming_of_epoch([], 3).is_empty and naming.undo_last(run, 3) == ""
     assert not (run.folder / "names.json").exists()
 
 
 def test_every_epoch_has_its_own_names(run):
-    naming.record(run, 3, [name(1, "cat")], "abc")
-    naming.record(run, 5, [name(1, "dog")])
+    naming.record_steps(run, 3, [name(1, "cat")], "abc")
+    naming.record_steps(run, 5, [name(1, "dog")])
     entries = naming.read_entries(run)
     assert naming.naming_of_epoch(entries, 3).names == {1: "cat"} and naming.naming_of_epoch(entries, 5).names == {
         1: "dog"
@@ -192,21 +192,21 @@ def test_every_epoch_has_its_own_names(run):
 
 
 def test_undo_takes_back_one_thing_at_a_time_and_the_file_still_has_it(run):
-    naming.record(run, 3, [name(1, "cat")])
-    naming.record(run, 3, [merge(2, 1), split([4], 10)])
-    naming.record(run, 4, [name(1, "elsewhere")])
-    assert naming.undo(run, 3) == "cluster 2 merged into cluster 1; 1 image split off as cluster 10"
+    naming.record_steps(run, 3, [name(1, "cat")])
+    naming.record_steps(run, 3, [merge(2, 1), split([4], 10)])
+    naming.record_steps(run, 4, [name(1, "elsewhere")])
+    assert naming.undo_last(run, 3) == "cluster 2 merged into cluster 1; 1 image split off as cluster 10"
     assert naming.naming_of_epoch(naming.read_entries(run), 3) == said(name(1, "cat"))
-    assert naming.undo(run, 3) == "cluster 1 named cat" and naming.undo(run, 3) == ""
+    assert naming.undo_last(run, 3) == "cluster 1 named cat" and naming.undo_last(run, 3) == ""
     assert naming.naming_of_epoch(naming.read_entries(run), 3).is_empty and naming.named_epochs(
         naming.read_entries(run)
     ) == [4]
-    naming.record(run, 3, [name(1, "horse")])
+    naming.record_steps(run, 3, [name(1, "horse")])
     assert naming.naming_of_epoch(naming.read_entries(run), 3).names == {1: "horse"}
-    naming.record(run, 3, [unname(1)])
+    naming.record_steps(run, 3, [unname(1)])
     assert (
         naming.naming_of_epoch(naming.read_entries(run), 3).is_empty
-        and naming.undo(run, 3) == "cluster 1 no longer named"
+        and naming.undo_last(run, 3) == "cluster 1 no longer named"
     )
     assert naming.naming_of_epoch(naming.read_entries(run), 3).names == {1: "horse"}
     assert [
@@ -220,19 +220,19 @@ def test_undo_takes_back_one_thing_at_a_time_and_the_file_still_has_it(run):
 
 def test_an_entry_with_a_key_is_there_once_and_taken_back_by_it_alone(run):
     for _ in range(2):
-        naming.record(run, 3, [assign([5], 7)], key="window-1-decision-1")
-        naming.record(run, 3, [assign([6], 7)], key="window-2-decision-1")
+        naming.record_steps(run, 3, [assign([5], 7)], key="window-1-decision-1")
+        naming.record_steps(run, 3, [assign([6], 7)], key="window-2-decision-1")
     assert naming.naming_of_epoch(naming.read_entries(run), 3).moved == {5: 7, 6: 7}
     for _ in range(2):
-        naming.take_back(run, 3, "window-1-decision-1")
-        naming.record(run, 3, [assign([5], 7)], key="window-1-decision-1")  # sent again, late
+        naming.undo_entry(run, 3, "window-1-decision-1")
+        naming.record_steps(run, 3, [assign([5], 7)], key="window-1-decision-1")  # sent again, late
     assert naming.naming_of_epoch(naming.read_entries(run), 3).moved == {6: 7} and len(naming.read_entries(run)) == 3
-    assert naming.undo(run, 3) == "1 image moved to cluster 7"
+    assert naming.undo_last(run, 3) == "1 image moved to cluster 7"
 
 
 def test_what_is_said_may_depend_on_what_others_said_meanwhile(run):
     def act():
-        naming.record(run, 1, lambda now: [split([now.next_id(10)], now.next_id(10))])
+        naming.record_steps(run, 1, lambda now: [split([now.next_id(10)], now.next_id(10))])
 
     threads = [threading.Thread(target=act) for _ in range(10)]
     for thread in threads:
@@ -245,37 +245,37 @@ def test_what_is_said_may_depend_on_what_others_said_meanwhile(run):
 def test_every_earlier_state_can_be_had_back_and_left_again(run):
     steps = [name(1, "cat"), name(2, "dog"), merge(2, 1)]
     for step in steps:
-        naming.record(run, 3, [step])
-    naming.undo(run, 3)
-    naming.restore(run, 3, 1)
+        naming.record_steps(run, 3, [step])
+    naming.undo_last(run, 3)
+    naming.restore_state(run, 3, 1)
     assert naming.naming_of_epoch(naming.read_entries(run), 3) == said(steps[0])
-    naming.restore(run, 3, 3)
+    naming.restore_state(run, 3, 3)
     assert naming.naming_of_epoch(naming.read_entries(run), 3) == said(*steps)
-    naming.restore(run, 3, 4)
+    naming.restore_state(run, 3, 4)
     assert naming.naming_of_epoch(naming.read_entries(run), 3) == said(*steps[:2])
-    assert naming.undo(run, 3) == "cluster 2 named dog"
-    naming.restore(run, 3, 0)
+    assert naming.undo_last(run, 3) == "cluster 2 named dog"
+    naming.restore_state(run, 3, 0)
     assert naming.naming_of_epoch(naming.read_entries(run), 3).is_empty and len(naming.read_entries(run)) == 9
-    naming.restore(run, 3, 7)
+    naming.restore_state(run, 3, 7)
     assert naming.naming_of_epoch([*naming.read_entries(run), {"epoch": 3, "restore": 2**40}], 3) == said(*steps[:2])
     with pytest.raises(UserError, match="11 is not a number of decisions; expected 0 to 10"):
-        naming.restore(run, 3, 11)
+        naming.restore_state(run, 3, 11)
 
 
 def test_what_somebody_added_meanwhile_is_not_taken_back_unseen(run):
-    naming.record(run, 3, [name(1, "cat")])
-    naming.record(run, 3, [name(2, "dog")])
-    for take_back in (lambda: naming.undo(run, 3, seen=1), lambda: naming.restore(run, 3, 0, seen=1)):
+    naming.record_steps(run, 3, [name(1, "cat")])
+    naming.record_steps(run, 3, [name(2, "dog")])
+    for take_back in (lambda: naming.undo_last(run, 3, seen=1), lambda: naming.restore_state(run, 3, 0, seen=1)):
         with pytest.raises(UserError, match="there is a newer change: cluster 2 named dog"):
             take_back()
-    assert naming.undo(run, 3, seen=2) == "cluster 2 named dog"
+    assert naming.undo_last(run, 3, seen=2) == "cluster 2 named dog"
 
 
 def test_two_windows_lose_nothing(run):
     """Two processes, as of two servers, decide about one run."""
     work = "import sys; from pathlib import Path; from lps.analysis import naming; from lps.store.runs import Run\n"
     work += "run, first = Run(Path(sys.argv[1])), int(sys.argv[2])\n"
-    work += "for i in range(first, 40, 2): naming.record(run, 1, [{'do': 'assign', 'images': [i], 'to': 3}])"
+    work += "for i in range(first, 40, 2): naming.record_steps(run, 1, [{'do': 'assign', 'images': [i], 'to': 3}])"
     windows = [subprocess.Popen([sys.executable, "-c", work, run.folder, str(first)]) for first in (0, 1)]
     assert [window.wait() for window in windows] == [0, 0]
     entries = naming.read_entries(run)
@@ -283,15 +283,15 @@ def test_two_windows_lose_nothing(run):
 
 
 def test_all_steps_of_an_entry_or_none(run):
-    naming.record(run, 3, [name(1, "cat")])
+    naming.record_steps(run, 3, [name(1, "cat")])
     before = (run.folder / "names.json").read_bytes()
     with pytest.raises(UserError, match="already the name"):
-        naming.record(run, 3, [merge(5, 6), name(2, "cat")])
+        naming.record_steps(run, 3, [merge(5, 6), name(2, "cat")])
     assert (run.folder / "names.json").read_bytes() == before
 
 
 def test_many_at_once_lose_nothing(run):
-    threads = [threading.Thread(target=naming.record, args=(run, 1, [name(i, f"class {i}")])) for i in range(20)]
+    threads = [threading.Thread(target=naming.record_steps, args=(run, 1, [name(i, f"class {i}")])) for i in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -304,8 +304,8 @@ def test_a_damaged_file_is_reported_and_never_written_over(run, content):
     (run.folder / "names.json").write_bytes(content)
     for act in (
         lambda: naming.read_entries(run),
-        lambda: naming.record(run, 1, [name(1, "a")]),
-        lambda: naming.undo(run, 1),
+        lambda: naming.record_steps(run, 1, [name(1, "a")]),
+        lambda: naming.undo_last(run, 1),
     ):
         with pytest.raises(UserError, match="names.json: is damaged and was not changed"):
             act()
@@ -317,7 +317,7 @@ def test_entries_of_another_version_are_passed_over_and_kept(run):
     impossible = {"epoch": 3, "steps": [{"do": "paint", "id": 1}, name(1, "cat")]}
     (run.folder / "names.json").write_text(json.dumps({"version": 2, "entries": [strange, impossible]}))
     assert naming.naming_of_epoch(naming.read_entries(run), 3).names == {1: "cat"}
-    naming.record(run, 3, [name(2, "dog")])
+    naming.record_steps(run, 3, [name(2, "dog")])
     assert json.loads((run.folder / "names.json").read_text())["entries"][:2] == [strange, impossible]
 
 
@@ -352,9 +352,9 @@ def test_a_bad_entry_is_left_out_and_kept_in_the_file(run, bad):
     assert naming.read_entries(run) == [good] and naming.naming_of_epoch(naming.read_entries(run), 3).names == {
         1: "cat"
     }
-    naming.record(run, 3, [name(2, "dog")])
+    naming.record_steps(run, 3, [name(2, "dog")])
     assert json.loads((run.folder / "names.json").read_text())["entries"][:2] == [good, bad]
-    assert naming.undo(run, 3) == "cluster 2 named dog"
+    assert naming.undo_last(run, 3) == "cluster 2 named dog"
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e999"])
@@ -362,7 +362,7 @@ def test_a_number_that_is_none_is_damage_to_whoever_writes(run, number):
     entries = f'{{"epoch": 3, "steps": [{{"do": "name", "id": 1, "name": "cat"}}]}}, {{"epoch": 3, "time": {number}}}'
     (run.folder / "names.json").write_text(before := f'{{"version": 1, "entries": [{entries}]}}')
     assert naming.naming_of_epoch(naming.read_entries(run), 3).names == {1: "cat"}
-    for act in (lambda: naming.record(run, 1, [name(1, "a")]), lambda: naming.undo(run, 3)):
+    for act in (lambda: naming.record_steps(run, 1, [name(1, "a")]), lambda: naming.undo_last(run, 3)):
         with pytest.raises(UserError, match="names.json: is damaged and was not changed"):
             act()
     assert (run.folder / "names.json").read_text() == before
@@ -371,12 +371,12 @@ def test_a_number_that_is_none_is_damage_to_whoever_writes(run, number):
 def test_words_about_names_are_printable(run):
     step = name(1, "a\ud800\x1b[31mb\u2028" + "x" * 200)
     (run.folder / "names.json").write_text(json.dumps({"version": 1, "entries": [{"epoch": 3, "steps": [step]}]}))
-    words = naming.undo(run, 3)
+    words = naming.undo_last(run, 3)
     assert words.isprintable() and words.startswith("cluster 1 named a  [31mb x") and len(words) < 120
 
 
 def test_a_file_that_could_not_be_read_again_is_not_written(run):
-    naming.record(run, 1, [name(1, "cat")])
+    naming.record_steps(run, 1, [name(1, "cat")])
     with pytest.raises(UserError, match="would be larger than 1 MiB"):
-        naming.record(run, 1, [split(list(range(10**6, 10**6 + SMALL_FILE // 8)), 10)])
+        naming.record_steps(run, 1, [split(list(range(10**6, 10**6 + SMALL_FILE // 8)), 10)])
     assert naming.naming_of_epoch(naming.read_entries(run), 1).names == {1: "cat"}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lps.analysis.projection import nearest
+from lps.analysis.projection import nearest_images
 from lps.store.snapshots import Snapshot
 
 
@@ -26,7 +26,7 @@ def by_hand(found: Snapshot, image: int) -> list[tuple[float, int]]:
 def test_the_nearest_are_those_of_brute_force(count):
     stored = snapshot()
     image = int(stored.feature_index[11])
-    found, expected = nearest(stored, image, count), by_hand(stored, image)[:count]
+    found, expected = nearest_images(stored, image, count), by_hand(stored, image)[:count]
     assert found.images.tolist() == [i for _, i in expected]
     assert np.allclose(found.distances, [distance for distance, _ in expected], atol=1e-5)
 
@@ -35,7 +35,7 @@ def test_an_image_is_not_its_own_neighbour_even_where_others_are_equal_to_it():
     stored = snapshot()
     stored.features[[3, 5, 8]] = stored.features[3]
     image = int(stored.feature_index[3])
-    found = nearest(stored, image, 2)
+    found = nearest_images(stored, image, 2)
     assert set(found.images.tolist()) == {int(stored.feature_index[5]), int(stored.feature_index[8])}
     assert np.allclose(found.distances, 0, atol=1e-6)
 
@@ -43,12 +43,12 @@ def test_an_image_is_not_its_own_neighbour_even_where_others_are_equal_to_it():
 def test_lengths_of_features_do_not_matter():
     stored = snapshot()
     image = int(stored.feature_index[0])
-    before = nearest(stored, image, 9).images.tolist()
+    before = nearest_images(stored, image, 9).images.tolist()
     stored.features[::2] *= np.float16(4)
-    assert nearest(stored, image, 9).images.tolist() == before
+    assert nearest_images(stored, image, 9).images.tolist() == before
 
 
 def test_images_without_features_and_lonely_ones_have_none():
     stored = snapshot()
-    assert nearest(stored, 5000, 3) is None
-    assert nearest(snapshot(count=1), int(snapshot(count=1).feature_index[0]), 3) is None
+    assert nearest_images(stored, 5000, 3) is None
+    assert nearest_images(snapshot(count=1), int(snapshot(count=1).feature_index[0]), 3) is None

@@ -65,34 +65,34 @@ def test_turn_undoes_a_rotation_and_a_reflection():
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["pca", "tsne"])
 def test_project_stores_every_image_of_the_snapshot_and_repeats_itself(run, method):
-    path = projection.project(run, method, 3)
+    path = projection.compute_map(run, method, 3)
     first = projection.read_map(run, method, 3)
     assert first.index.tolist() == snapshots.read_snapshot(run.snapshots, 3).feature_index.tolist()
     assert first.points.shape == (len(first.index), 2)
     assert np.isfinite(first.points).all()
     path.unlink()
-    projection.project(run, method, None)  # the last epoch is meant
+    projection.compute_map(run, method, None)  # the last epoch is meant
     assert np.array_equal(projection.read_map(run, method, 3).points, first.points)
     path.unlink()
 
 
 def test_project_refuses_what_is_not_there(run):
     with pytest.raises(UserError, match="epoch: 99 has no snapshot; choices: 1, 2, 3"):
-        projection.project(run, "pca", 99)
+        projection.compute_map(run, "pca", 99)
     with pytest.raises(UserError, match="'cube' is not one of pca, umap, tsne"):
-        projection.project(run, "cube", 1)
+        projection.compute_map(run, "cube", 1)
 
 
 def test_a_map_that_was_not_computed_is_none(run):
     assert projection.read_map(run, "umap", 1) is None
-    assert projection.progress(run, "umap", 1).state == "absent"
+    assert projection.map_progress(run, "umap", 1).state == "absent"
 
 
 def wait_while_working(run, method, epoch):
     end = time.monotonic() + 60
-    while projection.progress(run, method, epoch).state == "working" and time.monotonic() < end:
+    while projection.map_progress(run, method, epoch).state == "working" and time.monotonic() < end:
         time.sleep(0.05)
-    return projection.progress(run, method, epoch)
+    return projection.map_progress(run, method, epoch)
 
 
 @pytest.mark.slow
@@ -100,32 +100,32 @@ def test_background_work_is_seen_while_it_lives_and_starts_once(run, tmp_path):
     marks = tmp_path / "starts"
     script = f"import time; open({str(marks)!r}, 'a').write('x'); print('half of it', flush=True); time.sleep(1.5)"
     for _ in range(3):
-        projection.start(run, "umap", 2, (sys.executable, "-c", script))
-    assert projection.progress(run, "umap", 2).state == "working"
+        projection.start_map(run, "umap", 2, (sys.executable, "-c", script))
+    assert projection.map_progress(run, "umap", 2).state == "working"
     ended = wait_while_working(run, "umap", 2)
     assert (ended.state, ended.message) == ("failed", "half of it")
     assert marks.read_text() == "x"
 
 
 def test_background_work_that_dies_says_its_last_words(run):
-    projection.start(run, "tsne", 1, (sys.executable, "-c", "raise SystemExit('tsne: no memory left')"))
+    projection.start_map(run, "tsne", 1, (sys.executable, "-c", "raise SystemExit('tsne: no memory left')"))
     assert wait_while_working(run, "tsne", 1).message == "tsne: no memory left"
 
 
 @pytest.mark.slow
 def test_background_work_of_the_command_line(run):
-    projection.start(run, "pca", 2)
+    projection.start_map(run, "pca", 2)
     assert wait_while_working(run, "pca", 2).state == "done"
     assert len(projection.read_map(run, "pca", 2).index) == 1000
 
 
 @pytest.mark.slow
 def test_maps_of_all_epochs_are_made_by_the_command_line(run):
-    projection.start_all(run, "pca", 2)
+    projection.start_all_maps(run, "pca", 2)
     deadline = time.monotonic() + 120
-    while projection.progress_all(run, "pca").state in ("absent", "working") and time.monotonic() < deadline:
+    while projection.progress_of_all_maps(run, "pca").state in ("absent", "working") and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert projection.progress_all(run, "pca").state == "done"
+    assert projection.progress_of_all_maps(run, "pca").state == "done"
     assert projection.stored_epochs(run, "pca") == snapshots.snapshot_epochs(run.snapshots)
 
 
@@ -179,8 +179,8 @@ def test_snapshot_of_another_split_is_refused(tmp_path):
 def test_align_undoes_every_rigid_motion_and_scales_nothing():
     towards = np.random.default_rng(0).normal(size=(30, 2))
     turn_by = np.array([[np.cos(2.0), -np.sin(2.0)], [np.sin(2.0), np.cos(2.0)]]) @ np.diag([1, -1])
-    assert np.allclose(projection.align(towards @ turn_by + [7, -3], towards), towards)
-    wider = projection.align(3 * towards @ turn_by, towards)
+    assert np.allclose(projection.align_points(towards @ turn_by + [7, -3], towards), towards)
+    wider = projection.align_points(3 * towards @ turn_by, towards)
     assert np.allclose(
         np.linalg.norm(wider - wider.mean(0), axis=1), 3 * np.linalg.norm(towards - towards.mean(0), axis=1)
     )
@@ -189,7 +189,7 @@ def test_align_undoes_every_rigid_motion_and_scales_nothing():
 def test_align_is_the_least_sum_of_squares_over_all_turns():
     draw = np.random.default_rng(1)
     points, towards = draw.normal(size=(2, 20, 2))
-    best = ((projection.align(points, towards) - towards) ** 2).sum()
+    best = ((projection.align_points(points, towards) - towards) ** 2).sum()
     centred, goal = points - points.mean(0), towards - towards.mean(0)
     for angle in np.linspace(0, 2 * np.pi, 721):
         turned = centred @ np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -199,7 +199,7 @@ def test_align_is_the_least_sum_of_squares_over_all_turns():
 
 @pytest.mark.parametrize(("most", "expected"), [(24, [1, 2, 3, 5, 9]), (3, [1, 3, 9]), (2, [1, 9]), (0, [1, 9])])
 def test_epochs_are_spread_evenly_with_both_ends(most, expected):
-    assert projection.spread([1, 2, 3, 5, 9], most) == expected
+    assert projection.spread_epochs([1, 2, 3, 5, 9], most) == expected
 
 
 @pytest.fixture
@@ -220,7 +220,9 @@ def maker(tmp_path, monkeypatch):
 def test_every_map_begins_from_that_of_the_nearest_epoch(maker):
     run, begun = maker
     order = [4, 5, 3, 6, 2, 1]
-    assert [path.name for path in projection.project_all(run, "umap", 4)] == [f"umap-epoch-{e:04d}.npz" for e in order]
+    assert [path.name for path in projection.compute_all_maps(run, "umap", 4)] == [
+        f"umap-epoch-{e:04d}.npz" for e in order
+    ]
     assert begun[0] is None and None not in begun[1:]
     started = {}
     for epoch in order:
@@ -229,36 +231,37 @@ def test_every_map_begins_from_that_of_the_nearest_epoch(maker):
     assert started == {4: None, 5: 4, 3: 4, 6: 5, 2: 3, 1: 2}
     assert projection.stored_epochs(run, "umap") == [1, 2, 3, 4, 5, 6] and not projection.stored_epochs(run, "tsne")
     assert (
-        projection.progress_all(run, "umap").state == "done" and projection.progress_all(run, "tsne").state == "absent"
+        projection.progress_of_all_maps(run, "umap").state == "done"
+        and projection.progress_of_all_maps(run, "tsne").state == "absent"
     )
 
 
 def test_maps_that_are_there_stay_and_damaged_ones_are_not_begun_from(maker):
     run, begun = maker
-    first = projection.project(run, "tsne", 3)
+    first = projection.compute_map(run, "tsne", 3)
     before = first.read_bytes()
     (run.projections / "tsne-epoch-0004.npz").write_bytes(b"PK broken")
-    projection.project(run, "tsne", 5)
+    projection.compute_map(run, "tsne", 5)
     assert begun == [None, 1.0]  # from epoch 3: the nearer one is damaged
-    projection.project_all(run, "tsne")
+    projection.compute_all_maps(run, "tsne")
     assert first.read_bytes() == before and len(begun) == 5  # 6, 2, 1 and no more: 3, 4 and 5 have a file
 
 
 def test_maps_of_all_epochs_refuse_what_is_not_there(run):
     with pytest.raises(UserError, match="epoch: 99 has no snapshot"):
-        projection.project_all(run, "umap", 99)
+        projection.compute_all_maps(run, "umap", 99)
 
 
 @pytest.mark.slow
 def test_points_of_tsne_move_less_when_they_begin_from_the_map_before(tmp_path):
     """The control is the same epoch begun from nothing, turned towards the same map."""
     run = make_run(tmp_path, epochs=3, written=3, lucky=False)
-    projection.project(run, "tsne", 3)
+    projection.compute_map(run, "tsne", 3)
     before = projection.read_map(run, "tsne", 3).points.astype(float)
-    projection.project(run, "tsne", 2)
+    projection.compute_map(run, "tsne", 2)
     begun = projection.read_map(run, "tsne", 2).points.astype(float)
     found = snapshots.read_snapshot(run.snapshots, 2).features.astype(np.float32)
-    alone = projection.align(projection._tsne(found, None)[0].astype(float), before)
+    alone = projection.align_points(projection._tsne(found, None)[0].astype(float), before)
     moved, jumped = (np.median(np.linalg.norm(points - before, axis=1)) for points in (begun, alone))
     assert moved < 0.8 * jumped
 

@@ -6,7 +6,7 @@ import pytest
 from lps.analysis import naming, projection, review_order
 from lps.analysis.naming import Naming
 from lps.analysis.projection import nearest_rows
-from lps.analysis.review_order import beliefs, margins, queue
+from lps.analysis.review_order import belief_margins, cluster_beliefs, review_queue
 from lps.errors import UserError
 from lps.store import snapshots
 from tests.sample_runs import make_run
@@ -31,24 +31,24 @@ def test_the_nearest_are_those_of_the_same_direction(monkeypatch):
 
 def test_belief_is_half_the_network_and_half_the_neighbours():
     assigned = np.array([3, 3, 3, 8, 8, 8, 8])
-    found = beliefs(nearest_rows(FEATURES, 2), assigned, np.full(7, 0.8), IDS)
+    found = cluster_beliefs(nearest_rows(FEATURES, 2), assigned, np.full(7, 0.8), IDS)
     assert found[0].tolist() == pytest.approx([0.9, 0]) and found[6].tolist() == pytest.approx([0.5, 0.4])
-    least = margins(found, np.array([0, 0, 0, 1, 1, 1, 1]))
+    least = belief_margins(found, np.array([0, 0, 0, 1, 1, 1, 1]))
     assert least.argmin() == 6 and least[6] == pytest.approx(-0.1)
-    assert margins(found, np.full(7, -1))[0] == pytest.approx(-0.9), "a picture of no cluster"
+    assert belief_margins(found, np.full(7, -1))[0] == pytest.approx(-0.9), "a picture of no cluster"
 
 
 def test_pictures_that_are_alike_do_not_follow_each_other(monkeypatch):
     monkeypatch.setattr(review_order, "_APART", 1)
     near = nearest_rows(FEATURES, 2)
-    assert queue(np.arange(7), near, np.ones(7, bool), 7).tolist() == [0, 3, 1, 4, 2, 5, 6]
-    assert queue(np.arange(7), near, np.arange(7) < 3, 9).tolist() == [0, 1, 2], "there are no others"
-    assert queue(np.arange(7), near, np.zeros(7, bool), 9).tolist() == []
+    assert review_queue(np.arange(7), near, np.ones(7, bool), 7).tolist() == [0, 3, 1, 4, 2, 5, 6]
+    assert review_queue(np.arange(7), near, np.arange(7) < 3, 9).tolist() == [0, 1, 2], "there are no others"
+    assert review_queue(np.arange(7), near, np.zeros(7, bool), 9).tolist() == []
 
 
 def test_wrong_pictures_come_first(run):
-    desk = review_order.read_desk(run, 6)
-    found = review_order.doubts(desk, Naming())
+    desk = review_order.read_review_session(run, 6)
+    found = review_order.assess_doubts(desk, Naming())
     rows = found.next(desk.around, [], 50)
     wrong = desk.targets[desk.split.unlabeled] != desk.network.predicted
     assert wrong[desk.rows[rows]].mean() > 1.5 * wrong.mean()
@@ -57,31 +57,31 @@ def test_wrong_pictures_come_first(run):
 
 
 def test_what_a_person_said_counts_at_once(run):
-    desk = review_order.read_desk(run, 6)
-    row = int(review_order.doubts(desk, Naming()).next(desk.around, [], 1)[0])
+    desk = review_order.read_review_session(run, 6)
+    row = int(review_order.assess_doubts(desk, Naming()).next(desk.around, [], 1)[0])
     image = int(desk.around.images[row])
-    said = naming.after(Naming(), {"do": "assign", "images": [image], "to": 4})
-    said = naming.after(said, {"do": "reject", "id": 9})
-    found = review_order.doubts(desk, said)
+    said = naming.apply_step(Naming(), {"do": "assign", "images": [image], "to": 4})
+    said = naming.apply_step(said, {"do": "reject", "id": 9})
+    found = review_order.assess_doubts(desk, said)
     assert found.ids[found.here[row]] == 4 and not found.waiting[row] and 9 not in found.ids
     assert not found.waiting[found.here < 0].any(), "pictures of a cluster that is no class do not wait"
     assert row not in found.next(desk.around, [], len(desk.rows))
     other = int(desk.around.images[5])
-    found = review_order.doubts(desk, naming.after(Naming(), {"do": "wrong", "images": [other], "id": 3}))
+    found = review_order.assess_doubts(desk, naming.apply_step(Naming(), {"do": "wrong", "images": [other], "id": 3}))
     assert found.here[5] == -1 and found.waiting[5] and found.margin[5] < 0
-    found = review_order.doubts(desk, naming.after(Naming(), {"do": "nothing", "images": [other]}))
+    found = review_order.assess_doubts(desk, naming.apply_step(Naming(), {"do": "nothing", "images": [other]}))
     assert not found.waiting[5]
 
 
 def test_there_are_always_five_suggestions_and_examples_of_each(run):
-    desk = review_order.read_desk(run, 6)
-    found = review_order.doubts(desk, Naming())
+    desk = review_order.read_review_session(run, 6)
+    found = review_order.assess_doubts(desk, Naming())
     for row in found.next(desk.around, [], 20).tolist():
         places = found.suggestions(row, 5)
         believed = found.believed[row, places]
         assert len(set(places)) == 5 and (np.diff(believed) <= 0).all() and believed[0] == found.believed[row].max()
         for place in places:
-            shown = review_order.examples(row, desk.around.nearest, found.here == place, 3)
+            shown = review_order.example_rows(row, desk.around.nearest, found.here == place, 3)
             assert row not in shown and (found.here[shown] == place).all()
             others = int((found.here == place).sum()) - (found.here[row] == place)
             assert len(set(shown.tolist())) == min(3, others)
@@ -91,9 +91,9 @@ def test_features_of_strange_images_are_damage(run, tmp_path):
     own = make_run(tmp_path, epochs=2)
     snapshot = snapshots.read_snapshot(own.snapshots, 2)
     with pytest.raises(UserError, match=r"split.npz: does not exist yet"):
-        review_order.read_desk(make_run(tmp_path, "queued"), 2)
+        review_order.read_review_session(make_run(tmp_path, "queued"), 2)
     snapshots.write_snapshot(
         own.snapshots, 2, type(snapshot)(**{**vars(snapshot), "feature_index": snapshot.feature_index + 5000})
     )
     with pytest.raises(UserError, match=r"epoch-0002.npz: has no features of the unlabeled images"):
-        review_order.read_desk(own, 2)
+        review_order.read_review_session(own, 2)

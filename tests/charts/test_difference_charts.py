@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lps.analysis.differences import hold
+from lps.analysis.differences import compare_groups
 from lps.analysis.run_groups import group_runs
 from lps.charts import difference_charts
 from lps.charts.palette import LIGHT
@@ -12,7 +12,7 @@ from tests.analysis.test_differences import runs_of
 def test_every_group_is_drawn_once_by_what_can_be_said_of_it():
     runs = [*runs_of(values=(0.9, 0.92, 0.91)), *runs_of("orca", (0.5, 0.53, 0.51)), *runs_of("nach", (0.5,))]
     runs += runs_of("fixmatch", (0.91, 0.9, 0.92))
-    figure = difference_charts.intervals(hold(group_runs(runs)), "all", LIGHT).figure()
+    figure = difference_charts.intervals(compare_groups(group_runs(runs)), "all", LIGHT).figure()
     drawn = {trace.name: (trace.x.tolist(), trace.error_x.array) for trace in figure.data}
     assert list(drawn) == ["Distinguishable", "Not distinguishable", "No interval"]
     assert np.allclose(drawn["Distinguishable"][0], [-39.6666667]) and drawn["No interval"][1] is None
@@ -22,7 +22,7 @@ def test_every_group_is_drawn_once_by_what_can_be_said_of_it():
 
 
 def test_an_interval_of_two_seeds_does_not_stretch_the_axis_beyond_what_is_possible():
-    held = hold(group_runs([*runs_of(values=(0.9, 0.1)), *runs_of("orca", (0.2, 0.8))]))
+    held = compare_groups(group_runs([*runs_of(values=(0.9, 0.1)), *runs_of("orca", (0.2, 0.8))]))
     low, high = difference_charts.intervals(held, "all", LIGHT).figure().layout.xaxis.range
     assert low > -115 and high < 115
 
@@ -31,15 +31,15 @@ def test_long_and_hostile_labels_are_shortened_and_shown_as_they_stand():
     runs = [*runs_of(values=(0.9, 0.8)), *runs_of("orca", (0.5, 0.6))]
     groups = group_runs(runs)
     object.__setattr__(groups[1], "label", "<b>$x$</b>" * 9)
-    (name,) = difference_charts.intervals(hold(groups), "all", LIGHT).figure().layout.yaxis.ticktext
+    (name,) = difference_charts.intervals(compare_groups(groups), "all", LIGHT).figure().layout.yaxis.ticktext
     assert name.startswith("&lt;b&gt;$\u200bx") and name.endswith("…")
 
 
 def test_a_label_of_many_settings_takes_several_lines_and_its_row_their_room():
     groups = group_runs([*runs_of(values=(0.9, 0.8)), *runs_of("orca", (0.5, 0.6))])
-    short = difference_charts.intervals(hold(groups), "all", LIGHT).figure()
+    short = difference_charts.intervals(compare_groups(groups), "all", LIGHT).figure()
     object.__setattr__(groups[1], "label", "LPS, margin_scale=10, entropy_weight=0.5")
-    figure = difference_charts.intervals(hold(groups), "all", LIGHT).figure()
+    figure = difference_charts.intervals(compare_groups(groups), "all", LIGHT).figure()
     assert figure.layout.yaxis.ticktext == (
         "margin_scale=10,<br>entropy_weight=0.5",
     ) or figure.layout.yaxis.ticktext == ("LPS, margin_scale=10,<br>entropy_weight=0.5",)

@@ -15,7 +15,7 @@ import pytest
 from lps.data import feature_store
 from lps.errors import UserError
 from lps.files import disk
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.training.failure import explain
 from tests.data.store_faults import COUNT, VIEWS, WIDTH, content, is_right, make
 from tests.patience import until
@@ -106,7 +106,7 @@ def test_a_kill_and_a_full_disk_at_every_operation_cost_one_piece(tmp_path):
 
 
 def test_a_disk_that_is_too_small_is_said_before_anything_is_computed(monkeypatch):
-    monkeypatch.setattr(disk, "free", lambda folder: 1000 if folder.name == "a" else 1 << 40)
+    monkeypatch.setattr(disk, "free_bytes", lambda folder: 1000 if folder.name == "a" else 1 << 40)
     with pytest.raises(disk.TooSmall, match="No space left") as error:
         make("a")
     assert error.value.needed == 7200 and list((feature_store.home() / "a").glob("*.f16")) == []
@@ -126,7 +126,7 @@ def test_a_write_that_fails_names_the_store(monkeypatch):
 def test_the_second_process_waits_for_the_first_and_tells_how_far_it_is(capsys):
     make("a", should_stop=lambda: make_once("a"))
     store = feature_store.Store(feature_store.home() / "a", COUNT, WIDTH)
-    lock, told, result = claim(store.lock), [], []
+    lock, told, result = try_lock(store.lock), [], []
     waiting = threading.Thread(
         target=lambda: result.append(make("a", report=lambda done, total: told.append((done, total))))
     )
@@ -164,7 +164,7 @@ def test_whoever_waits_takes_over_when_the_maker_is_killed(tmp_path):
 @pytest.mark.slow
 def test_whoever_waits_may_be_asked_to_stop():
     feature_store.home().mkdir(parents=True)
-    lock = claim(feature_store.home() / "a.lock")
+    lock = try_lock(feature_store.home() / "a.lock")
     assert make("a", should_stop=lambda: True) == (None, [])
     os.close(lock)
 
@@ -189,7 +189,7 @@ def test_a_list_tells_what_is_there_and_what_it_cost():
 @pytest.mark.slow
 def test_a_store_is_deleted_whole_and_not_while_it_is_made():
     store, _ = make("a")
-    lock = claim(store.lock)
+    lock = try_lock(store.lock)
     assert feature_store.kept()[0].is_written
     with pytest.raises(UserError, match="features: a is being computed; stop the run that computes it first"):
         feature_store.delete(store)

@@ -20,7 +20,7 @@ from lps.doctor import environment, examine, runs_folder
 from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Machine
 from lps.files.atomic import write_json
 from lps.files.atomic_folder import draft_folder
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.machine import devices
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
@@ -255,7 +255,7 @@ def test_a_network_file_system(tmp_path, monkeypatch):
 def test_a_slot_that_no_run_explains(root):
     (root / ".slots").mkdir()
     path = root / ".slots" / "cpu-0.lock"
-    lock = claim(path)
+    lock = try_lock(path)
     try:
         ((about, says),) = found(runs_folder.locks, Fake(root), PROBLEM)
         assert about == "cpu-0" and f"process {os.getpid()}," in says
@@ -268,7 +268,7 @@ def test_a_slot_that_a_run_explains(root):
     run = create_run(root, configure({}), "")
     write_json(run.folder / "process.json", {"attempt": 1, "slot": "cpu-0"})
     (root / ".slots").mkdir()
-    held = [claim(run.lock), claim(root / ".slots" / "cpu-0.lock")]
+    held = [try_lock(run.lock), try_lock(root / ".slots" / "cpu-0.lock")]
     try:
         assert found(runs_folder.locks, Fake(root), PROBLEM) == []
         assert ("cpu-0", f"used by {run.id}") in found(runs_folder.locks, Fake(root), OK)
@@ -285,7 +285,7 @@ def test_a_process_of_a_run_that_is_over(root):
         assert found(runs_folder.leftovers, Fake(root), PROBLEM) == [
             ("processes", f"process {left.pid} belongs to {run.id}, which has ended")
         ]
-        lock = claim(run.lock)
+        lock = try_lock(run.lock)
         assert found(runs_folder.leftovers, Fake(root), PROBLEM) == []
         os.close(lock)
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lps.files import atomic_folder
-from lps.files.atomic_folder import MARK, abandoned, draft_folder, draft_of
+from lps.files.atomic_folder import MARK, abandoned_drafts, draft_folder, draft_of
 
 ROOT = Path(__file__).resolve().parents[2]
 KILLED = """
@@ -43,9 +43,9 @@ def killed(code: str, *words: str) -> None:
 def test_a_killed_draft_goes_with_the_next_of_its_name_and_no_other_does(tmp_path, name):
     killed(KILLED, str(tmp_path), name)
     killed(KILLED, str(tmp_path), "about")
-    (own,) = (path for path in abandoned(tmp_path) if not path.name.startswith(".about."))
+    (own,) = (path for path in abandoned_drafts(tmp_path) if not path.name.startswith(".about."))
     with draft_folder(tmp_path, name):
-        assert not own.exists() and len(abandoned(tmp_path)) == 1
+        assert not own.exists() and len(abandoned_drafts(tmp_path)) == 1
     assert [path.name.split(".")[1] for path in tmp_path.iterdir()] == ["about"]
 
 
@@ -79,7 +79,7 @@ def test_what_was_replaced_goes_where_its_successor_is_there(tmp_path):
     exported(tmp_path / "out", "old")
     left = tmp_path / ".out.01234567.tmp.old"
     left.mkdir()
-    assert abandoned(tmp_path) == [], "it may be the only copy, which nobody is told to remove"
+    assert abandoned_drafts(tmp_path) == [], "it may be the only copy, which nobody is told to remove"
     exported(tmp_path / "out", "new")
     assert [*tmp_path.iterdir()] == [tmp_path / "out"]
 
@@ -91,6 +91,6 @@ def test_where_folders_cannot_be_locked_a_draft_is_left_after_a_day(tmp_path, mo
         raise OSError(atomic_folder.errno.ENOLCK, "no locks")
 
     monkeypatch.setattr(atomic_folder.fcntl, "flock", flock)
-    assert abandoned(tmp_path) == []
+    assert abandoned_drafts(tmp_path) == []
     monkeypatch.setattr(atomic_folder, "_UNLOCKED_S", -1)
-    assert len(abandoned(tmp_path)) == 1
+    assert len(abandoned_drafts(tmp_path)) == 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lps.errors import UserError
-from lps.files.journal import Journal, UnreadableJournal, standing
+from lps.files.journal import Journal, UnreadableJournal, in_effect
 
 KEYS = ("the-first-key", "the-second-key")
 ENTRIES = st.one_of(
@@ -42,14 +42,14 @@ def states_of(entries):
 
 @given(st.lists(ENTRIES, max_size=14))
 def test_what_holds_is_what_all_states_one_after_another_lead_to(entries):
-    assert standing(entries) == states_of(entries)[-1]
+    assert in_effect(entries) == states_of(entries)[-1]
 
 
 def test_ten_thousand_restored_states_do_not_recurse():
     entries = [{"say": 1}]
     for number in range(10_000):
         entries.append({"restore": number + 1})
-    assert standing(entries) == [(1, {"say": 1})]
+    assert in_effect(entries) == [(1, {"say": 1})]
 
 
 def test_both_kinds_of_file_are_written_as_before(tmp_path):

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from lps.files import disk, locks
-from lps.files.locks import claim, is_held, locked
+from lps.files.locks import folder_lock, is_held, try_lock
 
 flock = fcntl.flock
 
@@ -32,12 +32,12 @@ def test_one_at_a_time_is_inside(folder):
 
     def second():
         inside.wait(20)
-        with locked(folder):
+        with folder_lock(folder):
             order.append("second")
 
     other = threading.Thread(target=second)
     other.start()
-    with locked(folder):
+    with folder_lock(folder):
         inside.set()
         other.join(0.2)
         order.append("first")
@@ -50,7 +50,7 @@ def test_other_errors_are_told(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
-    with pytest.raises(OSError, match="No locks available"), locked(tmp_path):
+    with pytest.raises(OSError, match="No locks available"), folder_lock(tmp_path):
         pass
 
 
@@ -75,7 +75,7 @@ def lead(path, kind):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", LEADS)
-@pytest.mark.parametrize("take", [claim, disk.open_own, disk.open_end])
+@pytest.mark.parametrize("take", [try_lock, disk.open_own, disk.open_end])
 def test_what_is_no_file_of_its_own_is_neither_followed_nor_taken(tmp_path, kind, take):
     path = tmp_path / "lock"
     elsewhere = lead(path, kind)
@@ -88,7 +88,7 @@ def test_what_is_no_file_of_its_own_is_neither_followed_nor_taken(tmp_path, kind
 
 def test_a_lock_is_not_ours_any_more_where_a_link_to_it_stands(tmp_path):
     path = tmp_path / "lock"
-    descriptor = claim(path)
+    descriptor = try_lock(path)
     path.rename(tmp_path / "moved")
     path.symlink_to(tmp_path / "moved")
     assert not locks.is_file_at(descriptor, path) and not is_held(path) and is_held(tmp_path / "moved")
@@ -101,7 +101,7 @@ def test_the_lock_in_place_of_a_folder_follows_no_link(tmp_path, monkeypatch):
 
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
     lead(tmp_path / locks.INSTEAD, "link to nothing")
-    with pytest.raises(OSError, match="symbolic"), locked(tmp_path):
+    with pytest.raises(OSError, match="symbolic"), folder_lock(tmp_path):
         pass
     assert not (tmp_path / "elsewhere").exists()
 

@@ -323,7 +323,7 @@ def test_folders_of_a_run_that_are_links_are_not_written_into(run, tmp_path):
     with pytest.raises(OSError, match="symbolic"):
         background.begin(run.projections / "map.npz", ["true"])
     with pytest.raises(OSError, match="symbolic"):
-        projection.project(run, "pca", 3)
+        projection.compute_map(run, "pca", 3)
     assert not list((tmp_path / "outside").iterdir())
 
 

@@ -41,7 +41,7 @@ def dangerous(text: str) -> list[list[str]]:
 
 def test_a_cell_is_never_a_formula():
     formulas = ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", " =1", "\r=1", "\n=1", *TEXTS]
-    for make in (tables.cell, tables.line_cell, tables.file_cell):
+    for make in (tables.escape_cell, tables.line_cell, tables.file_cell):
         assert dangerous(_csv([[make(text)] for text in formulas])) == []
     assert dangerous(_csv([["=1+1"]])) and dangerous(_csv([[" @x"]])) and not dangerous(_csv([["-1.5", "+2e-3"]]))
 
@@ -49,15 +49,15 @@ def test_a_cell_is_never_a_formula():
 @pytest.mark.parametrize("first", ["\ufeff=", "\u200b=", "\ufeff\u2066 @", "\uff1d", "\uff0b", "\uff20", "\x00+"])
 def test_a_sign_that_is_not_seen_or_wide_hides_no_formula(first):
     """A byte order mark at the beginning of a file is dropped by a spreadsheet, which then sees what follows."""
-    for make in (tables.cell, tables.file_cell):
+    for make in (tables.escape_cell, tables.file_cell):
         assert make(f"{first}1+1.png").startswith("'")
     for text in ("\ufeffcat", "caf\u00e9", "1=1", "", "\u200b", "(-1)"):
-        assert tables.cell(text) == text
+        assert tables.escape_cell(text) == text
 
 
 @pytest.mark.slow
 def test_a_row_of_a_million_cells_is_written_and_read_whole():
-    row = [tables.cell(f"={number}") for number in range(1_000_000)]
+    row = [tables.escape_cell(f"={number}") for number in range(1_000_000)]
     csv.field_size_limit(1 << 20)
     assert next(csv.reader(io.StringIO(tables.csv_text([row])))) == row
 
@@ -78,7 +78,7 @@ def test_tables_of_runs(runs, tmp_path):
 @pytest.mark.parametrize("form", ["csv", "latex", "markdown", "json"])
 def test_comparisons(runs, form):
     scored, _ = run_scores.score_all([runs[0], runs[3]], SCORING.protocol, SCORING.select, SCORING.seen, SCORING.images)
-    text = score_tables.table(run_groups.group_runs(scored), form)
+    text = score_tables.format_table(run_groups.group_runs(scored), form)
     if form == "csv":
         assert dangerous(text) == []
     if form == "latex":
@@ -94,7 +94,7 @@ def commands(text: str) -> set[str]:
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_latex_prints_a_text_as_it_stands(text):
-    escaped = tables.latex(text)
+    escaped = tables.escape_latex(text)
     assert commands(escaped) <= COMMANDS_OF_TABLES
     assert not re.search(r"(?<!\\)(?:\\\\)*[&%#_$]", escaped.replace(r"$\pm$", "").replace(r"$\cdot$", ""))
     assert "\n" not in escaped

@@ -111,7 +111,9 @@ def many_images(run: Run, images: int, epochs: int) -> None:
         path = run.snapshots / f"epoch-{epoch:04d}.npz"
         path.unlink(missing_ok=True)
         path.hardlink_to(first)
-    naming.record(run, epochs, [{"do": "name", "id": 7, "name": "seven"}], labels.digest(predicted))
+    naming.record_steps(
+        run, epochs, [{"do": "name", "id": 7, "name": "seven"}], labels.digest_of_predictions(predicted)
+    )
 
 
 def class_names(run: Run, count: int) -> None:

@@ -18,7 +18,7 @@ def test_decisions_add_what_was_wrong(run, monkeypatch):
     monkeypatch.setattr(review, "_DRAWS", 3)
     monkeypatch.setitem(review.ORDERS, "review", review.by_confidence)  # a thousand questions take seconds
     found = review.gains(run)
-    desk = review_order.read_desk(run, 6)
+    desk = review_order.read_review_session(run, 6)
     truth, predicted = desk.targets[desk.split.unlabeled], desk.network.predicted
     wrong = (truth != predicted)[desk.rows]
     assert found["before"] == pytest.approx(100 * (truth == predicted).mean())
@@ -30,10 +30,10 @@ def test_decisions_add_what_was_wrong(run, monkeypatch):
 
 def test_the_order_of_the_page_is_asked_anew_after_every_answer(run, monkeypatch):
     monkeypatch.setattr(review, "DECISIONS", (6,))
-    desk = review_order.read_desk(run, 6)
+    desk = review_order.read_review_session(run, 6)
     order = review.by_review(desk, np.zeros(len(desk.rows), int))
     assert len(set(order)) == 6
-    assert order[0] == review_order.doubts(desk, review.Naming()).next(desk.around, [], 1)[0]
+    assert order[0] == review_order.assess_doubts(desk, review.Naming()).next(desk.around, [], 1)[0]
 
 
 def test_what_is_said_of_clusters_is_held_against_the_truth(run, monkeypatch):

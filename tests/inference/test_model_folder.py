@@ -80,7 +80,9 @@ def test_the_graph_says_what_the_run_says(kind, tmp_path):
 def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path, capsys):
     run = finished_run(tmp_path / "runs", **KINDS["stored"])
     usual = int(np.bincount(predict(run, digits(run)).predicted).argmax())
-    naming.record(run, 2, [{"do": "name", "id": usual, "name": "=often"}, {"do": "reject", "id": (usual + 1) % 10}])
+    naming.record_steps(
+        run, 2, [{"do": "name", "id": usual, "name": "=often"}, {"do": "reject", "id": (usual + 1) % 10}]
+    )
     assert main(["export", run.id, "--to", "model", "--runs", str(run.root), "--into", str(tmp_path / "out")]) == 0
     folder = tmp_path / "out" / run.id
     assert capsys.readouterr().out.endswith(f"{folder}\n")

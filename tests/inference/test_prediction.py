@@ -90,7 +90,7 @@ def test_a_folder_of_picture_files_is_read_as_the_data_set_folder_reads_it(tmp_p
 @pytest.mark.slow
 def test_a_run_that_goes_on_from_another_one_predicts_by_its_own_labels(own, monkeypatch):
     usual = int(np.bincount(read_snapshot(own.snapshots, 2).predicted).argmax())
-    naming.record(own, 2, [{"do": "name", "id": usual, "name": "usual"}])
+    naming.record_steps(own, 2, [{"do": "name", "id": usual, "name": "usual"}])
     run = launched(training_on.plan(own, rule="all"), monkeypatch)
     assert loop.train(run) == 0
     split, _ = read_split(run.folder)
@@ -139,19 +139,21 @@ def test_keep_says_how_many_known_pictures_stay(live):
 def test_names_and_merges_of_clusters_are_used(own):
     before = predict(own, digits(own))
     first, second = np.unique(before.predicted)[:2].tolist()
-    naming.record(own, 2, [{"do": "merge", "id": first, "into": second}, {"do": "name", "id": second, "name": "seven"}])
+    naming.record_steps(
+        own, 2, [{"do": "merge", "id": first, "into": second}, {"do": "name", "id": second, "name": "seven"}]
+    )
     after = predict(own, digits(own))
     assert np.array_equal(after.predicted, before.predicted)
     moved = np.isin(before.predicted, (first, second))
     assert moved.any() and {after.names()[row] for row in np.flatnonzero(moved)} == {"seven"}
-    naming.record(own, 2, [{"do": "reject", "id": second}])
+    naming.record_steps(own, 2, [{"do": "reject", "id": second}])
     assert predict(own, digits(own)).is_none(float("inf"))[moved].all()
 
 
 def test_what_a_person_took_out_of_its_cluster_is_compared_with_nothing(own):
     picture = int(read_split(own.folder)[0].unlabeled[0])
     assert predict(own, digits(own)[[picture]]).nearest[0, 0] == picture
-    naming.record(own, 2, [{"do": "nothing", "images": [picture]}])
+    naming.record_steps(own, 2, [{"do": "nothing", "images": [picture]}])
     found = predict(own, digits(own)[[picture]])
     assert picture not in found.nearest and found.distance[0] > 0
 
@@ -162,7 +164,7 @@ def test_names_that_were_given_at_another_epoch_follow_the_images(own):
     shared = [(int((then[now == i] == i).sum() * 2 > (now == i).sum()), int(i)) for i in np.unique(now)]
     stays = next((i for is_same, i in shared if is_same), None)
     assert stays is not None, "no cluster of the sample run stays the same; train it longer"
-    naming.record(own, 1, [{"do": "name", "id": stays, "name": "stays"}])
+    naming.record_steps(own, 1, [{"do": "name", "id": stays, "name": "stays"}])
     found = predict(own, digits(own))
     assert {found.names()[image] for image in split.unlabeled[now == stays]} == {"stays"} and not found.lost
 

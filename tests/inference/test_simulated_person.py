@@ -32,7 +32,7 @@ def test_clusters_are_named_by_what_their_surest_pictures_show(run):
 def test_a_person_makes_as_many_decisions_as_are_asked_for(run, way):
     person = decisions.Person(run, 12, seed=0)
     rule = decisions.WAYS[way](person)
-    said = naming.standing(naming.read_entries(run), person.epoch)
+    said = naming.entries_in_effect(naming.read_entries(run), person.epoch)
     assert person.left == 0 and len(said) <= 12 and rule in training_on.RULES
     _, targets = read_split(run.folder)
     confirmed = labels.read_clusters(run)

@@ -36,7 +36,7 @@ def run(tmp_path):
 
 
 def say(run, *steps):
-    naming.record(run, EPOCH, list(steps))
+    naming.record_steps(run, EPOCH, list(steps))
 
 
 def name(cluster, text):
@@ -257,8 +257,8 @@ def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     say(run, name(7, "7"))
     first = training_on.plan(run, rule="all", from_weights=False)
     child = make_run(run.root, epochs=EPOCH, run=launched(first, monkeypatch))
-    naming.record(child, EPOCH, [name(7, "eight or so")])
-    naming.record(child, EPOCH, [{"do": "reject", "id": 8}])
+    naming.record_steps(child, EPOCH, [name(7, "eight or so")])
+    naming.record_steps(child, EPOCH, [{"do": "reject", "id": 8}])
     second = training_on.plan(child, rule="all", from_weights=False)
     assert second.confirmed.names == ("7", "eight or so") and second.confirmed.decisions == 3
     assert set(first.confirmed.images) < set(second.confirmed.images) and second.confirmed.named == 1

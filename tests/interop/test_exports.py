@@ -60,7 +60,7 @@ def test_the_table_has_a_line_an_image():
 
 @given(st.text())
 def test_no_cell_begins_a_formula_and_nothing_is_lost(text):
-    found = tables.cell(text)
+    found = tables.escape_cell(text)
     assert found.lstrip(" \t\r\n")[:1] not in ("=", "+", "-", "@")
     assert found.removeprefix("'") == text.encode("utf-8", "replace").decode() or found == text
 
@@ -207,7 +207,7 @@ def test_a_free_folder(tmp_path):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     made = make_run(tmp_path_factory.mktemp("runs"), epochs=2)
-    naming.record(made, 2, [{"do": "name", "id": 7, "name": "sevens"}, {"do": "reject", "id": 9}])
+    naming.record_steps(made, 2, [{"do": "name", "id": 7, "name": "sevens"}, {"do": "reject", "id": 9}])
     return made
 
 

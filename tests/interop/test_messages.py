@@ -18,7 +18,7 @@ import pytest
 from lps.__main__ import main
 from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.interop import notifications
 from lps.interop.notifications import Message
 from lps.scheduler import launcher
@@ -104,7 +104,7 @@ def test_a_failure_is_told_by_its_kind_and_by_its_reason_where_details_are_asked
 @pytest.mark.slow
 def test_a_run_that_goes_wrong_is_told_of_while_it_goes_on(run, hook):
     collapsed(run)
-    lock = claim(run.lock)
+    lock = try_lock(run.lock)
     try:
         assert run.state().name not in ("finished", "failed")
         assert notifications.tell_of(run) == 1 and notifications.tell_of(run) == 0
@@ -218,7 +218,7 @@ def test_no_byte_that_leaves_tells_of_pictures_names_folders_or_this_machine(sta
         launcher.wait(made, 60)
         ended = made.read_json("exit.json") | {"state": state, "reason": f"no {secret}", "kind": f"/home/{secret}"}
         write_json(made.folder / "exit.json", ended)
-    lock = claim(made.lock) if state == "collapsed" else None
+    lock = try_lock(made.lock) if state == "collapsed" else None
     Everything.heard = b""
     with serving(Everything, socketserver.ThreadingTCPServer) as port:
         monkeypatch.setenv(notifications.SETTING, f"json://127.0.0.1:{port}/hook")

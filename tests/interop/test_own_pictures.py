@@ -15,7 +15,7 @@ from PIL import Image
 from lps.data import sources
 from lps.errors import UserError
 from lps.files import disk
-from lps.files.atomic_folder import abandoned
+from lps.files.atomic_folder import abandoned_drafts
 from lps.interop import own_pictures
 
 
@@ -217,9 +217,9 @@ def test_what_a_killed_upload_left_is_listed_and_goes_with_the_next_one(tmp_path
     going[0].wait()
     (kept / ".0123456789abcdef.tmp").mkdir()  # as earlier versions called them
     drafts = {path for path in kept.iterdir()}
-    assert len(drafts) == 3 and len(abandoned(kept)) == 2
+    assert len(drafts) == 3 and len(abandoned_drafts(kept)) == 2
     own_pictures.keep_archive(archive(tmp_path / "x.zip", ANIMALS))
     assert len(drafts & {*kept.iterdir()}) == 1, "the one that is filled stays"
     going[1].kill()
     going[1].wait()
-    assert {path.name for path in abandoned(kept)} == {path.name for path in drafts & {*kept.iterdir()}}
+    assert {path.name for path in abandoned_drafts(kept)} == {path.name for path in drafts & {*kept.iterdir()}}

@@ -109,7 +109,7 @@ def test_points_lie_where_the_run_has_them(source, recorded, epoch):
 
 
 def test_maps_that_were_there_come_along(source, tmp_path):
-    path = projection.project(source, "pca", EPOCHS)
+    path = projection.compute_map(source, "pca", EPOCHS)
     shutil.copyfile(path, path.with_name(f"tsne-epoch-{EPOCHS:04d}.npz"))
     try:
         made = record(source, tmp_path)
@@ -146,11 +146,11 @@ def test_the_command_makes_such_a_run(source, recorded):
     "most, expected", [(99, [1, 2, 3, 4, 5]), (5, [1, 2, 3, 4, 5]), (3, [1, 3, 5]), (2, [1, 5]), (0, [1, 5])]
 )
 def test_epochs_that_do_not_fit_are_left_out_evenly(most, expected):
-    assert recording.spread([1, 2, 3, 4, 5], most) == expected
+    assert recording.spread_epochs([1, 2, 3, 4, 5], most) == expected
 
 
 def test_one_epoch_is_its_own_first_and_last():
-    assert recording.spread([7], 0) == [7]
+    assert recording.spread_epochs([7], 0) == [7]
 
 
 def test_a_long_run_keeps_fewer_epochs(source, recorded, tmp_path, monkeypatch):
@@ -199,9 +199,9 @@ def test_nothing_changes_a_recording(recorded):
     changes = [
         lambda: recorded.write_meta(name="mine"),
         lambda: delete_run(recorded),
-        lambda: naming.record(recorded, EPOCHS, [step]),
-        lambda: naming.undo(recorded, EPOCHS),
-        lambda: projection.project(recorded, "pca"),
+        lambda: naming.record_steps(recorded, EPOCHS, [step]),
+        lambda: naming.undo_last(recorded, EPOCHS),
+        lambda: projection.compute_map(recorded, "pca"),
         lambda: launcher.launch(recorded),
         lambda: launcher.resume(recorded),
         lambda: launcher.stop(recorded, kill=True),
@@ -271,7 +271,7 @@ def test_the_recordings_that_come_along_are_whole_small_and_alike():
         split, targets = read_split(run.folder)
         assert np.array_equal(split.unlabeled, first[0].unlabeled) and np.array_equal(targets, first[1])
         assert snapshot_epochs(run.snapshots) == list(range(1, run.config().epochs + 1))
-        assert len(labels.pictures(run, split, targets).pixels) == len(targets)
+        assert len(labels.load_pictures(run, split, targets).pixels) == len(targets)
         for path in run.folder.rglob("*.json*"):
             assert '"/' not in path.read_text(), path
     assert not list(run_folders.RECORDED.rglob("*.pt")) and folder_bytes(run_folders.RECORDED) < 4_000_000

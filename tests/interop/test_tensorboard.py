@@ -71,7 +71,7 @@ def run(tmp_path_factory):
     for event in events:  # as in real runs, pretraining has steps of its own, and training begins at 0 again
         event["step"] = 8 * event["epoch"] if event["kind"] == "pretrain" else event["step"]
     made.events.write_text("".join(json.dumps(event) + "\n" for event in events))
-    naming.record(made, 3, [{"do": "name", "id": 7, "name": "seven\tup"}])
+    naming.record_steps(made, 3, [{"do": "name", "id": 7, "name": "seven\tup"}])
     return made
 
 
@@ -178,7 +178,7 @@ def test_thumbnails_are_in_the_order_of_the_points(run, exported):
     assert list(embedding.sprite.single_image_dim) == [32, 32]
     sheet = np.asarray(Image.open(exported / embedding.sprite.image_path))
     pixels, index = (
-        projector.pictures(run, *read_split(run.folder)).pixels,
+        projector.load_pictures(run, *read_split(run.folder)).pixels,
         read_snapshot(run.snapshots, 3).feature_index,
     )
     columns = sheet.shape[1] // 32
@@ -201,7 +201,7 @@ def test_without_pictures_the_points_are_there(tmp_path, run, monkeypatch):
     def gone(*_):
         raise UserError("dataset", "is not here")
 
-    monkeypatch.setattr(projector, "pictures", gone)
+    monkeypatch.setattr(projector, "load_pictures", gone)
     ((folder, missing),) = tensorboard.export([run], tmp_path).items()
     (embedding,) = config_of(folder).embeddings
     assert missing == "dataset: is not here" and embedding.tensor_path and not embedding.sprite.image_path

@@ -232,7 +232,7 @@ def folders(options, folder: Path) -> int:
     fill(folder / "runs", options.runs)
     counts = []
     for when in ("at first", "again"):
-        seconds, found = timed(lambda: [run_index.entry(run) for run in list_runs(folder / "runs")])
+        seconds, found = timed(lambda: [run_index.read_run_row(run) for run in list_runs(folder / "runs")])
         counts.append(sum(entry.state.name == "finished" for entry in found))
         print(f"page Runs, {len(found)} runs {when}: {seconds}", flush=True)
     command = [sys.executable, "-m", "lps", "list", "--json", "--runs", str(folder / "runs")]

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from lps.files import disk
-from lps.files.atomic import read_checked, sweep, write_checked
+from lps.files.atomic import read_checked, remove_abandoned, write_checked
 from lps.store.events import EventWriter
 from tests.reliability.small_disk import fill_bytes
 
@@ -49,7 +49,7 @@ def main(folder: Path) -> int:
     wishes = []
     signal.signal(signal.SIGTERM, lambda *_: wishes.append("stop"))
     notes = os.open(folder.parent / f"commits-{folder.name}.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    sweep(folder)
+    remove_abandoned(folder)
     disk.make_folder(folder / "checkpoints")
     events, state = EventWriter(folder / "events.jsonl"), newest(folder / "checkpoints")
     os.write(notes, f"start {state['epoch']}\n".encode())

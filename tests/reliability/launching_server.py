@@ -48,7 +48,7 @@ def unlock() -> None:
     """The mutant: everybody gets every lock, and keeps a slot for long. One thread, as each starts runs without end."""
     global TRAINER, THREADS
     TRAINER, THREADS = (*TRAINER, LONG_USE_S), 1
-    launcher.claim = lambda path, patience=1.0: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    launcher.try_lock = lambda path, patience=1.0: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def main(root: Path, count: int) -> None:

@@ -98,7 +98,7 @@ def best_forgotten() -> None:
 
 def temporary_files_left() -> None:
     """Nobody removes what a killed writer left."""
-    training.sweep = lambda folder: None
+    training.remove_abandoned = lambda folder: None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from lps.__main__ import main
-from lps.analysis.naming import record
+from lps.analysis.naming import record_steps
 from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.events import read_events
@@ -39,7 +39,7 @@ EVERY = {"settings": ("config.json",), "small files": SMALL} | {name: (name,) fo
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
     run = make_run(tmp_path_factory.mktemp("sound") / "runs", "stopped", epochs=4, written=4, log="a line\n" * 20)
-    record(run, 3, [{"do": "name", "id": 7, "name": "zebra"}])
+    record_steps(run, 3, [{"do": "name", "id": 7, "name": "zebra"}])
     return run
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lps.files import disk
-from lps.files.atomic import read_checked, sweep, write_checked, write_whole
+from lps.files.atomic import read_checked, remove_abandoned, write_checked, write_whole
 from lps.store.events import EventWriter, read_events
 from tests.reliability.processes import ROOT
 
@@ -33,13 +33,13 @@ def test_only_what_nobody_writes_is_swept(tmp_path):
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, cwd=ROOT)
     assert writer.stdout.readline() == b"half\n"
     (temporary,) = path.parent.glob(".*.tmp")
-    sweep(tmp_path)
+    remove_abandoned(tmp_path)
     assert temporary.exists()
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     old = time.time() - 3600
     os.utime(temporary, (old, old))
-    sweep(tmp_path)
+    remove_abandoned(tmp_path)
     assert not list(path.parent.iterdir())
 
 
@@ -50,7 +50,7 @@ def test_a_sweep_between_creation_and_lock_costs_nothing(tmp_path, monkeypatch):
         descriptor = real(path, *more)
         if not swept:
             swept.append(path)
-            sweep(tmp_path)
+            remove_abandoned(tmp_path)
         return descriptor
 
     monkeypatch.setattr(disk, "create", create)
@@ -62,7 +62,7 @@ def test_links_and_pipes_are_not_swept(tmp_path):
     (tmp_path / "kept").write_text("x")
     (tmp_path / ".a.tmp").symlink_to(tmp_path / "kept")
     (tmp_path / ".folder.tmp").mkdir()
-    sweep(tmp_path)
+    remove_abandoned(tmp_path)
     assert (tmp_path / "kept").exists() and (tmp_path / ".folder.tmp").exists()
 
 

@@ -41,10 +41,10 @@ def opened(tmp_path):
 @pytest.mark.timeout(900)
 def test_ten_thousand_runs_that_are_over_are_read_once(tmp_path, opened):
     fill(tmp_path / "runs", 10_000)
-    first = [run_index.entry(run) for run in list_runs(tmp_path / "runs")]
+    first = [run_index.read_run_row(run) for run in list_runs(tmp_path / "runs")]
     assert len(first) == 10_000 and {entry.state.name for entry in first} == {"finished"}
     opened.clear()
-    again = [run_index.entry(run) for run in list_runs(tmp_path / "runs")]
+    again = [run_index.read_run_row(run) for run in list_runs(tmp_path / "runs")]
     assert again == first
     assert opened == [], "whether a file has changed can be seen without opening it"
 
@@ -52,15 +52,15 @@ def test_ten_thousand_runs_that_are_over_are_read_once(tmp_path, opened):
 @pytest.mark.slow
 def test_what_changes_in_a_run_that_is_over_is_read_again(tmp_path):
     run = sample_runs.make_run(tmp_path / "runs", "finished", written=2)
-    assert run_index.entry(run).state.name == "finished"
+    assert run_index.read_run_row(run).state.name == "finished"
     run.write_meta(name="another", tags=["mine"])
-    assert (run_index.entry(run).name, run_index.entry(run).tags) == ("another", ("mine",))
+    assert (run_index.read_run_row(run).name, run_index.read_run_row(run).tags) == ("another", ("mine",))
     with sample_runs.held(run):
-        assert run_index.entry(run).state.name == run.state().name
+        assert run_index.read_run_row(run).state.name == run.state().name
     (run.folder / "exit.json").unlink()
-    assert run_index.entry(run).state.name == "crashed"
+    assert run_index.read_run_row(run).state.name == "crashed"
     (run.folder / "config.json").write_text("{")
-    assert run_index.entry(run).state.name == "unreadable"
+    assert run_index.read_run_row(run).state.name == "unreadable"
 
 
 @pytest.mark.slow

@@ -197,9 +197,9 @@ def test_only_what_a_person_did_to_clusters_is_said(tmp_path):
     run = make_run(tmp_path, epochs=4)
     assert "by their matched class." in run_report.of_run(run) and "a person" not in run_report.of_run(run)
     (*_, epoch) = snapshot_epochs(run.snapshots)
-    naming.record(run, epoch, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record_steps(run, epoch, [{"do": "name", "id": 7, "name": "sevens"}])
     assert "by their matched class. A user has named clusters." in run_report.of_run(run)
-    naming.record(run, epoch, [{"do": "merge", "id": 8, "into": 7}])
+    naming.record_steps(run, epoch, [{"do": "merge", "id": 8, "into": 7}])
     assert "A user has named and merged clusters." in run_report.of_run(run)
 
 
@@ -213,19 +213,19 @@ def test_the_table_of_a_comparison_is_that_of_compare(several, runs):
     groups = run_groups.group_runs([run_scores.score_run(run) for run in runs])
     assert len(groups) == 3
     for group in groups:
-        cells = [score_tables.cell(group, column) for column in run_scores.COLUMNS]
+        cells = [score_tables.format_cell(group, column) for column in run_scores.COLUMNS]
         expected = [group.label, *cells, str(len(group.members)), score_tables.paper_cell(group)]
         assert expected in several.rows
-    for note in score_tables.notes(groups, scoring=False):
+    for note in score_tables.table_notes(groups, scoring=False):
         assert note[1:] in several.text
-    assert "ended early" in several.text and score_tables.table(run_report.group_tables.sorted_groups(
+    assert "ended early" in several.text and score_tables.format_table(run_report.group_tables.sorted_groups(
         [run_scores.score_run(run) for run in runs]), "latex") in several.text  # fmt: skip
     best = [attributes for tag, attributes in several.elements if tag == "td" and "best" in attributes["class"]]
-    held = differences.hold(groups)
-    assert len(best) == len(differences.best(groups)) + len(held.bold)
+    held = differences.compare_groups(groups)
+    assert len(best) == len(differences.best_cells(groups)) + len(held.bold)
     for row in score_tables.difference_rows(held):
         assert row in several.rows
-    for sentence in differences.sentences(held):
+    for sentence in differences.undecided_in_words(held):
         assert sentence[1:] in several.text
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lps.__main__ import main
 from lps.errors import UserError
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.machine import devices
 from lps.machine.devices import Device
 from lps.scheduler import launcher, overview, queue, run_slots
@@ -41,7 +41,7 @@ def hold(root):
 
     def take(name):
         (root / ".slots").mkdir(exist_ok=True)
-        locks.append(claim(root / ".slots" / f"{name}.lock"))
+        locks.append(try_lock(root / ".slots" / f"{name}.lock"))
         return lambda: os.close(locks.pop())
 
     yield take

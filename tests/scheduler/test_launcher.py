@@ -17,7 +17,7 @@ import pytest
 
 from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.files.locks import boot_id, claim, is_held
+from lps.files.locks import boot_id, is_held, try_lock
 from lps.machine.processes import start_ticks
 from lps.scheduler import launcher, queue, run_slots
 from lps.scheduler.runner import POLL_S
@@ -756,7 +756,7 @@ def test_a_runner_that_cannot_begin_leaves_the_run_queued_without_a_loop(root):
     """No record can be written (as on a full disk): nothing has begun, and the runner must not start itself again."""
     run = make(root)
     queue.ask(run, "run", 1)
-    locks = [claim(run.lock), claim(root / "slot.lock")]
+    locks = [try_lock(run.lock), try_lock(root / "slot.lock")]
     code = """
 import sys
 from lps.scheduler import runner
@@ -833,7 +833,7 @@ def test_delete_is_refused_while_alive(root):
 @pytest.mark.slow
 def test_a_claimed_run_is_not_started(root):
     run = make(root)
-    lock = claim(run.lock)
+    lock = try_lock(run.lock)
     assert go(run).state().name == "starting" and starts(root) == []
     os.close(lock)
     launcher.pump(root, TRAINER)

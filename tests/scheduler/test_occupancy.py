@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lps.files.atomic import write_json
-from lps.files.locks import boot_id, claim
+from lps.files.locks import boot_id, try_lock
 from lps.scheduler import costs, launcher, overview, queue, run_slots
 from lps.scheduler.costs import Span
 from lps.settings.config import configure
@@ -220,14 +220,14 @@ def test_a_queue_that_nobody_looks_after_promises_no_time(root, monkeypatch):
     found = overview.read_queue(root, NOW)
     assert (found.is_tended, found.end) == (False, None) and all(item.start is None for item in found.waiting)
     assert overview.end_in_words(found, NOW).startswith("the queue is blocked")
-    lock = claim(root / ".waker.lock")
+    lock = try_lock(root / ".waker.lock")
     assert overview.read_queue(root, NOW).is_tended and overview.read_queue(root, NOW).end == NOW + 50
     os.close(lock)
 
 
 def test_a_run_that_starts_has_no_slot_yet(root):
     (run,) = asked(root, 1)
-    lock = claim(run.lock)
+    lock = try_lock(run.lock)
     (item,) = overview.read_queue(root, NOW).going
     assert (item.state.name, item.slots, item.since, item.left_s) == ("starting", (), None, None)
     os.close(lock)
@@ -247,7 +247,7 @@ def test_damaged_records_of_a_running_run_are_survived(root, text):
     (run,) = asked(root, 1)
     (run.folder / "process.json").write_text(text)
     (run.folder / "progress.json").write_text(json.dumps({"step": "x", "steps": 0, "eta_s": [], "time": None}))
-    lock = claim(run.lock)
+    lock = try_lock(run.lock)
     (item,) = overview.read_queue(root, NOW).going
     assert item.share is None and item.left_s is None and item.slots == ()
     os.close(lock)

@@ -24,7 +24,7 @@ def left(monkeypatch):
     known = KnownCosts([Pace(config, 10.0)])
     monkeypatch.setattr(disk_use, "_written", lambda run, epochs: (100_000_000.0, 0.0))
     monkeypatch.setattr(preflight.costs, "known_costs", lambda root, kinds: known)
-    return lambda free: monkeypatch.setattr(disk, "free", lambda folder: free)
+    return lambda free: monkeypatch.setattr(disk, "free_bytes", lambda folder: free)
 
 
 def test_a_disk_with_too_little_room_is_told_before_the_start(left, tmp_path):
@@ -135,7 +135,7 @@ def test_free_bytes_are_those_of_the_system(tmp_path, monkeypatch):
     monkeypatch.setattr(disk.os, "statvfs", lambda folder: about)
     for user, free in ((0, 5000), (1000, 3000)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        assert disk.free(tmp_path) == free
+        assert disk.free_bytes(tmp_path) == free
         disk.check_fits(tmp_path / "a", free)
         with pytest.raises(disk.TooSmall, match="No space left") as caught:
             disk.check_fits(tmp_path / "a", free + 1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lps.__main__ import main
 from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.files.locks import boot_id, claim
+from lps.files.locks import boot_id, try_lock
 from lps.scheduler import launcher, queue
 from lps.settings.config import configure
 from lps.store import desired_state
@@ -326,7 +326,7 @@ def test_a_running_run_with_retries_keeps_a_waker_and_one_without_does_not(root)
     for retries, expected in ((1, True), (0, False)):
         (run,) = asked(root / str(retries), 1, retries=retries)
         crash(run)
-        lock = claim(run.lock)
+        lock = try_lock(run.lock)
         assert run.state().name == "running" and queue.has_future(run.root) is expected
         os.close(lock)
 
@@ -599,7 +599,7 @@ def test_what_cannot_be_done_is_one_sentence(root, started, lps, arguments, said
 
 def test_a_stop_that_takes_long_is_told_with_the_way_to_cut_it_short(root, lps):
     (run,) = asked(root, 1)
-    lock = claim(run.lock)
+    lock = try_lock(run.lock)
     write_json(run.folder / "progress.json", {"stop_s": 70})
     code, out, said = lps("stop", run.id)
     assert (code, out) == (0, "") and run.wish().want == "stop"

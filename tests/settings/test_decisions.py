@@ -6,9 +6,10 @@ import os
 import pytest
 
 from lps.errors import UserError
+from lps.files.journal import in_effect
 from lps.settings import edit_log
 from lps.settings.config import Config, configure
-from lps.settings.edit_log import UNKNOWN, at, entries, newest, path_of, record, standing, take_back
+from lps.settings.edit_log import UNKNOWN, at, entries, newest, path_of, record, take_back
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ def test_what_is_taken_back_stays_in_the_file_and_brings_the_earlier_state():
     record("digits", None, "relabel", [4], label="9")
     assert take_back("digits", None, 2).state == first.state == newest("digits", None)
     assert take_back("digits", None, 1).state == "" and newest("digits", None) is None
-    assert len(entries(path_of("digits", None))) == 4 and standing(entries(path_of("digits", None))) == []
+    assert len(entries(path_of("digits", None))) == 4 and in_effect(entries(path_of("digits", None))) == []
     assert at("digits", None, first.state).left_out == {3}
     for number in (1, 7, 3):
         with pytest.raises(UserError, match=f"undo: {number} is not a current decision; choices: none"):
@@ -144,5 +145,5 @@ def test_decisions_are_this_persons_alone():
 def test_a_decision_reads_as_a_person_says_it():
     record("folder", "/a", "leave out", [f"cat/{i}.jpg" for i in range(5)])
     record("folder", "/a", "relabel", ["\x1b[2J"], label="dog")
-    words = [edit_log.words(entry) for _, entry in standing(entries(path_of("folder", "/a")))]
+    words = [edit_log.words(entry) for _, entry in in_effect(entries(path_of("folder", "/a")))]
     assert words == ["5 pictures left out: cat/0.jpg, cat/1.jpg, cat/2.jpg, …", "1 picture labeled dog: [2J"]

@@ -17,7 +17,7 @@ from lps.__main__ import main
 from lps.errors import UserError
 from lps.files.atomic import clean_line, write_json, write_whole
 from lps.files.atomic_folder import draft_folder
-from lps.files.locks import boot_id, claim, is_held, locked
+from lps.files.locks import boot_id, folder_lock, is_held, try_lock
 from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store import events, run_folders, runs
@@ -80,7 +80,7 @@ STATE_TABLE = [  # lock held, want, process, exit -> name, attempt
 @pytest.mark.parametrize(("held", "want", "process", "ended", "name", "attempt"), STATE_TABLE)
 def test_state_follows_from_lock_and_records(run, held, want, process, ended, name, attempt):
     write(run, want, process, ended)
-    lock = claim(run.lock) if held else None
+    lock = try_lock(run.lock) if held else None
     state = run.state()
     assert (state.name, state.attempt) == (name, attempt)
     assert state.is_over == (name in runs.OVER) and state.is_alive == (name in runs.ALIVE)
@@ -117,11 +117,11 @@ def test_an_attempt_that_ends_while_its_state_is_read_is_no_crash(run, monkeypat
 
     write(run, (1, "run"), 1)
     answers = set()
-    held.append(claim(run.lock))
+    held.append(try_lock(run.lock))
     for answer in interrupted_states(run, monkeypatch, end):
         answers.add(answer)
         (run.folder / "exit.json").unlink(missing_ok=True)
-        held += [claim(run.lock)] if not held else []
+        held += [try_lock(run.lock)] if not held else []
     os.close(held.pop())
     assert answers == {"running", "finished"}
 
@@ -130,7 +130,7 @@ def test_an_attempt_that_begins_while_its_state_is_read_is_no_crash(run, monkeyp
     held = []
 
     def begin():
-        held.append(claim(run.lock))
+        held.append(try_lock(run.lock))
         write(run, process=1)
 
     write(run, (1, "run"))
@@ -271,7 +271,7 @@ def test_a_draft_that_is_held_stays_whatever_the_clock_says(run, monkeypatch):
 
 def test_delete_is_refused_while_the_lock_is_held(run):
     write(run, (1, "run"), 1)
-    lock = claim(run.lock)
+    lock = try_lock(run.lock)
     with pytest.raises(UserError, match="is running; stop it"):
         delete_run(run)
     os.close(lock)
@@ -505,12 +505,12 @@ def test_rewind_drops_what_was_done_over():
 
 
 def test_claim_is_exclusive_and_notices_a_folder_in_the_trash(run):
-    lock = claim(run.lock)
-    assert is_held(run.lock) and claim(run.lock, patience=0) is None
+    lock = try_lock(run.lock)
+    assert is_held(run.lock) and try_lock(run.lock, patience=0) is None
     os.close(lock)
     assert not is_held(run.lock)
     run.folder.rename(run.root / ".gone")
-    assert claim(run.lock) is None and not is_held(run.lock)
+    assert try_lock(run.lock) is None and not is_held(run.lock)
 
 
 def test_a_claim_wins_against_probes(run):
@@ -519,7 +519,7 @@ def test_a_claim_wins_against_probes(run):
     command = [sys.executable, "-c", code, str(run.lock)]
     probes = [subprocess.Popen(command, cwd=Path(runs.__file__).parents[2]) for _ in range(2)]
     for _ in range(100):
-        lock = claim(run.lock, patience=5)
+        lock = try_lock(run.lock, patience=5)
         assert lock is not None
         os.close(lock)
     for probe in probes:
@@ -531,7 +531,7 @@ def test_locked_is_one_at_a_time(tmp_path):
     inside, most = [], []
 
     def enter(_):
-        with locked(tmp_path):
+        with folder_lock(tmp_path):
             inside.append(1)
             most.append(len(inside))
             time.sleep(0.002)

@@ -27,7 +27,7 @@ def recorded(source, tmp_path):
 
 def test_a_recording_shows_the_pictures_of_its_run(source, recorded):
     split, targets = read_split(recorded.folder)
-    whole, found = sources.of(source.config()), labels.pictures(recorded, split, targets)
+    whole, found = sources.of(source.config()), labels.load_pictures(recorded, split, targets)
     assert found.pixels.shape == (*whole.pixels.shape[:3], 3) and found.class_names == whole.class_names
     assert np.array_equal(found.labels, whole.labels) and found.num_test == len(split.test)
     apart = np.abs(found.pixels[split.training].astype(int) - whole.pixels[split.training]).mean((1, 2, 3))
@@ -40,7 +40,7 @@ def test_nobody_needs_the_data_set(recorded, monkeypatch):
         raise UserError("dataset", "is not here")
 
     monkeypatch.setattr(sources, "of", absent)
-    assert len(labels.pictures(recorded, *read_split(recorded.folder)).pixels)
+    assert len(labels.load_pictures(recorded, *read_split(recorded.folder)).pixels)
 
 
 def test_without_being_asked_no_picture_comes_along(source, tmp_path):
@@ -78,7 +78,7 @@ def test_a_damaged_sheet_is_told_in_a_sentence(recorded, damage):
     else:
         path.write_bytes({"cut": data[: len(data) // 2], "empty": b"", "text": b"RIFF no picture"}[damage])
     with pytest.raises(UserError, match="thumbnails.webp: is damaged"):
-        labels.pictures(recorded, *read_split(recorded.folder))
+        labels.load_pictures(recorded, *read_split(recorded.folder))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import threadpoolctl
 
 from lps.__main__ import main
 from lps.errors import UserError
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.machine import background
 from lps.scheduler import background_jobs, class_count
 from lps.scheduler.class_count import ClassCount
@@ -238,7 +238,7 @@ def test_a_suspended_count_is_woken_to_end(tmp_path):
     background.cancel(path)
     assert "T" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: background.standing(path).state == "cancelled", 60)
+    wait_for(lambda: background.job_state(path).state == "cancelled", 60)
     path.with_suffix(".lock").write_text("what is this")
     background.cancel(path)
 
@@ -247,8 +247,8 @@ def test_a_suspended_count_is_woken_to_end(tmp_path):
 def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
     path = tmp_path / "counts" / "a.json"
     background.begin(path, [sys.executable, "-c", "import os, time; time.sleep(1); print(os.nice(0))"])
-    wait_for(lambda: background.standing(path).state == "failed", 60)
-    assert int(background.standing(path).message) == min(19, os.nice(0) + background.NICENESS)
+    wait_for(lambda: background.job_state(path).state == "failed", 60)
+    assert int(background.job_state(path).message) == min(19, os.nice(0) + background.NICENESS)
 
 
 @pytest.mark.slow
@@ -285,7 +285,7 @@ def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
         search(config, root, None, print)
     path = class_count.path_of(config, root)
     assert (
-        background.standing(path).state == "cancelled"
+        background.job_state(path).state == "cancelled"
         and class_count.read_class_count(path) is None
         and len(tried) <= 4
     )
@@ -317,7 +317,7 @@ def test_damaged_records_of_a_count_are_survived(root, text):
     path.parent.mkdir(parents=True)
     path.with_suffix(".progress.json").write_text(text)
     assert background_jobs.jobs(root) == []
-    lock = claim(path.with_suffix(".lock"))
+    lock = try_lock(path.with_suffix(".lock"))
     (count,) = background_jobs.jobs(root)
     assert count.is_working and count.left is None and count.title.isprintable()
     os.close(lock)
@@ -333,7 +333,7 @@ def test_a_count_in_a_process_of_its_own_is_listed_and_cancelled_by_the_queue(ro
     out = capsys.readouterr().out
     assert count.id in out and "pretraining" in out and "left" in out
     assert main(["queue", "cancel", count.id, "--runs", str(root)]) == 0
-    wait_for(lambda: background.standing(count.path).state == "cancelled")
+    wait_for(lambda: background.job_state(count.path).state == "cancelled")
     assert list((root / ".pretrained").glob("*.partial/step-*"))
 
 

@@ -131,7 +131,7 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
     with pytest.raises(background_jobs.Cancelled):
         audit_pictures(config, root, show_progress=show)
     assert told == ["preparing", "reading pictures"]
-    assert background.standing(audits.path_of(config, root)).state == "cancelled"
+    assert background.job_state(audits.path_of(config, root)).state == "cancelled"
 
 
 def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root, pictures):

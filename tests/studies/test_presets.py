@@ -39,9 +39,9 @@ def test_every_preset_lays_out_its_runs_each_once(name):
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("novel", "labels")])
 def test_runs_at_the_papers_scale_are_those_that_the_paper_reports(name):
-    """`paper.counterpart` finds by itself which line of the paper a run reproduces."""
+    """`paper.matching_row` finds by itself which line of the paper a run reproduces."""
     for cell in sheet(PresetRequest(name, "paper")).all_cells:
-        row, reasons = paper.counterpart(cell.config)
+        row, reasons = paper.matching_row(cell.config)
         assert reasons == [] and row is not None, (cell.line.label, reasons)
         if name == "nmi":
             assert row.nmi == cell.row.nmi is not None

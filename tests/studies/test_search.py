@@ -20,7 +20,7 @@ from lps.__main__ import main
 from lps.cli._parser import parser
 from lps.cli.search import _carry_out
 from lps.errors import UserError
-from lps.files.locks import claim, is_held
+from lps.files.locks import is_held, try_lock
 from lps.scheduler import launcher
 from lps.scores.metrics import agreement
 from lps.scores.protocols import open_world
@@ -394,7 +394,7 @@ def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, whe
 @pytest.mark.slow
 def test_two_drivers_of_one_search_are_never_at_work_together(root):
     found = asked(root)
-    lock = claim(found.lock)
+    lock = try_lock(found.lock)
     try:
         with pytest.raises(UserError, match="search: hunt is already running in another process"):
             drive(found)

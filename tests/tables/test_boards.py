@@ -65,7 +65,7 @@ def test_smoothing_is_an_average_of_what_came_before_that_does_not_start_at_zero
 
 
 def drawn(runs, histories, chart, count=None):
-    entries = [run_index.entry(run) for run in runs[:count]]
+    entries = [run_index.read_run_row(run) for run in runs[:count]]
     found = board_charts.lines_of_runs(chart, entries, histories[:count], LIGHT)
     return board_charts.figure(found, chart, "Novel", LIGHT).figure()
 
@@ -97,7 +97,7 @@ def test_a_mean_has_a_band_of_one_standard_deviation(histories):
 
 
 def test_lines_have_keys_labels_and_short_ones_for_their_ends(runs, histories):
-    entries = [run_index.entry(run) for run in runs]
+    entries = [run_index.read_run_row(run) for run in runs]
     found = board_charts.lines_of_runs(BoardChart(), entries, histories, LIGHT)
     assert [line.key for line in found] == [run.id for run in runs]
     assert [line.end for line in found] == ["C=2, seed 0", "C=2, seed 1", "C=5, seed 0", "C=5, seed 1"]

@@ -78,7 +78,7 @@ def test_differences_are_taken_run_by_run_where_nothing_else_differs():
     assert held.mean == pytest.approx(0.1, abs=0.01) and held.low < held.mean < held.high
     assert held.is_distinguishable and differences.verdict(held) == "higher"
     assert differences.verdict(grouping.compare_to_baseline([low, high], high, novel(), by)[0]) == "lower"
-    assert differences.cell(held).startswith("+10.")
+    assert differences.format_difference(held).startswith("+10.")
 
 
 def test_what_does_not_compare_is_said_so():

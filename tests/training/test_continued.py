@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow  # they train
 @pytest.fixture(scope="module")
 def parent(tmp_path_factory):
     run = finished_run(tmp_path_factory.mktemp("runs"), "lps")
-    naming.record(run, 2, [{"do": "name", "id": 5, "name": "5"}, {"do": "name", "id": 6, "name": "six"}])
+    naming.record_steps(run, 2, [{"do": "name", "id": 5, "name": "5"}, {"do": "name", "id": 6, "name": "six"}])
     return run
 
 

@@ -245,7 +245,7 @@ def in_thread(*args, **settings):
 @pytest.mark.slow
 def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path):
     key = pretrain.cache_key(config(), IMAGES)
-    lock = locks.claim(tmp_path / f"{key}.lock")
+    lock = locks.try_lock(tmp_path / f"{key}.lock")
     (tmp_path / f"{key}.partial").mkdir()
     (tmp_path / f"{key}.partial" / "step-00000007.json").touch()
     told, asked = [], []
@@ -261,7 +261,7 @@ def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path
 
 @pytest.mark.slow
 def test_who_waits_can_be_stopped(tmp_path):
-    lock = locks.claim(tmp_path / f"{pretrain.cache_key(config(), IMAGES)}.lock")
+    lock = locks.try_lock(tmp_path / f"{pretrain.cache_key(config(), IMAGES)}.lock")
     assert make(tmp_path, should_stop=lambda: True) is None
     assert not list(tmp_path.glob("*.partial"))
     os.close(lock)
@@ -270,7 +270,7 @@ def test_who_waits_can_be_stopped(tmp_path):
 @pytest.mark.slow
 def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path):
     assert make(tmp_path, should_stop=stop_before(STEPS + 2)) is None
-    lock = locks.claim(tmp_path / f"{pretrain.cache_key(config(), IMAGES)}.lock")  # as if it were going on
+    lock = locks.try_lock(tmp_path / f"{pretrain.cache_key(config(), IMAGES)}.lock")  # as if it were going on
     steps, told = [], []
 
     def report(epoch, step, values):

@@ -408,7 +408,7 @@ def test_a_disk_that_is_too_small_is_told_before_anything_is_written(finished, t
     def check(path, size):
         if path.name == name:
             before.update({p: p.read_bytes() for p in run.folder.rglob("*") if p.suffix in (".npz", ".pt")})
-            monkeypatch.setattr(disk, "free", lambda folder: size - 1)
+            monkeypatch.setattr(disk, "free_bytes", lambda folder: size - 1)
         return real(path, size)
 
     real = disk.check_fits

@@ -118,7 +118,7 @@ def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, mon
     offered = [button.label for button in visit("live", run=[run.id]).button]
     ways = ["See all clusters", "Name the clusters", "Continue with these names", "Predict new pictures"]
     assert [label for label in offered if label in ways] == ways
-    naming.record(run, 3, [{"do": "name", "id": cluster, "name": f"kind {cluster}"} for cluster in range(5, 10)])
+    naming.record_steps(run, 3, [{"do": "name", "id": cluster, "name": f"kind {cluster}"} for cluster in range(5, 10)])
     at = visit("live", run=[run.id])
     disabled = {button.label: button.disabled for button in at.button}
     assert [disabled[label] for label in ways] == [False, True, False, False]

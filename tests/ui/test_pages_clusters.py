@@ -321,7 +321,7 @@ def test_a_cluster_is_named_and_the_name_stays(open_page, run):
 
 
 def test_a_name_that_is_emptied_is_no_name_and_can_be_undone(open_page, run):
-    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root, cluster=7)
     app.text_input[0].set_value("").run()
     assert said(run).names == {} and app.text_input[0].value == "" and not app.exception
@@ -333,13 +333,13 @@ def test_a_name_that_is_emptied_is_no_name_and_can_be_undone(open_page, run):
 
 
 def test_any_earlier_state_is_restored(open_page, run):
-    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
-    naming.record(run, 6, [{"do": "name", "id": 8, "name": "eights"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 8, "name": "eights"}])
     app = open_page(run.root, cluster=7)
     app.selectbox(key="state 2").set_value(1).run()
     app.button(key="restore").click().run()
     assert said(run).names == {7: "sevens"} and not app.exception and not app.error
-    naming.record(run, 6, [{"do": "name", "id": 9, "name": "nines"}])  # in another window
+    naming.record_steps(run, 6, [{"do": "name", "id": 9, "name": "nines"}])  # in another window
     app.button(key="undo").click().run()
     assert "cluster 9 named nines" in app.error[0].value and said(run).names == {7: "sevens", 9: "nines"}
     app.button(key="undo").click().run()
@@ -347,8 +347,8 @@ def test_any_earlier_state_is_restored(open_page, run):
 
 
 def test_what_is_said_against_single_pictures_is_shown(run):
-    naming.record(run, 6, [{"do": "wrong", "images": shown_of(run, 6, 7)[:1], "id": 7}])
-    naming.record(run, 6, [{"do": "nothing", "images": shown_of(run, 6, 7)[1:2]}])
+    naming.record_steps(run, 6, [{"do": "wrong", "images": shown_of(run, 6, 7)[:1], "id": 7}])
+    naming.record_steps(run, 6, [{"do": "nothing", "images": shown_of(run, 6, 7)[1:2]}])
     here = predictions.view(run, 6)
     about = here.clusters[7]
     rows = np.flatnonzero(here.assigned == 7)[:3]
@@ -357,10 +357,10 @@ def test_what_is_said_against_single_pictures_is_shown(run):
 
 
 def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkeypatch):
-    monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.arange(len(sure)) == 8)
+    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 8)
     app = open_page(run.root, cluster=7)
     assert app.button(key="train_on").disabled and "Name a cluster first" in words_of(app)
-    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root, cluster=7)
     assert not app.button(key="train_on").disabled
     app.button(key="train_on").click().run()
@@ -377,16 +377,16 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
 
 
 def test_an_address_opens_the_dialog_of_training_on_once(open_page, run):
-    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root, cluster=7, **{"continue": "true"})
     assert not app.exception and "continue" not in app.query_params
     assert "train_on_labels" in app.session_state
 
 
 def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(open_page, run, monkeypatch):
-    monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.arange(len(sure)) == 7)
+    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 7)
     steps = [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 7}]
-    naming.record(run, 6, steps)
+    naming.record_steps(run, 6, steps)
     app = open_page(run.root, cluster=7)
     app.button(key="train_on").click()
     app.session_state["train_on_start"] = "afresh"
@@ -398,7 +398,7 @@ def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(ope
 
 @pytest.mark.parametrize("taken", ["3", "eight"])
 def test_a_name_that_is_taken_is_refused(open_page, run, taken):
-    naming.record(run, 6, [{"do": "name", "id": 8, "name": "eight"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 8, "name": "eight"}])
     app = open_page(run.root, cluster=7)
     app.text_input[0].set_value(taken).run()
     assert "is already the name of cluster" in refusal(app) and len(app.error) == 1 and 7 not in said(run).names
@@ -457,7 +457,7 @@ def test_nothing_chosen_is_nothing_to_split_off(open_page, stored):
 
 
 def test_next_without_a_name(open_page, run):
-    naming.record(run, 6, [{"do": "name", "id": 6, "name": "six"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 6, "name": "six"}])
     app = open_page(run.root, cluster=5)
     app.button(key="next_unnamed").click().run()
     assert "Cluster 7" in words_of(app)
@@ -466,7 +466,7 @@ def test_next_without_a_name(open_page, run):
 def test_in_turn_the_last_cluster_has_the_switch_and_the_keyboard_too(open_page, run):
     """It lost both a moment after it was opened, and with them the name that was being typed."""
     for cluster in range(5, 9):
-        naming.record(run, 6, [{"do": "name", "id": cluster, "name": f"name {cluster}"}])
+        naming.record_steps(run, 6, [{"do": "name", "id": cluster, "name": f"name {cluster}"}])
     app = open_page(run.root, cluster=9, turn="true")
     assert app.toggle(key="turn").value is True
     assert any(element.proto.component_name == "lps_naming_wizard" for element in app.get("bidi_component"))
@@ -484,7 +484,7 @@ def test_names_are_given_in_turn_where_somebody_wants_to(open_page, run):
 
 
 def test_names_are_carried_to_a_later_epoch(open_page, run):
-    naming.record(run, 5, [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 6}])
+    naming.record_steps(run, 5, [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 6}])
     app = open_page(run.root, epoch=6)
     assert "You named clusters at epoch 5" in words_of(app)
     app.button(key="carry_names").click().run()
@@ -496,11 +496,11 @@ def test_names_are_carried_to_a_later_epoch(open_page, run):
 
 
 def test_predictions_that_changed_after_they_were_named(open_page, run):
-    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}], "another")
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}], "another")
     assert "were recomputed" in words_of(open_page(run.root))
-    naming.undo(run, 6)
-    digest = labels.digest(snapshots.read_snapshot(run.snapshots, 6).predicted)
-    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}], digest)
+    naming.undo_last(run, 6)
+    digest = labels.digest_of_predictions(snapshots.read_snapshot(run.snapshots, 6).predicted)
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}], digest)
     assert "were recomputed" not in words_of(open_page(run.root))
 
 
@@ -521,7 +521,7 @@ def test_the_columns_of_the_table_are_explained(open_page, stored):
 
 @pytest.mark.slow
 def test_a_folder_is_written_beside_the_files_of_the_run(open_page, run):
-    naming.record(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root)
     for expected in ("epoch-0006", "epoch-0006-2"):
         app.button(key="write_folder").click().run()

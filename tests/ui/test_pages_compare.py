@@ -221,7 +221,7 @@ def test_the_table_is_sorted_as_numbers_and_shows_mean_and_spread(made):
     assert look.data["All"].is_monotonic_decreasing and look.data["All"].dtype == float
     html = look.to_html()
     assert " ± " in html and "font-weight: 650" not in html and "*</td>" in html  # equal, so nothing is best
-    assert score_tables.cell(groups[0], "all") in html
+    assert score_tables.format_cell(groups[0], "all") in html
 
 
 def test_what_is_distinguishable_is_bold(made):
@@ -246,7 +246,7 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
     assert set(table.index) == {"GCD", "LPS, use_margin=false"}
     groups = groups_of(made)
     mine = differences.of_groups(groups["LPS, use_margin=false"], groups["LPS, use_margin=true"], "novel")
-    assert table.loc["LPS, use_margin=false", "Novel"] == differences.cell(mine)
+    assert table.loc["LPS, use_margin=false", "Novel"] == differences.format_difference(mine)
     assert table.loc["LPS, use_margin=false", "Seeds"] == "2" and table.loc["GCD", "Seen"] == "-"
     assert table.loc["LPS, use_margin=false", "Novel: result"].lower() == differences.verdict(mine)
     assert "Are the differences significant?" in words_of(app) and "nothing is bold" in words_of(app)
@@ -284,7 +284,7 @@ def test_the_reasons_against_a_comparison_are_shown(open_page, made):
 
 
 def test_table_1_has_the_doubtful_lines_first():
-    doubts = [paper.doubts(row) for row in page.published()]
+    doubts = [paper.find_inconsistencies(row) for row in page.published()]
     assert len(doubts) == 60 and all(doubts[:5]) and not any(doubts[5:])
 
 

@@ -186,11 +186,11 @@ def test_a_link_of_an_earlier_version_to_a_full_method_opens_its_ablation(root):
 
 def test_changed_settings_that_all_backgrounds_share_are_named(root):
     made = scored_of(*make_grid(root).values())
-    both = effects.backgrounds(made, ["margin_scale"])  # temperature 0.4, which is the default, and 0.2
+    both = effects.find_backgrounds(made, ["margin_scale"])  # temperature 0.4, which is the default, and 0.2
     told = [words.split(" · ")[0] for words in backgrounds.background_words(both)]
     assert told == ["default settings except epochs=2", "temperature=0.2, epochs=2"]
     assert backgrounds.fixed_words(both[1], ["margin_scale", "temperature"]).replace("\\", "") == "temperature=0.2"
-    (cells,) = effects.backgrounds(made, ["margin_scale", "temperature"])
+    (cells,) = effects.find_backgrounds(made, ["margin_scale", "temperature"])
     assert backgrounds.background_words([cells]) == ["default settings except epochs=2 · 3 cells, 3 runs"]
     assert backgrounds.fixed_words(cells, ["margin_scale", "temperature"]) == ""
 
@@ -294,7 +294,7 @@ def test_the_matrix_shows_numbers_where_runs_are_and_nothing_elsewhere(root):
 @pytest.mark.parametrize("colors", [LIGHT, DARK])
 def test_empty_cells_have_a_dashed_frame_and_no_ground(root, colors):
     made = scored_of(*make_grid(root).values())
-    (background,) = effects.backgrounds(made, ["margin_scale", "temperature"])
+    (background,) = effects.find_backgrounds(made, ["margin_scale", "temperature"])
     rows, columns = (Axis.from_values(name, background.values(name)) for name in background.settings)
     figure = effect_charts.matrix(rows, columns, background.groups, set(), "gap", colors).figure()
     empty, full = figure.data
@@ -326,7 +326,7 @@ def test_no_line_passes_over_a_value_that_was_not_run_and_it_can_be_started(root
 def test_points_are_means_and_bars_sample_deviations(root):
     made = [make(root, seed, margin_scale=margin) for margin in (5.0, 10.0) for seed in (0, 1)]
     runs = scored_of(*made)
-    (background,) = effects.backgrounds(runs, ["margin_scale"])
+    (background,) = effects.find_backgrounds(runs, ["margin_scale"])
     groups = {values[0]: group for values, group in background.groups.items()}
     axis = Axis.from_values("margin_scale", [5.0, 10.0])
     drawn = {t.name: t for t in effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure().data}
@@ -340,7 +340,7 @@ def test_points_are_means_and_bars_sample_deviations(root):
 def test_a_gap_is_told_in_points_in_every_figure(root):
     made = [make(root, seed, margin_scale=margin) for margin in (5.0, 10.0) for seed in (0, 1)]
     runs = scored_of(*made)
-    (background,) = effects.backgrounds(runs, ["margin_scale"])
+    (background,) = effects.find_backgrounds(runs, ["margin_scale"])
     groups = {values[0]: group for values, group in background.groups.items()}
     axis = Axis.from_values("margin_scale", [5.0, 10.0])
     figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure()
@@ -361,7 +361,7 @@ def test_a_gap_is_told_in_points_in_every_figure(root):
 def test_words_have_no_line_and_decades_a_log_axis(root):
     made = scored_of(make(root), make(root, kl_direction="est_to_uniform"), make(root, lr=0.0001))
     for setting, mode, kind in (("kl_direction", "markers", "linear"), ("lr", "lines+markers", "log")):
-        background = effects.backgrounds(made, [setting])[0]
+        background = effects.find_backgrounds(made, [setting])[0]
         groups = {values[0]: group for values, group in background.groups.items()}
         axis = Axis.from_values(setting, background.values(setting))
         figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure()
@@ -375,7 +375,7 @@ def test_words_have_no_line_and_decades_a_log_axis(root):
 def test_the_papers_curve_is_drawn_where_it_may_be(root):
     (scored,) = scored_of(make(root))
     groups = {10.0: run_groups.group_runs([scored])[0]}
-    published = {float(r.value): r for r in paper.rows() if (r.table, r.dataset) == ("supp_C", "CIFAR-10")}
+    published = {float(r.value): r for r in paper.paper_rows() if (r.table, r.dataset) == ("supp_C", "CIFAR-10")}
     axis = Axis.from_values("margin_scale", sorted(published))
     drawn = {t.name: t for t in effect_charts.curves(axis, [10.0], groups, published, LIGHT).figure().data}
     assert list(drawn["Novel, paper"].x) == [1, 5, 10, 15, 20]
@@ -388,7 +388,7 @@ def test_the_papers_curve_is_drawn_where_it_may_be(root):
 
 def test_parallel_coordinates_have_one_line_a_run(root):
     made = scored_of(*make_grid(root, seeds=(0, 1)).values())
-    varied = effects.varied(member.config for member in made)
+    varied = effects.varied_settings(member.config for member in made)
     (trace,) = effect_charts.parallel(made, varied, "novel", LIGHT).figure().data
     assert [d.label for d in trace.dimensions] == ["margin_scale", "temperature", "Novel accuracy"]
     words = [np.array(d.ticktext)[np.array(d["values"])].tolist() for d in trace.dimensions[:2]]
@@ -400,7 +400,7 @@ def test_parallel_coordinates_have_one_line_a_run(root):
 def test_lines_are_shaded_in_the_colour_of_what_is_measured(root, colors):
     """Blue and orange mean seen and novel, not low and high; the lowest line is not as pale as the grid."""
     made = scored_of(*make_grid(root, seeds=(0, 1)).values())
-    varied = effects.varied(member.config for member in made)
+    varied = effects.varied_settings(member.config for member in made)
     for measure, tint in (("gap", colors.ink), ("seen", colors.seen), ("novel", colors.novel), ("all", colors.all)):
         (trace,) = effect_charts.parallel(made, varied, measure, colors).figure().data
         assert [color for _, color in trace.line.colorscale] == [colors.grid, tint]
@@ -503,7 +503,7 @@ def test_full_methods_have_tables_of_their_own(root):
         "lr=0.02, epochs=2",
     ]
     assert "full method is run with default settings except epochs=2" in words_of(app)
-    first, second = ablation.tables(scored_of(*list_runs(root)))
+    first, second = ablation.ablation_tables(scored_of(*list_runs(root)))
     assert ablations.waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
     assert ablations.waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()
 

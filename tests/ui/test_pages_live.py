@@ -339,7 +339,7 @@ def test_projection_of_a_damaged_snapshot_is_a_sentence(visit, made):
 @pytest.mark.parametrize("method", ["umap", "tsne"])
 def test_a_map_has_to_be_asked_for(visit, made, monkeypatch, method):
     asked = []
-    monkeypatch.setattr(projection, "start", lambda run, method, epoch: asked.append((run.id, method, epoch)))
+    monkeypatch.setattr(projection, "start_map", lambda run, method, epoch: asked.append((run.id, method, epoch)))
     app = visit(made["finished"].root, "projection", run=made["finished"].id, map=method)
     assert not charts_of(app)
     app.button[0].click().run()
@@ -348,7 +348,7 @@ def test_a_map_has_to_be_asked_for(visit, made, monkeypatch, method):
 
 def test_a_map_that_failed_says_why(visit, made, monkeypatch):
     failed = background.JobState("failed", "umap needs the package umap-learn")
-    monkeypatch.setattr(projection, "progress", lambda run, method, epoch: failed)
+    monkeypatch.setattr(projection, "map_progress", lambda run, method, epoch: failed)
     app = visit(made["finished"].root, "projection", run=made["finished"].id, map="umap")
     assert "umap needs the package umap-learn" in words_of(app)
     assert app.button[0].label == "Try again"

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from lps.__main__ import main
-from lps.files.locks import claim
+from lps.files.locks import try_lock
 from lps.inference import model_folder, model_work, prediction_work
 from lps.interop import own_pictures
 from lps.machine import background
@@ -217,7 +217,7 @@ def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures
     path = prediction_work.path_of(run, pictures)
     monkeypatch.setattr(background, "begin", lambda result, command: None)
     prediction_work.begin(run, pictures)
-    lock = claim(path.with_suffix(".lock"))
+    lock = try_lock(path.with_suffix(".lock"))
     try:
         progress = background_jobs.progress_of(path)
         progress.tell("predict", 0.25)

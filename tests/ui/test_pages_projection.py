@@ -160,7 +160,7 @@ def test_clusters_that_a_person_has_named_are_the_first_colour_where_no_truth_is
     (run.folder / "split.npz").unlink()
     snapshots.write_split(run.folder, split, truth)
     assert next(iter(coloring.available(run, 2))) == "predicted"
-    naming.record(run, 2, [{"do": "name", "id": 7, "name": "sevens"}])
+    naming.record_steps(run, 2, [{"do": "name", "id": 7, "name": "sevens"}])
     assert next(iter(coloring.available(run, 2))) == "cluster"
 
 
@@ -345,7 +345,7 @@ def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):
     box.set_value(3).run()
     said = naming.naming_of_epoch(naming.read_entries(run), 3)
     assert not app.exception and {said.root(to) for to in said.moved.values()} == {3} and not said.confirmed
-    naming.undo(run, 3)
+    naming.undo_last(run, 3)
 
 
 def test_selected_images_get_a_name_in_one_step_and_the_same_name_again_adds_to_it(run):
@@ -357,8 +357,8 @@ def test_selected_images_get_a_name_in_one_step_and_the_same_name_again_adds_to_
     (cluster,) = [one for one, name in said.names.items() if name == "zebra"]
     there = {image for image, to in said.moved.items() if said.root(to) == cluster}
     assert there == set(table["image"][table["predicted"].isin([7, 8])].tolist()) and not said.confirmed
-    naming.undo(run, 3)
-    naming.undo(run, 3)
+    naming.undo_last(run, 3)
+    naming.undo_last(run, 3)
 
 
 def test_the_gallery_is_told_the_selected_images_the_surest_first(run, open_page):

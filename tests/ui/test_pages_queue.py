@@ -8,7 +8,7 @@ import pytest
 
 from lps.__main__ import main
 from lps.files.atomic import write_json
-from lps.files.locks import boot_id, claim
+from lps.files.locks import boot_id, try_lock
 from lps.machine import devices, usage
 from lps.scheduler import launcher, queue
 from lps.ui.queue import page
@@ -269,7 +269,7 @@ def test_a_page_leaves_the_queue_to_the_waker_that_lives(root, monkeypatch, page
     (run,) = asked(root, 1)
     pumped = []
     monkeypatch.setattr("lps.scheduler.launcher.pump", lambda *_: pumped.append(1) or [])
-    lock = claim(root / ".waker.lock")
+    lock = try_lock(root / ".waker.lock")
     try:
         visit(page_name, **({"run": run.id} if page_name == "live" else {}))
     finally:

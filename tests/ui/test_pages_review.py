@@ -26,7 +26,7 @@ def told(app) -> dict:
 def test_the_deck_is_that_of_the_epoch_that_has_names(open_page, tmp_path):
     run = make_run(tmp_path, epochs=3)
     assert told(open_page(run=run.id)) == {"address": f"/desk/{run.id}/3", "readonly": False}
-    naming.record(run, 2, [{"do": "name", "id": 7, "name": "seven"}])
+    naming.record_steps(run, 2, [{"do": "name", "id": 7, "name": "seven"}])
     assert told(open_page(run=run.id))["address"].endswith("/2")
     assert told(open_page(run=run.id, epoch="1"))["address"].endswith("/1")
 
@@ -47,7 +47,7 @@ def test_a_damaged_file_is_one_sentence(open_page, tmp_path, name):
 
 def test_clusters_that_look_mixed_are_a_click_away_the_largest_first(open_page, tmp_path, monkeypatch):
     run = make_run(tmp_path, epochs=2)
-    monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.arange(len(sure)) >= len(sure) - 2)
+    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.arange(len(sure)) >= len(sure) - 2)
     predictions._described.clear()
     page = open_page(run=run.id)
     found = [link for link in page.get("page_link") if "cluster=" in link.proto.query_string]
@@ -55,5 +55,5 @@ def test_clusters_that_look_mixed_are_a_click_away_the_largest_first(open_page, 
     assert len(found) == 2 and sizes == sorted(sizes, reverse=True)
     assert all(f"run={run.id}" in link.proto.query_string for link in found)
     predictions._described.clear()
-    monkeypatch.setattr(mixtures, "suspected", lambda features, here, sure: np.zeros(len(sure), bool))
+    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.zeros(len(sure), bool))
     assert "look mixed" not in words_of(open_page(run=run.id))

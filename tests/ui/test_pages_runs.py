@@ -111,7 +111,7 @@ def test_the_table_says_what_the_records_say(root, shelved, recordings):
 
 def test_the_column_of_names_explains_the_symbols_of_sweeps(root):
     named = sample_runs.make_run(root, name="margin_scale=10, lps seed 0")
-    entry = run_index.entry(named)
+    entry = run_index.read_run_row(named)
     assert "C=10" in table.name_of(entry)
     assert "C = margin_scale" in table.column(run_names.FIELDS["name"], [entry], [""], True).config["help"]
 
@@ -233,7 +233,9 @@ def rows_of(at) -> list[str]:
 
 
 def group_ids(root) -> dict[str, str]:
-    found = grouping.group_runs([run_index.entry(run) for run in list_runs(root)], [Vocabulary().find("use_margin")])
+    found = grouping.group_runs(
+        [run_index.read_run_row(run) for run in list_runs(root)], [Vocabulary().find("use_margin")]
+    )
     return {group.values[0]: group.id for group in found}
 
 
@@ -246,7 +248,8 @@ def test_groups_have_mean_and_spread_and_are_held_against_one(root, made):
     assert rows_of(at) == [f"► {FALSE}", f"► {TRUE}"]
     assert list(groups["n"]) == [1, 2] and list(groups["Finished"]) == [1, 1]
     novel = [
-        100 * run_index.entry(made[name]).measured.recent.number("accuracy/novel") for name in ("finished", "stopped")
+        100 * run_index.read_run_row(made[name]).measured.recent.number("accuracy/novel")
+        for name in ("finished", "stopped")
     ]
     assert groups["Novel"][1] == pytest.approx(sum(novel) / 2, abs=0.06)
     assert groups["± Novel"][1] == pytest.approx(abs(novel[0] - novel[1]) / 2**0.5, abs=0.08)
@@ -316,7 +319,7 @@ def test_two_chosen_runs_stand_beside_one_another(root, shelved):
 
 
 def test_what_lacks_the_number_comes_last_and_equal_ones_keep_their_order(made):
-    entries = [run_index.entry(made[name]) for name in ("failed", "unlucky", "finished")]
+    entries = [run_index.read_run_row(made[name]) for name in ("failed", "unlucky", "finished")]
     bare = run_filters.replace(entries[0], measured=run_index.Measured())
     for sort in run_filters.SORTS:
         assert len(run_filters.in_order([bare, *entries], sort)) == 4
@@ -327,7 +330,7 @@ def test_what_lacks_the_number_comes_last_and_equal_ones_keep_their_order(made):
 
 
 def test_finding_needs_every_word_anywhere(made):
-    entry = run_index.entry(made["finished"])
+    entry = run_index.read_run_row(made["finished"])
     entry = run_filters.replace(entry, notes="Warm start", tags=("paper",))
     for text in ("paper", "WARM lps", "digits start", made["finished"].id[-6:], "finished"):
         assert run_filters.matching([entry], Wanted(find=text)) == [entry]
@@ -339,11 +342,11 @@ def test_records_are_read_again_only_when_they_changed(made, root, monkeypatch):
     run, reads = copy(made["finished"], root), []
     real = run_index.read_recent
     monkeypatch.setattr(run_index, "read_recent", lambda path: reads.append(path) or real(path))
-    first = run_index.measure(run)
-    assert run_index.measure(run) is first and len(reads) == 1
+    first = run_index.measure_run(run)
+    assert run_index.measure_run(run) is first and len(reads) == 1
     with run.events.open("a") as file:
         file.write('{"kind":"eval","step":700,"epoch":21,"time":9.0,"values":{"accuracy/all":0.125}}\n')
-    assert run_index.measure(run).recent.number("accuracy/all") == 0.125 and len(reads) == 2
+    assert run_index.measure_run(run).recent.number("accuracy/all") == 0.125 and len(reads) == 2
 
 
 @pytest.mark.slow
@@ -383,7 +386,7 @@ def test_the_link_carries_choices_and_rows(root, shelved):
 def test_the_runs_that_a_chosen_run_goes_on_from_are_a_graph(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     first = sample_runs.make_run(tmp_path, epochs=2, name='a "first" \\ run')
-    naming.record(first, 2, [{"do": "name", "id": 7, "name": "seven"}])
+    naming.record_steps(first, 2, [{"do": "name", "id": 7, "name": "seven"}])
     monkeypatch.setattr(training_on.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
     second = training_on.begin(training_on.plan(first, rule="all", from_weights=False))
     sample_runs.make_run(tmp_path, epochs=2, seed=1)

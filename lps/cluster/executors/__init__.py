@@ -69,18 +69,18 @@ AWAY: dict[str, Executor] = {
 }
 
 
-def here() -> list[str]:
+def available_executors() -> list[str]:
     """Return the names of the executors that this machine can submit jobs to."""
     return [name for name, place in AWAY.items() if place.is_here()]
 
 
-def named(name: str) -> Executor:
+def executor_named(name: str) -> Executor:
     """Return the executor that a run was submitted to; raises `BackendUnavailable` if this version does not know it."""
     if name not in AWAY:
         raise BackendUnavailable(f"{name} is not a known cluster system; choices: {', '.join(AWAY)}")
     return AWAY[name]
 
 
-def title(name: str) -> str:
+def executor_title(name: str) -> str:
     """Return the display name of an executor."""
     return AWAY[name].TITLE if name in AWAY else name

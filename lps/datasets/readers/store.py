@@ -27,7 +27,7 @@ from lps.datasets import Images, quoted
 from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular, read_small, write_json
 from lps.files.cache import cache_folder
-from lps.files.locks import locked
+from lps.files.locks import folder_lock
 
 if TYPE_CHECKING:
     from lps.datasets.readers.referred import Referred
@@ -100,7 +100,7 @@ def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: i
     folder = home / _digest(f"{_FORMAT} {content}")
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(home):  # a second process finds the finished work
+        with folder_lock(home):  # a second process finds the finished work
             return _read(folder, root) or _write(home, folder, make, space, root)
     except OSError as error:
         raise UserError(

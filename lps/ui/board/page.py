@@ -115,7 +115,7 @@ def _shown(find: str) -> Shown:
     """The runs that are asked for, the newest of many; says what is left out."""
     runs = select.open_runs()
     chosen = select.picked(runs) or (runs if find.strip() else select.preferred(runs))
-    entries = [run_index.entry(run) for run in chosen]
+    entries = [run_index.read_run_row(run) for run in chosen]
     try:
         fitting = run_filter.select(entries, find)
     except UserError as error:

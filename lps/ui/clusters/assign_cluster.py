@@ -35,7 +35,7 @@ def _put(view: View, images: list[int], key: str) -> None:
     if to is None:
         return
     with error_toasts.kept("naming"):
-        naming.record(view.run, view.epoch, lambda decisions: steps(view, decisions, images, to), digest(view))
+        naming.record_steps(view.run, view.epoch, lambda decisions: steps(view, decisions, images, to), digest(view))
 
 
 def steps(view: View, decisions: naming.Naming, images: list[int], to: int) -> list[dict]:
@@ -53,4 +53,4 @@ def next_id(view: View, decisions: naming.Naming) -> int:
 
 def digest(view: View) -> str:
     """Of the predictions that a person looks at."""
-    return labels.digest(view.network.predicted)
+    return labels.digest_of_predictions(view.network.predicted)

@@ -25,7 +25,7 @@ _KINDS = {"copies": "Copies", "links": "Links"}
 def show_exports(view: View, images: Images | None) -> None:
     """What the labels are by now, and both ways to export them."""
     st.subheader("Export labels", anchor=False)
-    labels_of_run = labels.assemble(view.epoch, view.split, view.targets, view.network, view.said, view.defaults)
+    labels_of_run = labels.build_labels(view.epoch, view.split, view.targets, view.network, view.said, view.defaults)
     st.caption(_account(labels_of_run, view))
     files = images.file_names if images is not None else ()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):

@@ -28,8 +28,11 @@ def show_notices(view: View, entries: Sequence[Mapping]) -> None:
     error_toasts.show_errors("naming")
     if note := st.session_state.pop(_NOTE, ""):
         st.info(escape.markdown(note), icon=":material/info:")
-    standing = naming.standing(entries, view.epoch)
-    if any(entry.get("snapshot") not in ("", None, labels.digest(view.network.predicted)) for entry in standing):
+    standing = naming.entries_in_effect(entries, view.epoch)
+    if any(
+        entry.get("snapshot") not in ("", None, labels.digest_of_predictions(view.network.predicted))
+        for entry in standing
+    ):
         st.warning(
             "The predictions of this epoch were recomputed after you named the clusters. Check the names.",
             icon=":material/history:",
@@ -58,7 +61,7 @@ def _carry(view: View, epoch: int) -> None:
         decisions = naming.naming_of_epoch(naming.read_entries(view.run), epoch)
         then = predictions.assignment(view.run, epoch).predicted
         total, images = view.split.classes.total, view.split.unlabeled
-        steps, lost = labels.carry(decisions, then, view.network.predicted, images, total)
+        steps, lost = labels.transfer_decisions(decisions, then, view.network.predicted, images, total)
         if steps:
             name_field.record(view, steps)
         if lost:
@@ -137,9 +140,9 @@ def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
 
 def _show_steps(view: View, cluster: int, entries: Sequence[Mapping]) -> None:
     """One step back, any earlier state, and on to the next cluster."""
-    standing, decisions = naming.standing(entries, view.epoch), naming.said_of(entries, view.epoch)
+    standing, decisions = naming.entries_in_effect(entries, view.epoch), naming.entries_of_epoch(entries, view.epoch)
     with st.container(horizontal=True, gap="small"):
-        last = naming.words(standing[-1]) if standing else ""
+        last = naming.entry_in_words(standing[-1]) if standing else ""
         st.button(
             "Undo",
             key="undo",
@@ -180,7 +183,7 @@ def next_unnamed(view: View, cluster: int) -> int | None:
 
 def _merge(view: View, cluster: int, key: str) -> None:
     into = st.session_state[key]
-    if into is not None and _say(view, naming.merge(view.said, cluster, into, view.defaults)):
+    if into is not None and _say(view, naming.merge_steps(view.said, cluster, into, view.defaults)):
         _open(into)
 
 
@@ -195,7 +198,7 @@ def _offer_states(view: View, log_entries: Sequence[Mapping]) -> None:
     states = {0: "No changes yet"}
     for number, entry in enumerate(log_entries, start=1):
         when = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
-        states[number] = f"{number} · {when} · {naming.words(entry)}"
+        states[number] = f"{number} · {when} · {naming.entry_in_words(entry)}"
     with st.popover("History", icon=":material/history:", type="tertiary", help="Restore any earlier state"):
         key = f"state {len(log_entries)}"
         st.selectbox(
@@ -211,13 +214,13 @@ def _offer_states(view: View, log_entries: Sequence[Mapping]) -> None:
 def _restore(view: View, key: str) -> None:
     name_field.forget_refusal()
     with error_toasts.kept("naming"):
-        naming.restore(view.run, view.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
+        naming.restore_state(view.run, view.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
 
 
 def _undo(view: View, seen: int) -> None:
     name_field.forget_refusal()
     with error_toasts.kept("naming"):
-        naming.undo(view.run, view.epoch, seen)
+        naming.undo_last(view.run, view.epoch, seen)
 
 
 def _say(view: View, steps: list[dict]) -> bool:

@@ -129,7 +129,7 @@ def _open_cluster(cluster: int, class_id: int | None = None) -> None:
 def _pictures(view: View) -> Images | None:
     """The images of the run; where they cannot be had, None and a word about it on the page."""
     try:
-        return labels.pictures(view.run, view.split, view.targets)
+        return labels.load_pictures(view.run, view.split, view.targets)
     except UserError as error:
         st.caption(escape.markdown(f"{error}. The images are shown by their numbers."))
         return None
@@ -261,7 +261,7 @@ def _show_confusion(view: View, chosen: int) -> None:
         )
         return
     width = max(view.split.classes.seen, int(view.truth.max()) + 1)  # further classes have no name and no image
-    counts = clusters.confusion(view.assigned, view.truth, view.ids, width)
+    counts = clusters.confusion_counts(view.assigned, view.truth, view.ids, width)
     order = confusion.row_order(view.clusters)
     column = url_fields.number("truth")
     column = column if column is not None and column < counts.shape[1] else None

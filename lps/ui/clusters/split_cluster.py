@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from lps.analysis import mixtures, naming
-from lps.analysis.clusters import places
+from lps.analysis.clusters import cluster_indices
 from lps.datasets import Images
 from lps.ui.clusters import assign_cluster
 from lps.ui.pictures import gallery, points
@@ -42,10 +42,10 @@ def offer(view: View, cluster: int, ticked: tuple[int, ...], images: Images | No
 
 def _show_parts(view: View, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
     """The parts with their most typical pictures, and a button that makes them so."""
-    parts = mixtures.split(features, count)
+    parts = mixtures.split_features(features, count)
     for part in range(count):
         rows = np.flatnonzero(parts == part)
-        first = ids[rows[mixtures.typical(features[rows], _SHOWN)]].tolist()
+        first = ids[rows[mixtures.most_typical(features[rows], _SHOWN)]].tolist()
         words = "stay in the cluster" if part == 0 else "become a new cluster"
         st.caption(f"{counted(len(rows), 'image')} {words}")
         tiles = [Tile(image, "", f"Image {image} of part {part + 1}") for image in first]
@@ -64,13 +64,13 @@ def _split(view: View, moved: list[list[int]]) -> None:
         return [{"do": "split", "images": part, "new": first + i} for i, part in enumerate(moved)]
 
     with error_toasts.kept("naming"):
-        naming.record(view.run, view.epoch, steps, assign_cluster.digest(view))
+        naming.record_steps(view.run, view.epoch, steps, assign_cluster.digest(view))
 
 
 def _of_cluster(view: View, cluster: int) -> tuple[np.ndarray, np.ndarray]:
     """(ids, features float32) of the images of a cluster whose features are stored."""
     ids, features = points.features(view.run, view.epoch)
-    rows = places(ids, view.split.unlabeled)
+    rows = cluster_indices(ids, view.split.unlabeled)
     inside = (rows >= 0) & (view.assigned[rows] == cluster)
     return ids[inside], features[inside]
 
@@ -95,7 +95,7 @@ def show_like(view: View, cluster: int, images: Images | None, version: int) -> 
         if not len(similar):
             st.caption("The features of these images are not stored.")
             return
-        rows = places(similar, view.split.unlabeled)
+        rows = cluster_indices(similar, view.split.unlabeled)
         tiles = [_tile(view, image, row) for image, row in zip(similar.tolist(), rows.tolist())]
         token = f"like {version} {sorted(example_images)}"
         done = gallery.sheet(tiles, images, "like", token, "Images like the chosen ones")

@@ -197,7 +197,7 @@ def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], ban
     sentences = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
         sentences.append("As recorded during training: protocol orca; seen accuracy as each method defines it.")
-    pooled = [label for label, own in members.items() if len({run_groups.identity(member) for member in own}) > 1]
+    pooled = [label for label, own in members.items() if len({run_groups.group_key(member) for member in own}) > 1]
     if pooled:
         sentences.append(f"Groups that average over different settings: {escape.markdown(' · '.join(pooled))}.")
     silent = [label for label, table in tables.items() if not len(table)]
@@ -235,7 +235,7 @@ def _show_downloads(groups: list[Group], reference: Group | None, report: Callab
         for form, (word, ending) in _FILES.items():
             st.download_button(
                 f"Download {word}",
-                score_tables.table(groups, form, reference),
+                score_tables.format_table(groups, form, reference),
                 file_name=f"comparison.{ending}",
                 mime="text/csv" if form == "csv" else "text/plain",
                 key=f"download_{form}",
@@ -248,7 +248,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
     """The tables in each form, and the command that prints it, to copy."""
     st.subheader("Copy", anchor=False)
     for tab, form in zip(st.tabs([word for word, _ in _FILES.values()]), _FILES):
-        text = score_tables.table(groups, form, reference)
+        text = score_tables.format_table(groups, form, reference)
         tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MOST_LINES else 360)
     take_away.show_command(command(groups, scoring))
 
@@ -266,8 +266,8 @@ def _show_published() -> None:
 
 def published() -> list[paper.Row]:
     """Table 1, doubtful lines first."""
-    rows = [row for row in paper.rows() if row.table == "table1_main"]
-    return sorted(rows, key=lambda row: not paper.doubts(row))
+    rows = [row for row in paper.paper_rows() if row.table == "table1_main"]
+    return sorted(rows, key=lambda row: not paper.find_inconsistencies(row))
 
 
 def _published_columns() -> list[Column]:
@@ -279,5 +279,5 @@ def _published_columns() -> list[Column]:
         Column("Seen", lambda row: row.seen, **number),
         Column("Novel", lambda row: row.novel, **number),
         Column("All", lambda row: row.all, **number),
-        Column("In doubt", lambda row: "; ".join(paper.doubts(row))),
+        Column("In doubt", lambda row: "; ".join(paper.find_inconsistencies(row))),
     ]

@@ -19,7 +19,7 @@ from lps.wording import capitalized, counted
 def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     """The full method beside itself without each of its parts; what was not run is marked and starts with a click."""
     st.subheader("Ablation", anchor=False)
-    ablation_tables = ablation.tables(scored)
+    ablation_tables = ablation.ablation_tables(scored)
     if not ablation_tables:
         method = catalog.method_info(scored[0].config.method).title
         st.caption(
@@ -39,7 +39,7 @@ def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.A
     """The table with most rows, or the one that was chosen; and the settings that all of its rows have."""
     heads = {}
     for table, (own, shared) in zip(ablation_tables, changed_words([table.background for table in ablation_tables])):
-        heads[table.id] = join_settings(", ".join(filter(None, [ablation.differences(table), own])), shared)
+        heads[table.id] = join_settings(", ".join(filter(None, [ablation.changed_weights(table), own])), shared)
     chosen = ablation_tables[0]
     if len(ablation_tables) > 1:
         named = {
@@ -64,7 +64,7 @@ def _columns(on_their_way: set[str]) -> list[Column]:
 
     def cell(row: ablation.Variant, measure: str) -> str:
         lack = "in progress" if row.name in on_their_way else "not run"
-        return score_tables.cell(row.group, measure) if row.group else lack
+        return score_tables.format_cell(row.group, measure) if row.group else lack
 
     about_paper = "Seen / novel / all of the same experiment in the LPS paper"
     return [

@@ -99,6 +99,6 @@ def _against(setting: str, ranked: list[Group], second: object, measure: str) ->
     name = _named(setting, second)
     if differences_found[0] is None:
         return f"It cannot be compared with the second-best value, {name}."
-    difference_words = escape.markdown(differences.cell(differences_found[0]))
+    difference_words = escape.markdown(differences.format_difference(differences_found[0]))
     verdict = differences.verdict(differences_found[0])
     return f"Its difference from the second-best value, {name}, is {difference_words} points: {verdict}."

@@ -39,7 +39,7 @@ def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
 
     def changed(flat: Mapping[str, object], is_shared: bool) -> str:
         own = {key: flat[key] for key in keys if (key in shared) is is_shared and flat[key] != usual[key]}
-        return effects.in_words(own)
+        return effects.settings_in_words(own)
 
     return [(changed(flat, False), changed(flat, True)) for flat in flats]
 
@@ -54,7 +54,9 @@ def join_settings(own: str, shared: str) -> str:
 def fixed_words(background: Background, varied: Iterable[str]) -> str:
     """The values that the other varied settings have in a background, as markdown; "" where no other one varies."""
     flat = background.config.flat()
-    return escape.markdown(effects.in_words({key: flat[key] for key in varied if key not in background.settings}))
+    return escape.markdown(
+        effects.settings_in_words({key: flat[key] for key in varied if key not in background.settings})
+    )
 
 
 def waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:

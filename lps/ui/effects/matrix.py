@@ -27,7 +27,7 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
     st.subheader("Two settings", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         rows, columns = _pick_pair([member.config for member in scored], varied)
-        backgrounds = effects.backgrounds(scored, [rows, columns])
+        backgrounds = effects.find_backgrounds(scored, [rows, columns])
         background = pick_background(backgrounds, "matrix")
     across = Axis.from_values(columns, background.values(columns))
     down = Axis.from_values(rows, background.values(rows))
@@ -98,10 +98,10 @@ def _show_cells(
             st.markdown(f"{words} Click a cell, or choose it above." if empty else words)
             return
         pair = rows.values[marked[0]], columns.values[marked[1]]
-        about = effects.in_words(dict(zip(background.settings, pair)))
+        about = effects.settings_in_words(dict(zip(background.settings, pair)))
         if pair in background.groups:
             _show_runs(about, background.groups[pair])
-        configs = effects.missing(background, pair, effects.usual_seeds(background.groups.values()))
+        configs = effects.missing_configs(background, pair, effects.usual_seeds(background.groups.values()))
         if configs:
             missing_runs.offer(
                 "cell", about, configs, "Launch 1 run" if len(configs) == 1 else f"Launch {len(configs)} runs"
@@ -128,7 +128,7 @@ def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, in
 
 def _show_runs(about: str, group: Group) -> None:
     """The runs behind a cell, each with its link."""
-    numbers = " · ".join(f"{NAMES[m]} {score_tables.cell(group, m)}" for m in COLUMNS)
+    numbers = " · ".join(f"{NAMES[m]} {score_tables.format_cell(group, m)}" for m in COLUMNS)
     st.markdown(f"**{escape.markdown(about)}** · {numbers}")
     for member in group.members:
         label = f"Seed {member.config.seed}: novel {100 * member.scores.novel:.1f} %"

@@ -69,7 +69,7 @@ def main() -> None:
     if not scored:
         st.info("None of the finished runs can be scored this way. The reasons are above.", icon=":material/tune:")
         return
-    varied = effects.varied(member.config for member in scored)
+    varied = effects.varied_settings(member.config for member in scored)
     if not varied:
         _show_unvaried(scored)
         ablations.show_ablation(scored, chosen.waiting)
@@ -185,7 +185,7 @@ def _variety(configs: Sequence[Config]) -> int:
 
 def _split_words(configs: Sequence[Config]) -> list[str]:
     """Data set, share of labels, and what else tells each split from the others: "Digits, 50 % labeled"."""
-    different = [key for key in run_groups.differences(configs) if key.startswith(("dataset.", "split."))]
+    different = [key for key in run_groups.differing_settings(configs) if key.startswith(("dataset.", "split."))]
     keys = [key for key in different if key != "split.labeled_ratio"]
     dataset_titles = catalog.dataset_titles()
     words_of_splits = []
@@ -285,14 +285,14 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         order = sorted(varied, key=lambda key: -effects.most_cells(configs, [key], varied))
         words = {key: f"{key} · {len(varied[key])} values" for key in order}
         setting = url_fields.choose(st.selectbox, "setting", "Setting", words, width=300)
-        backgrounds = effects.backgrounds(scored, [setting])
+        backgrounds = effects.find_backgrounds(scored, [setting])
         background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
     if answer_sentence := answer.sentence(setting, groups, measure, fixed_words(background, varied)):
         st.markdown(answer_sentence)
     axis = Axis.from_values(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
-    shown = Axis.from_values(setting, effects.ordered({*axis.values, *published}))
+    shown = Axis.from_values(setting, effects.sort_values({*axis.values, *published}))
     figure = effect_charts.curves(shown, axis.values, groups, published, theme.palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
@@ -346,7 +346,7 @@ def _about_curves(
 def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
     """One sentence and one button for the values that have no run in this background."""
     seeds = effects.usual_seeds(background.groups.values())
-    configs = [config for values in cells for config in effects.missing(background, values, seeds)]
+    configs = [config for values in cells for config in effects.missing_configs(background, values, seeds)]
     if configs:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             help_text = f"{background.settings[0]}={', '.join(text_of(values[0]) for values in cells)}"
@@ -358,7 +358,7 @@ def _curve_columns(setting: str) -> list[Column]:
     return [
         Column(setting, lambda row: text_of(row[0])),
         *(
-            Column(NAMES[measure], lambda row, measure=measure: score_tables.cell(row[1], measure))
+            Column(NAMES[measure], lambda row, measure=measure: score_tables.format_cell(row[1], measure))
             for measure in COLUMNS
         ),
         Column("n", lambda row: len(row[1].members)),
@@ -373,7 +373,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     """Every run as a line through its settings, and how much of what differs goes with each setting."""
     st.subheader("All settings", anchor=False)
     try:
-        importances, left_out = effects.importance(scored, measure)
+        importances, left_out = effects.setting_importance(scored, measure)
         trouble = None
     except UserError as error:
         importances, left_out, trouble = [], {}, error
@@ -428,7 +428,7 @@ def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict
 
 def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
     """What the bars are, and what they are not."""
-    associated = effects.associations(scored)
+    associated = effects.setting_associations(scored)
     sentences = [
         "Runs that differ only in the seed are averaged. A bar shows the part of the variance between these averages "
         "that only this setting explains. The model is linear with main effects only (type III sum of squares). The "

@@ -38,7 +38,7 @@ def show_data_check(config: Config | None) -> None:
     try:
         decisions = audits.said_of(config)
         path = audits.path_of(config, select.runs_root())
-        standing = background.standing(path)
+        standing = background.job_state(path)
         findings = audits.read_findings(path) if standing.state == "done" else None
     except UserError as error:
         fields.say(form.sentence(error))

@@ -37,7 +37,7 @@ class ExecutionTarget:
     @property
     def blocked_by(self) -> str:
         """Why no job can be asked for, "" where nothing is in the way."""
-        return f"{executors.title(self.name)}: {form.blocked_by(self.errors)}" if self.errors else ""
+        return f"{executors.executor_title(self.name)}: {form.blocked_by(self.errors)}" if self.errors else ""
 
     @property
     def words(self) -> list[str]:
@@ -53,7 +53,7 @@ def read_target() -> ExecutionTarget:
     """What stands in the fields."""
     stored_options = st.session_state.get(_KEPT, {})
     on = stored_options.get("on")
-    if on not in executors.here():
+    if on not in executors.available_executors():
         return ExecutionTarget(None, {})
     texts, errors = [], {}
     for name, option in executors.AWAY[on].OPTIONS.items():
@@ -88,7 +88,9 @@ def command(line: str, target: ExecutionTarget) -> str:
 
 def show_target(several: bool = False) -> None:
     """The choice and a field for each option of a place. several: whether there is more than one run to start."""
-    titles = {"here": "This machine"} | {name: executors.title(name) for name in executors.here()}
+    titles = {"here": "This machine"} | {
+        name: executors.executor_title(name) for name in executors.available_executors()
+    }
     if len(titles) == 1:
         return
     target, stored_options = read_target(), st.session_state.get(_KEPT, {})

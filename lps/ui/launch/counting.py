@@ -31,7 +31,7 @@ def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
 def show_class_count(config: Config | None) -> None:
     """The search: a button, or how far it is, or its curve with a button that takes its number."""
     path = class_count.path_of(config, select.runs_root()) if config else None
-    standing = background.standing(path) if path else background.JobState("absent")
+    standing = background.job_state(path) if path else background.JobState("absent")
     others = [
         job
         for job in background_jobs.jobs(select.runs_root())

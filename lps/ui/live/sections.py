@@ -102,7 +102,7 @@ def _show_standing(run: Run, state: State, past: History) -> None:
         used = usage.of_runner(run.read_json("process.json"))
         words += f" · {data_size(used.memory)} of memory" if used else ""
         if on := run.wish().on:
-            words += f" · {executors.title(on)} job {run.read_json(RECORD).get('job')}"
+            words += f" · {executors.executor_title(on)} job {run.read_json(RECORD).get('job')}"
         st.progress(share, text=escape.markdown(words))
     elif state.name == "queued" and run.wish().on:
         st.info(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/schedule:")

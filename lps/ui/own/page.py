@@ -123,7 +123,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         )
         return None
     path = class_count.path_of(config, select.runs_root()) if config else None
-    standing = background.standing(path) if path else background.JobState("absent")
+    standing = background.job_state(path) if path else background.JobState("absent")
     class_count_found = _count(path) if standing.state == "done" else None
     if class_count_found is not None and st.session_state.get(_NOVEL) is None:
         st.session_state[_NOVEL] = max(1, class_count_found.novel)

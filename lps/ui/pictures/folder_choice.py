@@ -69,13 +69,13 @@ def _browse(
     name: str, choose: Callable[[Path], None], help: str, needs_folders: bool, endings: tuple[str, ...]
 ) -> None:
     """The folders of one place, the way up, and the button that takes it."""
-    place, roots = f"{name}_place", browsing.roots()
+    place, roots = f"{name}_place", browsing.allowed_roots()
     if not roots:
         st.caption("No folder is available.")
         return
     try:
-        here = browsing.allowed(st.session_state.get(place) or roots[0])
-        inside, files = browsing.subfolders(here), browsing.files(here, endings)
+        here = browsing.check_folder(st.session_state.get(place) or roots[0])
+        inside, files = browsing.list_subfolders(here), browsing.list_files(here, endings)
     except UserError as error:
         st.session_state.pop(place, None)
         st.caption(escape.markdown(str(error)))

@@ -39,7 +39,7 @@ def forget_refusal() -> None:
 
 def record(view: View, steps: Sequence[dict]) -> None:
     """Keep what a person said; raises `UserError` and `OSError`."""
-    naming.record(view.run, view.epoch, steps, labels.digest(view.network.predicted))
+    naming.record_steps(view.run, view.epoch, steps, labels.digest_of_predictions(view.network.predicted))
 
 
 def _name(view: View, cluster: int, key: str, after: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from lps import datasets
 from lps.analysis import labels, projection
-from lps.analysis.projection import Neighbours, Plane, nearest
+from lps.analysis.projection import NearestImages, Plane, nearest_images
 from lps.charts import maps
 from lps.data.split import Split
 from lps.errors import UserError
@@ -91,7 +91,7 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
     """
     stored = epochs(run)
     if method == "pca":
-        shown = projection.spread(stored, 7)
+        shown = projection.spread_epochs(stored, 7)
     else:
         shown = [epoch for epoch in projection.stored_epochs(run, method) if epoch in stored]
     ends = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (*stored[:1], *stored[-1:]))
@@ -118,13 +118,13 @@ def _corners(folder: str, method: str, epoch: int, stamp, ends) -> tuple[np.ndar
     return places.min(0), places.max(0)
 
 
-def neighbours(run: Run, epoch: int, image: int, count: int) -> Neighbours | None:
+def neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImages | None:
     """The images with the most similar features at an epoch; None where those of `image` are not stored.
 
     Raises `UserError` for missing or damaged files.
     """
     moment = (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))
-    return nearest(_snapshot(str(run.folder), moment), image, count)
+    return nearest_images(_snapshot(str(run.folder), moment), image, count)
 
 
 def features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -139,7 +139,7 @@ def pictures(run: Run) -> datasets.Images:
     Raises `UserError` where they cannot be had, or where the data set is not the one that the run saw.
     """
     known = partition(run)
-    return labels.pictures(run, known.split, known.targets)
+    return labels.load_pictures(run, known.split, known.targets)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)

@@ -12,7 +12,7 @@ from lps.analysis.clusters import Assignment, Cluster
 from lps.analysis.naming import Naming
 from lps.data.split import Split
 from lps.errors import UserError
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.ui.pictures import points
@@ -101,7 +101,7 @@ def _described(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _sa
     assigned = labels.clusters_of(_said, network.predicted, unlabeled)
     ids = labels.cluster_ids(_said, network.predicted, partition.split.classes.total)
     described = partial(
-        clusters.describe,
+        clusters.describe_clusters,
         assigned,
         network.confidence,
         partition.targets[unlabeled],
@@ -133,7 +133,7 @@ def _readable(run: Run, epochs: list[int]) -> list[Assignment]:
 def told_epochs(view: View) -> list[int]:
     """The epochs that the life of an image is told by: all, or of a large run some, evenly spread."""
     stored = points.epochs(view.run)
-    some = projection.spread(stored, max(_FEWEST, _LIFE // max(1, len(view.assigned))))
+    some = projection.spread_epochs(stored, max(_FEWEST, _LIFE // max(1, len(view.assigned))))
     return sorted({*some, view.epoch})
 
 
@@ -150,13 +150,13 @@ def life(view: View, image: int) -> list[clusters.Moment]:
             continue
         stored[epoch] = Assignment(then.predicted[[row]], then.confidence[[row]])  # copies
         heirs[epoch] = _heirs(folder, epoch, _stamp(view.run, epoch), now, key, view.assigned)
-    return clusters.biography(0, stored, heirs)
+    return clusters.prediction_history(0, stored, heirs)
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
 def _heirs(folder: str, epoch: int, stamp, now, key: str, _assigned: np.ndarray) -> np.ndarray:
-    return clusters.heirs(assignment(Run(Path(folder)), epoch).predicted, _assigned)
+    return clusters.successors(assignment(Run(Path(folder)), epoch).predicted, _assigned)
 
 
 def _stamp(run: Run, epoch: int) -> tuple | None:
-    return looks(run.snapshots / f"epoch-{epoch:04d}.npz")
+    return fingerprint(run.snapshots / f"epoch-{epoch:04d}.npz")

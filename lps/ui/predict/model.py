@@ -21,7 +21,7 @@ def show_model_export(run: Run) -> None:
     )
     error_toasts.show_errors("model")
     path = model_work.path_of(run)
-    standing = background.standing(path)
+    standing = background.job_state(path)
     if standing.state == "done":
         take_away.offer_file(
             "Download model", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"

@@ -9,7 +9,7 @@ import streamlit as st
 
 from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.inference import prediction_files, prediction_work
 from lps.inference.predicted import NONE, Predicted
 from lps.interop import own_pictures
@@ -75,7 +75,7 @@ def _show(run: Run, text: str | None) -> None:
     if st.session_state.pop(_NEW, None) == str(folder):
         with error_toasts.kept("predict"):
             prediction_work.begin(run, folder)
-    standing = background.standing(path)
+    standing = background.job_state(path)
     if standing.state == "working":
         background_work.wait_for_work(path, "It continues if you leave this page.")
     elif standing.state == "done":
@@ -124,7 +124,7 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
 
 def _show_found(run: Run, folder: Path, path: Path) -> None:
     try:
-        vectors_found = _read(str(path), looks(path))
+        vectors_found = _read(str(path), fingerprint(path))
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))

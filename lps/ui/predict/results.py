@@ -12,7 +12,7 @@ from lps.datasets.readers.decoding import Unreadable, squeezed
 from lps.datasets.readers.drawn import Drawn
 from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.inference import prediction_files
 from lps.inference.none_of_these import DEFAULT_KEEP
 from lps.inference.predicted import NONE, Predicted
@@ -156,7 +156,7 @@ def _show_kinds(predicted: Predicted, source: Path) -> None:
                 "200 pictures, and in 20 % if it had 50 (benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
-            seen = _thumbnails(str(source), looks(source), tuple(predicted.files[row] for row in first))
+            seen = _thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in first))
             shown = [
                 Frame(seen.pixels[position], seen.sides(position), "novel", f"Picture {predicted.files[row]}", "")
                 for position, row in enumerate(first)
@@ -206,7 +206,7 @@ def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows:
     opened = url_fields.number("picture")
     sheet, one = st.columns([5, 3], gap="medium")
     with sheet:
-        images = _thumbnails(str(source), looks(source), tuple(predicted.files[row] for row in shown))
+        images = _thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in shown))
         tiles = [
             Tile(
                 position,
@@ -238,7 +238,7 @@ def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source:
     name = predicted.names()[row]
     st.markdown(f"**{escape.markdown(class_name)}**")
     st.caption(escape.markdown(predicted.files[row]))
-    seen = _thumbnails(str(source), looks(source), (predicted.files[row],))
+    seen = _thumbnails(str(source), fingerprint(source), (predicted.files[row],))
     if (title := seen.title(0)) not in ("", predicted.files[row]):
         st.caption(escape.markdown(title))
     words = f"Confidence {100 * predicted.confidence[row]:.0f} % for {name}, distance {predicted.distance[row]:.3f}"

@@ -144,10 +144,10 @@ def _meaning(method: str) -> str:
 def _show_computation(run: Run, method: str, epoch: int) -> None:
     """Start a map that has not been computed, or tell how far it is."""
     word = projection.METHODS[method]
-    standing = projection.progress(run, method, epoch)
+    standing = projection.map_progress(run, method, epoch)
     if standing.state == "working":
-        look = partial(projection.progress, run, method, epoch)
-        cancel = partial(projection.cancel, run, method, epoch)
+        look = partial(projection.map_progress, run, method, epoch)
+        cancel = partial(projection.cancel_map, run, method, epoch)
         live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, word, cancel))
         st.skeleton(height=420)
         return
@@ -161,14 +161,14 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
         st.error(escape.markdown(f"{word} of epoch {epoch} failed: {standing.message}"), icon=":material/error:")
     else:
         st.info(f"{word} of epoch {epoch} has not been computed yet.", icon=":material/scatter_plot:")
-    if projection.progress_all(run, method).state == "working":
+    if projection.progress_of_all_maps(run, method).state == "working":
         _offer_all(run, method, epoch)
         return
     again = "Try again" if standing.state == "failed" else f"Compute {word}"
     with st.container(horizontal=True, gap="small"):
         if st.button(again, type="primary", icon=":material/play_arrow:"):
             with error_toasts.kept(_PLACE):
-                projection.start(run, method, epoch)
+                projection.start_map(run, method, epoch)
             st.rerun()
         _offer_all(run, method, epoch)
     st.caption("It runs in the background, takes up to two minutes per epoch, and is stored with the run.")
@@ -179,20 +179,20 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     stored = points.epochs(run)
     if method == "pca" or run.is_recorded or len(stored) < 2:
         return
-    if projection.progress_all(run, method).state == "working":
-        look = partial(projection.progress_all, run, method)
+    if projection.progress_of_all_maps(run, method).state == "working":
+        look = partial(projection.progress_of_all_maps, run, method)
         live_part.wait(
             look, attrgetter("is_working"), _WAIT_S, lambda standing: _show_progress_of_all(standing, run, method)
         )
         return
-    lacking = set(projection.spread(stored)) - set(projection.stored_epochs(run, method))
+    lacking = set(projection.spread_epochs(stored)) - set(projection.stored_epochs(run, method))
     if not lacking:
         return
     help_text = f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each starts from the map of the nearest epoch"
     words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
     if st.button(words, icon=":material/animation:", key="all_epochs", help=help_text):
         with error_toasts.kept(_PLACE):
-            projection.start_all(run, method, epoch)
+            projection.start_all_maps(run, method, epoch)
         st.rerun()
 
 
@@ -216,14 +216,14 @@ def _offer_whole(run: Run, epoch: int) -> None:
     """PCA of some images is there at once; a button that places all of them, or how far that is."""
     if run.is_recorded or not points.is_thinned(run, epoch):
         return
-    look = partial(projection.progress, run, "pca", epoch)
+    look = partial(projection.map_progress, run, "pca", epoch)
     standing = look()
     if standing.is_working:
-        cancel = partial(projection.cancel, run, "pca", epoch)
+        cancel = partial(projection.cancel_map, run, "pca", epoch)
         live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel))
     elif standing.state != "done" and st.button("Show all images", icon=":material/scatter_plot:", key="whole_map"):
         with error_toasts.kept(_PLACE):
-            projection.start(run, "pca", epoch)
+            projection.start_map(run, "pca", epoch)
         st.rerun()
 
 

@@ -167,7 +167,9 @@ def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -
     for row in rows.itertuples():
         words = [names[class_id] if class_id >= 0 else "" for class_id in (row.predicted, row.truth)]
         file = tables.file_cell(files[row.image]) if files else ""
-        lines.append([row.image, file, tables.cell(words[0]), f"{row.confidence:.4f}", tables.cell(words[1])])
+        lines.append(
+            [row.image, file, tables.escape_cell(words[0]), f"{row.confidence:.4f}", tables.escape_cell(words[1])]
+        )
     return tables.csv_text(lines)
 
 
@@ -214,7 +216,7 @@ def _split(run: Run, epoch: int, images: list[int], into: int | str | None = Non
             steps.append({"do": "merge", "id": new, "into": cluster})
         elif isinstance(into, str):
             steps.append({"do": "name", "id": new, "name": naming.clean_name(into)})
-        naming.record(run, epoch, steps, labels.digest(view.network.predicted))
+        naming.record_steps(run, epoch, steps, labels.digest_of_predictions(view.network.predicted))
     except (UserError, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return

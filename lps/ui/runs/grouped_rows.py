@@ -138,7 +138,7 @@ def _in_words(between: dict[int, Difference | None], index: int) -> str:
         return "the baseline"
     difference = between[index]
     verdict_words = differences.verdict(difference)
-    return f"{differences.cell(difference)} {verdict_words}" if difference else verdict_words
+    return f"{differences.format_difference(difference)} {verdict_words}" if difference else verdict_words
 
 
 def _points(entry: RunRow, against: RunRow | None, name: Name) -> str | None:

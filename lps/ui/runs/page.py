@@ -46,7 +46,7 @@ def _show_way_to_effects(entries: list[run_index.RunRow], by: Sequence[Name]) ->
 
 
 def _entries() -> list[run_index.RunRow]:
-    return [run_index.entry(run) for run in select.all_runs()]
+    return [run_index.read_run_row(run) for run in select.all_runs()]
 
 
 def _browse(filters: run_filters.Wanted, everything: list[run_index.RunRow]) -> None:

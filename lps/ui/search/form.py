@@ -146,7 +146,7 @@ def _offer(request: Request, command: str) -> None:
     """What it takes, the same as a command, and the button."""
     notices.show_shortage([request.base] * request.trials * len(request.seeds))
     notices.show_crowding([request.base])
-    if executors.here():
+    if executors.available_executors():
         st.caption("The runs of a search use the queue of this machine, not a cluster.")
     take_away.show_command(command)
     with st.container(horizontal=True, vertical_alignment="center"):

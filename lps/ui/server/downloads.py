@@ -41,7 +41,7 @@ def labels(request: Request) -> Response:
         path = run.config().dataset_path
         name = f"labels-{run.id[-6:]}-epoch-{labels_of_run.epoch}"
         pieces = label_files.as_zip(
-            labels_of_run, naming.pictures(run, split, targets), Path(path) if path else None, name
+            labels_of_run, naming.load_pictures(run, split, targets), Path(path) if path else None, name
         )
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
@@ -85,7 +85,7 @@ def predictions(request: Request) -> Response:
 def file_names(run: Run) -> tuple[str, ...]:
     """The files of a run's pictures; () where they are none, or gone."""
     try:
-        return naming.pictures(run, *read_split(run.folder)).file_names
+        return naming.load_pictures(run, *read_split(run.folder)).file_names
     except UserError:
         return ()
 

@@ -19,7 +19,7 @@ from lps.analysis.review_order import Doubts, ReviewSession
 from lps.datasets import Images
 from lps.errors import UserError, shorten
 from lps.files import journal
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
 from lps.ui.pictures import gallery
@@ -78,9 +78,9 @@ def _answer(act: Callable[[Run, int, Mapping], Response], name: str, epoch: int,
 
 def desk_of(run: Run, epoch: int) -> ReviewSession:
     """Read once and shared by all viewers; raises `UserError`."""
-    stamps = (looks(run.folder / "split.npz"), looks(run.snapshots / f"epoch-{epoch:04d}.npz"))
+    stamps = (fingerprint(run.folder / "split.npz"), fingerprint(run.snapshots / f"epoch-{epoch:04d}.npz"))
     key = (str(run.folder), epoch, stamps)
-    return _DESKS.get(key, lambda: review_order.read_desk(run, epoch), lambda desk: desk.nbytes)
+    return _DESKS.get(key, lambda: review_order.read_review_session(run, epoch), lambda desk: desk.nbytes)
 
 
 def _ids(value) -> set[int]:
@@ -97,10 +97,10 @@ def _cards(run: Run, epoch: int, request_body: Mapping) -> Response:
     request_body: `leave`, ids of images that the browser has or a person has skipped.
     """
     desk, decisions = desk_of(run, epoch), naming.naming_of_epoch(naming.read_entries(run), epoch)
-    doubts = review_order.doubts(desk, decisions)
+    doubts = review_order.assess_doubts(desk, decisions)
     rows = doubts.next(desk.around, _ids(request_body.get("leave")), _BATCH)
     try:
-        images = labels.pictures(run, desk.split, desk.targets)
+        images = labels.load_pictures(run, desk.split, desk.targets)
     except UserError:
         images = None  # they are shown by their numbers
     names = {i: labels.name_of(i, decisions, labels.default_names(run, desk.split)) for i in doubts.ids.tolist()}
@@ -134,7 +134,7 @@ def _card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str
                 "name": names[int(doubts.ids[column])],
                 "share": round(float(believed[column] / total), 3),
                 "images": desk.around.images[
-                    review_order.examples(row, desk.around.nearest, doubts.here == column, _EXAMPLES)
+                    review_order.example_rows(row, desk.around.nearest, doubts.here == column, _EXAMPLES)
                 ].tolist(),
             }
             for column in columns
@@ -199,10 +199,10 @@ def _write(run: Run, epoch: int, desk: ReviewSession, decision: Mapping) -> None
     """Record one decision, or take one back; raises `UserError`."""
     if decision.get("do") == "undo":
         of = decision.get("of")
-        naming.take_back(run, epoch, of if journal.is_key(of) else "")
+        naming.undo_entry(run, epoch, of if journal.is_key(of) else "")
         return
     steps = functools.partial(_steps, decision, desk, labels.default_names(run, desk.split))
-    naming.record(run, epoch, steps, labels.digest(desk.network.predicted), decision["key"])
+    naming.record_steps(run, epoch, steps, labels.digest_of_predictions(desk.network.predicted), decision["key"])
 
 
 def _steps(decision: Mapping, desk: ReviewSession, defaults: Mapping[int, str], decisions: Naming) -> list[dict]:

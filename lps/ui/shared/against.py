@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from lps.analysis import differences, run_groups
-from lps.analysis.differences import Held
+from lps.analysis.differences import GroupComparison
 from lps.analysis.run_groups import Group
 from lps.charts import difference_charts
 from lps.charts.group_tables import HEADS
@@ -28,7 +28,7 @@ def show_differences(groups: Sequence[Group], place: str, first: Group | None = 
     if len(groups) < 2:
         return None
     chosen, column = _pick(groups, place, first or differences.usual_reference(groups))
-    comparison = differences.hold(groups, chosen)
+    comparison = differences.compare_groups(groups, chosen)
     if not comparison.found:
         st.caption("These groups have different splits or scores, so they are not compared.")
         return chosen
@@ -39,14 +39,14 @@ def show_differences(groups: Sequence[Group], place: str, first: Group | None = 
         plot(figure.update_layout(uirevision=revision), f"{place}_intervals", alt, code=_code(groups, chosen, column))
     alt = f"Every group minus {chosen.label}: difference and {INTERVAL}"
     data_table.show_data_table(_columns(comparison, column), comparison.rows, alt, most=len(comparison.rows))
-    sentences = [*differences.about(comparison), *_about_others(comparison, chosen)]
+    sentences = [*differences.explain_differences(comparison), *_about_others(comparison, chosen)]
     st.caption("  \n".join(escape.markdown(f"{capitalized(text)}.") for text in sentences))
     return chosen
 
 
 def _code(groups: Sequence[Group], chosen: Group, column: str) -> str:
     """The Python that draws the differences; "" where a group mixes what `lps.compare_runs` would keep apart."""
-    if any(len({run_groups.identity(member) for member in group.members}) > 1 for group in groups):
+    if any(len({run_groups.group_key(member) for member in group.members}) > 1 for group in groups):
         return ""
     runs = [member.run for group in groups for member in group.members]
     return code_of("intervals", runs, chosen.members[0].run, column, **scoring_of(groups))
@@ -76,11 +76,11 @@ def _pick(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str
 def id_of(group: Group) -> str:
     """What a group is called in the address."""
     return hashlib.sha256(
-        f"{group.short_label or group.label} {run_groups.identity(group.members[0])}".encode()
+        f"{group.short_label or group.label} {run_groups.group_key(group.members[0])}".encode()
     ).hexdigest()[:6]
 
 
-def _columns(comparison: Held, column: str) -> list[Column]:
+def _columns(comparison: GroupComparison, column: str) -> list[Column]:
     """What can be said of `column`, and every difference with its interval; bold what is distinguishable."""
     found = [comparison.found.get((row, column)) for row in comparison.rows]
     labels = [comparison.groups[row].label for row in comparison.rows]
@@ -89,18 +89,23 @@ def _columns(comparison: Held, column: str) -> list[Column]:
     columns = [
         Column("Group", labels, "text", pinned=True, width=scores.width(comparison.groups)),
         Column(f"{_NAMES[column]}: result", [capitalized(differences.verdict(d)) if d else "" for d in found]),
-        Column("Seeds needed", [differences.needed(d) if d else "" for d in found], help=about_seeds, width=110),
+        Column(
+            "Seeds needed",
+            [differences.seeds_needed_in_words(d) if d else "" for d in found],
+            help=about_seeds,
+            width=110,
+        ),
         Column("Baseline", references, hidden=len(set(references)) == 1),
     ]
     for key, head in _NAMES.items():
-        cells = [differences.cell(comparison.found.get((row, key))) for row in comparison.rows]
+        cells = [differences.format_difference(comparison.found.get((row, key))) for row in comparison.rows]
         columns.append(
             Column(head, cells, bold=[k for k, row in enumerate(comparison.rows) if (row, key) in comparison.bold])
         )
     return [*columns, Column("Seeds", comparison.seeds)]
 
 
-def _about_others(comparison: Held, chosen: Group) -> list[str]:
+def _about_others(comparison: GroupComparison, chosen: Group) -> list[str]:
     """That rows of another split are held against another group, and which have no difference."""
     sentences = []
     if any(reference is not chosen for reference in comparison.references):

@@ -49,7 +49,12 @@ def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
     found: dict[tuple, tuple[tuple, Run]] = {}
     for run in runs:
         settings = run.config_if_readable()
-        if settings is None or run.id == first.id or run_diff.differing(known, settings) or not _is_finished(run):
+        if (
+            settings is None
+            or run.id == first.id
+            or run_diff.differing_settings(known, settings)
+            or not _is_finished(run)
+        ):
             continue
         if same_seed and settings.seed != known.seed:
             continue

@@ -92,7 +92,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
     if state.name not in _TOASTS:
         return []
     verb, icon = _TOASTS[state.name]
-    score = run_index.measure(run).recent.number("accuracy/all")
+    score = run_index.measure_run(run).recent.number("accuracy/all")
     is_bad = state.name in ("failed", "crashed")
     more = (
         f": {escape.markdown(state.reason)}"
@@ -106,7 +106,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
 
 def _alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
     """The urgent alarms that the run did not have at the last look."""
-    now = {alarm.kind: alarm for alarm in run_index.measure(run).alarms if alarm.kind in _URGENT}
+    now = {alarm.kind: alarm for alarm in run_index.measure_run(run).alarms if alarm.kind in _URGENT}
     new = [alarm for kind, alarm in now.items() if (run.id, kind) not in watched.alarmed]
     watched.alarmed = {pair for pair in watched.alarmed if pair[0] != run.id} | {(run.id, kind) for kind in now}
     title = escape.markdown(titles.title(run))
@@ -116,7 +116,7 @@ def _alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
 def show_alarms(run: Run) -> None:
     """A line on a run's own page for each of its alarms."""
     try:
-        measured = run_index.measure(run)
+        measured = run_index.measure_run(run)
     except (UserError, OSError):
         measured = Measured()
     for alarm in measured.alarms:

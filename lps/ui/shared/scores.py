@@ -9,7 +9,7 @@ from lps.analysis import differences, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts.group_tables import HEADS, IMAGES_WORDS, PROTOCOL_WORDS, SEEN_WORDS, SELECT_WORDS, Scoring
-from lps.files.atomic import looks
+from lps.files.atomic import fingerprint
 from lps.scores.protocols import PROTOCOLS
 from lps.store import titles
 from lps.store.runs import Run
@@ -72,7 +72,7 @@ def _scored(folder: str, stamp: tuple, scoring: Scoring) -> Scored:
 
 def _stamp(run: Run) -> tuple:
     """Changes when one of the files does from which the scores follow."""
-    return tuple(looks(run.folder / name) for name in _SCORED_FILES)
+    return tuple(fingerprint(run.folder / name) for name in _SCORED_FILES)
 
 
 def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
@@ -93,7 +93,7 @@ def show_table(groups: list[Group]) -> None:
     data_table.show_data_table(
         _columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups)
     )
-    sentences = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.notes(groups, scoring=False)]
+    sentences = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.table_notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
     several = any(len(group.members) > 1 for group in groups)
     spread = "mean ± sample standard deviation over n seeds" if several else "one run each, so no spread"
@@ -107,12 +107,12 @@ def width(groups: Sequence[Group]) -> int:
 
 
 def styled(groups: Sequence[Group]):
-    """The table of numbers that are shown as "mean ± std" and sorted as numbers; bold as of `differences.best`."""
+    """Style a table that shows "mean ± std" and sorts by the numbers; bold as in `differences.best_cells`."""
     return data_table.data(_columns(groups), groups)
 
 
 def _columns(groups: Sequence[Group]) -> list[Column]:
-    winners = differences.best(groups)
+    winners = differences.best_cells(groups)
     columns = [
         Column(
             "Group",
@@ -127,7 +127,7 @@ def _columns(groups: Sequence[Group]) -> list[Column]:
         scale = 1 if column == "time" else 100
         numbers = [group.mean(column) * scale for group in groups]
         bold = [row for row in range(len(groups)) if (row, column) in winners]
-        texts = [score_tables.cell(group, column) for group in groups]
+        texts = [score_tables.format_cell(group, column) for group in groups]
         columns.append(Column(head, numbers, bold=bold, texts=texts, help=words))
     about_n = "Runs: one per seed; if a seed was run again, the newest finished run"
     columns.append(Column("n", lambda group: len(group.members), "number", width=40, help=about_n))

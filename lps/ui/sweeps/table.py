@@ -74,9 +74,9 @@ def show_groups(scored: Sequence[Scored]) -> None:
 def as_latex(sheet: PaperTable | None, scored: Sequence[Scored], caption: str) -> str:
     """The table as LaTeX."""
     if sheet is None:
-        return score_tables.table(group_tables.sorted_groups(scored), "latex") if scored else ""
+        return score_tables.format_table(group_tables.sorted_groups(scored), "latex") if scored else ""
     groups = preset_tables.fill(sheet, scored)
-    comparison = differences.hold(preset_tables.named_groups(sheet, groups))
+    comparison = differences.compare_groups(preset_tables.named_groups(sheet, groups))
     tables_of_both = [
         preset_tables.latex(preset_tables.grid(sheet, groups), caption),
         score_tables.latex_differences(comparison),
@@ -87,5 +87,5 @@ def as_latex(sheet: PaperTable | None, scored: Sequence[Scored], caption: str) -
 def as_csv(sheet: PaperTable | None, scored: Sequence[Scored]) -> str:
     """The table as comma-separated values, fractions."""
     if sheet is None:
-        return score_tables.table(group_tables.sorted_groups(scored), "csv") if scored else ""
+        return score_tables.format_table(group_tables.sorted_groups(scored), "csv") if scored else ""
     return tables.csv_text(preset_tables.csv_rows(sheet, preset_tables.fill(sheet, scored)))
