@@ -77,7 +77,7 @@ class Claim:
         method = _label(self.group) if self.group else catalog.method_titles().get(self.method, self.method)
         official_cells = [_numbers(self.official), self.official.source] if self.official else ["-", "-"]
         own_cells = [_ours(self.group), str(len(self.group.members))] if self.group else ["-", "0"]
-        origin_cells = [reproduce_command(self.group), _hardware(self.group)] if self.group else ["", ""]
+        origin_cells = [_reproduce_command(self.group), _hardware(self.group)] if self.group else ["", ""]
         return dict(
             zip(
                 HEADS,
@@ -161,7 +161,7 @@ def verdict(group: Group, official: float | None) -> str:
     return REPRODUCED if width <= _CLOSE or estimate.mean - width > official else OPEN
 
 
-def reproduce_command(group: Group) -> str:
+def _reproduce_command(group: Group) -> str:
     """Return the command that reproduces the group."""
     config = group.config
     changed = cli_args.differing(config.flat(), config.defaults())

@@ -32,11 +32,11 @@ def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.
     return (
         (sizes >= FEWEST)
         & (confidence < SURE)
-        & (neighbours_elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
+        & (_neighbours_elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
     )
 
 
-def neighbours_elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> np.ndarray:
+def _neighbours_elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> np.ndarray:
     """Return (count,): share of the nearest neighbours of each cluster's pictures in other clusters; 0 if empty."""
     nearest = nearest_rows(features, _NEIGHBOURS)
     shares = (
