@@ -90,10 +90,16 @@ def test_nine_places_have_all_pages():
     assert all(by_menu[entry.menu] == entry.group for entry in menu.entries() if entry.menu)
 
 
-@pytest.mark.parametrize("asked, visible", [("", "compare"), ("effects", "effects"), ("queue", "compare")])
-def test_the_page_that_is_asked_for_stands_in_the_menu(asked, visible):
-    tabs = [entry for entry in menu.entries() if entry.menu == "Analyze"]
-    assert menu._visible(tabs, asked).name == visible
+@pytest.mark.parametrize("page", ["compare", "effects"])
+def test_the_entry_of_tabs_leads_to_the_first_one_and_is_marked_on_all(folder, page):
+    at = opened(folder, page)
+    assert ["/compare" in html.proto.body for html in at.get("html") if "stSidebarNavLink" in html.proto.body] == [True]
+
+
+def test_the_first_tab_alone_stands_in_the_menu(monkeypatch):
+    monkeypatch.setattr(menu.st, "Page", lambda path, **about: about)
+    analyze = [about["visibility"] for group in menu.pages().values() for about in group if about["title"] == "Analyze"]
+    assert analyze == ["visible", "hidden", "hidden"]
 
 
 def test_tabs_keep_the_run_and_the_filters(tmp_path, monkeypatch):

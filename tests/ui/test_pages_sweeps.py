@@ -155,6 +155,13 @@ def test_an_own_layout_is_a_grid_a_list_or_a_draw(root):
     assert not at.exception
 
 
+def test_a_setting_of_several_methods_says_what_it_means_in_each(root):
+    one = visit("sweeps", kind="own", sweep_methods=["lps", "orca"], sweep_vary="margin_scale", sweep_fixed="epochs")
+    notes = [caption.value for caption in one.caption]
+    assert [note.count("Paper: 10") for note in notes if "**LPS**: C:" in note and "**ORCA**: C:" in note] == [2]
+    assert sum(note.startswith("Passes over the labeled images") for note in notes) == 1
+
+
 def test_existing_runs_are_recognised_before_anything_starts(root):
     make_run(root, epochs=2, seed=0)
     make_run(root, "stopped", epochs=2, seed=1, written=1)

@@ -17,6 +17,7 @@ from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.catalog import MethodInfo
 from lps.settings.config import parameters, recipe
 from lps.settings.parameters import Parameter, text_of
+from lps.store import titles
 from lps.store.run_folders import find_run
 from lps.ui.forms import form, term_formulas
 from lps.ui.forms.form import Draft
@@ -311,14 +312,28 @@ def grid(width: int = _COLUMN):
 
 
 @contextmanager
-def explained(parameter: Parameter, errors: dict[str, str], border: bool = False) -> Iterator[None]:
-    """The widgets of one setting; a `UserError` of what was typed stands below them, else what the setting means."""
+def explained(
+    parameter: Parameter, errors: dict[str, str], border: bool = False, methods: Iterable[str] = ()
+) -> Iterator[None]:
+    """The widgets of one setting; a `UserError` of what was typed stands below them, else what the setting means.
+
+    methods: whose setting it is, where it may mean something else in each.
+    """
     with st.container(gap="xxsmall", border=border):
         try:
             yield
         except UserError as error:
             errors[parameter.name] = form.sentence(error)
-        say(errors.get(parameter.name), about(parameter))
+        say(errors.get(parameter.name), _about_all(parameter, methods))
+
+
+def _about_all(parameter: Parameter, methods: Iterable[str]) -> str:
+    """What the setting means in each of the methods that have it, once where it is the same in all, in markdown."""
+    known = {method: settings_of([method]).get(parameter.name) for method in methods}
+    meanings = {titles.method_title(method): about(own) for method, own in known.items() if own}
+    if len({*meanings.values()}) < 2:
+        return about(parameter)
+    return "  \n".join(f"**{escape.markdown(title)}**: {meaning}" for title, meaning in meanings.items())
 
 
 def ask_seeds(kind: str, usual: str, about: str) -> str:
@@ -342,15 +357,19 @@ def ask_fixed(
     errors: dict[str, str],
     usual: Iterable[str] = (),
     width: int = _COLUMN,
+    methods: Iterable[str] = (),
 ) -> dict[str, str]:
-    """Settings that all runs have alike: name -> text. name: of the box in the address; prefix: of its fields."""
+    """Settings that all runs have alike: name -> text. name: of the box in the address; prefix: of its fields.
+
+    methods: as of `explained`.
+    """
     text_by_name = {}
     chosen = url_fields.many(
         label, name, list(parameters_by_name), usual, placeholder="None: all other settings have their defaults"
     )
     with grid(width):
         for key in chosen:
-            with explained(parameters_by_name[key], errors):
+            with explained(parameters_by_name[key], errors, methods=methods):
                 text_by_name[key] = _ask_setting(
                     parameters_by_name[key], f"{prefix}{key}", text_of(usual_value(parameters_by_name[key], dataset))
                 )

@@ -64,11 +64,9 @@ def charted() -> set[str]:
 def pages() -> dict[str, list]:
     """The pages by group, for `st.navigation`; made anew on every visit, because Streamlit forgets them in between.
 
-    Of the pages that share an entry of the menu, one is visible under the entry's name: the page that is asked for, or
-    the first one.
+    Of the pages that share an entry of the menu, the first one is visible, under the entry's name.
     """
     listed = entries()
-    requested_page = routing.asked_page([entry.name for entry in listed])
     by_group: dict[str, list] = {}
     for entry in listed:
         tabs = _tabs(entry, listed)
@@ -78,7 +76,7 @@ def pages() -> dict[str, list]:
             icon=tabs[0].icon,
             url_path=entry.name,
             default=entry.name == "home",
-            visibility="visible" if entry == _visible(tabs, requested_page) else "hidden",
+            visibility="visible" if entry == tabs[0] else "hidden",
         )
         by_group.setdefault(entry.group, []).append(page)
     moved = [
@@ -91,11 +89,6 @@ def pages() -> dict[str, list]:
 def _tabs(entry: MenuEntry, listed: list[MenuEntry]) -> list[MenuEntry]:
     """The pages that share the entry's place in the menu, in order; itself alone if it shares it with none."""
     return [one for one in listed if one.menu == entry.menu] if entry.menu else [entry]
-
-
-def _visible(tabs: list[MenuEntry], requested_page: str) -> MenuEntry:
-    """The tab that stands in the menu: the page that is asked for, or the first one."""
-    return next((tab for tab in tabs if tab.name == requested_page), tabs[0])
 
 
 def _turn(page: str) -> Callable[[], None]:
@@ -118,9 +111,14 @@ def run(page) -> None:
 
 
 def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
-    """Links to the pages that share the current one's entry; they hand on the runs, the epoch and the filter."""
+    """Links to the pages that share the current one's entry; they hand on the runs, the epoch and the filter.
+
+    The entry in the menu leads to the first tab and is marked on all of them: Streamlit marks it on the first one only.
+    """
     if len(tabs) == 1:
         return
+    link = f':root [data-testid="stSidebarNavLink"][href$="/{tabs[0].name}"]'
+    st.html(f"<style>{link} {{ background: rgba(139, 162, 193, 0.25); }} {link} * {{ font-weight: 600; }}</style>")
     carried = {name: st.query_params.get_all(name) for name in _CARRIED if name in st.query_params}
     with st.container(horizontal=True, key="page-tabs"):  # page.css draws the line below the current one
         for entry in tabs:

@@ -1,14 +1,12 @@
 """From page to page: every one is reached through app.py, and what a page that was left still asks for is not done."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NoReturn
 
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests, ScriptRequestType
-from streamlit.util import calc_hash
 
 
 def show(page: Callable[[], None]) -> None:
@@ -31,20 +29,6 @@ def through_app() -> None:
 def turn_to(page: str, **address: str | list[str]) -> NoReturn:
     """Leave this page for another one, such as `turn_to("live", run=run.id)`; address: what stands behind its `?`."""
     st.switch_page(f"pages/{page}.py", query_params=address)
-
-
-def asked_page(names: Sequence[str]) -> str:
-    """Which of the pages with these addresses the browser asks for; "" for the start page, or one that is not there.
-
-    `st.navigation` says so too late: what it is given depends on the answer.
-    """
-    context = get_script_run_ctx()
-    if context is None:
-        return ""
-    manager = context.pages_manager
-    digest = manager.intended_page_script_hash
-    by_digest = {calc_hash(name): name for name in names}
-    return by_digest.get(digest, "") if digest else manager.intended_page_name or ""
 
 
 def forget_left_pages() -> None:

@@ -112,7 +112,7 @@ def _ask_layout() -> _SweepDraft:
         name, retries = fields.ask_name("sweep", "covers", 34), _ask_retries()
     if not datasets or not methods:
         return _SweepDraft(None, {"Methods" if datasets else "Data sets": "choose at least one"})
-    varied = _ask_varied(_known(methods), datasets[0], errors)
+    varied = _ask_varied(methods, datasets[0], errors)
     fixed = _ask_fixed(methods, set(varied), datasets[0], errors)
     mode, samples, sample_seed = _ask_mode(varied)
     if errors:
@@ -160,13 +160,14 @@ def _known(methods: list[str]) -> dict[str, Parameter]:
     return {name: p for name, p in known.items() if name not in sweep_layout.ASKED_ELSEWHERE}
 
 
-def _ask_varied(known: Mapping[str, Parameter], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
+def _ask_varied(methods: list[str], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
     """The settings to vary with their values as texts."""
+    known = _known(methods)
     chosen = url_fields.many("Settings to vary", "sweep_vary", list(known), placeholder="None: only seeds")
     found = {}
     with fields.grid():
         for name in chosen:
-            with fields.explained(known[name], errors):
+            with fields.explained(known[name], errors, methods=methods):
                 found[name] = _values(known[name], dataset)
     return found
 
@@ -191,7 +192,7 @@ def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
 def _ask_fixed(methods: list[str], taken: set[str], dataset: str, errors: dict[str, str]) -> dict[str, str]:
     """What is set for all runs, as texts."""
     known = {name: p for name, p in _known(methods).items() if name not in taken}
-    return fields.ask_fixed("Settings of all runs", "sweep_fixed", "fix:", known, dataset, errors)
+    return fields.ask_fixed("Settings of all runs", "sweep_fixed", "fix:", known, dataset, errors, methods=methods)
 
 
 def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, int]:
