@@ -33,23 +33,29 @@ def default_columns(entries: Sequence[RunRow]) -> list[str]:
 
 
 def varying(entries: Sequence[RunRow]) -> list[str]:
-    """The settings that somebody has varied: runs of one method on one data set differ in them. In their order."""
+    """The settings that somebody has varied: runs of one method on one data set differ in them.
+
+    In their order; those come last in which only recordings differ from other runs.
+    """
     configs = [entry.config for entry in entries]
     for looked_at, ordered in _varying_cache[:]:  # a copy: others ask at the same time
         if len(looked_at) == len(configs) and all(a is b for a, b in zip(looked_at, configs)):
             return ordered
-    varied: set[str] = set()
-    first: dict[tuple[str, str], dict[str, object]] = {}
-    for config in configs:
-        if config is None:
-            continue
-        flat = config.flat()
-        other = first.setdefault((config.method, config.dataset), flat)
-        varied.update(key for key, value in flat.items() if value != other[key])
-    order = Vocabulary().settings
-    ordered = sorted(varied - set(_NEVER), key=order.index)
+    by_own, order = _differing([entry.config for entry in entries if not entry.run.is_recorded]), Vocabulary().settings
+    ordered = sorted(_differing(configs) - set(_NEVER), key=lambda key: (key not in by_own, order.index(key)))
     _varying_cache[:] = [(configs, ordered)]
     return ordered
+
+
+def _differing(configs: Sequence[Config | None]) -> set[str]:
+    """The settings in which configs of one method on one data set differ."""
+    differing: set[str] = set()
+    first: dict[tuple[str, str], dict[str, object]] = {}
+    for config in filter(None, configs):
+        flat = config.flat()
+        other = first.setdefault((config.method, config.dataset), flat)
+        differing.update(key for key, value in flat.items() if value != other[key])
+    return differing
 
 
 def in_order(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:

@@ -7,6 +7,7 @@ import statistics
 import pytest
 
 from lps.analysis import differences
+from lps.store.run_folders import recorded_runs
 from lps.tables import columns, grouping
 from lps.tables.run_names import Vocabulary
 from tests.tables.test_run_filter import entry
@@ -30,6 +31,12 @@ def test_what_somebody_has_varied_is_a_column_and_what_a_data_set_brings_is_not(
     assert columns.varying(found) == ["margin_scale"]
     assert columns.default_columns(found).index("margin_scale") < columns.default_columns(found).index("method")
     assert columns.varying(found[:3]) == [] and columns.varying([]) == []
+
+
+def test_what_only_recordings_vary_comes_last():
+    recording = dataclasses.replace(entry("a recording", **{"split.imbalance": 5.0}), run=recorded_runs()[0])
+    assert columns.varying([*runs(), recording]) == ["margin_scale", "split.imbalance"]
+    assert columns.varying([*runs(), entry("mine", **{"split.imbalance": 5.0})]) == ["split.imbalance", "margin_scale"]
 
 
 def test_rows_are_sorted_by_any_column_and_those_without_it_come_last():
