@@ -15,6 +15,7 @@ _ROW = 30  # pixels of a group
 _LETTERS = 22  # of a line of a group's label: a phone has room for them beside the chart
 _LINE = 15  # pixels of each further line
 _LETTER = 7.2  # pixels
+_LOWEST = 190  # pixels: the buttons of the chart stand below each other; in a lower one they cover the legend
 _CLEAR, _OPEN, _ALONE = "Distinguishable", "Not distinguishable", "No interval"
 _SYMBOLS = {_CLEAR: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
@@ -25,7 +26,7 @@ def intervals(comparison: GroupComparison, column: str, colors: Palette) -> Char
     references = [comparison.references[row].label for row, _ in rows]
     names = [_lines(name) for name in _apart([comparison.groups[row].label for row, _ in rows], references)]
     row_height = _ROW + _LINE * (max(map(len, names), default=1) - 1)
-    figure = figures.blank(row_height * len(rows) + 78, colors)
+    figure = figures.blank(max(_LOWEST, row_height * len(rows) + 78), colors)
     for kind in _SYMBOLS:
         part = [(i, row, d) for i, (row, d) in enumerate(rows) if _kind(d) == kind]
         if part:

@@ -188,7 +188,7 @@ def test_changed_settings_that_all_backgrounds_share_are_named(root):
     made = scored_of(*make_grid(root).values())
     both = effects.find_backgrounds(made, ["margin_scale"])  # temperature 0.4, which is the default, and 0.2
     told = [words.split(" · ")[0] for words in backgrounds.background_words(both)]
-    assert told == ["default settings except epochs=2", "temperature=0.2, epochs=2"]
+    assert told == ["temperature=0.4, epochs=2", "temperature=0.2, epochs=2"]
     assert backgrounds.fixed_words(both[1], ["margin_scale", "temperature"]).replace("\\", "") == "temperature=0.2"
     (cells,) = effects.find_backgrounds(made, ["margin_scale", "temperature"])
     assert backgrounds.background_words([cells]) == ["default settings except epochs=2 · 3 cells, 3 runs"]
@@ -499,10 +499,10 @@ def test_full_methods_have_tables_of_their_own(root):
     app = visit("effects", view="ablation")
     assert len(app.selectbox(key="picked_full").options) == 2
     assert [option.split(" · ")[0] for option in app.selectbox(key="picked_full").options] == [
-        "default settings except epochs=2",
+        "lr=0.05, epochs=2",
         "lr=0.02, epochs=2",
     ]
-    assert "full method is run with default settings except epochs=2" in words_of(app)
+    assert "full method is run with lr=0.05, epochs=2" in words_of(app)
     first, second = ablation.ablation_tables(scored_of(*list_runs(root)))
     assert ablations.waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
     assert ablations.waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()

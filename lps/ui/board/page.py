@@ -198,9 +198,9 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
 
 def _column(head: str, cells: Iterable) -> Column:
     if head == "Run":
-        cells = list(cells)  # narrow where the labels are short: on a phone the numbers stand beside it
+        cells = list(cells)  # at most 60 % of a phone's table: a wider column is not pinned, and hides the numbers
         return Column(
-            head, cells, "text", pinned=True, width=min(170, 30 + 7 * max(map(len, map(str, cells)), default=0))
+            head, cells, "text", pinned=True, width=min(214, 30 + 7 * max(map(len, map(str, cells)), default=0))
         )
     form = "%d" if head.endswith(", best epoch") else "%.3g"
     return Column(head, cells, "number", format=form, width=max(80, 30 + 7 * len(head)))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import streamlit as st
 
-from lps.analysis import effects
+from lps.analysis import effects, run_groups
 from lps.analysis.effects import Background
 from lps.settings.config import Config
 from lps.ui.shared import escape, url_fields
@@ -31,14 +31,19 @@ def background_words(backgrounds: Sequence[Background]) -> list[str]:
 
 
 def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
-    """Of each background the settings that are not as usual: those in which backgrounds differ, and those of all."""
+    """Of each background the settings in which backgrounds differ, and those that are not as usual in all.
+
+    Where they differ in more than a few, those are left out that have their default.
+    """
     flats = [background.config.flat() for background in backgrounds]
     usual = backgrounds[0].config.defaults()
     keys = [key for key in usual if effects.is_looked_at(key) and key not in backgrounds[0].settings]
     shared = [key for key in keys if all(flat[key] == flats[0][key] for flat in flats)]
 
     def changed(flat: Mapping[str, object], is_shared: bool) -> str:
-        own = {key: flat[key] for key in keys if (key in shared) is is_shared and flat[key] != usual[key]}
+        named = [key for key in keys if (key in shared) is is_shared]
+        names_defaults = not is_shared and len(named) <= run_groups.MOST_DEFAULTS
+        own = {key: flat[key] for key in named if names_defaults or flat[key] != usual[key]}
         return effects.settings_in_words(own)
 
     return [(changed(flat, False), changed(flat, True)) for flat in flats]

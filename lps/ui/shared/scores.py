@@ -102,8 +102,8 @@ def show_table(groups: list[Group]) -> None:
 
 
 def width(groups: Sequence[Group]) -> int:
-    """Pixels for the labels, within reason."""
-    return min(300, max(70, 24 + 7 * max(len(group.label) for group in groups)))
+    """Pixels for the labels, within reason: those of three settings and a data set are not cut where they differ."""
+    return min(460, max(70, 24 + 7 * max(len(group.label) for group in groups)))
 
 
 def styled(groups: Sequence[Group]):
