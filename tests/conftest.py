@@ -1,7 +1,9 @@
 """For all tests: pages start no training of their own, and nothing outside the test's folder is touched."""
 
 import contextlib
+import functools
 import gc
+import gettext
 import os
 import shlex
 import shutil
@@ -20,6 +22,9 @@ with contextlib.suppress(ImportError):  # tests.dependencies has an environment 
 # compile thousands of modules of torch and of the dashboard again, which takes longer than most tests.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Every parser of commands asks the disk for translations, of each of its words anew.
+gettext.find = functools.cache(gettext.find)
 
 # Every core has a worker; the threads of a second matrix product beside it would only wait for each other, spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -71,43 +76,6 @@ def forks():
     served.end()
 
 
-@pytest.fixture(autouse=True)
-def no_training_from_pages(request, monkeypatch):
-    """Pages heal the queue as they refresh; in their tests, sample runs that look queued must stay where they are."""
-    if request.module.__name__.rpartition(".")[2].startswith("test_pages"):
-        monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root, trainer=None: [])
-        monkeypatch.setattr("lps.scheduler.launcher.is_tended", lambda root: True)
-
-
-@pytest.fixture(autouse=True)
-def no_training_left_behind(request, monkeypatch):
-    """A quick test has a trainer of its own: ours would go on for minutes, on the cores of the tests after it."""
-    if request.node.get_closest_marker("slow"):
-        return
-    from lps.scheduler import launcher
-
-    def spawn(run, attempt, slots, locks, trainer, spawn=launcher._spawn):
-        assert trainer != launcher.TRAINER, "a quick test starts a real training"
-        spawn(run, attempt, slots, locks, trainer)
-
-    monkeypatch.setattr(launcher, "_spawn", spawn)
-
-
-@pytest.fixture(autouse=True)
-def no_forks_for_weights(request, monkeypatch):
-    """A file of weights is first tried in a fork, which copies the tables of a gigabyte of memory; these rooms have
-    the tests of that, the others read hundreds of sound ones."""
-    if request.path.parent.name not in ("files", "hostile", "training", "reliability"):
-        monkeypatch.setattr("lps.files.limited.run_limited", lambda operation, size: None)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """A training inside this process leaves its number of threads to the tests after it."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def nowhere(tmp_path_factory):
     """A folder that only the tests that need it make, and that each of them finds gone."""
@@ -115,8 +83,26 @@ def nowhere(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def own_cache(monkeypatch, nowhere):
-    """No test reads or leaves decoded pictures in the cache of the person who runs it, or anything among their own."""
+def surroundings(request, monkeypatch, nowhere):
+    """What every test finds around it, in one fixture: six of them would take as long as many a test."""
+    page_test = request.module.__name__.rpartition(".")[2].startswith("test_pages")
+    if page_test:
+        # Pages heal the queue as they refresh; in their tests, sample runs that look queued must stay where they are.
+        monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root, trainer=None: [])
+        monkeypatch.setattr("lps.scheduler.launcher.is_tended", lambda root: True)
+    if page_test and "recordings" not in request.module.__name__:
+        # Tests of pages see the runs that they made; those that are about recordings say so in their name.
+        monkeypatch.setattr("lps.store.run_folders.RECORDED", nowhere / "no recordings")
+    if not request.node.get_closest_marker("slow"):
+        _refuse_real_trainings(monkeypatch)
+    if request.path.parent.name not in ("files", "hostile", "training", "reliability"):
+        # A file of weights is first tried in a fork, which copies the tables of a gigabyte of memory; these rooms have
+        # the tests of that, the others read hundreds of sound ones.
+        monkeypatch.setattr("lps.files.limited.run_limited", lambda operation, size: None)
+    if "torch" in sys.modules:
+        # A training inside this process leaves its number of threads to the tests after it.
+        sys.modules["torch"].set_num_threads(1)
+    # No test reads or leaves decoded pictures in the cache of the person who runs it, or anything among their own.
     monkeypatch.setenv("LPS_CACHE", str(nowhere / "picture cache"))
     monkeypatch.setenv("LPS_DECISIONS", str(nowhere / "decisions"))
     monkeypatch.setenv("LPS_PICTURES", str(nowhere / "pictures"))
@@ -124,9 +110,12 @@ def own_cache(monkeypatch, nowhere):
     shutil.rmtree(nowhere, ignore_errors=True)
 
 
-@pytest.fixture(autouse=True)
-def no_recordings(request, monkeypatch, nowhere):
-    """Tests of pages see the runs that they made; those that are about recordings say so (`recordings` in the name)."""
-    name = request.module.__name__.rpartition(".")[2]
-    if name.startswith("test_pages") and "recordings" not in name:
-        monkeypatch.setattr("lps.store.run_folders.RECORDED", nowhere / "no recordings")
+def _refuse_real_trainings(monkeypatch):
+    """A quick test has a trainer of its own: ours would go on for minutes, on the cores of the tests after it."""
+    from lps.scheduler import launcher
+
+    def spawn(run, attempt, slots, locks, trainer, spawn=launcher._spawn):
+        assert trainer != launcher.TRAINER, "a quick test starts a real training"
+        spawn(run, attempt, slots, locks, trainer)
+
+    monkeypatch.setattr(launcher, "_spawn", spawn)

@@ -5,6 +5,7 @@
 
 import json
 import os
+import pickle
 import sys
 import time
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from lps.store.snapshots import Snapshot, write_snapshot, write_split
 EPOCHS = 20
 STEPS = 31  # per epoch
 _PACKED: dict[tuple, tuple[np.ndarray, bytes]] = {}  # predictions and the file of every snapshot that was made
+_PACKED_SPLITS: dict[bytes, bytes] = {}  # the file of every split that was written
 ALIVE = ("starting", "pretraining", "running", "stopping")  # of `make_one_of_each`
 
 
@@ -131,7 +133,7 @@ class RunWriter:
             self.time = time.time() - 1.6 * (self.pretrain + written)
         process = {"attempt": 1, "host": "sample", "boot_id": boot_id(), "runner_pid": 2**22, "trainer_pid": 2**22 + 1}
         write_json(self.run.folder / "process.json", process | {"slot": "cpu", "started": self.time})
-        write_split(self.run.folder, self.split, self.targets)
+        self._write_split()
         self.run.log.write_text(self.log or "digits, LPS, 2 threads\n")
         for epoch in range(1, self.pretrain + 1):
             self._write_pretrain(epoch)
@@ -182,6 +184,17 @@ class RunWriter:
             values["pretrain/knn_accuracy"] = 0.8 + 0.15 * progress
             values["pretrain/kmeans_accuracy"] = 0.6 + 0.31 * progress
         self._event("pretrain", epoch, values)
+
+    def _write_split(self) -> None:
+        """What one process has packed it does not pack again."""
+        path, key = self.run.folder / "split.npz", pickle.dumps((self.split, self.targets))
+        if path.exists():
+            return
+        if key in _PACKED_SPLITS:
+            write_whole(path, _PACKED_SPLITS[key])
+        else:
+            write_split(self.run.folder, self.split, self.targets)
+            _PACKED_SPLITS[key] = path.read_bytes()
 
     def write_epoch(self, epoch: int) -> None:
         """All that a trainer writes in one epoch."""

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.house.sources import nodes_of
+
 ROOT = Path(__file__).parent.parent
 WORDS = re.compile(r"[A-Za-z][\w'’-]*[,;:.]? +[\w{$(\"'“]*[A-Za-z{]")  # two words, one after the other
 LABEL = re.compile(r"[A-Z][a-z]{2,}[\w -]*")  # a single word that begins with a capital, as labels do
@@ -42,9 +44,9 @@ def is_shown(text: str, is_label: bool = False) -> bool:
 
 def texts_of_python(source: str, file: str) -> Iterator[Text]:
     """The texts of a Python file, in its order; docstrings and type annotations are left out."""
-    tree = ast.parse(source)
+    nodes = nodes_of(source)
     left_out, labels = set(), set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):  # docstrings
             left_out.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
@@ -65,7 +67,7 @@ def texts_of_python(source: str, file: str) -> Iterator[Text]:
             meant = {id(part) for one in told for part in ast.walk(one)}
             left_out.update(id(part) for part in ast.walk(node.annotation) if id(part) not in meant)
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if id(node) in left_out:
             continue
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -4,6 +4,7 @@ Seen is blue, novel is orange, both together are grey; the hues stay apart with 
 """
 
 import colorsys
+import functools
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -55,14 +56,15 @@ PAGE = f"<style>{(Path(__file__).parent / 'page.css').read_text(encoding='utf-8'
 _MOST_PAIRED = 96  # lines of one chart that change their colours with the theme
 
 
-def color_pairs() -> list[tuple[str, str]]:
+@functools.cache
+def color_pairs() -> tuple[tuple[str, str], ...]:
     """Every colour in its light and its dark version."""
     light, dark = (
         [color for value in astuple(colors) for color in ([value] if isinstance(value, str) else value)]
         for colors in (LIGHT, DARK)
     )
     many = (many_colors(_MOST_PAIRED, colors) for colors in (LIGHT, DARK))
-    return [*zip(light, dark, strict=True), *zip(*many, strict=True)]
+    return (*zip(light, dark, strict=True), *zip(*many, strict=True))
 
 
 def group_styles(count: int, colors: Palette) -> list[tuple[str, str]]:

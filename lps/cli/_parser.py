@@ -6,6 +6,7 @@ imports what it needs itself: the Tab key loads a command's file at each press, 
 """
 
 import argparse
+import functools
 import json
 import re
 import sys
@@ -136,6 +137,7 @@ def parser(command: str = "") -> Parser:
     return top
 
 
+@functools.cache
 def command_files() -> dict[str, str]:
     """Every command and the name of its module, read from the source: to import a module takes longer."""
     module_by_command = {}

@@ -19,14 +19,21 @@ def page(template: Path, scripts: Sequence[str], style: str, **values) -> str:
 
     scripts: the only ones that may run. The template puts them where they belong.
     """
-    loader = jinja2.FileSystemLoader([template.parent, _HERE])
-    environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     policy = _POLICY.format(" ".join(map(_hash, scripts)) or "'none'")
     scripts_as_markup = [Markup(script) for script in scripts]
-    return environment.get_template(template.name).render(
-        policy=policy, scripts=scripts_as_markup, style=Markup(style), **values
+    return (
+        _environment(template.parent)
+        .get_template(template.name)
+        .render(policy=policy, scripts=scripts_as_markup, style=Markup(style), **values)
+    )
+
+
+@cache
+def _environment(folder: Path) -> jinja2.Environment:
+    """Compiles each template of the folder once: compiling takes longer than rendering."""
+    loader = jinja2.FileSystemLoader([folder, _HERE])
+    return jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
 
 

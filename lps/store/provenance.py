@@ -42,10 +42,13 @@ def versions() -> dict[str, str]:
     version_by_name = {"lps": lps.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            version_by_name[name] = metadata.version(name)
+            version_by_name[name] = _installed_version(name)
         except metadata.PackageNotFoundError:
             continue
     return version_by_name
+
+
+_installed_version = cache(metadata.version)  # each look reads the files of the whole environment
 
 
 def commit(root: Path = SOURCE) -> str:

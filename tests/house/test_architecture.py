@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "lps"
+from tests.house.sources import MODULES, PACKAGE, ROOT, nodes, source
 
 # A room may import itself and the rooms on the lines above its own.
 ROOMS = """
@@ -42,28 +41,6 @@ LIBRARIES = {  # who may import them
     "pynvml": {"machine"},
     "torch": {"network", "data", "methods", "training", "studies", "store", "scheduler", "datasets", "inference"},
 }
-
-
-def modules() -> dict[str, Path]:
-    """Dotted name of every module of ours -> its file."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = list(path.relative_to(ROOT).with_suffix("").parts)
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
-
-
-@cache
-def source(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
-def nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(source(path)))
 
 
 @cache
@@ -110,7 +87,6 @@ def test_every_room_is_in_the_table_and_says_what_it_is_for():
         assert ast.get_docstring(source(folder / "__init__.py")), folder
 
 
-@pytest.mark.slow
 def test_arrows_point_down():
     drawn = [(name, target) for name, targets in arrows().items() for target in targets]
     between = [(a, b) for a, b in drawn if not is_entry(a) and not is_entry(b) and room(a) != room(b)]

@@ -4,7 +4,9 @@ import ast
 from collections.abc import Sequence
 from functools import cache
 
-from tests.house.test_architecture import MODULES, nodes
+import pytest
+
+from tests.house.sources import MODULES, nodes
 
 
 @cache
@@ -41,6 +43,7 @@ def missing(elements: Sequence[ast.AST]) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_what_is_taken_from_another_module_is_there():
     assert {name: found for name, path in MODULES.items() if (found := missing(nodes(path)))} == {}
 

@@ -1,10 +1,11 @@
 """What must not stand in the program, read from its syntax trees: code that runs what a file or a person says."""
 
 import ast
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.house.sources import nodes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [*(ROOT / "lps").rglob("*.py"), *(ROOT / "pages").glob("*.py"), ROOT / "app.py"]
@@ -66,15 +67,10 @@ def dotted(node) -> str:
     return ""
 
 
-@cache
-def nodes(source: str) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(source)))
-
-
 def banned(source: str, path: str = "lps/x.py") -> list[str]:
     """What stands in `source` that must not."""
     found = []
-    for node in nodes(source):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
             found += [name for name in names if _is_banned_module(name) and (path, name) not in EXCEPT]
@@ -183,7 +179,7 @@ SAFE_TO_OPEN = {"score_cache.py: path.read_bytes"}  # sources of ours
 
 def opened(source: str) -> list[str]:
     """Calls that open a file by themselves."""
-    calls = [dotted(node.func) for node in nodes(source) if isinstance(node, ast.Call)]
+    calls = [dotted(node.func) for node in nodes_of(source) if isinstance(node, ast.Call)]
     return [name for name in calls if name.rpartition(".")[2] in OPENERS]
 
 
@@ -202,7 +198,7 @@ def test_the_rule_of_open_files_bites():
 def created(source: str) -> list[str]:
     """Calls of `os.open` that may create a file and would follow a link to it, and calls that always do."""
     found = []
-    for call in (node for node in nodes(source) if isinstance(node, ast.Call)):
+    for call in (node for node in nodes_of(source) if isinstance(node, ast.Call)):
         name = dotted(call.func)
         if name == "os.open" or name.rpartition(".")[2] == "touch":
             text = ast.unparse(call)
@@ -241,7 +237,7 @@ OURS = {  # words of the program under such a name
 def raw_text(source: str) -> list[str]:
     """Calls that read markdown and are given an f-string with foreign text in it that is not escaped."""
     found = []
-    for call in nodes(source):
+    for call in nodes_of(source):
         name = dotted(call.func) if isinstance(call, ast.Call) else ""
         base, _, method = name.rpartition(".")
         if method in MARKDOWN and base not in ("escape", "select"):

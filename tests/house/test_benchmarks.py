@@ -119,6 +119,7 @@ def test_pictures_reach_pil_unchanged(family, shape):
     torch.testing.assert_close(theirs, FAMILIES[family]["plain"](images))
 
 
+@pytest.mark.slow
 def test_the_grey_square_in_pil_is_ours():
     random.seed(0)
     count, black = 20_000, Image.new("RGB", (32, 32))
@@ -250,6 +251,7 @@ def test_a_device_that_is_not_there_is_one_sentence(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("device: cuda:99 is not available")
 
 
+@pytest.mark.slow
 def test_natural_pictures_are_scored_by_three_ways_on_the_same_features(tmp_path):
     digits = load_digits()
     file = tmp_path / "digits.npz"
@@ -266,6 +268,7 @@ def test_natural_pictures_are_scored_by_three_ways_on_the_same_features(tmp_path
     assert all(20 < way["all"] <= 100 for way in found.values()) and rows[1]["all"].endswith("± 0.0")
 
 
+@pytest.mark.slow
 def test_the_table_of_methods_is_written_from_the_runs_that_exist(tmp_path, monkeypatch, capsys):
     digits = load_digits()
     file, runs = tmp_path / "digits.npz", tmp_path / "runs"

@@ -3,12 +3,14 @@
 import ast
 import builtins
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from lps.settings.config import configure
-from tests.house.test_architecture import MODULES, ROOMS, ROOT, source
+from tests.house.sources import MODULES, ROOT, nodes
+from tests.house.test_architecture import ROOMS
 
 FILE = re.compile(r"\b((?:lps|tests|pages|docs|benchmarks)/[\w/.-]+\.(?:py|md|js|css|csv|txt))")
 MODULE = re.compile(r"\b(lps(?:\.[A-Za-z_]\w*)+)")
@@ -20,10 +22,11 @@ OF_LIBRARIES = {"cumsum", "VisionTransformer", "load_state_dict"}
 GONE = {"compare", "partners", "report", "style"}  # modules that were renamed; such names come back with old habits
 
 
+@cache
 def defined(name: str) -> set[str]:
     """What a module of ours defines or imports, its attributes included."""
     found: set[str] = set()
-    for node in ast.walk(source(MODULES[name])):
+    for node in nodes(MODULES[name]):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             found.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -35,15 +38,15 @@ def defined(name: str) -> set[str]:
 
 def prose(path: Path) -> str:
     """Docstrings and comments."""
-    nodes = (n for n in ast.walk(source(path)) if isinstance(n, (ast.Module, ast.FunctionDef, ast.ClassDef)))
+    documented = (n for n in nodes(path) if isinstance(n, (ast.Module, ast.FunctionDef, ast.ClassDef)))
     comments = re.findall(r"#(.*)", path.read_text(encoding="utf-8"))
-    return "\n".join([*(ast.get_docstring(node) or "" for node in nodes), *comments])
+    return "\n".join([*(ast.get_docstring(node) or "" for node in documented), *comments])
 
 
 def words_of(name: str) -> set[str]:
     """What a docstring may call by one word: what a module defines, takes or passes as an argument, or quotes."""
     found = defined(name) | {name.rpartition(".")[2]}
-    for node in ast.walk(source(MODULES[name])):
+    for node in nodes(MODULES[name]):
         if isinstance(node, (ast.arg, ast.keyword)):
             found.add(node.arg or "")
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -94,6 +97,7 @@ def test_docstrings_and_comments_name_nothing_that_is_gone(known):
     assert {path: names for path, names in found.items() if names} == {}
 
 
+@pytest.mark.slow
 def test_a_stale_name_is_found(known):
     text = "`compare.score_run`, lps/gone.py, lps.store.gone, lps.store.runs.gone, `config.gone(x)`, "
     text += "`analysis/gone`, `_gone_helper`, `is_gone_too(x)`"

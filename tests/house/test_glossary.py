@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.sources import nodes
+
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 RETIRED = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| \*\*.+\|.+\|(.+)\|$", GLOSSARY, re.MULTILINE)))
@@ -17,13 +19,13 @@ SOURCES += [path for room in ("cli", "methods") for path in sorted((ROOT / "lps"
 @cache
 def sentences(path: Path) -> list[str]:
     """The texts in a file that are words to people: of two words or more, and no docstring."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = nodes(path)
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in found
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and isinstance(node.body[0], ast.Expr)
     }
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    texts = [node for node in found if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return [node.value for node in texts if id(node) not in docstrings and re.search(r"\w+ +\w+", node.value)]
 
 

@@ -5,8 +5,10 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from lps.scores.estimates import INTERVAL
-from tests.house.test_architecture import source
+from tests.house.sources import source
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("lps", "pages", "tests", "benchmarks", "docs")
@@ -32,6 +34,7 @@ def _annotations(node: ast.AST) -> set[str]:
     return {word for part in parts for word in re.findall(r"\w+", ast.unparse(part))}
 
 
+@pytest.mark.slow
 def test_what_one_file_uses_alone_begins_with_an_underscore():
     words = {path: set(re.findall(r"\w+", path.read_text(encoding="utf-8"))) for path in READ}
     files = Counter(word for found in words.values() for word in found)

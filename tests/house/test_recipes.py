@@ -72,6 +72,7 @@ def test_every_file_that_is_named_is_there():
     assert not [path for path in named if not (ROOT / path).exists()]
 
 
+@pytest.mark.slow
 def test_method_data_set_and_page_are_listed(copy):
     said = (
         "from lps.settings import catalog; print(catalog.method_titles()['mine'], catalog.dataset_titles()['stripes'])"

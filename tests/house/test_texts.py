@@ -1,5 +1,7 @@
 """The list of texts that `python -m tests.texts` writes has every kind of text, and only texts."""
 
+import pytest
+
 from tests.texts import texts, texts_of_python, texts_of_script
 
 SOURCE = '''
@@ -36,6 +38,7 @@ def test_strings_of_scripts_are_listed_without_comments_and_code():
     ]
 
 
+@pytest.mark.slow
 def test_the_program_s_texts_are_in_the_list():
     found = texts()
     for file, part in [

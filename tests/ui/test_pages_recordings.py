@@ -32,14 +32,20 @@ UNEQUAL = ["Unequal classes: equal prior", "Unequal classes: estimated prior"]
 NAMES = ["LPS", "LPS without margin", *PHOTOGRAPHS, "FixMatch", "ORCA", "LPS without entropy", *UNEQUAL]
 
 
+@pytest.fixture(scope="module")
+def unchanged_recordings():
+    """After all tests of this file the recordings are what they were before."""
+    folder, before = run_folders.RECORDED, digest(run_folders.RECORDED)
+    yield
+    assert digest(folder) == before
+
+
 @pytest.fixture
-def root(tmp_path, monkeypatch):
-    """An empty folder of runs. Afterwards the recordings are what they were before."""
+def root(tmp_path, monkeypatch, unchanged_recordings):
+    """An empty folder of runs."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     (tmp_path / "runs").mkdir()
-    folder, before = run_folders.RECORDED, digest(run_folders.RECORDED)
-    yield tmp_path / "runs"
-    assert digest(folder) == before
+    return tmp_path / "runs"
 
 
 def texts(at) -> str:
