@@ -332,19 +332,25 @@ def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path
     raise UserError("to", f"{shorten(to)} is not one of tensorboard, csv, parquet, archive")
 
 
-def predict(run: Run, pictures, *, keep: float | None = None, to: Path | str | None = None) -> list[dict]:
+def predict(
+    run: Run, pictures, *, keep: float | None = None, to: Path | str | None = None, workers: int = 1, join: bool = False
+) -> list[dict]:
     """What a run says of new pictures: a folder, an .npz with `x`, or an array uint8 (n, height, width[, 3]).
 
     One row a picture: file, name (None for none of these), guess, confidence, cluster, group, distance, nearest (ids of
     the training images that it is most like). keep: share of known pictures that stay some class, 0.95 without it; 1
-    lets every picture be some. to: a .csv file to be written as well. Raises `UserError`.
+    lets every picture be some. to: a .csv file to be written as well. workers: processes of this machine that share a
+    folder; join: share it with all processes that predict the same with the same run, also on other machines. Raises
+    `UserError`.
     """
     from lps.inference import prediction_files
     from lps.inference.predicted import check_share
     from lps.inference.prediction import predict
+    from lps.inference.shared_prediction import predict_together
 
     check_share(keep)
-    prediction = predict(run._run, pictures)
+    is_shared = join or workers != 1
+    prediction = predict_together(run._run, pictures, workers=workers) if is_shared else predict(run._run, pictures)
     threshold = prediction.threshold(keep)
     if to is not None:
         prediction_files.write_csv(Path(to), prediction, threshold)

@@ -21,6 +21,7 @@ from lps.cluster.job_options import Options
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import clean_line
 from lps.files.cache import runs_folder
+from lps.machine import processes
 from lps.settings.parameters import Parameter
 from lps.store.runs import Run
 
@@ -173,6 +174,15 @@ def add_task(sub: argparse.ArgumentParser) -> None:
 def add_settings(sub: argparse.ArgumentParser, help: str = "for all runs") -> None:
     """The option for every setting that has none of its own; `settings` are its texts."""
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help=help)
+
+
+def add_sharing(sub: argparse.ArgumentParser, with_what: str) -> None:
+    """The options that let several processes share the work. with_what: the others have in common."""
+    sub.add_argument(
+        "--workers", type=int, default=1, metavar="N", help=f"processes of this machine, 1 to {processes.MOST_WORKERS}"
+    )
+    help_text = f"share the work with other processes that run this command {with_what}"
+    sub.add_argument("--join", action="store_true", help=help_text)
 
 
 def add_place(sub: argparse.ArgumentParser) -> None:

@@ -2,20 +2,18 @@
 
 import argparse
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
-from lps.cli._parser import Commands, Parser, add_settings, print_json, say
+from lps.cli._parser import Commands, Parser, add_settings, add_sharing, print_json, say
 from lps.data import feature_store
 from lps.data.feature_store import StoredEntry
 from lps.errors import UserError, shown
+from lps.machine import processes
+from lps.machine.background import lps_command
 from lps.machine.devices import available_cores
-from lps.machine.processes import die_with_parent
 from lps.wording import counted, data_size, duration
-
-_MOST_WORKERS = 64
 
 
 def add(commands: Commands) -> None:
@@ -34,9 +32,7 @@ def add(commands: Commands) -> None:
             sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
         if name == "make":
             sub.add_argument("--dataset", default="digits", help="see `datasets`")
-            sub.add_argument("--workers", type=int, default=1, metavar="N", help="processes of this machine, 1 to 64")
-            help = "share the work with other processes that run this command with the same cache folder"
-            sub.add_argument("--join", action="store_true", help=help)
+            add_sharing(sub, "with the same cache folder")
             add_settings(sub, "any setting, may be repeated")
         if name in ("check", "delete"):
             sub.add_argument("key", metavar="KEY", help="key of stored features, or the end of it")
@@ -95,8 +91,7 @@ def _make(options) -> int:
     for text in options.settings:
         if text.partition("=")[0].strip() in ("dataset", "features"):
             raise UserError(text.partition("=")[0].strip(), "cannot be set with --set here")
-    if not 1 <= options.workers <= _MOST_WORKERS:
-        raise UserError("workers", f"{options.workers} is not 1 to {_MOST_WORKERS}")
+    processes.check_workers(options.workers)
     requested = {"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps")
     if options.workers > 1 and requested.get("threads") is None:
         requested["threads"] = max(1, available_cores() // options.workers)
@@ -113,14 +108,11 @@ def _make(options) -> int:
         bars[0].update(done - bars[0].n)
 
     before = signal.signal(signal.SIGINT, lambda *_: wishes.append(True))
-    workers = [_start_worker(options, config.threads) for _ in range(options.workers - 1)]
     try:
-        store = features.make(config, report, lambda: bool(wishes), options.join or bool(workers))
+        with processes.workers(options.workers - 1, _joining(options, config.threads)) as workers:
+            store = features.make(config, report, lambda: bool(wishes), options.join or bool(workers))
+            failed = sum(worker.poll() not in (None, 0, 130) for worker in workers)
     finally:
-        failed = sum(worker.poll() not in (None, 0, 130) for worker in workers)
-        for worker in workers:
-            worker.send_signal(signal.SIGINT)
-            worker.wait()
         signal.signal(signal.SIGINT, before)
         for bar in bars:
             bar.close()
@@ -133,18 +125,11 @@ def _make(options) -> int:
     return 0
 
 
-def _start_worker(options, threads: int) -> subprocess.Popen:
-    """A process of this machine that computes parts of the same features, as long as this one lives."""
-    command = [sys.executable, "-m", "lps", "features", "make", "--join", "--dataset", options.dataset]
+def _joining(options, threads: int) -> list[str]:
+    """The command of a further process that computes parts of the same features."""
     settings = [text for text in options.settings if text.partition("=")[0].strip() != "threads"]
-    command += [word for text in (*settings, f"threads={threads or 'none'}") for word in ("--set", text)]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,  # what stops it stops this process too, which says it
-        preexec_fn=die_with_parent(),
-    )
+    set_words = [word for text in (*settings, f"threads={threads or 'none'}") for word in ("--set", text)]
+    return lps_command("features", "make", "--join", "--dataset", options.dataset, *set_words)
 
 
 def _verify(options) -> int:

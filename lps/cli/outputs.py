@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
         "--all", action="store_true", help="maps of up to 24 epochs; each starts from the map of the nearest epoch"
     )
     forms = "; ".join(f"{name}: {words}" for name, words in _FORMS.items())
-    help_text = f"export runs for other programs. {forms}; FILE.csv or FOLDER: labels"
+    help_text = f"export runs for other programs. {forms}; FILE.csv, FILE.parquet or FOLDER: labels"
     export = commands.add("export", _export_runs, help_text, is_taken_away=True)
     export.add_argument(
         "ids", nargs="*", metavar="RUN", help="runs; default: all that have started; labels need exactly one"
@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
         "--to",
         required=True,
         metavar="WHAT",
-        help=f"{', '.join(_FORMS)}; for the labels of all images, the path of a .csv file or of a new folder",
+        help=f"{', '.join(_FORMS)}; for the labels of all images, a .csv or .parquet file or a new folder",
     )
     export.add_argument("--into", type=Path, help="folder for everything but labels; default: exports/WHAT")
     export.add_argument("--follow", action="store_true", help="tensorboard: go on while the runs do; Ctrl-C ends it")

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.cli._parser import Commands, say
+from lps.cli._parser import Commands, add_sharing, say
 from lps.errors import UserError, shown
+from lps.machine import processes
 from lps.store.run_folders import blocked_by, find_run
 from lps.wording import counted
 
@@ -25,7 +26,9 @@ def add(commands: Commands) -> None:
         "similar training images"
     )
     sub = commands.add("predict", _predict, help_text, run=True, is_taken_away=True)
-    sub.add_argument("pictures", metavar="PICTURES", help="a folder with all its sub-folders, or an .npz file with x")
+    sub.add_argument(
+        "pictures", metavar="PICTURES", help="a folder (with its sub-folders), shards, or an .npz file with x"
+    )
     sub.add_argument("--to", type=Path, help="a .csv file, or a new folder for copies sorted by class")
     sub.add_argument(
         "--keep",
@@ -33,6 +36,7 @@ def add(commands: Commands) -> None:
         metavar="SHARE",
         help="share of pictures of known classes to accept (0.95); 1: every picture gets a class",
     )
+    add_sharing(sub, "on the same run and pictures, on this machine or others")
     sub.add_argument("--watch", action="store_true", help="keep watching a folder for new pictures")
     sub.add_argument(
         "--every", type=float, default=10.0, metavar="SECONDS", help="seconds between two checks of --watch (10)"
@@ -44,8 +48,10 @@ def _predict(options) -> int | None:
     from lps.inference import new_pictures, prediction_files
     from lps.inference.predicted import check_share
     from lps.inference.prediction import predict
+    from lps.inference.shared_prediction import predict_together
 
     check_share(options.keep)
+    processes.check_workers(options.workers)
     to, is_table = options.to, options.to is not None and options.to.suffix.lower() == ".csv"
     if to is not None:
         _check_place(to, is_table)
@@ -54,11 +60,14 @@ def _predict(options) -> int | None:
     run = find_run(options.runs, options.run)
     if options.result is not None:
         return _predict_for_a_page(run, pictures, options.result)
+    is_shared = options.join or options.workers > 1
+    if options.watch and is_shared:
+        raise UserError("watch", "is for one process; leave out --workers and --join")
     if options.watch:
         return _watch(run, pictures, options)
     bar = _Bar()
     try:
-        prediction = predict(run, pictures, bar)
+        prediction = predict_together(run, pictures, bar, options.workers) if is_shared else predict(run, pictures, bar)
     finally:
         bar.close()
     threshold = prediction.threshold(options.keep)

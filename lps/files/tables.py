@@ -45,10 +45,13 @@ def line_cell(text: str) -> str:
 
 
 def file_cell(name: str) -> str:
-    """The name of a file as `escape_cell` gives it; bytes in it that are no UTF-8 stand as \\xe9."""
-    return escape_cell(
-        name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    )
+    """The name of a file as `escape_cell` gives it."""
+    return escape_cell(file_text(name))
+
+
+def file_text(name: str) -> str:
+    """The name of a file; bytes in it that are no UTF-8 stand as \\xe9."""
+    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def escape_latex(text: str, other: Callable[[str], str] = str) -> str:

@@ -1,10 +1,11 @@
-"""New pictures as a run's own were made: from a folder, an .npz or an array, some at a time, in bounded memory.
+"""New pictures as a run's own were made: from a folder, shards, an .npz or an array, some at a time, in bounded memory.
 
 What a file lacks to be one of the run's pictures is listed; what all pictures of an array lack is a `UserError`.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,9 +17,10 @@ from lps.data.batches import Pictures
 from lps.data.vectors import GivenVectors
 from lps.datasets import Images, Vectors, arrays, embeddings, quoted
 from lps.datasets.readers import vector_files
-from lps.datasets.readers.decoding import Unreadable, decode, squeezed
+from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
 from lps.datasets.readers.drawn import Drawn
 from lps.datasets.readers.pictures import Listing, brought, decoded
+from lps.datasets.readers.shards import Shards
 from lps.datasets.readers.vector_files import VectorTable, is_vector_file
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
@@ -27,8 +29,9 @@ from lps.settings.config import Config
 from lps.wording import counted
 
 PIECE = 256  # pictures in memory at a time
+_PART = 4 * PIECE  # files of a folder that one of several processes takes at a time
 _COLOURED = 16  # of 255: channels of a grey picture that was stored as a JPEG differ by less
-_EXPECTED = "a folder of pictures, a .npz file with them, or a file of vectors (.npy, .npz, .parquet)"
+_EXPECTED = "a folder of pictures or shards, a .npz file with pictures, or a file of vectors (.npy, .npz, .parquet)"
 _IN_FILES = ("folder", "shards", "imagenet100")  # data sets whose pictures came in any size
 
 
@@ -65,12 +68,16 @@ class Form:
 class NewPictures:
     """Pictures to come. names: of those that `pieces` gave so far; skipped: (name, reason) of those left out.
 
-    count: how many there are at most, None where nobody knows yet; root: the folder of the files, None of arrays.
+    count: how many there are at most, None where nobody knows yet; root: the folder of the files, None of arrays and
+    shards. parts: the same pictures in order, for several processes; () where they cannot be divided. stamp: changes
+    when a file does.
     """
 
     make: Callable[["NewPictures"], Iterator[Images]]
     count: int | None = None
     root: Path | None = None
+    parts: Sequence["NewPictures"] = ()
+    stamp: object = None
     names: list[str] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
@@ -78,9 +85,15 @@ class NewPictures:
         """All pictures in order, up to `PIECE` at a time; raises `UserError` where there are none, or too many."""
         for piece in self.make(self):
             if len(self.names) > MOST_IMAGES:
-                raise UserError("pictures", f"are more than {MOST_IMAGES:,}; predict them in parts")
+                break
             yield piece
-        if not self.names:
+        self.check_count(len(self.names))
+
+    def check_count(self, count: int) -> None:
+        """Raises `UserError` where so many pictures can be used."""
+        if count > MOST_IMAGES:
+            raise UserError("pictures", f"are more than {MOST_IMAGES:,}; predict them in parts")
+        if not count:
             raise UserError("pictures", self._nothing())
 
     def _nothing(self) -> str:
@@ -136,37 +149,79 @@ def _of_folder(folder: Path, form: Form) -> NewPictures:
     listing = Listing(folder)
     with as_user_error("pictures", f"{quoted(folder)} cannot be read"):
         listing.add(folder, -1)
+        shards = Shards.of(folder)
+    if not listing.files and (shards.training or shards.test):
+        return _of_shards(shards, form)
     if not listing.files:
         raise UserError("pictures", f"{quoted(folder)} has no pictures")
-    new_pictures = some(folder, [name for name, _, _ in listing.files], form)
+    files = [name for name, _, _ in listing.files]
+    new_pictures = some(folder, files, form)
     new_pictures.skipped += listing.skipped
+    new_pictures.stamp = listing.digest()
+    new_pictures.parts = [some(folder, files[start : start + _PART], form) for start in range(0, len(files), _PART)]
     return new_pictures
 
 
 def some(folder: Path, files: list[str], form: Form) -> NewPictures:
     """Some of the files of a folder, by their names below it."""
-    return NewPictures(partial(_from_files, files, form), len(files), folder)
+
+    def make(new_pictures: NewPictures) -> Iterator[Images]:
+        return _decoded(((name, folder / name) for name in files), form, new_pictures)
+
+    return NewPictures(make, len(files), folder)
 
 
-def _from_files(files: list[str], form: Form, new_pictures: NewPictures) -> Iterator[Images]:
-    for start in range(0, len(files), PIECE):
-        part, pixels, sizes = files[start : start + PIECE], [], []
-        for name, decoded_images in zip(
-            part, decoded([new_pictures.root / name for name in part], form.height, partial(_take, form))
-        ):
-            if isinstance(decoded_images, str):
-                new_pictures.skipped.append((clean_line(name, 1000), decoded_images))
-            else:
-                new_pictures.names.append(name)
-                pixels.append(decoded_images[0])
-                sizes.append(decoded_images[1])
-        if pixels:
+def _of_shards(shards: Shards, form: Form) -> NewPictures:
+    """The pictures of shards as the data set `shards` reads them, whatever their labels."""
+    parts = [
+        NewPictures(partial(_from_shard, replace(shards, skipped=[]), shard, form))
+        for shard in (*shards.training, *shards.test)
+    ]
+    return NewPictures(partial(_joined, parts), parts=parts, stamp=shards.stamp())
+
+
+def _from_shard(shards: Shards, shard: os.DirEntry, form: Form, new_pictures: NewPictures) -> Iterator[Images]:
+    with _told_of_pictures():
+        sources = ((sample.name, sample.content) for sample in shards.samples([shard]))
+        yield from _decoded(sources, form, new_pictures)
+    new_pictures.skipped += shards.skipped
+
+
+def _joined(parts: Sequence[NewPictures], new_pictures: NewPictures) -> Iterator[Images]:
+    for part in parts:
+        for images in part.make(part):
+            new_pictures.names += part.names[-len(images.pixels) :]
+            yield images
+        new_pictures.skipped += part.skipped
+
+
+def _decoded(sources: Iterable[tuple[str, Source]], form: Form, new_pictures: NewPictures) -> Iterator[Images]:
+    """Pictures by name, each a file or the bytes of one."""
+    names: deque[str] = deque()
+
+    def contents() -> Iterator[Source]:
+        for name, source in sources:
+            names.append(name)
+            yield source
+
+    pixels, sizes = [], []
+    for done, picture in enumerate(decoded(contents(), form.height, partial(_take, form)), 1):
+        if isinstance(picture, str):
+            new_pictures.skipped.append((clean_line(names.popleft(), 1000), picture))
+        else:
+            new_pictures.names.append(names.popleft())
+            pixels.append(picture[0])
+            sizes.append(picture[1])
+        if done % PIECE == 0 and pixels:
             yield _images(np.stack(pixels), np.array(sizes, np.int64) if form.is_whole else None)
+            pixels, sizes = [], []
+    if pixels:
+        yield _images(np.stack(pixels), np.array(sizes, np.int64) if form.is_whole else None)
 
 
-def _take(form: Form, path: Path, size: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """(pixels, height and width before) of a file; raises `Unreadable`."""
-    pixels, sides = squeezed(path, size) if form.is_whole else (decode(path, form.height, form.width), (0, 0))
+def _take(form: Form, source: Source, size: int) -> tuple[np.ndarray, tuple[int, int]]:
+    """(pixels, height and width before) of a picture; raises `Unreadable`."""
+    pixels, sides = squeezed(source, size) if form.is_whole else (decode(source, form.height, form.width), (0, 0))
     if form.channels == 1:
         if int((pixels.max(axis=2) - pixels.min(axis=2)).max()) > _COLOURED:
             raise Unreadable("is in colour, but the run was trained on grey pictures")

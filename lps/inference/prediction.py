@@ -6,8 +6,10 @@ their cluster are compared with nothing.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,19 +52,20 @@ class Rows:
     near: np.ndarray
     points: np.ndarray
 
-    def __add__(self, other: "Rows") -> "Rows":
-        columns = [np.concatenate([getattr(rows, name) for rows in (self, other)]) for name in _COLUMNS]
-        return Rows(self.files + other.files, *columns[:-1], columns[-1][-new_kinds.MOST :])
+    COLUMNS: ClassVar = ("predicted", "cluster", "confidence", "distance", "near", "points")
 
-
-_COLUMNS = ("predicted", "cluster", "confidence", "distance", "near", "points")
+    @classmethod
+    def joined(cls, parts: Sequence["Rows"]) -> "Rows":
+        files = tuple(chain.from_iterable(rows.files for rows in parts))
+        *columns, points = (np.concatenate([getattr(rows, name) for rows in parts]) for name in cls.COLUMNS)
+        return cls(files, *columns, points[-new_kinds.MOST :])
 
 
 class Predictor:
     """A run that is asked about pictures, as often as needed; raises `UserError` where it has no weights."""
 
-    def __init__(self, run: Run):
-        self.model = trained.load(run)
+    def __init__(self, run: Run, threads: int | None = None):
+        self.model = trained.load(run, threads)
         self._decisions, self._lost = said_of(self.model)
         self._references = self.model.references.without(self._decisions.unlabeled)
         self._own = labels.clusters_of(self._decisions, self._references.predicted, self._references.images)
@@ -71,12 +74,16 @@ class Predictor:
     def rows(self, new: NewPictures, report: Report = lambda done, total: None) -> Rows:
         """What it says of pictures; raises `UserError` where none of them can be used."""
         report(0, new.count)
-        rows = None
-        for images in new.pieces():
-            part = self._piece(images, new.names[-len(images.pixels) :])
-            rows = part if rows is None else rows + part
-            report(len(rows.files) + len(new.skipped), new.count)
-        return rows
+        parts = []
+        for part in self.parts(new.pieces(), new):
+            parts.append(part)
+            report(len(new.names) + len(new.skipped), new.count)
+        return Rows.joined(parts)
+
+    def parts(self, pieces: Iterator[Images], new: NewPictures) -> Iterator[Rows]:
+        """What it says of each piece of `new`."""
+        for images in pieces:
+            yield self._piece(images, new.names[-len(images.pixels) :])
 
     def _piece(self, images: Images, files: Sequence[str]) -> Rows:
         seen = self.model.see(images)

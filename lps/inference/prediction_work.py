@@ -19,6 +19,7 @@ from lps.store import titles
 from lps.store.runs import Run
 
 FOLDER = ".predictions"
+PARTS = ".parts"  # suffix of the folder in which several processes put their parts of a result
 _FORMAT = 1  # raise it when the same pictures shall be predicted anew
 _MOST_RESULTS = 20  # results
 
@@ -28,12 +29,13 @@ def has_weights(run: Run) -> bool:
     return not run.is_recorded and any(run.checkpoints.glob("*.pt"))
 
 
-def path_of(run: Run, pictures: Path) -> Path:
+def path_of(run: Run, pictures: Path, stamp: object = None) -> Path:
     """Where the prediction of a folder or of a file of vectors is kept.
 
-    Another place once its files, the weights or the names change.
+    Another place once its files, the weights or the names change. stamp: of the files, None to look at them.
     """
-    stamp = folder_stamp(str(pictures)) if pictures.is_dir() else embeddings.stamp(str(pictures))
+    if stamp is None:
+        stamp = folder_stamp(str(pictures)) if pictures.is_dir() else embeddings.stamp(str(pictures))
     inputs = (_FORMAT, *state_of(run), str(pictures), stamp)
     return run.root / FOLDER / f"{named(inputs)}.npz"
 
@@ -67,8 +69,8 @@ def begin_at(path: Path, num_kept: int, subject: JobSubject, *command: str) -> N
 
 def _forget_old(path: Path, num_kept: int) -> None:
     """Remove all but the newest results; a page that shows one of them begins anew when it is asked again."""
-    results = sorted(path.parent.glob(f"*{path.suffix}"), key=_changed, reverse=True)
-    for old in results[num_kept:]:
+    results = [old for suffix in (path.suffix, PARTS) for old in path.parent.glob(f"*{suffix}")]
+    for old in sorted(results, key=_changed, reverse=True)[num_kept:]:
         forget(old)
 
 
@@ -81,6 +83,9 @@ def _changed(path: Path) -> int:
 
 
 def forget(path: Path) -> None:
-    """Remove a result, and what lies beside it."""
+    """Remove a result, and what lies beside it; or the parts of one that several processes did not complete."""
+    if path.suffix == PARTS:
+        disk.remove_folder(path)
+        return
     for file in (path, *background_jobs.files_beside(path)):
         disk.remove(file)

@@ -126,12 +126,15 @@ class Trained:
             return self.method.predict(seen_by)
 
 
-def load(run: Run) -> Trained:
-    """The newest weights of a run and what it was trained on; raises `UserError` where it has none (any more)."""
+def load(run: Run, threads: int | None = None) -> Trained:
+    """The newest weights of a run and what it was trained on; raises `UserError` where it has none (any more).
+
+    threads: of this process, None for all cores.
+    """
     config = _on_this_machine(run.config())
     if run.is_recorded:
         raise UserError("run", f"{run.title} is a recording, which has no weights; launch a copy to get your own run")
-    torch.set_num_threads(available_cores())
+    torch.set_num_threads(threads or available_cores())
     name, state = _weights(run)
     material = prepare(config, inherited.read_confirmed(run))
     form, backbone = Form.from_pictures(config, material.images), None

@@ -90,7 +90,7 @@ class Watch:
         first = len(self._rows.files) if self._rows else 0
         try:
             rows = self._predictor.rows(new)
-            self._rows = rows if self._rows is None else self._rows + rows
+            self._rows = rows if self._rows is None else Rows.joined([self._rows, rows])
         except UserError:
             if new.names:
                 raise

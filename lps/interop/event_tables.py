@@ -104,7 +104,7 @@ def _plain(value) -> object:
 
 def _write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[Row]]) -> None:
     """One row group for every `_GROUP` rows of a run."""
-    pyarrow, parquet = _pyarrow()
+    pyarrow, parquet = import_pyarrow()
     types = {"text": pyarrow.string(), "number": pyarrow.float64(), "whole": pyarrow.int64()}
     schema = pyarrow.schema([(column, types[kind]) for column, kind in columns.items()])
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -129,7 +129,7 @@ def _typed(value, kind: str):
     return float(value) if kind == "number" else value.encode("utf-8", "replace").decode()
 
 
-def _pyarrow():
+def import_pyarrow():
     """The package that writes Parquet; only the dashboard brings it along."""
     try:
         import pyarrow

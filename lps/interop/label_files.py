@@ -15,6 +15,7 @@ from lps.files import tables
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
 from lps.interop import class_folders
 from lps.interop.class_folders import folder_names
+from lps.interop.event_tables import import_pyarrow
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
 
@@ -24,13 +25,14 @@ _UNNAMED = "unlabeled"  # sub-folder of rejected images; the data set `folder` t
 
 
 def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) -> Labels:
-    """Write the labels of a run at an epoch (see `label_all`): as a table where `to` ends in .csv, else as a folder.
+    """Write the labels of a run at an epoch (see `label_all`): a table if `to` ends in .csv or .parquet, else a folder.
 
     Gives the labels; raises `UserError`. A table can be written without the pictures, then without file names.
     """
     split, targets = read_split(run.folder)
     exported = label_all(run, epoch)
-    if to.suffix.lower() != ".csv":
+    as_table = _TABLES.get(to.suffix.lower())
+    if as_table is None:
         path = run.config().dataset_path
         write_folder(to, exported, load_pictures(run, split, targets), Path(path) if path else None, links)
         return exported
@@ -41,7 +43,7 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
     except UserError:
         names = ()
     with as_user_error("to", f"{shorten(str(to))} cannot be written"):
-        write_whole(to, as_csv(exported, names).encode(), PUBLIC)
+        write_whole(to, as_table(exported, names), PUBLIC)
     return exported
 
 
@@ -65,6 +67,23 @@ def _lines(labels: Labels, file_names: tuple[str, ...]) -> Iterator[Sequence]:
         ids = "" if predicted < 0 else predicted, "" if cluster < 0 else cluster
         confidence_text = "" if math.isnan(confidence) else f"{confidence:.4f}"
         yield image, file, *ids, cells[name], confidence_text, group, source
+
+
+def as_parquet(labels: Labels, file_names: tuple[str, ...] = ()) -> bytes:
+    """The same columns with types, and null where the .csv has an empty cell for a number; raises `UserError`."""
+    pyarrow, parquet = import_pyarrow()
+    files = [tables.file_text(file_names[image]) if file_names else "" for image in labels.images.tolist()]
+    texts = {"file": files, "name": labels.names, "group": labels.groups, "source": labels.sources}
+    columns = {name: pyarrow.array(column) for name, column in texts.items()} | {"image": pyarrow.array(labels.images)}
+    for name in ("predicted", "cluster", "confidence"):
+        values = getattr(labels, name)
+        columns[name] = pyarrow.array(values, mask=~(values >= 0))
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table({name: columns[name] for name in _COLUMNS}), sink, compression="zstd")
+    return sink.getvalue().to_pybytes()
+
+
+_TABLES = {".csv": lambda labels, names: as_csv(labels, names).encode(), ".parquet": as_parquet}
 
 
 # ---------------------------------------------------------------------------------------------------- a folder

@@ -7,10 +7,15 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from lps.errors import UserError
+
+MOST_WORKERS = 64
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # from <linux/prctl.h>
 
 
@@ -103,6 +108,33 @@ def die_with_parent():
             os._exit(1)
 
     return ask
+
+
+def check_workers(count: int) -> None:
+    """Raises `UserError` for no number of processes that share work on this machine."""
+    if not 1 <= count <= MOST_WORKERS:
+        raise UserError("workers", f"{count} is not 1 to {MOST_WORKERS}")
+
+
+@contextlib.contextmanager
+def workers(count: int, command: Sequence[str]) -> Iterator[list[subprocess.Popen]]:
+    """`count` processes that work beside this one inside the `with`; then they are interrupted, and waited for."""
+    children = [
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # what stops a worker stops this process too, which says it
+            preexec_fn=die_with_parent(),
+        )
+        for _ in range(count)
+    ]
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.send_signal(signal.SIGINT)
+            child.wait()
 
 
 def prefer_as_victim(pid: int) -> None:

@@ -25,5 +25,7 @@ def loaded(trained_run):
 def live(trained_run, loaded, monkeypatch):
     """The run, whose weights and training pictures the tests share."""
     load = trained.load
-    monkeypatch.setattr(trained, "load", lambda run: loaded() if run.folder == trained_run.folder else load(run))
+    monkeypatch.setattr(
+        trained, "load", lambda run, *threads: loaded() if run.folder == trained_run.folder else load(run, *threads)
+    )
     return trained_run

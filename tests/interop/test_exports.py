@@ -20,7 +20,7 @@ from lps.errors import UserError
 from lps.files import tables
 from lps.interop import class_folders, label_files
 from lps.interop.class_folders import folder_name, folder_names
-from lps.interop.label_files import as_csv, write_folder
+from lps.interop.label_files import as_csv, as_parquet, write_folder
 from tests.sample_runs import make_run
 
 NAMES = ("=1+1", "cat", "cat", "", "a/b")
@@ -56,6 +56,22 @@ def test_the_table_has_a_line_an_image():
     assert (rows[1]["predicted"], rows[1]["cluster"], rows[1]["confidence"]) == ("", "", "")
     assert rows[2]["file"] == "'-c.png" and rows[3]["file"] == "d d.png" and rows[3]["name"] == ""
     assert all(row["file"] == "" for row in csv.DictReader(io.StringIO(as_csv(some()))))
+
+
+def test_a_parquet_file_has_the_columns_of_the_table_with_types():
+    parquet = pytest.importorskip("pyarrow.parquet")
+    names = ("a.png", "b.png", "-c.png", "d d.png", "e.png")
+    rows = parquet.read_table(io.BytesIO(as_parquet(some(), names))).to_pylist()
+    lines = list(csv.DictReader(io.StringIO(as_csv(some(), names))))
+    assert list(rows[0]) == list(lines[0]) and len(rows) == len(lines)
+    for row, line in zip(rows, lines):
+        assert [row["image"], row["group"], row["source"]] == [int(line["image"]), line["group"], line["source"]]
+        assert [row["file"], row["name"]] == [line["file"].removeprefix("'"), line["name"].removeprefix("'")]
+        for name in ("predicted", "cluster"):
+            assert row[name] == (int(line[name]) if line[name] else None)
+        assert (row["confidence"] is None) == (line["confidence"] == "")
+        assert row["confidence"] is None or f"{row['confidence']:.4f}" == line["confidence"]
+    assert {row["file"] for row in parquet.read_table(io.BytesIO(as_parquet(some()))).to_pylist()} == {""}
 
 
 @given(st.text())

@@ -1,0 +1,50 @@
+"""Parts of one result, computed by several processes, on one machine or on all machines that share the folder.
+
+A process takes the next part that no other holds, under a kernel lock. So each part is computed once, and the part of a
+dead process is taken again. Standard library only.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from lps.files import disk, locks
+
+_LOOK_S = 0.5  # poll interval for parts locked by others
+
+
+def work(
+    home: Path,
+    names: Sequence[str],
+    is_done: Callable[[str], bool],
+    work_on: Callable[[str], bool],
+    should_leave: Callable[[], bool],
+    should_stop: Callable[[], bool],
+) -> bool:
+    """Work until all parts are done; False if `should_stop` was true before that.
+
+    home: has a folder for each part. work_on: compute a part, False if stopped meanwhile. should_leave: whether another
+    process has already put the parts together. should_stop: is also asked while other processes work.
+    """
+    home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(home)
+    waiting = list(names)
+    while not should_leave() and (waiting := [name for name in waiting if not is_done(name)]):
+        for name in waiting:
+            try:
+                disk.make_folder(home / name)
+                lock = locks.try_lock(home / name / "lock", patience=0.05)
+            except FileNotFoundError:  # another process has put all parts together and removed them
+                lock = None
+            if lock is None:
+                if should_stop():
+                    return False
+                continue
+            try:
+                if not is_done(name) and not work_on(name):
+                    return False
+            finally:
+                os.close(lock)
+        time.sleep(_LOOK_S)
+    return True

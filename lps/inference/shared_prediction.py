@@ -1,0 +1,110 @@
+"""A prediction of a folder by several processes, on one machine or on machines that share runs and pictures.
+
+The files are divided into parts of 1,024; each shard is a part. The parts are computed as in `lps.files.shared_parts`,
+then the first process that gets there puts them together. Both are in the folder of `prediction_work`. A part has the
+same pieces as in a prediction by one process, so the result is the same.
+"""
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from lps.errors import UserError, shorten
+from lps.files import disk, shared_parts
+from lps.files.atomic import as_user_error
+from lps.inference import new_pictures, prediction_files, prediction_work
+from lps.inference.predicted import Predicted
+from lps.inference.prediction import Predictor, Report, Rows
+from lps.machine import processes
+from lps.machine.background import lps_command
+from lps.machine.devices import available_cores
+from lps.store.runs import Run
+from lps.store.snapshots import read_arrays, write_arrays
+
+_ARRAYS = ("predicted", "cluster", "confidence", "distance", "near", "far")
+
+
+def predict_together(
+    run: Run, folder: str | os.PathLike, report: Report = lambda done, total: None, workers: int = 1
+) -> Predicted:
+    """The same as `prediction.predict`, with all processes that call it with the same weights, names and pictures.
+
+    workers: processes of this machine, this one and those that it starts. Raises `UserError`.
+    """
+    processes.check_workers(workers)
+    new_pictures.check_source(folder)
+    if isinstance(folder, np.ndarray) or not os.path.isdir(folder):
+        raise UserError("pictures", "are one file or array; several processes can only predict a folder")
+    words = ("predict", "--join", "--runs", str(run.root.resolve()), "--", run.id, os.fspath(folder))
+    with processes.workers(workers - 1, lps_command(*words)):
+        return _SharedPrediction(Predictor(run, max(1, available_cores() // workers)), Path(folder), report).predict()
+
+
+class _SharedPrediction:
+    def __init__(self, predictor: Predictor, folder: Path, report: Report):
+        self._predictor, self._report = predictor, report
+        self._new = new_pictures.open_pictures(folder, predictor.model.form)
+        self._path = prediction_work.path_of(predictor.model.run, folder.resolve(), self._new.stamp)
+        self._home = self._path.with_suffix(prediction_work.PARTS)
+        self._parts = {f"{number:06d}": part for number, part in enumerate(self._new.parts)}
+
+    def predict(self) -> Predicted:
+        with as_user_error("runs", f"{shorten(str(self._path.parent))} cannot be used"):
+            with suppress(UserError):  # it is missing or damaged
+                return prediction_files.read_predictions(self._path)
+            prediction_work.forget(self._path)
+            names = tuple(self._parts)
+            shared_parts.work(self._home, names, self._is_done, self._compute, self._path.exists, self._tell)
+            self._put_together()
+            return prediction_files.read_predictions(self._path)
+
+    def _file(self, name: str) -> Path:
+        return self._home / name / "rows.npz"
+
+    def _is_done(self, name: str) -> bool:
+        return self._file(name).exists()
+
+    def _tell(self) -> bool:
+        """Report the pictures of all processes (of shards, those of this one); never ask to stop."""
+        self._report(
+            sum(part.count or len(part.names) for name, part in self._parts.items() if self._is_done(name)),
+            self._new.count,
+        )
+        return False
+
+    def _compute(self, name: str) -> bool:
+        part = self._parts[name] = replace(self._parts[name], names=[], skipped=[])
+        rows = list(self._predictor.parts(part.make(part), part))
+        columns = vars(Rows.joined(rows)) if rows else {}
+        about = json.dumps([part.names, part.skipped]).encode("utf-8", "surrogatepass")
+        arrays = {stored: columns[name] for stored, name in zip(_ARRAYS, Rows.COLUMNS) if columns}
+        write_arrays(self._file(name), about=np.frombuffer(about, np.uint8), **arrays)
+        return not self._tell()
+
+    def _read(self, name: str) -> tuple[Rows | None, list[tuple[str, str]]]:
+        """What a part says, and what it left out; raises `UserError` where it is missing or damaged."""
+        arrays = read_arrays(self._file(name), ("about",), optional=_ARRAYS)
+        files, skipped = json.loads(arrays.pop("about").tobytes().decode("utf-8", "surrogatepass"))
+        rows = Rows(tuple(files), *(arrays[stored] for stored in _ARRAYS)) if files else None
+        return rows, [(str(file), str(reason)) for file, reason in skipped]
+
+    def _put_together(self) -> None:
+        """Write the result, unless another process does, and remove the parts."""
+        new, parts = self._new, []
+        for name in self._parts:
+            if self._path.exists():  # then the parts may be gone
+                return
+            try:
+                rows, skipped = self._read(name)
+            except UserError:
+                self._compute(name)
+                rows, skipped = self._read(name)
+            parts += [rows] if rows is not None else []
+            new.skipped += skipped
+        new.check_count(sum(len(rows.files) for rows in parts))
+        prediction_files.write(self._path, self._predictor.with_names(Rows.joined(parts), new))
+        disk.remove_folder(self._home)

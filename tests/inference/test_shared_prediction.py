@@ -1,0 +1,146 @@
+"""A prediction that several processes share: every part once, that of a killed one again, the same result as of one."""
+
+import dataclasses
+import io
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+
+import numpy as np
+import pytest
+
+import lps
+from lps.__main__ import main
+from lps.errors import UserError
+from lps.inference import new_pictures, prediction_work
+from lps.inference.prediction import predict
+from lps.inference.shared_prediction import predict_together
+from lps.store.runs import Run
+from tests.inference.test_prediction import digits, saved
+
+_CHILD = """
+import os, pathlib, signal, sys, time
+from lps.inference import new_pictures, shared_prediction
+from lps.store.runs import Run
+run, folder, log, die_at, pause_s = sys.argv[1:]
+new_pictures.PIECE, new_pictures._PART = 8, 16
+compute = shared_prediction._SharedPrediction._compute
+
+def slow(self, name):
+    with open(log, "a") as file:
+        file.write(name + "\\n")
+    if len(pathlib.Path(log).read_text().split()) == int(die_at):
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(float(pause_s))
+    return compute(self, name)
+
+shared_prediction._SharedPrediction._compute = slow
+shared_prediction.predict_together(Run(pathlib.Path(run)), folder)
+"""
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(new_pictures, "PIECE", 8)
+    monkeypatch.setattr(new_pictures, "_PART", 16)
+
+
+@pytest.fixture
+def folder(live, tmp_path):
+    """64 pictures in four parts; one of them is none. No prediction is there yet."""
+    shutil.rmtree(live.root / prediction_work.FOLDER, ignore_errors=True)
+    saved(tmp_path / "new", digits(live)[:64])
+    (tmp_path / "new" / "020.png").write_bytes(b"no picture")
+    return tmp_path / "new"
+
+
+def in_child(run: Run, folder, log, die_at: int = 0, pause_s: float = 0.0) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", _CHILD, run.folder, folder, log, str(die_at), str(pause_s)])
+
+
+def assert_same(one, other) -> None:
+    for field in dataclasses.fields(one):
+        left, right = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "trade_off":
+            assert_same(left, right)
+        elif isinstance(left, np.ndarray):
+            assert left.dtype == right.dtype and np.array_equal(left, right), field.name
+        else:
+            assert left == right, field.name
+
+
+@pytest.mark.slow
+def test_two_processes_share_the_parts_and_the_result_is_that_of_one(live, folder, tmp_path, small_parts):
+    logs = [tmp_path / "first", tmp_path / "second"]
+    children = [in_child(live, folder, log, pause_s=1.0) for log in logs]
+    assert [child.wait() for child in children] == [0, 0]
+    computed = [log.read_text().split() if log.exists() else [] for log in logs]
+    assert sorted(computed[0] + computed[1]) == ["000000", "000001", "000002", "000003"]
+    results = live.root / prediction_work.FOLDER
+    assert len(list(results.glob("*.npz"))) == 1 and not list(results.glob("*.parts"))
+    assert_same(predict_together(live, folder), predict(live, folder))
+
+
+@pytest.mark.slow
+def test_the_part_of_a_killed_process_is_taken_again(live, folder, tmp_path, small_parts, monkeypatch):
+    log = tmp_path / "killed"
+    assert in_child(live, folder, log, die_at=2).wait() == -signal.SIGKILL
+    assert log.read_text().split() == ["000000", "000001"]
+    found, reported = predict(live, folder), []
+    assert_same(predict_together(live, folder, lambda done, total: reported.append(done)), found)
+    assert reported[0] == 32 and reported[-1] == 64  # the first part was there already
+
+
+@pytest.mark.slow
+def test_a_damaged_part_and_a_damaged_result_are_computed_again(live, folder, tmp_path, small_parts):
+    found = predict(live, folder)
+    assert in_child(live, folder, tmp_path / "killed", die_at=3).wait() == -signal.SIGKILL
+    (part,) = (live.root / prediction_work.FOLDER).glob("*.parts/000001/rows.npz")
+    part.write_bytes(part.read_bytes()[:-100])
+    assert_same(predict_together(live, folder), found)
+    (result,) = (live.root / prediction_work.FOLDER).glob("*.npz")
+    result.write_bytes(b"")
+    assert_same(predict_together(live, folder), found)
+
+
+@pytest.mark.slow
+def test_the_command_and_the_api_predict_with_workers(live, folder, tmp_path, capsys):
+    words = ["predict", "--runs", str(live.root), live.id, str(folder)]
+    tables = [tmp_path / "one.csv", tmp_path / "two.csv", tmp_path / "joined.csv"]
+    for table, more in zip(tables, ([], ["--workers", "2"], ["--join"])):
+        assert main([*words, "--to", str(table), *more]) == 0
+    assert len({table.read_text() for table in tables}) == 1
+    run = lps.find_run(live.id, live.root)
+    assert lps.predict(run, folder, join=True) == lps.predict(run, folder)
+    (folder / "000.png").unlink()  # other pictures are another prediction
+    assert len(lps.predict(run, folder, join=True)) == 62
+    assert main([*words, "--watch", "--join"]) == 2
+    assert main([*words, "--workers", "0"]) == 2
+    with pytest.raises(UserError, match="only predict a folder"):
+        lps.predict(run, digits(live), workers=2)
+
+
+@pytest.mark.slow
+def test_shards_are_predicted_as_their_pictures_are(live, folder, tmp_path, small_parts):
+    found, shards = predict(live, folder), tmp_path / "shards"
+    shards.mkdir()
+    for number in range(2):
+        with tarfile.open(shards / f"train-{number}.tar", "w") as archive:
+            for path in sorted(folder.iterdir())[32 * number : 32 * (number + 1)]:
+                info, content = tarfile.TarInfo(path.name), path.read_bytes()
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    one, together = predict(live, shards), predict_together(live, shards)
+    assert_same(one, together)
+    assert [name.partition("/")[2] for name in one.files] == list(found.files)
+    assert one.root is None and one.skipped[0][0] == "train-0.tar/020.png"
+    for name in ("predicted", "confidence", "distance", "nearest"):
+        assert np.array_equal(getattr(one, name), getattr(found, name)), name
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "x.tar").write_bytes(b"no tar")
+    for way in (predict, predict_together):
+        with pytest.raises(UserError, match="none can be used"):
+            way(live, empty)
