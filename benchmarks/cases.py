@@ -12,7 +12,7 @@ from lps.data.material import Material, prepare, resolve_device
 from lps.data.split import open_world_split
 from lps.methods import Method, Progress
 from lps.settings.config import Config, configure
-from lps.training.evaluate import inference
+from lps.training.evaluate import build_inference
 from lps.training.loop import build
 
 EPOCH, EPOCHS = 30, 40  # late enough that every stage of every method has begun
@@ -70,7 +70,7 @@ def _begin_epochs(case: Case) -> None:
     """What the method does before every epoch, up to the current one; all on one look at the images."""
     if not case.method.trains:
         return
-    seen_by = inference(case.method, case.material, case.config)
+    seen_by = build_inference(case.method, case.material, case.config)
     with torch.no_grad():
         for epoch in range(EPOCH + 1):
             case.method.start_epoch(seen_by, Progress(epoch, EPOCHS, 0, case.material.plan.steps))

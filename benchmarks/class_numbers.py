@@ -20,7 +20,7 @@ from lps.analysis import differences
 from lps.settings.config import Config, configure
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, stored_epochs
-from lps.studies.class_search import search
+from lps.studies.class_search import search_count
 
 CLASSES, SEEN = 10, 5
 FACTORS = (1.0, 1.2, 1.5, 2.0)
@@ -53,7 +53,7 @@ def counted(runs: Path, imbalances: list[float], seeds: list[int]) -> list[dict]
     """A row for each imbalance."""
     rows = []
     for imbalance in imbalances:
-        found = [search(config_of(imbalance, seed, SEEN + 1), runs, None, _say) for seed in seeds]
+        found = [search_count(config_of(imbalance, seed, SEEN + 1), runs, None, _say) for seed in seeds]
         totals, ranges = [count.total for count in found], [count.plausible for count in found]
         rows.append(
             {

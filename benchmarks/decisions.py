@@ -129,7 +129,7 @@ def next_run(run: Run, way: str, decisions: int, seed: int, confidence: float) -
     """The run after a round of decisions, and how many labels that were said are right and wrong."""
     person = Person(run, decisions, seed)
     rule = WAYS[way](person)
-    planned = training_on.plan(run, person.epoch, rule=rule, threshold=confidence, from_weights=False)
+    planned = training_on.plan_training_on(run, person.epoch, rule=rule, threshold=confidence, from_weights=False)
     names = [*read_split(run.folder)[0].class_names[: planned.confirmed.given.max() + 1]]
     names[len(names) - len(planned.new) :] = planned.new
     own = [image in person.shown for image in planned.confirmed.images.tolist()]
@@ -137,7 +137,7 @@ def next_run(run: Run, way: str, decisions: int, seed: int, confidence: float) -
     right = [names[given] == person.shown[image] for image, given in said]
 
     def bring(folder: Path) -> None:
-        inherited.write(folder, planned.confirmed, None)
+        inherited.write_inherited(folder, planned.confirmed, None)
 
     child = create_run(run.root, planned.config, f"{way}, seed {seed}", copy_files=bring)
     return child, {"labeled": len(right), "right": float(np.mean(right))}

@@ -69,7 +69,7 @@ def scores_of(run: Run, truth: dict[str, int]) -> dict[str, float]:
     """Per cent on the pictures in `unlabeled`; balanced: the mean of the accuracies of the classes."""
     split, _ = read_split(run.folder)
     predicted = read_snapshot(run.snapshots, stored_epochs(run)[-1]).predicted
-    names = [Path(name).name for name in np.array(sources.of(run.config()).file_names)[split.unlabeled]]
+    names = [Path(name).name for name in np.array(sources.images_of(run.config()).file_names)[split.unlabeled]]
     target = np.array([truth.get(name, -1) for name in names])
     sizes = np.bincount(target[target >= 0], minlength=CLASSES)
     values = open_world(predicted, target, split.classes, sizes=sizes)

@@ -52,7 +52,7 @@ def prepare(path: Path, count: int) -> None:
         return Images(np.zeros(0), labels, names, file_names=tuple(f"train.tar/{i:07d}.jpg" for i in range(count)))
 
     shards._stored = stored
-    sources.of(_config(path))
+    sources.images_of(_config(path))
     table = np.random.default_rng(0).normal(0, 1, (_PIECE, _WIDTH)).astype(np.float16)
     with open(path / "plain.f16", "wb") as file:
         for start in range(0, count, _PIECE):

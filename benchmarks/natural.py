@@ -20,7 +20,7 @@ import torch
 from benchmarks.report import section
 from lps.data import features
 from lps.data.material import prepare
-from lps.methods.parts.clustering import kmeans, semi_supervised_kmeans, unit
+from lps.methods.parts.clustering import kmeans, semi_supervised_kmeans, unit_rows
 from lps.scores.protocols import open_world
 from lps.settings.config import Config, configure, parse_settings
 from lps.store.events import read_events
@@ -54,7 +54,7 @@ def scores(config: Config, runs: Path) -> dict[str, dict[str, float]]:
 def clusterings(config: Config) -> dict[str, dict[str, float]]:
     """Fractions by way and measure, on the unlabeled pictures: two ways to cluster the stored features."""
     material = prepare(config)
-    points, split = unit(features.plain(config)), material.split
+    points, split = unit_rows(features.plain_features(config)), material.split
     free, pinned = points[split.unlabeled], points[split.labeled]
     pins, total = torch.from_numpy(material.truth[split.labeled]), split.classes.total
     ways = {

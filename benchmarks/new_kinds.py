@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.report import section
 from lps.data import features
 from lps.inference import new_kinds, none_of_these
-from lps.methods.parts.clustering import unit
+from lps.methods.parts.clustering import unit_rows
 from lps.settings.config import configure
 
 PURE = 0.9
@@ -29,9 +29,9 @@ def trial(points: np.ndarray, truth: np.ndarray, foreign: int, count: int, seed:
     new = np.concatenate([rows[len(rows) // 2 :] for rows in shuffled])
     new = np.concatenate([new, draws.permutation(np.flatnonzero(truth == foreign))[:count]])
     nobody = np.zeros(0, np.int64)
-    curve = none_of_these.measure(points[own], nobody, nobody.astype(bool))
-    distance = none_of_these.nearest(points[new], points[own])[0].mean(axis=1)
-    kinds = new_kinds.find(points[new][new_kinds.is_far(distance, curve)], distance, curve)
+    curve = none_of_these.measure_trade_off(points[own], nobody, nobody.astype(bool))
+    distance = none_of_these.nearest_images(points[new], points[own])[0].mean(axis=1)
+    kinds = new_kinds.find_new_classes(points[new][new_kinds.is_far(distance, curve)], distance, curve)
     return [float((truth[new[list(kind)]] == foreign).mean()) for kind in kinds]
 
 
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=[0, 25, 50, 100, 200])
     asked = parser.parse_args()
     config = configure({"dataset": "arrays", "dataset.path": str(asked.file.absolute()), "features": "stored"})
-    points = unit(features.plain(config)).astype(np.float32)
+    points = unit_rows(features.plain_features(config)).astype(np.float32)
     with np.load(asked.file) as arrays:
         truth = arrays["y_train"].astype(np.int64)
     rows = [row(points, truth, count, asked.draws) for count in asked.counts]

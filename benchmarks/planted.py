@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from sklearn.datasets import load_digits, load_sample_images
 
 from lps.analysis.audit import Audit, audit_features, parts_of
-from lps.data.material import pictures
+from lps.data.material import pictures_on_device
 from lps.datasets import Images
 from lps.network import start_weights
 from lps.network.backbones import build
@@ -106,7 +106,7 @@ def features_of(pixels: np.ndarray) -> np.ndarray:
     config = audits.looked_at(configure({"dataset": "cifar10", "device": "cpu"}))
     backbone = build(config.network_name, 3)
     start_weights.load(config, backbone)
-    material = pictures(Images(pixels, np.zeros(len(pixels), np.int64), ("",)), torch.device("cpu"))
+    material = pictures_on_device(Images(pixels, np.zeros(len(pixels), np.int64), ("",)), torch.device("cpu"))
     places = [np.arange(start, min(len(pixels), start + _PIECE)) for start in range(0, len(pixels), _PIECE)]
     return np.concatenate([infer_features(backbone, material.part(rows), config) for rows in places])
 

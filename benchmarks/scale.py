@@ -158,7 +158,7 @@ def features(path: Path) -> None:
     """Three views of every picture through the backbone, or finding that they are there."""
     from lps.data import features
 
-    features.make(_config(path), lambda done, total: None, lambda: False)
+    features.build_store(_config(path), lambda done, total: None, lambda: False)
 
 
 def plant() -> None:
@@ -171,7 +171,7 @@ def plant() -> None:
         return np.full((size, size, 3), content[len(content) // 2], np.uint8)
 
     def begin(extraction: Extraction):
-        files = sources.of(extraction._config).file_names
+        files = sources.images_of(extraction._config).file_names
         labels = np.array([int(Path(name).stem) % CLASSES for name in files])
         centres = np.random.default_rng(1).normal(0, 1, (CLASSES, _WIDTH))
 

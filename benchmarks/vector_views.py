@@ -55,14 +55,14 @@ def main() -> None:
         **{"dataset": "arrays", "dataset.path": str(asked.file.absolute()), "features": "stored"},
         **{"network.image_size": asked.side, "dataset.images_per_class": asked.images_per_class},
     }
-    images = sources.of(configure(pictures))
+    images = sources.images_of(configure(pictures))
     with tempfile.TemporaryDirectory() as folder:
         path, root = Path(folder, "vectors.npz"), Path(folder, "runs")
         rows = []
         if not asked.views:
             found = [scores_of(configure(pictures | {"seed": seed}), root) for seed in range(asked.seeds)]
             rows.append(row("of pictures", found))
-        plain = np.asarray(features.plain(configure(pictures)), np.float32)
+        plain = np.asarray(features.plain_features(configure(pictures)), np.float32)
         training = len(plain) - images.num_test
         np.savez(path, vectors=plain[:training], labels=images.labels[:training], class_names=images.class_names)
         vectors = shared | {"dataset": "embeddings", "dataset.path": str(path)}

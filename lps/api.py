@@ -208,8 +208,8 @@ def launch(
     lighter = submit.light_settings(dataset, settings_by_key, on is None) if light else {}
     config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | settings_by_key)
     place = None if on is None else _options(on)
-    submit.check_configs([config], place is None, fetch=True, judge=start_check.ask)
-    return Run(submit.begin(_root(runs), [submit.RunRequest(config, name)], on=place)[0].folder)
+    submit.check_configs([config], place is None, fetch=True, judge=start_check.check_start_in_subprocess)
+    return Run(submit.create_runs(_root(runs), [submit.RunRequest(config, name)], on=place)[0].folder)
 
 
 def train_on(
@@ -234,9 +234,9 @@ def train_on(
 
     changes = _by_key(run._run.config().method, settings)
     how = {"rule": labels, "threshold": confidence, "from_weights": from_weights, "changes": changes}
-    planned = training_on.plan(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
-    submit.check_configs([planned.config], judge=start_check.ask)
-    return Run(training_on.begin(planned, name=name).folder)
+    planned = training_on.plan_training_on(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
+    submit.check_configs([planned.config], judge=start_check.check_start_in_subprocess)
+    return Run(training_on.start_training_on(planned, name=name).folder)
 
 
 def _options(asked: Mapping[str, object]) -> Options:
@@ -276,7 +276,8 @@ def list_runs(
     selected_runs = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
     if filter.strip():
         selected_runs = [
-            entry.run for entry in run_filter.select([run_index.read_run_row(run) for run in selected_runs], filter)
+            entry.run
+            for entry in run_filter.select_runs([run_index.read_run_row(run) for run in selected_runs], filter)
         ]
     return [Run(run.folder) for run in selected_runs if state is None or run.state().name == state]
 
@@ -326,7 +327,7 @@ def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path
     if to == "tensorboard":
         return list(tensorboard.export(inner_runs, into))
     if to == "archive":
-        return [archives.pack(run, into) for run in inner_runs]
+        return [archives.pack_run(run, into) for run in inner_runs]
     if to in event_tables.FORMS:
         return event_tables.export(inner_runs, into, to)
     raise UserError("to", f"{shorten(to)} is not one of tensorboard, csv, parquet, archive")

@@ -125,7 +125,7 @@ def chart(
     board_chart = boards.read_chart(text)
     selected = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
     entries = [run_index.read_run_row(run) for run in selected]
-    entries = [entry for entry in run_filter.select(entries, filter) if entry.config is not None]
+    entries = [entry for entry in run_filter.select_runs(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
     words = board_charts.measurements(histories)
     lines = board_charts.lines_of_runs(board_chart, entries, histories, _palette(dark), pinned or {})
@@ -337,11 +337,11 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
     sheet = sweep_charts.sheet_of(request)
     if sheet is None:
         raise UserError("name", f"{shorten(name)} is not a sweep of a preset in {root}")
-    items = sweeps.sketch(request, root, name).items
+    items = sweeps.sketch_sweep(request, root, name).items
     scored, _ = run_scores.score_all(
         [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
     )
-    block_figures = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), _palette(dark))
+    block_figures = sweep_charts.figures(sheet, preset_tables.fill_table(sheet, scored), _palette(dark))
     figure = next((figure for words, figure, _ in block_figures if words.startswith(block)), None)
     if figure is None:
         raise UserError("block", f"{shorten(block)} has no curve in {shorten(name)}")
@@ -373,7 +373,7 @@ def search_lines(name: str, *, root=None, dark: bool = False) -> go.Figure:
 
 def search_importance(name: str, *, root=None, dark: bool = False) -> go.Figure:
     """How much of what the finished trials of a search differ by goes with each setting (fANOVA)."""
-    return search_charts.importance(search_results.importance(*_search(name, root)), _palette(dark)).figure()
+    return search_charts.importance(search_results.read_importance(*_search(name, root)), _palette(dark)).figure()
 
 
 # ---------------------------------------------------------------------------------------------------- parts

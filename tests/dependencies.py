@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lps.doctor.environment import TRAINING, required, requirement_lines
+from lps.doctor.environment import TRAINING, parse_requirements, requirement_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 RESOLUTION = {"lower": "lowest-direct", "upper": "highest", "bare": "highest"}
@@ -27,7 +27,10 @@ def packages(edge: str) -> list[str]:
     if edge != "bare":
         return ["-r", "tests/requirements.txt"]
     lines = requirement_lines(ROOT / "requirements.txt")
-    return [f"{name}>={least}" for name, least in required(lines) if name in TRAINING] + ["pytest", "pytest-timeout"]
+    return [f"{name}>={least}" for name, least in parse_requirements(lines) if name in TRAINING] + [
+        "pytest",
+        "pytest-timeout",
+    ]
 
 
 def suites(edge: str) -> list[list[str]]:

@@ -50,7 +50,7 @@ def make_sweeps(root: Path) -> list[str]:
         run = make_run(root, epochs=2, seed=number, name=name)
         run.write_meta(tags=[f"{sweep_records.PREFIX}{name}"], notes=TEXTS[number])
         kept = layouts(TEXTS[number])
-        sweep_records.write(root, name, kept[0] if number % 2 == 0 else kept[number % len(kept)])
+        sweep_records.write_sweep_record(root, name, kept[0] if number % 2 == 0 else kept[number % len(kept)])
     return list(NAMES)
 
 
@@ -68,7 +68,7 @@ def make_search(root: Path, name: str = "hostile", network: str = "cifar_resnet1
         {"dataset": "arrays", "dataset.path": TEXTS[0], "network.start": "checkpoint", "network.checkpoint": TEXTS[4]}
     )
     space = search.read_space(["margin_scale=1..10", f"network.name=digits_resnet,{network}"], "lps")
-    found = search.ask(search.Request(name, base, space, trials=len(TEXTS)), root)
+    found = search.create_search(search.Request(name, base, space, trials=len(TEXTS)), root)
     study = search.open_study(found, create=True)
     shapes = {dimension.name: dimension for dimension in space}
     drawn = {"margin_scale": optuna.distributions.FloatDistribution(1, 10)}

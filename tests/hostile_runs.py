@@ -40,7 +40,7 @@ class HostileWriter(RunWriter):
     def __init__(self, root: Path, data: Path, **options):
         settings = {"dataset": "arrays", "dataset.path": str(data), "network.name": "digits_resnet", "views": "digits"}
         super().__init__(root, settings=settings | options.pop("settings", {}), **options)
-        self.images = sources.of(self.config)
+        self.images = sources.images_of(self.config)
 
 
 def make_data(path: Path) -> Path:

@@ -22,7 +22,7 @@ from lps.network import parallel
 from lps.settings import catalog
 from lps.settings.config import Config, configure
 from lps.training import ranks
-from lps.training.evaluate import evaluate, inference
+from lps.training.evaluate import build_inference, evaluate
 from lps.training.loop import build
 
 # Settings that reach what the defaults leave out, and the epochs of four (by stages) whose step is looked at. 37 rows
@@ -59,10 +59,10 @@ def prepared(case: str):
 def loss_of(config: Config, material: Material, method: Method, epoch: int):
     """(loss, measurements) of the first step of an epoch, after what a training does between two epochs."""
     progress = Progress(epoch, EPOCHS, 0, material.plan.steps)
-    looked_at = inference(method, material, config)
+    looked_at = build_inference(method, material, config)
     with torch.no_grad():
         method.start_epoch(looked_at, progress)
-    prior.refresh(method, looked_at, config, epoch)
+    prior.refresh_prior(method, looked_at, config, epoch)
     method.train()
     return method.loss(first_batch(method, material, config, epoch), progress)
 
@@ -114,8 +114,8 @@ def _be_a_rank(folder: Path, about: dict[str, str], name: str) -> None:
     # In float32 rounding turns a ReLU on or off here and there, which moves a gradient by a percent.
     torch.set_default_dtype(torch.float64)
     torch.Tensor.float = torch.Tensor.double
-    rank, count = ranks.place()
-    parallel.join(*ranks.place(), count, torch.device("cpu"))
+    rank, count = ranks.own_rank()
+    parallel.join(*ranks.own_rank(), count, torch.device("cpu"))
     results = {case: step(case) for case in CASES} | {"control": without_synchronisation("lps")}
     torch.save(results, folder / f"{name}-{rank}.pt")
     parallel.leave()

@@ -22,7 +22,7 @@ def asked(root: Path, *seeds: int, **settings) -> list[Run]:
     """New runs that wait, one a seed, in this order."""
     runs = [make(root, seed=seed, **settings) for seed in seeds]
     for run in runs:
-        queue.ask(run, "run", 1)
+        queue.request_attempt(run, "run", 1)
     return runs
 
 
@@ -33,7 +33,7 @@ def waiting_runs(root: Path) -> list[Run]:
 
 def hold(run: Run) -> None:
     """What earlier versions wrote to keep a run in its place without starting it."""
-    queue.write(run, replace(run.wish(), held=True))
+    queue.write_desired_state(run, replace(run.wish(), held=True))
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def beginning(root: Path, now: float | None = None):
 
     def begin(run: Run, *slots: str, **progress) -> Run:
         moment = time.time() if now is None else now
-        queue.ask(run, "run", 1)
+        queue.request_attempt(run, "run", 1)
         process = {"attempt": 1, "slot": ",".join(slots), "started": moment - 60, "boot_id": boot_id()}
         write_json(run.folder / "process.json", process)
         if progress:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.data import sources
-from lps.data.confirmed_labels import added
+from lps.data.confirmed_labels import add_confirmed
 from lps.data.split import open_world_split
 from lps.files.atomic import write_json, write_whole
 from lps.files.locks import boot_id, try_lock
@@ -118,7 +118,7 @@ class RunWriter:
         self.split = open_world_split(self.images.labels, self.images.class_names, self.config)
         self.targets = self.split.targets(self.images.labels)
         if confirmed := inherited.read_confirmed(self.run):
-            self.split, self.targets = added(self.split, self.images.labels, self.images.num_classes, confirmed)
+            self.split, self.targets = add_confirmed(self.split, self.images.labels, self.images.num_classes, confirmed)
         self.random = np.random.default_rng(seed)
         self.epochs, self.pretrain, self.log, self.lucky = epochs, pretrain, log, lucky
         self.time = time.time() - 600

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.neighbors import NearestNeighbors
 
 from lps.errors import UserError
-from lps.methods.parts.clustering import unit
+from lps.methods.parts.clustering import unit_rows
 
 LABELED, UNLABELED, TEST = 0, 1, 2  # the parts of a data set
 PARTS = ("labeled", "unlabeled", "test")
@@ -102,7 +102,7 @@ def audit_features(
             f"{count:,} images cannot be compared; expected {_NEIGHBOURS + 1} to {MOST:,}. Set "
             "dataset.images_per_class to use a part of them",
         )
-    points, labeled_rows = unit(features), np.flatnonzero(labels >= 0)
+    points, labeled_rows = unit_rows(features), np.flatnonzero(labels >= 0)
     searches = 1 + (_NEIGHBOURS < len(labeled_rows) < count)
     distances, near = nearest_neighbours(points, lambda share: report(share / searches))
     pair_distances = _alike(distances, near, pixels)

@@ -15,7 +15,7 @@ from lps.analysis import mixtures
 from lps.analysis.projection import unit_rows
 from lps.data.split import Split
 from lps.errors import UserError
-from lps.scores.metrics import match
+from lps.scores.metrics import match_ids
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays
 from lps.wording import capitalized, counted
@@ -273,7 +273,7 @@ def match_classes(counts: np.ndarray) -> np.ndarray:
     size = max(counts.shape)
     square = np.zeros((size, size), counts.dtype)
     square[: counts.shape[0], : counts.shape[1]] = counts
-    matched = match(square)[: len(counts)]
+    matched = match_ids(square)[: len(counts)]
     return np.where(square[np.arange(len(counts)), matched] > 0, matched, -1)
 
 

@@ -46,8 +46,8 @@ class Difference:
 
     pairs: number of seeds compared one by one, 0 if groups were compared as a whole. counts: runs of each group.
     chance: as in `estimates.MeanEstimate`, for this comparison alone; among: corrected for all those made at once,
-    by `estimates.holm`. spreads: as in `estimates.enough`. unit: what one number stands for, a seed or a run. together:
-    number of comparisons made at once.
+    by `estimates.holm`. spreads: as in `estimates.sample_size_needed`. unit: what one number stands for, a seed or a
+    run. together: number of comparisons made at once.
     """
 
     mean: float
@@ -77,8 +77,8 @@ class Difference:
 
     @cached_property
     def seeds_needed(self) -> int | None:
-        """Return the result of `estimates.enough`; None also if the spread is unknown."""
-        return estimates.enough(self.mean, self.spreads) if self.has_interval else None
+        """Return the result of `estimates.sample_size_needed`; None also if the spread is unknown."""
+        return estimates.sample_size_needed(self.mean, self.spreads) if self.has_interval else None
 
     @property
     def samples(self) -> str:

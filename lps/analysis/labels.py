@@ -105,7 +105,7 @@ def load_pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Image
     """
     if thumbnails.are_kept(run):
         return thumbnails.read_thumbnails(run, split, targets)
-    images = data_sources.of(run.config())
+    images = data_sources.images_of(run.config())
     fits = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
     known_rows = np.ones(len(targets), bool)
     known_rows[split.confirmed] = False  # their labels come from the user, not from the data set

@@ -164,11 +164,11 @@ def verdict(group: Group, official: float | None) -> str:
 def _reproduce_command(group: Group) -> str:
     """Return the command that reproduces the group."""
     config = group.config
-    changed = cli_args.differing(config.flat(), config.defaults())
+    changed = cli_args.differing_settings(config.flat(), config.defaults())
     changed = {key: value for key, value in changed.items() if key not in ("dataset.decisions", "pretrain.seed")}
     changed = {key: Path(str(v)).name if key in provenance.PATHS and v else v for key, v in changed.items()}
-    seeds = cli_args.listed(sorted({member.config.seed for member in group.members}))
-    return cli_args.command("sweep", dataset=config.dataset, method=config.method, seeds=seeds, set=changed)
+    seeds = cli_args.join_values(sorted({member.config.seed for member in group.members}))
+    return cli_args.format_command("sweep", dataset=config.dataset, method=config.method, seeds=seeds, set=changed)
 
 
 def _label(group: Group) -> str:

@@ -405,12 +405,12 @@ def start_map(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) 
 
 def _begin(path: Path, command: Sequence[str]) -> None:
     with as_user_error("projections", f"{shown(path.with_suffix(''))} cannot be computed"):
-        background.begin(path, command)
+        background.start_job(path, command)
 
 
 def cancel_map(run: Run, method: str, epoch: int) -> None:
     """Ask the process that computes a map to end."""
-    background.cancel(_path(run, method, epoch))
+    background.cancel_job(_path(run, method, epoch))
 
 
 def end_when_cancelled(run: Run, method: str, epoch: int | None, is_all: bool) -> None:

@@ -29,7 +29,7 @@ def short_labels(runs: Sequence[Run], *, in_symbols: bool = False) -> list[str]:
     varied = _varied(readable)
     several = [key for key in ("method", "dataset", "seed") if len({getattr(config, key) for config in readable}) > 1]
     labels = [_short_label(run, config, varied, several, in_symbols) for run, config in zip(runs, configs)]
-    return [text if labels.count(text) == 1 else titles.label(run) for run, text in zip(runs, labels)]
+    return [text if labels.count(text) == 1 else titles.run_label(run) for run, text in zip(runs, labels)]
 
 
 def _varied(configs: Sequence[Config]) -> list[str]:
@@ -45,7 +45,7 @@ def _short_label(
     run: Run, config: Config | None, varied: Sequence[str], several: Sequence[str], in_symbols: bool
 ) -> str:
     if config is None or run.is_recorded:
-        return titles.title(run)
+        return titles.run_title(run)
     if (name := run.meta()["name"]) and not titles.is_of_sweep(name, config):
         return name
     values = config.flat()
@@ -57,7 +57,7 @@ def _short_label(
     else:
         parts += [titles.setting_in_words(key, values[key]) for key in shown_keys]
     parts += [f"seed {config.seed}"] if "seed" in several else []
-    return ", ".join(titles.without_paths(parts)) or titles.title(run)
+    return ", ".join(titles.without_paths(parts)) or titles.run_title(run)
 
 
 def split_difference(first: Run, second: Run, read: Callable = lambda run: read_split(run.folder)) -> str:

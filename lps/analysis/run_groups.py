@@ -153,4 +153,4 @@ def setting_in_words(key: str, value) -> str:
     """Format a setting: `split.labeled_ratio` 0.5 is "50 % labels", everything else is written as after `--set`."""
     if key == "split.labeled_ratio":
         return f"{100 * value:g} % labels"
-    return cli_args.setting(key, value)
+    return cli_args.format_setting(key, value)

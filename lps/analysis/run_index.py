@@ -148,7 +148,7 @@ def _entry(run: Run) -> RunRow:
         run=run,
         state=state,
         standing="recorded" if is_recorded else state.name,
-        name=titles.title(run) if method else meta["name"] or run.id,
+        name=titles.run_title(run) if method else meta["name"] or run.id,
         method=method,
         dataset=dataset,
         seed=seed,

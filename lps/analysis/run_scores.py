@@ -19,7 +19,7 @@ from lps.settings import catalog
 from lps.settings.config import Config
 from lps.store import score_cache, snapshots
 from lps.store.event_follower import Follower
-from lps.store.events import RESOLVED, resolved
+from lps.store.events import RESOLVED, resolved_settings
 from lps.store.runs import Run
 
 _KEPT = ("snapshot.images",)  # what a run stores for display
@@ -267,13 +267,13 @@ class Course:
     def precision(self, config: Config) -> str:
         """Return fp32 or bf16; runs older than this entry in `start` get what `precision` meant on their hardware."""
         precision = config.precision if config.precision != "auto" else "bf16" if self.on_gpu else "fp32"
-        return resolved(self.start).get("precision", precision)
+        return resolved_settings(self.start).get("precision", precision)
 
     def test_clusters(self, config: Config) -> str:
         """Return `Scored.test_clusters`; runs older than this entry in `start` fitted k-means to the test images."""
         if "test_clusters" not in config.hyperparameters:
             return "training"
-        return resolved(self.start).get("test_clusters", "test")
+        return resolved_settings(self.start).get("test_clusters", "test")
 
 
 def read_course(run: Run) -> Course:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from lps.store.event_follower import Change, Follower
-from lps.store.events import Names, rewind
+from lps.store.events import Names, drop_repeated
 from lps.store.runs import Run
 
 _EPOCHS = ("pretrain", "train", "eval")  # kinds of records of which there is one an epoch
@@ -74,7 +74,7 @@ class EventLog:
     """Follows one `events.jsonl`. Safe to share between threads.
 
     However long the run, it is read in parts, keeps about `MOST_EVENTS` records, and costs what is new. A file that is
-    longer than a page can read is begun where `events.first_shown` says; `History.left_out` tells it.
+    longer than a page can read is begun where `events.first_shown_byte` says; `History.left_out` tells it.
     """
 
     def __init__(self, path: Path):
@@ -102,7 +102,7 @@ class EventLog:
         fresh = [_compact(self._names.admit(event)) for event in events]
         self._dearest = max(self._dearest, sum(map(_cost, fresh)) / len(fresh))
         most = min(MOST_EVENTS, int(MOST_MEMORY / self._dearest))
-        self._events = thinned(rewind(self._events + fresh), most)
+        self._events = thinned(drop_repeated(self._events + fresh), most)
 
     def _forget(self) -> None:
         self._events, self._names, self._dearest = [], Names(), 1.0

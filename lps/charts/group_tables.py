@@ -191,4 +191,4 @@ def command(groups: Sequence[Group], scoring: Scoring) -> str:
     changed_options = {
         name: word for name, word in options.items() if word not in ("orca", "unlabeled", "last", "default")
     }
-    return cli_args.command("compare", *map(short_id, ids), **changed_options, format="latex")
+    return cli_args.format_command("compare", *map(short_id, ids), **changed_options, format="latex")

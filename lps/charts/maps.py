@@ -47,7 +47,7 @@ def _matched(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray
     has_truth = truth >= 0
     size = int(max(total, predicted.max(initial=0) + 1))
     if has_truth.any():
-        predicted = metrics.match(metrics.contingency(predicted[has_truth], truth[has_truth], size))[predicted]
+        predicted = metrics.match_ids(metrics.contingency(predicted[has_truth], truth[has_truth], size))[predicted]
     return np.where(predicted < total, predicted, -1)
 
 

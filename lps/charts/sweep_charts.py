@@ -17,8 +17,8 @@ def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[s
     setting = sheet.preset.setting
     figures_found = []
     for k, block in enumerate(sheet.blocks if setting else ()):
-        our_runs, theirs = preset_tables.curve(sheet, groups, k)
-        values = sorted({*our_runs, *theirs, *preset_tables.positions(sheet)})
+        our_runs, theirs = preset_tables.preset_curve(sheet, groups, k)
+        values = sorted({*our_runs, *theirs, *preset_tables.curve_positions(sheet)})
         axis = Axis.from_values(_AXES.get(setting, setting), values)
         if not our_runs and not theirs:
             continue
@@ -30,4 +30,4 @@ def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[s
 
 def sheet_of(request) -> PaperTable | None:
     """The table of what was asked for, where that is a preset."""
-    return presets.sheet(request) if isinstance(request, presets.PresetRequest) else None
+    return presets.build_paper_table(request) if isinstance(request, presets.PresetRequest) else None

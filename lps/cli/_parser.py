@@ -148,21 +148,21 @@ def command_files() -> dict[str, str]:
 
 
 def add_filter(sub: argparse.ArgumentParser) -> None:
-    """The option whose text `filtered` takes."""
+    """The option whose text `filter_runs` takes."""
     help_text = (
         "only matching runs, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', 'state=failed'"
     )
     sub.add_argument("--filter", default="", help=help_text)
 
 
-def filtered(runs: list[Run], text: str) -> list[Run]:
+def filter_runs(runs: list[Run], text: str) -> list[Run]:
     """The runs that a filter asks for, all without one; raises `UserError`."""
     if not text.strip():
         return runs
     from lps.analysis import run_index
     from lps.tables import run_filter
 
-    return [entry.run for entry in run_filter.select([run_index.read_run_row(run) for run in runs], text)]
+    return [entry.run for entry in run_filter.select_runs([run_index.read_run_row(run) for run in runs], text)]
 
 
 def add_task(sub: argparse.ArgumentParser) -> None:
@@ -198,7 +198,7 @@ def add_place(sub: argparse.ArgumentParser) -> None:
         sub.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=words)
 
 
-def place(options) -> Options | None:
+def target_options(options) -> Options | None:
     """What is asked of another place; None for this machine. Raises `UserError`."""
     options_by_backend = {
         name: backend.read_options(getattr(options, name)) for name, backend in executors.AWAY.items()
@@ -216,6 +216,6 @@ def print_json(value) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
-def say(text: str) -> None:
+def print_note(text: str) -> None:
     """Tell the person something that is no result; its lines are printed as far as they can be."""
     print("\n".join(clean_line(line, _MOST_WORDS) for line in text.split("\n")), file=sys.stderr)

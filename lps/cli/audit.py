@@ -4,7 +4,7 @@ import argparse
 import os
 import time
 
-from lps.cli._parser import LIGHT, Commands, add_settings, print_json, say
+from lps.cli._parser import LIGHT, Commands, add_settings, print_json, print_note
 from lps.cli.training import checked_config, wait_without_spinning
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
@@ -46,13 +46,13 @@ def _audit(options) -> int | None:
     from lps.studies import audits
     from lps.studies.picture_audit import audit_pictures
 
-    background_jobs.end_when_cancelled(audits.path_of(config, options.runs))
+    background_jobs.end_when_cancelled(audits.audit_path(config, options.runs))
     try:
         audited = audit_pictures(
-            config, options.runs, options.begun, background_jobs.silent if options.begun else CountBar()
+            config, options.runs, options.begun, background_jobs.ignore_progress if options.begun else CountBar()
         )
     except background_jobs.Cancelled as error:
-        say(str(error))
+        print_note(str(error))
         return 130
     _print_found(options, config, audited)
 
@@ -76,17 +76,17 @@ def _decide(options, config) -> None:
     from lps.studies import audits
 
     if options.undo is not None:
-        audits.take_back(config, options.undo)
+        audits.undo_finding_decision(config, options.undo)
     for do, texts in (("leave out", options.leave_out), ("ignore", options.ignore)):
         if texts:
             kinds = audits.KINDS if do == "ignore" else [""]
             for kind in kinds:
-                audits.decide(config, do, [_key(config, text) for text in texts], why=kind)
+                audits.record_finding_decision(config, do, [_key(config, text) for text in texts], why=kind)
     for text in options.relabel:
         picture, equals, label = text.rpartition("=")
         if not equals:
             raise UserError("relabel", f"{shorten(text)} is not of the form PICTURE=CLASS")
-        audits.decide(config, "relabel", [_key(config, picture)], label=label)
+        audits.record_finding_decision(config, "relabel", [_key(config, picture)], label=label)
     entries = audits.entries_of(config)
     if options.json:
         print_json([{"number": number, **entry} for number, entry in entries])
@@ -98,16 +98,16 @@ def _decide(options, config) -> None:
 
 
 def _words(entry) -> str:
-    from lps.settings.edit_log import words
+    from lps.settings.edit_log import entry_in_words
 
-    return words(entry)
+    return entry_in_words(entry)
 
 
 def _key(config, text: str):
     """A picture as decisions call it: its file, or its number where pictures are no files."""
     from lps.data import sources
 
-    keys, _ = sources.origin(config)
+    keys, _ = sources.original_keys(config)
     is_number = isinstance(keys[0], int) and text.isascii() and text.isdigit() and len(text) < 16
     return int(text) if is_number else text
 

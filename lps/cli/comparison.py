@@ -7,12 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lps.cli._parser import Commands, add_filter, filtered, print_json, say
+from lps.cli._parser import Commands, add_filter, filter_runs, print_json, print_note
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
 from lps.store.run_folders import find_run, list_runs
 from lps.store.runs import Run
-from lps.store.titles import label
+from lps.store.titles import run_label
 from lps.wording import counted, data_size
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _scored(runs: list[Run], *how: str) -> list:
 
     scored, left_out = score_all(runs, *how)
     for run, reason in left_out:
-        say(f"left out: {run.id}: {reason}")
+        print_note(f"left out: {run.id}: {reason}")
     return scored
 
 
@@ -125,7 +125,7 @@ def _write_report(options) -> None:
         runs = _chosen(options)
         text = run_report.render_run_report(runs, scoring)
     _write(options.to, run_report.as_bytes(text))
-    say(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")
+    print_note(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")
     print(options.to)
 
 
@@ -152,7 +152,7 @@ def _write_ledger(options) -> None:
         print(text, end="")
         return
     _write(options.to, text.encode())
-    say(counted(len(claims), "line"))
+    print_note(counted(len(claims), "line"))
     print(options.to)
 
 
@@ -165,25 +165,25 @@ def _chosen(options) -> list[Run]:
     runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options) or _finished(options.runs)
     if not runs:
         raise UserError(options.command, f"there are no finished runs in {shown(options.runs)}")
-    if not (fitting := filtered(runs, options.filter)):
+    if not (fitting := filter_runs(runs, options.filter)):
         raise UserError("filter", f"{shorten(options.filter)} matches none of {counted(len(runs), 'run')}")
     return fitting
 
 
 def _tagged(options) -> list[Run]:
     """The finished runs with the tag that was asked for; says how many others have it."""
-    from lps.studies.sweeps import tagged
+    from lps.studies.sweeps import runs_with_tag
 
     if not options.tag:
         return []
     if options.ids:
         raise UserError("tag", "cannot be combined with names of runs; give one or the other")
-    runs = tagged(options.runs, options.tag)
+    runs = runs_with_tag(options.runs, options.tag)
     finished = [run for run in runs if run.state().name == "finished"]
     if not finished:
         raise UserError("tag", f"{shorten(options.tag)} matches {len(runs)} runs, none of which has finished")
     if len(finished) < len(runs):
-        say(f"{len(runs) - len(finished)} of {len(runs)} runs are not finished and were left out")
+        print_note(f"{len(runs) - len(finished)} of {len(runs)} runs are not finished and were left out")
     return finished
 
 
@@ -194,22 +194,24 @@ def _write_replay(options) -> None:
         raise UserError("replay", f"needs {error.name}, which is not installed: pip install pandas jinja2") from None
     runs = [find_run(options.runs, text) for text in options.ids]
     path = document.write(runs, options.to)
-    say(f"{counted(len(runs), 'run')}, {path.stat().st_size / 1000:.0f} kB")
+    print_note(f"{counted(len(runs), 'run')}, {path.stat().st_size / 1000:.0f} kB")
     print(path)
 
 
 def _show_differences(options) -> None:
-    from lps.tables.side_by_side import beside
+    from lps.tables.side_by_side import compare_two_runs
 
     pair = find_run(options.runs, options.first), find_run(options.runs, options.second)
-    comparison = beside(*pair)
+    comparison = compare_two_runs(*pair)
     sections = comparison.sections if options.all else comparison.differing()
     if options.json:
         numbers = {name: [asdict(one) for one in getattr(comparison, name)] for name in ("last", "best")}
         rows = {title: [asdict(row) for row in rows] for title, rows in sections.items()}
         print_json({"first": pair[0].id, "second": pair[1].id, "sections": rows, **numbers})
         return
-    print(f"{label(pair[0])}: {comparison.epoch_summaries[0]}\n{label(pair[1])}: {comparison.epoch_summaries[1]}")
+    print(
+        f"{run_label(pair[0])}: {comparison.epoch_summaries[0]}\n{run_label(pair[1])}: {comparison.epoch_summaries[1]}"
+    )
     for title, rows in sections.items():
         print(f"\n{title}: {sum(row.same for row in comparison.sections[title])} equal")
         marks = ["differs" if options.all and not row.same else "" for row in rows]

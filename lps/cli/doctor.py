@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from lps.cli._parser import Commands, print_json, say
+from lps.cli._parser import Commands, print_json, print_note
 from lps.errors import UserError
 from lps.wording import counted
 
@@ -45,13 +45,13 @@ def _notify(options) -> None:
     everybody = notifications.receivers()
     kinds = ", ".join(notifications.kinds())
     if not kinds:
-        say(
+        print_note(
             f'no channel is set; set for example {notifications.SETTING}="jsons://example.org/hook desktop://" '
             "before you start the dashboard"
         )
     elif not options.test:
-        say(kinds)
+        print_note(kinds)
     elif everybody.notify(title="LPS Studio: a test", body="Notifications about runs arrive here."):
-        say(f"sent to: {kinds}")
+        print_note(f"sent to: {kinds}")
     else:
         raise UserError(notifications.SETTING, f"not all of {kinds} could be reached")

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from lps.cli._parser import Commands, Parser, add_settings, add_sharing, print_json, say
+from lps.cli._parser import Commands, Parser, add_settings, add_sharing, print_json, print_note
 from lps.data import feature_store
 from lps.data.feature_store import StoredEntry
 from lps.errors import UserError, shown
@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
 
 def _list(options) -> None:
     """Size, cost and users of every store of this person."""
-    stores, users = feature_store.kept(), _users(options.runs)
+    stores, users = feature_store.list_stores(), _users(options.runs)
     if options.json:
         print_json([_as_json(store_entry, users[store_entry.store.key]) for store_entry in stores])
         return
@@ -48,9 +48,9 @@ def _list(options) -> None:
         print(f"{store_entry.store.key}  {'; '.join(_in_words(store_entry, users[store_entry.store.key]))}")
     if stores:
         total = sum(store_entry.bytes for store_entry in stores)
-        print(f"{counted(len(stores), 'store')}, {data_size(total)} in {shown(feature_store.home())}")
+        print(f"{counted(len(stores), 'store')}, {data_size(total)} in {shown(feature_store.stores_folder())}")
     else:
-        say(f"no features are stored in {shown(feature_store.home())}")
+        print_note(f"no features are stored in {shown(feature_store.stores_folder())}")
 
 
 def _in_words(entry: StoredEntry, runs: int) -> list[str]:
@@ -110,16 +110,16 @@ def _make(options) -> int:
     before = signal.signal(signal.SIGINT, lambda *_: wishes.append(True))
     try:
         with processes.workers(options.workers - 1, _joining(options, config.threads)) as workers:
-            store = features.make(config, report, lambda: bool(wishes), options.join or bool(workers))
+            store = features.build_store(config, report, lambda: bool(wishes), options.join or bool(workers))
             failed = sum(worker.poll() not in (None, 0, 130) for worker in workers)
     finally:
         signal.signal(signal.SIGINT, before)
         for bar in bars:
             bar.close()
     if failed:
-        say(f"{counted(failed, 'worker')} ended early; the remaining processes did the work")
+        print_note(f"{counted(failed, 'worker')} ended early; the remaining processes did the work")
     if store is None:
-        say("stopped; run the same command again to continue")
+        print_note("stopped; run the same command again to continue")
         return 130
     print(store.key)
     return 0
@@ -141,12 +141,12 @@ def _verify(options) -> int:
 
 
 def _delete(options) -> None:
-    feature_store.delete(_named(options.key).store)
+    feature_store.delete_store(_named(options.key).store)
 
 
 def _named(key: str) -> StoredEntry:
     """The one store whose key ends so; raises `UserError`."""
-    matches = [entry for entry in feature_store.kept() if entry.store.key.endswith(key)]
+    matches = [entry for entry in feature_store.list_stores() if entry.store.key.endswith(key)]
     if not key or len(matches) != 1:
         how_many = "more than one" if len(matches) > 1 and key else "none"
         raise UserError("features", f"{shown(key, 60)} is the key of {how_many}; python -m lps features lists them")

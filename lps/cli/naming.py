@@ -1,6 +1,6 @@
 """Say what clusters are, and train on with it: `name`, `train-on`."""
 
-from lps.cli._parser import Commands, add_settings, print_json, say
+from lps.cli._parser import Commands, add_settings, print_json, print_note
 from lps.errors import UserError, shorten
 from lps.settings.config import parse_settings
 from lps.store.run_folders import find_run
@@ -57,7 +57,7 @@ def _name(options) -> None:
             raise UserError("cluster", f"{cluster} is not a cluster of epoch {clusters.epoch}; choices: {some_ids}")
     if options.undo:
         decisions = naming.undo_last(run, clusters.epoch)
-        say(f"undone: {decisions}" if decisions else "nothing to undo")
+        print_note(f"undone: {decisions}" if decisions else "nothing to undo")
     if steps:
         naming.record_steps(run, clusters.epoch, steps, labels.digest_of_predictions(clusters.network.predicted))
     _print_clusters(labels.read_clusters(run, clusters.epoch), options.json)
@@ -91,7 +91,7 @@ def _train_on(options) -> int | None:
     from lps.scheduler import start_check, submit
 
     run = find_run(options.runs, options.run)
-    planned = training_on.plan(
+    planned = training_on.plan_training_on(
         run,
         options.epoch,
         rule=options.labels,
@@ -100,16 +100,16 @@ def _train_on(options) -> int | None:
         changes=parse_settings(options.settings, run.config().method),
         unnamed=dict.fromkeys(options.dissolve),
     )
-    say("\n".join([planned.in_words(), *planned.notices()]))
+    print_note("\n".join([planned.in_words(), *planned.notices()]))
     if options.dry_run:
         return None
     submit.check_configs([planned.config], judge=start_check.check_start)
-    run_started = training_on.begin(planned, name=options.name)
+    run_started = training_on.start_training_on(planned, name=options.name)
     if options.wait:
         from lps.cli._follow import follow
 
         state = follow(run_started)
-        say(f"{state.name}{': ' + state.reason if state.reason else ''}")
+        print_note(f"{state.name}{': ' + state.reason if state.reason else ''}")
     if options.json:
         confirmed = planned.confirmed
         result = {"run": str(run_started.folder), "names": confirmed.named, "pictures": confirmed.pictures}

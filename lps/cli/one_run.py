@@ -2,7 +2,7 @@
 
 import argparse
 
-from lps.cli._parser import Commands, add_filter, filtered, print_json, say
+from lps.cli._parser import Commands, add_filter, filter_runs, print_json, print_note
 from lps.errors import UserError, shorten, shown
 from lps.store.run_folders import delete_run, find_run, list_runs, recorded_runs, restore_run
 from lps.wording import counted, step_in_words
@@ -33,9 +33,9 @@ def list_all(options) -> None:
     from lps.scheduler import launcher
     from lps.store.events_tail import read_recent
 
-    launcher.tend(options.runs)
+    launcher.ensure_daemon(options.runs)
     rows, runs = [], recorded_runs() if options.recorded else list_runs(options.runs)
-    for run in filtered(runs, options.filter):
+    for run in filter_runs(runs, options.filter):
         state, recent = run.state(), read_recent(run.events, epochs=1)
         scores = {key: recent.number(f"accuracy/{key}") for key in ("seen", "novel", "all")}
         row = {"id": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
@@ -44,7 +44,7 @@ def list_all(options) -> None:
         print_json(rows)
         return
     if not runs and not options.recorded:
-        say(f"no runs in {shown(options.runs)}; start one with: python -m lps train")
+        print_note(f"no runs in {shown(options.runs)}; start one with: python -m lps train")
     for row in rows:
         scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
         why = "; ".join(text for text in (row["reason"], *row["damages"]) if text)
@@ -55,7 +55,7 @@ def _show_run(options) -> None:
     from lps.scheduler import launcher
     from lps.store.summary import summarize
 
-    launcher.tend(options.runs)
+    launcher.ensure_daemon(options.runs)
     run = find_run(options.runs, options.run)
     state = run.state()
     config = {} if state.name == "unreadable" else run.config().flat()
@@ -95,7 +95,7 @@ def _advice(run, state) -> dict[str, str]:
         return {}
     advice = failures.advise(state.kind)
     config = run.config()
-    return {"cause": advice.cause, "remedy": advice.remedy, "command": failures.command(run.id, advice, config)}
+    return {"cause": advice.cause, "remedy": advice.remedy, "command": failures.retry_command(run.id, advice, config)}
 
 
 def _shorten(values: list) -> str:
@@ -110,9 +110,9 @@ def stop(options) -> None:
     before = run.state()
     after = launcher.stop(run, kill=options.kill)
     if before.is_over and after.is_over:
-        say(f"{run.id} is already {before.name}; there is nothing to stop")
+        print_note(f"{run.id} is already {before.name}; there is nothing to stop")
     if after.reason and after.name == "stopping":
-        say(f"{run.id}: {after.reason}; python -m lps stop --kill {run.id} ends it now")
+        print_note(f"{run.id}: {after.reason}; python -m lps stop --kill {run.id} ends it now")
 
 
 def _resume(options) -> None:

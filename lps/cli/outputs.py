@@ -5,7 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lps.cli._parser import Commands, print_json, say
+from lps.cli._parser import Commands, print_json, print_note
 from lps.errors import UserError, shorten, shown
 from lps.store.run_folders import blocked_by, find_run, list_runs
 from lps.store.runs import Run
@@ -104,7 +104,7 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
         background_jobs.progress_of(result).tell("export")
         return model_folder.write_zip(runs[0], result)
     for run in runs:
-        print(model_folder.write(run, into / run.id), flush=True)
+        print(model_folder.write_model_folder(run, into / run.id), flush=True)
 
 
 def _check_export(options) -> None:
@@ -138,9 +138,9 @@ def _export_labels(options) -> None:
     to = Path(options.to)
     run = find_run(options.runs, options.ids[0])
     labels = export(run, to, options.epoch, options.links)
-    say(f"labels of epoch {labels.epoch}")
+    print_note(f"labels of epoch {labels.epoch}")
     if run.config().rests_on_labels:
-        say(f"{ABOUT_LABELS}.")
+        print_note(f"{ABOUT_LABELS}.")
     print(to)
 
 
@@ -149,15 +149,15 @@ def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> No
 
     for folder, missing in tensorboard.export(runs, into, epoch).items():
         if missing:
-            say(f"{folder.name}: the projector shows no images, because {missing}")
+            print_note(f"{folder.name}: the projector shows no images, because {missing}")
         print(folder)
-    say(f"view it with: tensorboard --logdir {shown(into)}")
+    print_note(f"view it with: tensorboard --logdir {shown(into)}")
 
 
 def _follow(runs: list[Run], root: Path, into: Path) -> None:
     from lps.interop import tensorboard
 
-    say(f"press Ctrl-C to end; view it with: tensorboard --logdir {shown(into)}")
+    print_note(f"press Ctrl-C to end; view it with: tensorboard --logdir {shown(into)}")
     for bridge in tensorboard.follow(runs, root, into):
         print(bridge.folder, flush=True)
 
@@ -166,14 +166,14 @@ def _written(runs: list[Run], into: Path, options) -> list[Path]:
     if options.to == "archive":
         from lps.interop import archives
 
-        return [archives.pack(run, into, options.light) for run in runs]
+        return [archives.pack_run(run, into, options.light) for run in runs]
     from lps.interop import event_tables
 
     return event_tables.export(runs, into, options.to)
 
 
 def _record_runs(options) -> None:
-    from lps.interop.recording import record
+    from lps.interop.recording import record_run
 
     if options.name and len(options.ids) > 1:
         many = f"cannot name {len(options.ids)} recordings; record the runs one by one"
@@ -181,7 +181,7 @@ def _record_runs(options) -> None:
     if reason := blocked_by(options.to):
         raise UserError("to", reason)
     for run in [find_run(options.runs, text) for text in options.ids]:
-        print(record(run, options.to, options.name, options.thumbnails).folder)
+        print(record_run(run, options.to, options.name, options.thumbnails).folder)
 
 
 def _import_paths(options) -> int:
@@ -201,8 +201,8 @@ def _import_paths(options) -> int:
         return code
     for item in imported:
         for notice in item.notes:
-            say(f"{item.run.id}: {notice}")
+            print_note(f"{item.run.id}: {notice}")
         if not item.is_new:
-            say(f"{item.run.id}: already here, with the same results")
+            print_note(f"{item.run.id}: already here, with the same results")
         print(item.run.folder)
     return code

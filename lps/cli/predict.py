@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.cli._parser import Commands, add_sharing, say
+from lps.cli._parser import Commands, add_sharing, print_note
 from lps.errors import UserError, shown
 from lps.machine import processes
 from lps.store.run_folders import blocked_by, find_run
@@ -111,7 +111,7 @@ def _watch(run, pictures: str, options) -> int:
         raise UserError("to", f"{shown(options.to)} is not a .csv file; --watch needs a table")
     notifications.receivers()
     watch, files, at_once = Watch(run, Path(pictures)), _files(run), True
-    say(f"checking every {options.every:g} s; press Ctrl-C to end")
+    print_note(f"checking every {options.every:g} s; press Ctrl-C to end")
     while True:
         news = watch.look(at_once)
         at_once = False
@@ -122,7 +122,7 @@ def _watch(run, pictures: str, options) -> int:
             if options.to is not None:
                 prediction_files.write_csv(options.to, news.prediction, threshold, files)
             for message in news.messages():
-                notifications.send(run.root, message)
+                notifications.send_message(run.root, message)
         time.sleep(options.every)
 
 
@@ -146,22 +146,22 @@ def _tell(prediction, threshold: float) -> None:
         print(f"{count:>7,}  {shown(name)}", flush=True)
     rule = f'a picture is "{NONE}" if its distance from the training images is larger than {threshold:.3f}; '
     rule += prediction.trade_off.in_words(threshold)
-    say(rule if math.isfinite(threshold) else f'only pictures in clusters that you rejected are "{NONE}"')
+    print_note(rule if math.isfinite(threshold) else f'only pictures in clusters that you rejected are "{NONE}"')
     for kind in prediction.kinds:
-        say(shown(prediction.kind_in_words(kind), 500))
+        print_note(shown(prediction.kind_in_words(kind), 500))
     if prediction.lost:
-        say(f"names without a matching cluster at epoch {prediction.epoch}: {', '.join(prediction.lost)}")
+        print_note(f"names without a matching cluster at epoch {prediction.epoch}: {', '.join(prediction.lost)}")
     if prediction.skipped:
-        say(f"{counted(len(prediction.skipped), 'file')} left out")
+        print_note(f"{counted(len(prediction.skipped), 'file')} left out")
         for name, reason in prediction.skipped[:_LISTED]:
-            say(f"  {shown(name)} {reason}")
+            print_note(f"  {shown(name)} {reason}")
 
 
 def _files(run) -> tuple[str, ...]:
     """The files of the run's own pictures; () where they are no files."""
     from lps.data import sources
 
-    return sources.of(run.config()).file_names
+    return sources.images_of(run.config()).file_names
 
 
 def _pixels(run, pictures: str) -> Iterator[np.ndarray]:

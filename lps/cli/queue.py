@@ -5,7 +5,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from lps.cli._parser import Commands, Parser, any_whole, print_json, say
+from lps.cli._parser import Commands, Parser, any_whole, print_json, print_note
 from lps.files.atomic import clean_line
 
 _REMOVED = {  # actions of earlier versions, with what to use instead
@@ -60,11 +60,11 @@ def _action(actions, name: str, act, help: str, *, run: bool = False) -> argpars
 def show_queue(options) -> None:
     from lps.scheduler import launcher, overview
 
-    launcher.tend(options.runs)
+    launcher.ensure_daemon(options.runs)
     now = time.time()
     snapshot = overview.read_queue(options.runs, now)
     if snapshot.switch.problem:
-        say(snapshot.switch.problem)
+        print_note(snapshot.switch.problem)
     if options.json:
         print_json(_as_json(snapshot))
         return
@@ -96,8 +96,8 @@ def _cancel(options) -> None:
     from lps.errors import UserError
     from lps.scheduler import background_jobs, launcher, queue
 
-    if job := background_jobs.find(options.runs, options.run):
-        background_jobs.cancel(job)
+    if job := background_jobs.find_job(options.runs, options.run):
+        background_jobs.cancel_job(job)
         return
     run = _run(options)
     if run.state().name != "queued":
@@ -124,11 +124,11 @@ def _set_slots(options) -> None:
     subfolders(options.runs)  # raises where it cannot be read
     if options.number is not None:
         queue.set_cpu_slots(options.runs, options.number)
-        launcher.pump(options.runs)
+        launcher.dispatch(options.runs)
     else:
-        say(overview.suggestion_in_words(overview.read_queue(options.runs)))
+        print_note(overview.suggestion_in_words(overview.read_queue(options.runs)))
     if run_slots.demanded_cpu_slots() is not None:
-        say("LPS_CPU_SLOTS is set and overrides the number stored for the queue")
+        print_note("LPS_CPU_SLOTS is set and overrides the number stored for the queue")
     print(run_slots.cpu_slots(options.runs))
 
 
@@ -139,7 +139,7 @@ def _set_paused(options, paused: bool) -> None:
     subfolders(options.runs)  # raises where it cannot be read
     queue.set_paused(options.runs, paused)
     if not paused:
-        launcher.pump(options.runs)
+        launcher.dispatch(options.runs)
 
 
 def _change(options, change) -> None:
@@ -148,7 +148,7 @@ def _change(options, change) -> None:
 
     run = _run(options)
     change(run)
-    launcher.pump(run.root)
+    launcher.dispatch(run.root)
 
 
 def _run(options):
@@ -161,7 +161,7 @@ def _run(options):
 
 
 def _slots_in_words(snapshot, now: float) -> list[str]:
-    from lps.scheduler.overview import clock, left_in_words
+    from lps.scheduler.overview import left_in_words, time_of_day
 
     lines = []
     width = max((len(name) for name in [*snapshot.slots, "..."]), default=0)
@@ -173,7 +173,7 @@ def _slots_in_words(snapshot, now: float) -> list[str]:
         if item is None:
             lines.append(f"{name:{width}}  {unknown if is_held else 'free'}")
             continue
-        words = [item.state.name, f"since {clock(item.since, now)}" if item.since else ""]
+        words = [item.state.name, f"since {time_of_day(item.since, now)}" if item.since else ""]
         words.append(f"{100 * item.share:.0f} % of this phase" if item.share is not None else "")
         words.append(left_in_words(item.left))
         line = ", ".join(filter(None, words))
@@ -196,16 +196,16 @@ def _jobs_in_words(snapshot) -> list[str]:
 
 def _line_in_words(snapshot, now: float) -> list[str]:
     from lps.scheduler.costs import span_in_words
-    from lps.scheduler.overview import clock
+    from lps.scheduler.overview import time_of_day
     from lps.store import desired_state
 
     counts = [f"{len(snapshot.waiting)} waiting"] + [f"{snapshot.held} of them on hold"] * bool(snapshot.held)
-    paused = f"; paused since {clock(snapshot.switch.since, now)}" if snapshot.switch.paused else ""
+    paused = f"; paused since {time_of_day(snapshot.switch.since, now)}" if snapshot.switch.paused else ""
     lines = [", ".join(counts) + paused]
     rows = []
     for item in snapshot.waiting:
         words = [f"priority {item.wish.priority}"] if item.wish.priority else []
-        words += [text] if (text := desired_state.in_words(item.wish, now)) else []
+        words += [text] if (text := desired_state.waiting_reason(item.wish, now)) else []
         words += [f"takes about {span_in_words(item.takes)}"] if item.takes is not None else []
         rows.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]

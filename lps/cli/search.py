@@ -4,7 +4,7 @@ import argparse
 import os
 from pathlib import Path
 
-from lps.cli._parser import Commands, add_settings, add_task, print_json, say
+from lps.cli._parser import Commands, add_settings, add_task, print_json, print_note
 from lps.errors import UserError, shorten, shown
 from lps.settings import cli_args
 from lps.wording import counted
@@ -83,7 +83,7 @@ def search(options) -> int:
     )
     searches.load_optuna()
     searches.check_request(request)
-    search_found = searches.ask(request, options.runs)
+    search_found = searches.create_search(request, options.runs)
     _say_request(request, options.runs)
     return _carry_out(search_found, options)
 
@@ -98,7 +98,7 @@ def _control(search_found, options) -> int:
         return 0
     if options.resume:
         if options.trials is not None or options.parallel is not None:
-            searches.extend(search_found, options.trials, options.parallel)
+            searches.extend_search(search_found, options.trials, options.parallel)
         return _carry_out(search_found, options)
     result = search_results.read_results(search_found)
     print_json(_as_json(result)) if options.json else _print_result(result)
@@ -110,19 +110,21 @@ def _carry_out(search_found, options) -> int:
     from lps.studies import search_driver, search_results
 
     if options.background:
-        if not searches.begin(search_found):
-            say(f"{search_found.name} is already running")
+        if not searches.start_driver(search_found):
+            print_note(f"{search_found.name} is already running")
         print(search_found.name)
         return 0
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
         way_on = _way_on(search_found.name, options.runs)
-        say(f"search {search_found.name}: runs are tagged {search_found.tag}; continue with: {way_on}")
+        print_note(f"search {search_found.name}: runs are tagged {search_found.tag}; continue with: {way_on}")
     try:
         how = search_driver.begin_here(search_found, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
-        say(f"the search was stopped; its running runs continue. To resume: {_way_on(search_found.name, options.runs)}")
+        print_note(
+            f"the search was stopped; its running runs continue. To resume: {_way_on(search_found.name, options.runs)}"
+        )
         return 130
     if options.lock is None:
         result = search_results.read_results(search_found)
@@ -132,27 +134,29 @@ def _carry_out(search_found, options) -> int:
 
 def _way_on(name: str, runs: Path) -> str:
     """The command that resumes a search, from any folder and with any LPS_RUNS."""
-    return cli_args.command("search", name, resume=True, runs=Path(runs).resolve())
+    return cli_args.format_command("search", name, resume=True, runs=Path(runs).resolve())
 
 
 def _say_request(request, root) -> None:
     from lps.scheduler.costs import source_in_words, span_in_words
-    from lps.scheduler.preflight import crowding, shortage
+    from lps.scheduler.preflight import disk_warning, memory_warnings
     from lps.studies import search as searches
 
     objective = searches.objective_of(request.objective)
-    say(f"{counted(request.trials, 'trial')} of {', '.join(item.text for item in request.space)}")
-    say(f"objective {request.objective}: {objective.words}")
+    print_note(f"{counted(request.trials, 'trial')} of {', '.join(item.text for item in request.space)}")
+    print_note(f"objective {request.objective}: {objective.words}")
     if not objective.hidden:
-        say(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training to measure it")
-    span = searches.estimate(request, root)
+        print_note(
+            f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training to measure it"
+        )
+    span = searches.estimate_search(request, root)
     if span is None:
-        say("time unknown: no finished run of this method on this data set yet")
+        print_note("time unknown: no finished run of this method on this data set yet")
     else:
-        say(f"at most about {span_in_words(span)} if one run trains at a time, {source_in_words(span)}")
-    short = shortage([request.base] * request.trials * len(request.seeds), root)
-    for words in filter(None, (short, *crowding([request.base]))):
-        say(words)
+        print_note(f"at most about {span_in_words(span)} if one run trains at a time, {source_in_words(span)}")
+    short = disk_warning([request.base] * request.trials * len(request.seeds), root)
+    for words in filter(None, (short, *memory_warnings([request.base]))):
+        print_note(words)
 
 
 def _list(options) -> int:
@@ -170,7 +174,7 @@ def _list(options) -> int:
         return 0
     if not rows:
         begin = "python -m lps search --space margin_scale=1..20"
-        say(f"no searches in {shown(options.runs)}; start one with: {begin}")
+        print_note(f"no searches in {shown(options.runs)}; start one with: {begin}")
     for row in rows:
         if "reason" in row:
             print(f"{row['name']:20} {row['state']:11} {row['reason']}")
@@ -204,7 +208,7 @@ def _as_json(result) -> dict:
         "asked_trials": result.request.trials,
         "best": _trial(best) | {"again": repeat_command} if best else None,
         "importance": {"shares": dict(result.importance), "from_trials": len(result.complete),
-                       "caution": search_results.caution(result)},
+                       "caution": search_results.importance_caution(result)},
     }  # fmt: skip
 
 
@@ -229,6 +233,6 @@ def _print_result(result) -> None:
         print(f"{trial.number:4} {trial.state:9} {value}  {in_words(trial.values)}{mark}{reason}")
     if result.importance:
         print("importance " + ", ".join(f"{name} {share:.0%}" for name, share in result.importance.items()))
-    print(search_results.caution(result))
+    print(search_results.importance_caution(result))
     if result.best:
         print(f"repeat with other seeds: {search_results.sweep_command(result.request, result.best)}")

@@ -3,7 +3,7 @@
 import argparse
 from dataclasses import asdict
 
-from lps.cli._parser import Commands, add_place, add_settings, place, print_json, say
+from lps.cli._parser import Commands, add_place, add_settings, print_json, print_note, target_options
 from lps.errors import UserError, shown
 from lps.wording import counted, data_size
 
@@ -44,21 +44,21 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
 def sweep(options) -> int:
     from lps.scheduler import launcher
 
-    launcher.check_wish(options.retries, None)
+    launcher.check_request(options.retries, None)
     from lps.studies import sweeps
 
     if options.list_presets:
         return _list_presets(options.json)
-    request, on = _request(options), place(options)
-    launcher.check_wish(options.retries, None, on)
+    request, on = _request(options), target_options(options)
+    launcher.check_request(options.retries, None, on)
     if options.dry_run:
-        return _tell(sweeps.sketch(request, options.runs, options.name), options, on)
-    planned = sweeps.sketch(request, options.runs, options.name)
+        return _tell(sweeps.sketch_sweep(request, options.runs, options.name), options, on)
+    planned = sweeps.sketch_sweep(request, options.runs, options.name)
     _check_start([item.config for item in planned.items], on_this_machine=on is None)
-    estimate = sweeps.estimate(planned, options.runs)
-    say(_sweep_in_words(planned, estimate, on))
+    estimate = sweeps.estimate_sweep(planned, options.runs)
+    print_note(_sweep_in_words(planned, estimate, on))
     _say_what_is_large(planned, options, on_this_machine=on is None)
-    planned = sweeps.start(planned, options.runs, retries=options.retries, on=on)
+    planned = sweeps.start_sweep(planned, options.runs, retries=options.retries, on=on)
     code = _await(planned.items) if options.wait else 0
     if options.json:
         print_json(_as_json(planned, estimate))
@@ -72,8 +72,8 @@ def _tell(planned, options, on) -> int:
     """What would be started; ends with what stands in the way of it, if anything does."""
     from lps.studies import sweeps
 
-    estimate = sweeps.estimate(planned, options.runs)
-    say(_sweep_in_words(planned, estimate, on))
+    estimate = sweeps.estimate_sweep(planned, options.runs)
+    print_note(_sweep_in_words(planned, estimate, on))
     if options.json:
         print_json(_as_json(planned, estimate))
     for item in () if options.json else planned.items:
@@ -85,11 +85,13 @@ def _tell(planned, options, on) -> int:
 
 def _say_what_is_large(planned, options, on_this_machine: bool) -> None:
     """What the runs may find too little of: the disk, and the GPUs where they go to those of this machine."""
-    from lps.scheduler.preflight import crowding, shortage
+    from lps.scheduler.preflight import disk_warning, memory_warnings
 
     configs = [item.config for item in planned.items if item.action != "exists"]
-    for words in filter(None, (shortage(configs, options.runs), *(crowding(configs) if on_this_machine else ()))):
-        say(words)
+    for words in filter(
+        None, (disk_warning(configs, options.runs), *(memory_warnings(configs) if on_this_machine else ()))
+    ):
+        print_note(words)
 
 
 def _check_start(configs, on_this_machine: bool = True) -> None:
@@ -122,7 +124,7 @@ def _request(options):
         )
     seeds = presets.SEEDS if options.seeds is None else sweep_layout.read_layout("digits", "lps", options.seeds).seeds
     datasets = tuple(word.strip() for word in options.dataset.split(",")) if options.dataset else ()
-    fixed = sweep_layout.assignments(options.settings)
+    fixed = sweep_layout.parse_assignments(options.settings)
     return presets.PresetRequest(options.preset, options.scale or "demo", seeds, datasets, fixed)
 
 
@@ -138,7 +140,7 @@ def _list_presets(as_json: bool) -> int:
                 row
                 | {
                     "runs": {
-                        scale: len(presets.sheet(scale_request).runs())
+                        scale: len(presets.build_paper_table(scale_request).runs())
                         for scale, scale_request in request_by_scale.items()
                     }
                 }
@@ -164,7 +166,7 @@ def _sweep_in_words(planned, estimate, on) -> str:
     lines = [f"{planned.tag}: {counted(len(planned.items), 'run')} ({counts})"]
     lines += [staying] if (staying := staying_in_words(planned.items, on)) else []
     request = from_record(planned.request)
-    lines += sweep_layout.redundant(request) if isinstance(request, sweep_layout.SweepSpec) else []
+    lines += sweep_layout.redundant_requests(request) if isinstance(request, sweep_layout.SweepSpec) else []
     num_known = estimate.runs - estimate.missing
     if num_known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"
@@ -181,14 +183,16 @@ def _await(items) -> int:
 
     ended = []
     try:
-        for item in sweeps.watch(items):
+        for item in sweeps.watch_items(items):
             ended.append(item)
             score = summarize(item.run)["last"].get("accuracy/all")
             words = f", all {score:.2f}" if isinstance(score, float) else ""
             reason = f": {item.state.reason}" if item.state.reason else ""
-            say(f"[{len(ended)}/{len(items)}] {item.label}: {item.state.name}{reason}{words}")
+            print_note(f"[{len(ended)}/{len(items)}] {item.label}: {item.state.name}{reason}{words}")
     except KeyboardInterrupt:
-        say(f"stopped waiting; {len(items) - len(ended)} runs are still running or in the queue (see list, stop)")
+        print_note(
+            f"stopped waiting; {len(items) - len(ended)} runs are still running or in the queue (see list, stop)"
+        )
         return 130
     return 1 if any(item.state.name != "finished" for item in ended) else 0
 

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from lps.cli._parser import LIGHT, Commands, add_place, add_settings, add_task, any_whole, place, print_json, say
+from lps.cli._parser import (
+    LIGHT,
+    Commands,
+    add_place,
+    add_settings,
+    add_task,
+    any_whole,
+    print_json,
+    print_note,
+    target_options,
+)
 from lps.errors import UserError, shown
 from lps.settings.config import Config, configure, parse_settings, protocol_parameters
 from lps.store.runs import Run
@@ -41,7 +51,7 @@ def _train_here(options) -> int:
         run = Run(options.folder)
         if not run.folder.is_dir():
             raise UserError("run", f"{shown(run.folder)} is not a folder of a run")
-        if processes := ranks.wanted(run):
+        if processes := ranks.ranks_to_start(run):
             return ranks.carry_out(run, processes)
         from lps.training.loop import train
 
@@ -50,7 +60,7 @@ def _train_here(options) -> int:
 
     run = _begin(options)
     state = follow(run)
-    say(f"{state.name}{': ' + state.reason if state.reason else ''}")
+    print_note(f"{state.name}{': ' + state.reason if state.reason else ''}")
     print(run.folder)
     return 0 if state.name in ("finished", "stopped") else 1
 
@@ -58,9 +68,9 @@ def _train_here(options) -> int:
 def _launch_run(options) -> None:
     from lps.scheduler import launcher
 
-    launcher.check_wish(options.retries, options.priority)
-    on = place(options)
-    launcher.check_wish(options.retries, options.priority, on)
+    launcher.check_request(options.retries, options.priority)
+    on = target_options(options)
+    launcher.check_request(options.retries, options.priority, on)
     print(_begin(options, retries=options.retries, priority=options.priority, on=on).folder)
 
 
@@ -69,7 +79,7 @@ def pretrain(options) -> int:
     config = checked_config(options, {"features": "live"})  # before torch is imported, which takes seconds
     from lps.training.pretrain import pretrain_alone
 
-    path = pretrain_alone(config, options.runs / ".pretrained", say)
+    path = pretrain_alone(config, options.runs / ".pretrained", print_note)
     print(path)
     return 0
 
@@ -79,14 +89,14 @@ def _count_classes(options) -> int | None:
     config = checked_config(options, {"split.num_novel": 1})
     from lps.cli._follow import CountBar
     from lps.scheduler import background_jobs, class_count
-    from lps.studies.class_search import search
+    from lps.studies.class_search import search_count
 
-    background_jobs.end_when_cancelled(class_count.path_of(config, options.runs))
-    show_progress = background_jobs.silent if options.begun else CountBar()
+    background_jobs.end_when_cancelled(class_count.class_count_path(config, options.runs))
+    show_progress = background_jobs.ignore_progress if options.begun else CountBar()
     try:
-        count = search(config, options.runs, options.most, say, options.begun, show_progress)
+        count = search_count(config, options.runs, options.most, print_note, options.begun, show_progress)
     except background_jobs.Cancelled as error:
-        say(str(error))
+        print_note(str(error))
         return 130
     if options.json:
         print_json(class_count.as_json(count) | {"novel": count.novel, "plausible": count.plausible})
@@ -111,19 +121,19 @@ def wait_without_spinning() -> None:
 
 def _begin(options, **start_options) -> Run:
     from lps.scheduler import submit
-    from lps.scheduler.preflight import crowding, prior_advice, shortage
+    from lps.scheduler.preflight import disk_warning, memory_warnings, prior_advice
     from lps.settings.backbone_names import ABOUT_LABELS
 
     on_this_machine = start_options.get("on") is None
     config = checked_config(options, on_this_machine=on_this_machine)
-    for words in (shortage([config], options.runs), *(crowding([config]) if on_this_machine else ())):
+    for words in (disk_warning([config], options.runs), *(memory_warnings([config]) if on_this_machine else ())):
         if words:
-            say(words)
+            print_note(words)
     if config.rests_on_labels:
-        say(f"{ABOUT_LABELS}.")
+        print_note(f"{ABOUT_LABELS}.")
     if advice := prior_advice(config):
-        say(f"{advice.words} Evidence: docs/concepts/priors.md")
-    return submit.begin(options.runs, [submit.RunRequest(config, options.name)], **start_options)[0]
+        print_note(f"{advice.words} Evidence: docs/concepts/priors.md")
+    return submit.create_runs(options.runs, [submit.RunRequest(config, options.name)], **start_options)[0]
 
 
 def checked_config(
@@ -156,11 +166,11 @@ def _tell_skipped(config: Config) -> None:
     from lps.data import sources
     from lps.scheduler import preflight
 
-    for line in preflight.notices(config):
-        say(line)
+    for line in preflight.start_warnings(config):
+        print_note(line)
 
-    skipped = sources.of(config).skipped
+    skipped = sources.images_of(config).skipped
     if skipped:
         named = "; ".join(f"{name} {reason}" for name, reason in skipped[:3])
         remainder = f"; and {len(skipped) - 3} more, listed on the page Launch" if len(skipped) > 3 else ""
-        say(f"{counted(len(skipped), 'file')} left out: {named}{remainder}")
+        print_note(f"{counted(len(skipped), 'file')} left out: {named}{remainder}")

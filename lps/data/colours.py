@@ -6,35 +6,37 @@ Images are (n, channels, height, width). Single-channel images have no saturatio
 import torch
 from torch import Tensor
 
-from lps.data.crops import chance, multiplied, per_image, uniform
+from lps.data.crops import apply_matrices, draw_booleans, draw_uniform, per_image
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R BT.601, as in PIL and torchvision
 
 
-def jittered(images: Tensor, generator: torch.Generator, *, strength: float, hue: float, probability: float) -> Tensor:
+def jitter_colours(
+    images: Tensor, generator: torch.Generator, *, strength: float, hue: float, probability: float
+) -> Tensor:
     """Change brightness, contrast, saturation by factors of 1 -+ `strength` and hue by -+ `hue` turns, in random order.
 
     The four changes of torchvision's ColorJitter, with `probability` per image. Every image has its own order: the
     first three run in that order in two rounds, around the hue, and a change that is not applied has the factor 1.
     """
-    factors = uniform(images, max(0, 1 - strength), 1 + strength, generator, 3)
-    turns = uniform(images, -hue, hue, generator)
-    rank = uniform(images, 0, 1, generator, 4)
-    applies = chance(images, probability, generator)
+    factors = draw_uniform(images, max(0, 1 - strength), 1 + strength, generator, 3)
+    turns = draw_uniform(images, -hue, hue, generator)
+    rank = draw_uniform(images, 0, 1, generator, 4)
+    applies = draw_booleans(images, probability, generator)
     factors = torch.where(applies.view(-1, 1), factors, 1)
     order = rank[:, :HUE].argsort(dim=1)
     before_hue = rank[:, :HUE] < rank[:, HUE:]
     for due in (before_hue, ~before_hue):
         due_factors = torch.where(due, factors, 1)
         for kind in order.unbind(1):
-            images = scaled(images, kind, due_factors.gather(1, kind.view(-1, 1)).squeeze(1))
+            images = scale_towards(images, kind, due_factors.gather(1, kind.view(-1, 1)).squeeze(1))
         if due is before_hue:
-            images = hue_turned(images, turns * applies)
+            images = rotate_hue(images, turns * applies)
     return images
 
 
-def scaled(images: Tensor, kind: Tensor, factor: Tensor) -> Tensor:
+def scale_towards(images: Tensor, kind: Tensor, factor: Tensor) -> Tensor:
     """Return reference + factor (image - reference), clipped to [0, 1]; kind and factor (n,).
 
     The reference is black for BRIGHTNESS, the mean of the grey image for CONTRAST, the grey image for SATURATION.
@@ -45,7 +47,7 @@ def scaled(images: Tensor, kind: Tensor, factor: Tensor) -> Tensor:
     return torch.lerp(reference.expand_as(images), images, per_image(factor)).clamp_(0, 1)
 
 
-def hue_turned(images: Tensor, turns: Tensor) -> Tensor:
+def rotate_hue(images: Tensor, turns: Tensor) -> Tensor:
     """Rotate the hue of the hexcone (HSV) by `turns` (n,) full circles; saturation and value stay."""
     if images.shape[1] != 3:
         return images
@@ -63,21 +65,21 @@ def hue_turned(images: Tensor, turns: Tensor) -> Tensor:
     return torch.stack(parts, dim=1)
 
 
-def greyed(images: Tensor, generator: torch.Generator, *, probability: float) -> Tensor:
+def random_grey(images: Tensor, generator: torch.Generator, *, probability: float) -> Tensor:
     """Turn images grey with `probability`."""
-    coloured = per_image(~chance(images, probability, generator)).float()
+    coloured = per_image(~draw_booleans(images, probability, generator)).float()
     return torch.lerp(_luma(images).expand_as(images), images, coloured)
 
 
-def blurred(images: Tensor, generator: torch.Generator, *, probability: float) -> Tensor:
+def random_blur(images: Tensor, generator: torch.Generator, *, probability: float) -> Tensor:
     """Apply Gaussian blur with `probability`: sigma uniform from 0.1 to 2 pixels, radius a tenth of the side (SimCLR).
 
     At the border the remaining weights are normalized to the sum 1.
     """
-    sigma = uniform(images, 0.1, 2, generator)
-    sigma = torch.where(chance(images, probability, generator), sigma, 0.01)  # almost zero: the identity matrix
+    sigma = draw_uniform(images, 0.1, 2, generator)
+    sigma = torch.where(draw_booleans(images, probability, generator), sigma, 0.01)  # almost zero: the identity matrix
     rows, columns = (_gaussian(sigma, side) for side in images.shape[-2:])
-    return multiplied(images, rows, columns)
+    return apply_matrices(images, rows, columns)
 
 
 def _luma(images: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ class Confirmed:
         return checksum.hexdigest()[:DIGITS]
 
 
-def added(split: Split, labels: np.ndarray, num_classes: int, confirmed: Confirmed) -> tuple[Split, np.ndarray]:
+def add_confirmed(split: Split, labels: np.ndarray, num_classes: int, confirmed: Confirmed) -> tuple[Split, np.ndarray]:
     """Return (the split with the confirmed labels, class id of every image); raises `UserError` if they do not fit it.
 
     labels: int64 (n,), original class ids, -1 unknown; num_classes: of the data set. Withheld and

@@ -16,20 +16,20 @@ from torch import Tensor
 _GREY = 127
 
 
-def uniform(images: Tensor, low: float, high: float, generator: torch.Generator, *more: int) -> Tensor:
+def draw_uniform(images: Tensor, low: float, high: float, generator: torch.Generator, *more: int) -> Tensor:
     """Return (n, *more) float32 numbers in [low, high), n the number of images."""
     numbers = torch.rand((len(images), *more), generator=generator, device=generator.device)
     return (numbers * (high - low) + low).to(images.device, non_blocking=True)
 
 
-def chance(images: Tensor, probability: float, generator: torch.Generator) -> Tensor:
+def draw_booleans(images: Tensor, probability: float, generator: torch.Generator) -> Tensor:
     """Return (n,) booleans, each True with `probability`."""
-    return uniform(images, 0, 1, generator) < probability
+    return draw_uniform(images, 0, 1, generator) < probability
 
 
-def position(images: Tensor, count: Tensor | int, generator: torch.Generator) -> Tensor:
+def _draw_positions(images: Tensor, count: Tensor | int, generator: torch.Generator) -> Tensor:
     """Return (n,) integers in 0 .. count-1; `count` is one number or one per image."""
-    return (uniform(images, 0, 1, generator) * count).long().clamp(max=count - 1)
+    return (draw_uniform(images, 0, 1, generator) * count).long().clamp(max=count - 1)
 
 
 def per_image(numbers: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ def per_image(numbers: Tensor) -> Tensor:
     return numbers.view(-1, 1, 1, 1)
 
 
-def shifted(images: Tensor, generator: torch.Generator, *, border: str) -> Tensor:
+def random_shift(images: Tensor, generator: torch.Generator, *, border: str) -> Tensor:
     """Flip every image with probability 1/2, then move it by up to an eighth of its sides (4 of 32 pixels).
 
     The same as padding by an eighth and cropping at a random position. `border` says what fills the
@@ -52,7 +52,7 @@ def shifted(images: Tensor, generator: torch.Generator, *, border: str) -> Tenso
         rows, columns = rows + pad_y, columns + pad_x
     else:
         rows, columns = _mirrored(rows, height), _mirrored(columns, width)
-    columns = torch.where(chance(images, 0.5, generator).view(-1, 1), columns.flip(1), columns)
+    columns = torch.where(draw_booleans(images, 0.5, generator).view(-1, 1), columns.flip(1), columns)
     return pixels_at(images, rows.unsqueeze(2), columns.unsqueeze(1))
 
 
@@ -64,7 +64,7 @@ def pixels_at(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return images.flatten(2).gather(2, index).view(n, channels, *source.shape[1:])
 
 
-def cut_out(images: Tensor, generator: torch.Generator) -> Tensor:
+def random_cutout(images: Tensor, generator: torch.Generator) -> Tensor:
     """Put a grey rectangle over half of each image's sides, drawn as in FixMatch: 16 of 32 pixels and one more.
 
     A rectangle beyond the top or left edge is moved inward; the bottom and right edge cut it off. The
@@ -98,9 +98,9 @@ def resized_crop(
     if sizes is not None:
         shrunk_y, shrunk_x = (side / own for side, own in zip((height, width), sizes.unbind(1)))
         top, tall, left, wide = top * shrunk_y, tall * shrunk_y, left * shrunk_x, wide * shrunk_x
-    rows = resizing(top, tall, height, size or height)
-    columns = resizing(left, wide, width, size or width, mirror=chance(images, 0.5, generator))
-    return multiplied(images.float().div_(255), rows, columns).clamp_(0, 1)
+    rows = resize_matrices(top, tall, height, size or height)
+    columns = resize_matrices(left, wide, width, size or width, mirror=draw_booleans(images, 0.5, generator))
+    return apply_matrices(images.float().div_(255), rows, columns).clamp_(0, 1)
 
 
 def random_boxes(
@@ -109,8 +109,8 @@ def random_boxes(
     """Return (top, left, height, width) of the rectangles of `resized_crop`, each int64 (n,)."""
     height, width = _sides(images, sizes)
     log_limit = math.log(4 / 3)
-    area = uniform(images, *scale, generator, 10) * (height * width)
-    aspect = torch.exp(uniform(images, -log_limit, log_limit, generator, 10))
+    area = draw_uniform(images, *scale, generator, 10) * (height * width)
+    aspect = torch.exp(draw_uniform(images, -log_limit, log_limit, generator, 10))
     wide, tall = torch.sqrt(area * aspect).round().long(), torch.sqrt(area / aspect).round().long()
     fits = (wide >= 1) & (wide <= width) & (tall >= 1) & (tall <= height)
     first = fits.int().argmax(dim=1, keepdim=True)
@@ -118,13 +118,16 @@ def random_boxes(
     height, width = height.squeeze(1), width.squeeze(1)
     whole_tall, whole_wide = torch.minimum(height, _four_thirds(width)), torch.minimum(width, _four_thirds(height))
     wide, tall = torch.where(fits, wide, whole_wide), torch.where(fits, tall, whole_tall)
-    top, left = position(images, height - tall + 1, generator), position(images, width - wide + 1, generator)
+    top, left = (
+        _draw_positions(images, height - tall + 1, generator),
+        _draw_positions(images, width - wide + 1, generator),
+    )
     top = torch.where(fits, top, (height - whole_tall) // 2)
     left = torch.where(fits, left, (width - whole_wide) // 2)
     return top, left, tall, wide
 
 
-def resizing(
+def resize_matrices(
     start: Tensor, length: Tensor, old: int, new: int, mirror: Tensor | None = None, is_cut: bool = True
 ) -> Tensor:
     """Return matrices (n, new, old) that map pixels start .. start+length-1 (each (n,)) of a side of `old` to `new`.
@@ -146,7 +149,7 @@ def resizing(
     return weight / weight.sum(dim=2, keepdim=True)
 
 
-def multiplied(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def apply_matrices(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """Return rows @ image @ columns^T per channel: float images (n, c, h, w) with (n, H, h) and (n, W, w).
 
     Two products per image for any number of channels: channels are concatenated horizontally, then vertically.
@@ -158,7 +161,7 @@ def multiplied(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return both.view(n, rows.shape[1], channels, -1).transpose(1, 2).contiguous()
 
 
-def central(images: Tensor, *, short_side: int, size: int, sizes: Tensor | None = None) -> Tensor:
+def central_crop(images: Tensor, *, short_side: int, size: int, sizes: Tensor | None = None) -> Tensor:
     """Resize the shorter side to `short_side` pixels, then crop the `size` x `size` centre; float32 in [0, 1].
 
     sizes: as in `resized_crop`.
@@ -186,23 +189,23 @@ def random_crop(
     target_sizes = own_sizes * short_side // own_sizes.amin(dim=1, keepdim=True)
     windows = []
     for axis, old in enumerate(images.shape[-2:]):
-        start, ratio = position(images, target_sizes[:, axis] - size + 1, generator), old / target_sizes[:, axis]
+        start, ratio = _draw_positions(images, target_sizes[:, axis] - size + 1, generator), old / target_sizes[:, axis]
         windows.append((start * ratio, size * ratio, old))
-    mirror = chance(images, 0.5, generator)
+    mirror = draw_booleans(images, 0.5, generator)
     rows, columns = (
-        resizing(start.float(), length.float(), old, size, flip, is_cut=False)
+        resize_matrices(start.float(), length.float(), old, size, flip, is_cut=False)
         for (start, length, old), flip in zip(windows, (None, mirror))
     )
-    return multiplied(images.float().div_(255), rows, columns).clamp_(0, 1)
+    return apply_matrices(images.float().div_(255), rows, columns).clamp_(0, 1)
 
 
 def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: int) -> Tensor:
-    """Apply `central` to squeezed images in one step; positions as in torchvision's Resize and CenterCrop."""
+    """Apply `central_crop` to squeezed images in one step; positions as in torchvision's Resize and CenterCrop."""
     target_sizes = sizes * short_side // sizes.amin(dim=1, keepdim=True)
     start = ((target_sizes - size).double() / 2).round()
     sides = images.shape[-2:]
     rows, columns = (
-        resizing(
+        resize_matrices(
             (start[:, axis] * old / target_sizes[:, axis]).float(),
             size * old / target_sizes[:, axis],
             old,
@@ -211,7 +214,7 @@ def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: i
         )
         for axis, old in enumerate(sides)
     )
-    return multiplied(images.float().div_(255), rows, columns).clamp_(0, 1)
+    return apply_matrices(images.float().div_(255), rows, columns).clamp_(0, 1)
 
 
 def _sides(images: Tensor, sizes: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -228,7 +231,7 @@ def _four_thirds(sides: Tensor) -> Tensor:
 
 def _window(images: Tensor, side: int, padding: int, generator) -> Tensor:
     """Return (n, side) positions of a window of `side` pixels, moved by -padding .. padding."""
-    start = position(images, 2 * padding + 1, generator) - padding
+    start = _draw_positions(images, 2 * padding + 1, generator) - padding
     return start.view(-1, 1) + torch.arange(side, device=images.device)
 
 
@@ -240,6 +243,6 @@ def _mirrored(positions: Tensor, side: int) -> Tensor:
 def _strip(images: Tensor, side: int, generator) -> Tensor:
     """Return (n, side) booleans: a strip of half the side and a pixel, from half of that before a uniform place on."""
     half = side // 2
-    start = (uniform(images, 0, side, generator) - half / 2).clamp(min=0).long().view(-1, 1)
+    start = (draw_uniform(images, 0, side, generator) - half / 2).clamp(min=0).long().view(-1, 1)
     column = torch.arange(side, device=images.device)
     return (column >= start) & (column <= start + half)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lps.datasets import Images, take
-from lps.datasets.readers.store import Writer, kept
+from lps.datasets.readers.store import Writer, cached_images
 from lps.errors import UserError, shorten
 from lps.settings.edit_log import NOTHING, SETTING, UNKNOWN, Decided, Key
 from lps.wording import counted
@@ -23,7 +23,7 @@ def name_of(images: Images) -> str:
     return checksum.hexdigest()[:12]
 
 
-def carried_out(
+def apply_edits(
     images: Images, keys: Sequence[Key], dataset_name: str, decisions: Decided, source: tuple, content: str
 ) -> Images:
     """Return the images after exclusions and new labels; raises `UserError` if the decisions are for another data set.
@@ -60,4 +60,4 @@ def carried_out(
             writer.add(images.pixels[ids[start : start + _PIECE]])
         return take(replace(images, pixels=np.zeros((len(labels), 0), np.uint8)), ids)
 
-    return kept(("decided", *source), content, make, space=len(ids) * images.pixels[0].nbytes)
+    return cached_images(("decided", *source), content, make, space=len(ids) * images.pixels[0].nbytes)

@@ -21,7 +21,7 @@ from lps.data.views import views_of_pictures
 from lps.errors import UserError
 from lps.machine import memory
 from lps.network import backbones, start_weights
-from lps.network.network import arranged
+from lps.network.network import channels_last
 from lps.settings import backbone_names
 from lps.settings.config import Config
 
@@ -60,7 +60,7 @@ def backbone_at_start(config: Config, images: Pictures) -> nn.Module:
     return backbone
 
 
-def make_ready(backbone: nn.Module, device: torch.device) -> nn.Module:
+def prepare_for_inference(backbone: nn.Module, device: torch.device) -> nn.Module:
     """Prepare the backbone for evaluation, optimized for speed."""
     backbone.eval()
     if hasattr(backbone, "fold"):
@@ -69,12 +69,12 @@ def make_ready(backbone: nn.Module, device: torch.device) -> nn.Module:
 
 
 @torch.inference_mode()
-def halves(
+def extract_float16(
     backbone: nn.Module, images: Pictures, kind: str, config: Config, noise: torch.Generator | None = None
 ) -> Tensor:
     """Return features (n, d) of images in one kind of view, float16 as a store holds them; raises `UserError`.
 
-    backbone: from `make_ready`.
+    backbone: from `prepare_for_inference`.
     """
     view = views_of_pictures(config)[kind]
     ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
@@ -102,11 +102,11 @@ class Extraction:
         }
         if isinstance(images, GivenVectors):
             self._about |= {"noise": config.features_noise, "dropout": config.features_dropout}
-        self.key = feature_store.named(config.dataset, self._about)
+        self.key = feature_store.store_key(config.dataset, self._about)
 
     def begin(self) -> tuple[int, dict[str, object], Callable[[str, int, int], bytes]]:
-        """Return the feature width, facts for lists, and the compute function, for `feature_store.made`."""
-        make_ready(self._backbone, self._images.device)
+        """Return the feature width, facts for lists, and the compute function, for `feature_store.complete_store`."""
+        prepare_for_inference(self._backbone, self._images.device)
         settings = {key: value for key, value in self._config.flat().items() if key.startswith(_TOLD)}
         return self._backbone.num_features, {"about": self._about, "settings": settings}, self.compute
 
@@ -116,7 +116,7 @@ class Extraction:
         key = (self._config.features_seed, _STREAM[kind], int(number or 0), start, NOISE)
         noise = seeded(self._images.device, *key)
         part = self._images.part(np.arange(start, stop)).beginning_at(kind, int(number or 0))
-        return halves(self._backbone, part, kind, self._config, noise).cpu().numpy().tobytes()
+        return extract_float16(self._backbone, part, kind, self._config, noise).cpu().numpy().tobytes()
 
 
 def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
@@ -135,7 +135,7 @@ def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
 
 @torch.inference_mode()  # threads do not inherit it
 def _look(backbone: nn.Module, images: Tensor) -> Tensor:
-    return backbone(arranged(images)).float()
+    return backbone(channels_last(images)).float()
 
 
 def _digest_of_weights(backbone: nn.Module) -> str:

@@ -18,7 +18,7 @@ _PART = 64 * PIECE  # pictures
 _TELL_S = 1.0  # interval of progress reports over all processes
 
 
-def made_together(
+def complete_store_together(
     key: str,
     count: int,
     views: Sequence[str],
@@ -27,14 +27,14 @@ def made_together(
     should_stop: Callable[[], bool],
 ) -> Store | None:
     """Do the same as `feature_store.made`, together with other processes that call it with the same arguments."""
-    stored = feature_store.opened(key, views)
+    stored = feature_store.open_store(key, views)
     if stored is not None:
         return stored
     width, facts, compute = begin()
     parts = _Parts(key, count, views, width, compute, report, should_stop)
-    if not parts.complete(lambda: feature_store.opened(key, views) is not None):
+    if not parts.complete(lambda: feature_store.open_store(key, views) is not None):
         return None
-    store = feature_store.made(key, count, views, lambda: (width, facts, parts.piece), report, should_stop)
+    store = feature_store.complete_store(key, count, views, lambda: (width, facts, parts.piece), report, should_stop)
     if store is not None:
         parts.remove()
     return store
@@ -53,7 +53,7 @@ class _Parts:
         report: Report,
         should_stop: Callable[[], bool],
     ):
-        self._home, self._count, self._width = feature_store.home() / f"{key}.parts", count, width
+        self._home, self._count, self._width = feature_store.stores_folder() / f"{key}.parts", count, width
         self._compute, self._total, self._told = compute, count * len(views), 0.0
         self._report, self._should_stop = report, should_stop
         starts = range(0, count, _PART)

@@ -217,27 +217,27 @@ def _cut_to(descriptor: int, size: int) -> None:
     os.lseek(descriptor, 0, os.SEEK_END)
 
 
-def home() -> Path:
+def stores_folder() -> Path:
     """Return the folder of all stores of this user."""
     return cache_folder() / "features"
 
 
-def named(dataset: str, facts: Mapping[str, object]) -> str:
+def store_key(dataset: str, facts: Mapping[str, object]) -> str:
     """Return the key of a store: the data set, and a digest of everything that the features depend on."""
     text = json.dumps({"format": _FORMAT} | dict(facts), sort_keys=True)
     return f"{dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def opened(key: str, views: Sequence[str]) -> Store | None:
+def open_store(key: str, views: Sequence[str]) -> Store | None:
     """Return the store with these views complete and intact; None if something is missing or damaged."""
-    store = _read(home() / key)
+    store = _read(stores_folder() / key)
     try:
         return store if store is not None and all(store.is_whole(view) for view in views) else None
     except OSError:
         return None
 
 
-def made(
+def complete_store(
     key: str,
     count: int,
     views: Sequence[str],
@@ -251,10 +251,10 @@ def made(
     the compute function. While another process is making the store, waits for it; if that dies, continues its work.
     Raises `OSError` if the disk fails; finished pieces remain valid.
     """
-    store = opened(key, views)
+    store = open_store(key, views)
     if store is not None:
         return store
-    folder = home() / key
+    folder = stores_folder() / key
     waiting = Store(folder, count, 0)
 
     def tell() -> None:
@@ -265,7 +265,7 @@ def made(
         with locks.wait_for_lock(waiting.lock, should_stop, tell, "features") as is_ours:
             if not is_ours:
                 return None
-            return opened(key, views) or _finished(folder, count, views, begin, report, should_stop)
+            return open_store(key, views) or _finished(folder, count, views, begin, report, should_stop)
     except disk.TooSmall:
         raise
     except OSError as error:  # a failed write does not name its file
@@ -333,10 +333,10 @@ class StoredEntry:
         return self.seconds / done if done else None
 
 
-def kept() -> list[StoredEntry]:
+def list_stores() -> list[StoredEntry]:
     """Return all stores of this user, by name."""
     try:
-        folders = sorted(path for path in home().iterdir() if path.is_dir() and not path.is_symlink())
+        folders = sorted(path for path in stores_folder().iterdir() if path.is_dir() and not path.is_symlink())
     except OSError:
         return []
     return [_look(store) for store in map(_read, folders) if store is not None]
@@ -354,7 +354,7 @@ def _look(store: Store) -> StoredEntry:
     return StoredEntry(store, _facts_of(store.folder), rows, seconds, size, locks.is_held(store.lock))
 
 
-def delete(store: Store) -> None:
+def delete_store(store: Store) -> None:
     """Delete a store; a run that has it open keeps it until it ends. Raises `UserError` while a process writes it."""
     lock = locks.try_lock(store.lock)
     if lock is None:

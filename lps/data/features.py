@@ -17,7 +17,7 @@ from lps.data import feature_parts, feature_store, sources
 from lps.data.batches import PIECE, Lap, Pictures, no_lap
 from lps.data.extraction import Extraction
 from lps.data.feature_store import Report, Store
-from lps.data.material import pictures, resolve_device
+from lps.data.material import pictures_on_device, resolve_device
 from lps.machine.devices import available_cores
 from lps.settings.config import Config
 
@@ -125,29 +125,33 @@ def _drawn_from_all(tables: Sequence[Tensor], table_of_image: Tensor, ids: Tenso
     return torch.stack([table[ids] for table in tables])[table_of_image, torch.arange(len(ids), device=ids.device)]
 
 
-def of(config: Config, images: Pictures, report: Report, should_stop: Callable[[], bool]) -> StoredFeatures | None:
+def features_for_run(
+    config: Config, images: Pictures, report: Report, should_stop: Callable[[], bool]
+) -> StoredFeatures | None:
     """Return the features that a run trains on, from the store or computed now; None if stopped meanwhile.
 
     report: pictures done over all views, and their total.
     """
     images, kept_ids = _undecided(config, images)
     store = _store_of(config, images, _table_names(config), report, should_stop)
-    stored = None if store is None else read(config, store, images.device)
+    stored = None if store is None else _read_store(config, store, images.device)
     return stored if stored is None or kept_ids is None else stored.part(kept_ids)
 
 
-def make(config: Config, report: Report, should_stop: Callable[[], bool], is_together: bool = False) -> Store | None:
+def build_store(
+    config: Config, report: Report, should_stop: Callable[[], bool], is_together: bool = False
+) -> Store | None:
     """Return the complete store for runs of this config, using its threads; None if stopped meanwhile.
 
     is_together: share the work with other processes that make the same store.
     """
     torch.set_num_threads(config.threads or available_cores())
-    images = pictures(sources.of(config), resolve_device(config.device))
-    made = feature_parts.made_together if is_together else feature_store.made
+    images = pictures_on_device(sources.images_of(config), resolve_device(config.device))
+    made = feature_parts.complete_store_together if is_together else feature_store.complete_store
     return _store_of(config, images, _table_names(config), report, should_stop, made)
 
 
-def plain(
+def plain_features(
     config: Config,
     report: Report = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -155,20 +159,22 @@ def plain(
     """Return plain features of all pictures of the config's data set, float16 (n, d), memory-mapped; computes them if
     missing. None if stopped meanwhile; raises `UserError`.
     """
-    stored = plain_alone(config, pictures(sources.of(config), resolve_device(config.device)), report, should_stop)
+    stored = plain_features_of(
+        config, pictures_on_device(sources.images_of(config), resolve_device(config.device)), report, should_stop
+    )
     if stored is None:
         return None
     table = stored.tables["plain"][0].numpy()
     return table if stored.rows is None else table[stored.rows.numpy()]
 
 
-def plain_alone(
+def plain_features_of(
     config: Config,
     images: Pictures,
     report: Report = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> StoredFeatures | None:
-    """Return features as `of` does, with the plain view alone, memory-mapped: for analysis without training."""
+    """Return features like `features_for_run`, but only the plain view, memory-mapped, for analysis."""
     images, kept_ids = _undecided(config, images)
     store = _store_of(config, images, ["plain"], report, should_stop)
     if store is None:
@@ -182,8 +188,8 @@ def _undecided(config: Config, images: Pictures) -> tuple[Pictures, np.ndarray |
     kept_ids = sources.kept_ids(config)
     if kept_ids is None:
         return images, None
-    undecided = sources.source(config)._replace(decisions=None)
-    return pictures(sources.load(*undecided), images.device), kept_ids
+    undecided = sources.load_arguments(config)._replace(decisions=None)
+    return pictures_on_device(sources.load(*undecided), images.device), kept_ids
 
 
 def _table_names(config: Config) -> list[str]:
@@ -192,7 +198,7 @@ def _table_names(config: Config) -> list[str]:
     return ["plain", *(f"{kind}-{number}" for kind, count in counts.items() for number in range(count))]
 
 
-def read(config: Config, store: Store, device: torch.device) -> StoredFeatures:
+def _read_store(config: Config, store: Store, device: torch.device) -> StoredFeatures:
     """Read the tables of a complete store: to the device if they are small enough, else memory-mapped."""
     names = _table_names(config)
     is_copied = device.type != "cpu" and store.size(len(names)) <= datasets.ON_DEVICE
@@ -214,7 +220,7 @@ def _store_of(
     names: Sequence[str],
     report: Report,
     should_stop: Callable[[], bool],
-    made: Callable[..., Store | None] = feature_store.made,
+    made: Callable[..., Store | None] = feature_store.complete_store,
 ) -> Store | None:
     """Return the store with these tables, of all pictures of the config's data set; None if stopped meanwhile."""
     extraction = Extraction(config, images)

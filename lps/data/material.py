@@ -15,7 +15,7 @@ from torch import Tensor
 from lps import datasets
 from lps.data import sources
 from lps.data.batches import PIECE, BatchPlan, Pictures, plan_batches
-from lps.data.confirmed_labels import Confirmed, added
+from lps.data.confirmed_labels import Confirmed, add_confirmed
 from lps.data.referred_pictures import ReferredPictures
 from lps.data.split import Split, open_world_split
 from lps.data.vectors import GivenVectors
@@ -73,13 +73,13 @@ def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
     confirmed: the labels that `split.confirmed` names, if this run trains on them.
     """
     device = resolve_device(config.device)
-    images = sources.of(config)
+    images = sources.images_of(config)
     _check_kind(config, images)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     truth = split.targets(images.labels)
     if confirmed is not None:
-        split, truth = added(split, images.labels, images.num_classes, confirmed)
-    return Material(pictures(images, device), truth, split, plan_batches(split, config.batch_size))
+        split, truth = add_confirmed(split, images.labels, images.num_classes, confirmed)
+    return Material(pictures_on_device(images, device), truth, split, plan_batches(split, config.batch_size))
 
 
 def _check_kind(config: Config, images: Images) -> None:
@@ -92,7 +92,7 @@ def _check_kind(config: Config, images: Images) -> None:
         )
 
 
-def pictures(images: Images, device: torch.device) -> Pictures:
+def pictures_on_device(images: Images, device: torch.device) -> Pictures:
     """Return the images of a run on `device`: copied there, or on the host if they are too large.
 
     Vectors stay on the host: they are read once, when features are stored.

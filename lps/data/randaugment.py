@@ -48,11 +48,11 @@ def rand_augment(images: Tensor, generator: torch.Generator, *, count: int = 2) 
     signs = torch.randint(2, shape, **where)
     operations = operations * torch.randint(2, shape, **where)  # 0 is the identity
     for operation, level, sign in zip(operations, levels, signs):
-        images = applied(images, operation, level, sign)
+        images = apply_operations(images, operation, level, sign)
     return images
 
 
-def applied(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
+def apply_operations(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Apply to every image its own operation: (n,) `operation` in OPERATIONS, `level` of 1 .. 9, `sign` 0 or 1.
 
     If the choice is in host memory (a CPU generator), each kernel gets only the images that chose it.

@@ -25,7 +25,7 @@ class Source(NamedTuple):
     decisions: str | None = None
 
 
-def source(config: Config) -> Source:
+def load_arguments(config: Config) -> Source:
     """Return the arguments of `load` for `config`: `load(*source(config))`."""
     return Source(
         config.dataset,
@@ -37,9 +37,9 @@ def source(config: Config) -> Source:
     )
 
 
-def of(config: Config) -> Images:
+def images_of(config: Config) -> Images:
     """Return the images of `config`; raises `UserError` if they are not available."""
-    return load(*source(config))
+    return load(*load_arguments(config))
 
 
 def load(
@@ -59,11 +59,11 @@ def load(
     return _load(name, path, image_size, images_per_class, seed, state, stamp(name, path))
 
 
-def origin(config: Config) -> tuple[list[edit_log.Key], str]:
+def original_keys(config: Config) -> tuple[list[edit_log.Key], str]:
     """Return (keys of all images of `config` in decisions, before any decision; `dataset_edits.name_of` the whole data
     set).
     """
-    undecided = source(config)._replace(decisions=None)
+    undecided = load_arguments(config)._replace(decisions=None)
     images = load(*undecided)
     if images.file_names:
         return list(images.file_names), ""
@@ -73,10 +73,10 @@ def origin(config: Config) -> tuple[list[edit_log.Key], str]:
 
 def kept_ids(config: Config) -> np.ndarray | None:
     """Return which of the original images `config` keeps after the user's decisions; None: all."""
-    left_out = edit_log.at(config.dataset, config.dataset_path, config.dataset_decisions).left_out
+    left_out = edit_log.decisions_at(config.dataset, config.dataset_path, config.dataset_decisions).left_out
     if not left_out:
         return None
-    is_kept = np.array([key not in left_out for key in origin(config)[0]])
+    is_kept = np.array([key not in left_out for key in original_keys(config)[0]])
     return None if is_kept.all() else np.flatnonzero(is_kept)
 
 
@@ -128,13 +128,13 @@ def _load(name, path, image_size, images_per_class, seed, state, moment) -> Imag
         images = take(images, subset_ids(images, images_per_class, seed))
     source = Source(name, path, image_size, images_per_class, seed)
     if image_size is not None and images.pixels.shape[1:3] != (image_size, image_size):
-        from lps.datasets.readers.pictures import resized  # Pillow, only if a picture must be resized
+        from lps.datasets.readers.pictures import resize_images  # Pillow, only if a picture must be resized
 
-        images = resized(images, image_size, ("resized", *source), repr(moment))
-    decisions = edit_log.at(name, path, state)
+        images = resize_images(images, image_size, ("resized", *source), repr(moment))
+    decisions = edit_log.decisions_at(name, path, state)
     if not decisions.state:
         return images
     dataset_name = "" if all_images.file_names else dataset_edits.name_of(all_images)
-    return dataset_edits.carried_out(
+    return dataset_edits.apply_edits(
         images, _keys(all_images, images_per_class, seed), dataset_name, decisions, source, repr((moment, state))
     )

@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lps.data import vectors
-from lps.data.colours import blurred, greyed, jittered
-from lps.data.crops import central, cut_out, per_image, random_crop, resized_crop, shifted, uniform
+from lps.data.colours import jitter_colours, random_blur, random_grey
+from lps.data.crops import central_crop, draw_uniform, per_image, random_crop, random_cutout, random_shift, resized_crop
 from lps.data.randaugment import rand_augment
 from lps.settings import backbone_names
 from lps.settings.backbone_names import Preparation
@@ -49,30 +49,30 @@ def _warped_more(images: Tensor, generator: torch.Generator) -> Tensor:
 
 def _cifar_weak(images: Tensor, generator: torch.Generator) -> Tensor:
     """Flip, and crop the image in a black frame of an eighth of its side (4 of 32 pixels)."""
-    return shifted(images, generator, border="zeros")
+    return random_shift(images, generator, border="zeros")
 
 
 def _cifar_mirrored(images: Tensor, generator: torch.Generator) -> Tensor:
     """Flip, and crop the image in a mirrored frame: the weak view of FixMatch."""
-    return shifted(images, generator, border="reflect")
+    return random_shift(images, generator, border="reflect")
 
 
 def _cifar_strong(images: Tensor, generator: torch.Generator) -> Tensor:
     """Flip, crop in a mirrored frame, RandAugment, and a grey square over half the side."""
     images = _cifar_mirrored(images, generator)
-    return cut_out(rand_augment(images, generator), generator)
+    return random_cutout(rand_augment(images, generator), generator)
 
 
 def _cifar_simclr(images: Tensor, generator: torch.Generator) -> Tensor:
     """Crop 20 % of the area or more and resize, flip, change colours; no blur."""
     out = resized_crop(images, generator, scale=(0.2, 1))
-    out = jittered(out, generator, strength=0.4, hue=0.1, probability=0.8)
-    return greyed(out, generator, probability=0.2)
+    out = jitter_colours(out, generator, strength=0.4, hue=0.1, probability=0.8)
+    return random_grey(out, generator, probability=0.2)
 
 
 def _imagenet_plain(images: Tensor, generator: torch.Generator | None = None, sizes: Tensor | None = None) -> Tensor:
     """Resize the shorter side to 256 pixels and crop the centre."""
-    return central(images, short_side=256, size=224, sizes=sizes)
+    return central_crop(images, short_side=256, size=224, sizes=sizes)
 
 
 def _imagenet_weak(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
@@ -89,8 +89,8 @@ def _imagenet_strong(images: Tensor, generator: torch.Generator, sizes: Tensor |
 def _imagenet_simclr(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
     """Crop 8 % of the area or more and resize, flip, colours of twice CIFAR's strength, blur: SimCLR's own recipe."""
     out = resized_crop(images, generator, scale=(0.08, 1), size=224, sizes=sizes)
-    out = jittered(out, generator, strength=0.8, hue=0.2, probability=0.8)
-    return blurred(greyed(out, generator, probability=0.2), generator, probability=0.5)
+    out = jitter_colours(out, generator, strength=0.8, hue=0.2, probability=0.8)
+    return random_blur(random_grey(out, generator, probability=0.2), generator, probability=0.5)
 
 
 def _gcd_weak(images: Tensor, generator: torch.Generator, sizes: Tensor | None = None) -> Tensor:
@@ -164,18 +164,18 @@ def _affine(
     images: Tensor, generator, *, degrees: float, shear: float, zoom: tuple[float, float], shift: float
 ) -> Tensor:
     """Rotate by up to `degrees`, shear by up to `shear`, zoom, shift by up to `shift` of the side; black outside."""
-    angle = torch.deg2rad(uniform(images, -degrees, degrees, generator))
-    slant = uniform(images, -shear, shear, generator)
-    scale = 1 / uniform(images, *zoom, generator)
+    angle = torch.deg2rad(draw_uniform(images, -degrees, degrees, generator))
+    slant = draw_uniform(images, -shear, shear, generator)
+    scale = 1 / draw_uniform(images, *zoom, generator)
     cos, sin = torch.cos(angle) * scale, torch.sin(angle) * scale
-    x, y = (2 * uniform(images, -shift, shift, generator) for _ in range(2))  # the grid is 2 wide
+    x, y = (2 * draw_uniform(images, -shift, shift, generator) for _ in range(2))  # the grid is 2 wide
     rows = torch.stack([cos, cos * slant - sin, x, sin, sin * slant + cos, y], dim=1)
     grid = F.affine_grid(rows.view(-1, 2, 3), list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
 def _contrast(images: Tensor, generator, *, strength: float) -> Tensor:
-    factor = per_image(uniform(images, 1 - strength, 1 + strength, generator))
+    factor = per_image(draw_uniform(images, 1 - strength, 1 + strength, generator))
     return (images * factor).clamp(0, 1)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.datasets.readers.store import Writer, kept
+from lps.datasets.readers.store import Writer, cached_images
 from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.files.cache import cache_folder
@@ -47,7 +47,9 @@ class Remote:
             raise self._absent(path, root)
         content = repr([(str(f.relative_to(root)), f.stat().st_size, f.stat().st_mtime_ns) for f in files])
         space = 4 * sum(f.stat().st_size for f in files)
-        return kept((self.name, str(root.resolve())), content, lambda writer: self._unpack(root, writer), space)
+        return cached_images(
+            (self.name, str(root.resolve())), content, lambda writer: self._unpack(root, writer), space
+        )
 
     def fetch(self, path: str | None) -> None:
         """Download missing files, with a progress bar on stderr; raises `UserError`."""

@@ -16,7 +16,7 @@ import numpy as np
 from lps.datasets import Images
 from lps.datasets._recipes import PHOTOS
 from lps.datasets.readers.array_file import ArrayFile, ArrayHead, opened
-from lps.datasets.readers.store import Writer, kept
+from lps.datasets.readers.store import Writer, cached_images
 from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.machine import memory
@@ -47,7 +47,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
         _check_memory(heads, is_mapped=size >= LARGE)
         if size >= LARGE:
             source = ("arrays", os.path.abspath(path))
-            return kept(source, repr(stamp(path)), lambda writer: _unpacked(stored, heads, writer), space=size)
+            return cached_images(source, repr(stamp(path)), lambda writer: _unpacked(stored, heads, writer), space=size)
         pixels = [stored.read(name) for name in _PIXELS if name in heads]
         x = pixels[0] if len(pixels) == 1 else np.concatenate(pixels)
         return replace(_without_pixels(stored, heads), pixels=x if x.ndim == 4 else x[..., None])
@@ -79,7 +79,7 @@ def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
 
     Of mapped pixels these are the arrays in column order; `kept` checks the disk.
     """
-    free = memory.free()
+    free = memory.free_memory()
     for name, head in heads.items():
         is_piecewise = is_mapped and name in _ALONE and not head.by_columns
         # An array in column order is in memory twice: unpacked, and row by row.

@@ -43,7 +43,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     """Load the items of the file; raises `UserError`."""
     if image_size is not None:
         raise UserError("dataset.image_size", f"{image_size} is a picture size, and vectors have none; remove it")
-    table = vector_files.read(path)
+    table = vector_files.read_vectors(path)
     labels, names = vector_files.class_ids(table)
     mean, spread, size = vector_files.statistics(table.values, table.ids)
     if (spread.astype(float) ** 2).mean() ** 0.5 < _ALIKE * size:

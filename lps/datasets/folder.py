@@ -14,9 +14,17 @@ import numpy as np
 from lps.datasets import Images, quoted
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import Unreadable, squeezed
-from lps.datasets.readers.pictures import Listing, entries, existing_folder, folder_stamp, is_folder, scan, stored
+from lps.datasets.readers.pictures import (
+    Listing,
+    decode_listing,
+    existing_folder,
+    folder_stamp,
+    is_folder,
+    list_entries,
+    scan_folder,
+)
 from lps.datasets.readers.preview import FolderPreview
-from lps.datasets.readers.store import kept
+from lps.datasets.readers.store import cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
 
@@ -60,10 +68,10 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     """Load all readable pictures below `path` as RGB squares; raises `UserError`."""
     root, listing, class_names = _listed(path)
     size = image_size or _SIZE
-    return kept(
+    return cached_images(
         ("folder", str(root.resolve()), size),
         listing.digest() + repr(class_names),
-        lambda writer: stored(listing, class_names, size, writer),
+        lambda writer: decode_listing(listing, class_names, size, writer),
         space=len(listing.files) * size * size * 3,
         root=root,
     )
@@ -87,7 +95,7 @@ def _listed(path: str | None) -> tuple[Path, Listing, tuple[str, ...]]:
 
 def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     """Return the files of the classes, then of unknown class, then of the test; and the names of the classes."""
-    listing, tree = Listing(root), scan(root)
+    listing, tree = Listing(root), scan_folder(root)
     folders = [root / entry.name for entry in tree if is_folder(entry)]
     files = [entry for entry in tree if not is_folder(entry)]
     classes = [path for path in folders if _plain(path) not in (*_UNLABELED, _TEST)]
@@ -119,7 +127,7 @@ def _class_names(root: Path, classes: list[Path]) -> tuple[str, ...]:
 
 
 def _add_test(listing: Listing, folder: Path, classes: list[str]) -> None:
-    for path in entries(folder):
+    for path in list_entries(folder):
         if not path.is_dir():
             listing.skip(path, "is not in a class folder")
         elif path.name not in classes:

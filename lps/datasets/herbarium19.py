@@ -8,7 +8,7 @@ K. C. Tan, Y. Liu, B. Ambrose, M. Tulig, S. Belongie: The Herbarium Challenge 20
 from pathlib import Path
 
 from lps.datasets import Images, quoted, semantic_shift
-from lps.datasets.readers.pictures import Listing, entries, folder_stamp
+from lps.datasets.readers.pictures import Listing, folder_stamp, list_entries
 from lps.datasets.semantic_shift import Download, class_split
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
@@ -63,7 +63,7 @@ def _species(root: Path) -> list[str]:
     """Return the folders of `small-train`, sorted as text: the benchmark numbers its classes in this order."""
     if not (root / _TRAINING).is_dir():
         raise _DOWNLOAD.missing(root, _TRAINING)
-    species = [path.name for path in entries(root / _TRAINING) if path.is_dir()]
+    species = [path.name for path in list_entries(root / _TRAINING) if path.is_dir()]
     if len(species) != CLASSES:
         raise UserError(
             "dataset.path",
@@ -75,7 +75,7 @@ def _species(root: Path) -> list[str]:
 
 def _add_test(listing: Listing, folder: Path, species: list[str]) -> None:
     labels = {species[number]: label for number, label in _places().items()}
-    for path in entries(folder):
+    for path in list_entries(folder):
         if not path.is_dir():
             listing.skip(path, "is not in a folder of a species")
         elif path.name not in labels:

@@ -19,8 +19,8 @@ import re
 
 from lps.datasets import Images, quoted
 from lps.datasets._recipes import PHOTOS
-from lps.datasets.readers.pictures import Listing, entries, existing_folder, folder_stamp, stored
-from lps.datasets.readers.store import kept
+from lps.datasets.readers.pictures import Listing, decode_listing, existing_folder, folder_stamp, list_entries
+from lps.datasets.readers.store import cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error
 
@@ -52,10 +52,10 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         classes = _classes(root)
         listing = _list(root, classes)
-    return kept(
+    return cached_images(
         ("imagenet100", str(root.resolve()), size),
         listing.digest() + repr(classes) + " whole",
-        lambda writer: stored(listing, classes, size, writer, is_whole=True),
+        lambda writer: decode_listing(listing, classes, size, writer, is_whole=True),
         space=len(listing.files) * size * size * 3,
         root=root,
     )
@@ -80,7 +80,7 @@ def _classes(root) -> tuple[str, ...]:
         if misfits:
             raise UserError("dataset.path", f"{_LIST} names {shorten(misfits[0])}, which is not a folder in train")
         return classes
-    classes = tuple(path.name for path in entries(train) if path.is_dir())
+    classes = tuple(path.name for path in list_entries(train) if path.is_dir())
     if len(classes) != CLASSES:
         raise UserError(
             "dataset.path",

@@ -14,9 +14,9 @@ import numpy as np
 from lps.datasets import Images, quoted
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import decode
-from lps.datasets.readers.pictures import check_classes, decoded, existing_folder
+from lps.datasets.readers.pictures import check_classes, decode_all, existing_folder
 from lps.datasets.readers.shards import Sample, Shards
-from lps.datasets.readers.store import Writer, kept
+from lps.datasets.readers.store import Writer, cached_images
 from lps.errors import UserError
 from lps.files.atomic import as_user_error, clean_line, read_small
 from lps.files.versions import MOST_IMAGES
@@ -35,7 +35,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     """Load all readable pictures of the shards in `path` as RGB squares; raises `UserError`."""
     root, shards, names = _listed(path)
     size = image_size or _SIZE
-    return kept(
+    return cached_images(
         ("shards", str(root.resolve()), size),
         repr((shards.stamp(), names)),
         lambda writer: _stored(shards, names, size, writer),
@@ -87,7 +87,7 @@ def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -
     counts = []
     for part in (shards.training, shards.test):
         sources: list[Sample] = []
-        for row, picture in enumerate(decoded(contents(shards.samples(part)), size, decode)):
+        for row, picture in enumerate(decode_all(contents(shards.samples(part)), size, decode)):
             sample = sources[row]
             if isinstance(picture, str):
                 shards.skip(sample.name, picture)

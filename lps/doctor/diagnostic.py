@@ -14,7 +14,7 @@ from pathlib import Path
 from lps.errors import UserError
 from lps.files.program import SOURCE
 from lps.machine import devices
-from lps.machine.memory import free as free_memory
+from lps.machine.memory import free_memory as free_memory
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 

@@ -35,7 +35,7 @@ _USUAL_EXTRA = re.compile(r"extra == .(train|search|app).$")
 PYTHON = Path(sys.executable).name
 
 
-def python(machine: Machine) -> Iterator[tuple]:
+def check_python(machine: Machine) -> Iterator[tuple]:
     """The version of Python."""
     version = platform.python_version()
     if sys.version_info[:2] < _OLDEST_PYTHON:
@@ -44,22 +44,22 @@ def python(machine: Machine) -> Iterator[tuple]:
         yield OK, f"{version} on {platform.system()}"
 
 
-def system(machine: Machine) -> Iterator[tuple]:
+def check_system(machine: Machine) -> Iterator[tuple]:
     """Whether this is Linux."""
     if platform.system() != "Linux":
         yield NOTE, f"{platform.system()} is not tested"
 
 
-def packages(machine: Machine) -> Iterator[tuple]:
+def check_packages(machine: Machine) -> Iterator[tuple]:
     """Each requirement against what is installed."""
-    needed = required(requirement_lines(machine.requirements))
+    needed = parse_requirements(requirement_lines(machine.requirements))
     if not needed:
         yield NOTE, f"{machine.requirements.name} is missing, so no version can be compared", "packages", ""
     for name, least in needed:
         version, level = machine.version(name), PROBLEM if name in TRAINING else NOTE
         if version is None:
             yield level, f"is not installed; {least} or newer is needed", name
-        elif numbers(version) < numbers(least):
+        elif version_numbers(version) < version_numbers(least):
             yield level, f"{version} is older than {least}", name
         else:
             yield OK, version, name
@@ -75,13 +75,13 @@ def requirement_lines(path: Path) -> list[str]:
     return [line for other in named for line in requirement_lines(other)] + lines
 
 
-def required(lines: list[str]) -> list[tuple[str, str]]:
+def parse_requirements(lines: list[str]) -> list[tuple[str, str]]:
     """(package, least version) of every requirement."""
     matches = [re.match(r"([A-Za-z0-9_.-]+)\s*(?:<[0-9.]+,)?>=\s*([0-9.]+)", line) for line in lines]
     return [(match[1], match[2]) for match in matches if match]
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     """A version to compare by: 2.11.0+cu128 -> (2, 11, 0)."""
     return tuple(int(part) for part in re.match(r"[0-9.]*", version)[0].split(".") if part)
 
@@ -89,7 +89,7 @@ def numbers(version: str) -> tuple[int, ...]:
 @lru_cache(maxsize=1)
 def _tried(machine: Machine) -> tuple[dict[str, str], dict[str, str], dict, str]:
     """{package: import error or ""}, {method: ...}, what torch says of CUDA, and why nothing could be tried."""
-    known = [name for name, _ in required(requirement_lines(machine.requirements))] or ["torch"]
+    known = [name for name, _ in parse_requirements(requirement_lines(machine.requirements))] or ["torch"]
     modules = {name: _IMPORT_NAMES.get(name, name) for name in known if machine.version(name) is not None}
     methods = {name: f"lps.methods.{name}" for name in catalog.method_names()}
     try:
@@ -100,7 +100,7 @@ def _tried(machine: Machine) -> tuple[dict[str, str], dict[str, str], dict, str]
     return *broken, answer.get("cuda") or {}, ""
 
 
-def imports(machine: Machine) -> Iterator[tuple]:
+def check_imports(machine: Machine) -> Iterator[tuple]:
     """Whether every installed package can be imported, and every method where the packages can."""
     packages, methods, _, failure = _tried(machine)
     if failure:
@@ -118,13 +118,13 @@ def imports(machine: Machine) -> Iterator[tuple]:
             yield PROBLEM, f"cannot be imported: {words}", f"methods/{name}.py", MEND_FILE
 
 
-def files(machine: Machine) -> Iterator[tuple]:
-    """Files of methods and data sets that are not written as theirs are; `imports` tries those of methods, too."""
+def check_recipe_files(machine: Machine) -> Iterator[tuple]:
+    """Check the form of the files of methods and data sets; `check_imports` also imports the methods."""
     for folder, broken in (("methods", catalog.broken_methods()), ("datasets", catalog.broken_datasets())):
         yield from ((PROBLEM, reason, f"{folder}/{name}.py") for name, reason in broken.items())
 
 
-def gpus(machine: Machine) -> Iterator[tuple]:
+def check_gpus(machine: Machine) -> Iterator[tuple]:
     """The GPUs as the driver tells them."""
     for gpu in machine.gpus():
         words = f"none: {gpu.reason}; runs use the CPU"
@@ -136,7 +136,7 @@ def gpus(machine: Machine) -> Iterator[tuple]:
             yield NOTE if "hides" in gpu.reason else PROBLEM, words
 
 
-def cuda(machine: Machine) -> Iterator[tuple]:
+def check_cuda(machine: Machine) -> Iterator[tuple]:
     """Whether torch can use the GPUs that are there."""
     *_, said, failure = _tried(machine)
     if failure or not any(gpu.available for gpu in machine.gpus()):
@@ -149,7 +149,7 @@ def cuda(machine: Machine) -> Iterator[tuple]:
         yield OK, said["built"]
 
 
-def memory(machine: Machine) -> Iterator[tuple]:
+def check_memory(machine: Machine) -> Iterator[tuple]:
     """Memory that is free, also within the limit of a container or job."""
     if (found := machine.memory()) is None:
         yield NOTE, "the system does not report free memory", "memory", ""
@@ -159,7 +159,7 @@ def memory(machine: Machine) -> Iterator[tuple]:
     yield level_of(free, _MEMORY), f"{free / 2**30:.1f} GiB free{where}"
 
 
-def port(machine: Machine) -> Iterator[tuple]:
+def check_port(machine: Machine) -> Iterator[tuple]:
     """Whether the dashboard's port is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -170,7 +170,7 @@ def port(machine: Machine) -> Iterator[tuple]:
             yield NOTE, f"{machine.port} is taken ({error.strerror})"
 
 
-def exposure(machine: Machine) -> Iterator[tuple]:
+def check_exposure(machine: Machine) -> Iterator[tuple]:
     """Who can reach the dashboard, as configured."""
     address = os.environ.get("STREAMLIT_SERVER_ADDRESS")
     if address is None:
@@ -182,7 +182,7 @@ def exposure(machine: Machine) -> Iterator[tuple]:
         yield NOTE, f"listens on {address or 'every interface'}; other machines need the access token that it prints"
 
 
-def cluster(machine: Machine) -> Iterator[tuple]:
+def check_cluster(machine: Machine) -> Iterator[tuple]:
     """Whether runs can be sent elsewhere."""
     for place in executors.AWAY.values():
         missing = [name for name in place.COMMANDS if shutil.which(name) is None]
@@ -194,7 +194,7 @@ def cluster(machine: Machine) -> Iterator[tuple]:
             yield OK, "found", place.TITLE
 
 
-def messages(machine: Machine) -> Iterator[tuple]:
+def check_notifications(machine: Machine) -> Iterator[tuple]:
     """Who gets a message when a run ends."""
     from lps.interop import notifications
 

@@ -29,7 +29,7 @@ _SHOWN = 5  # damaged files that are named one by one
 _ASIDE = "*/checkpoints/damaged-*.pt", "*/damaged-*.json", ".pretrained/*/damaged-*.pt"
 
 
-def folder(machine: Machine) -> Iterator[tuple]:
+def check_runs_folder(machine: Machine) -> Iterator[tuple]:
     """Whose the folder of the runs is, who can read it, and whether it can hold locked, whole files."""
     root = machine.runs
     if said := blocked_by(root):
@@ -78,7 +78,7 @@ def _probe(root: Path) -> str:
         path.unlink(missing_ok=True)
 
 
-def space(machine: Machine) -> Iterator[tuple]:
+def check_space(machine: Machine) -> Iterator[tuple]:
     """Space and file entries where the runs are."""
     place, trash = _existing(machine.runs), machine.runs / ".trash"
     free, inodes = machine.usage(place)
@@ -90,7 +90,7 @@ def space(machine: Machine) -> Iterator[tuple]:
         yield PROBLEM, f"only {inodes} more files can be created in {place}", "disk", mend
 
 
-def file_system(machine: Machine) -> Iterator[tuple]:
+def check_file_system(machine: Machine) -> Iterator[tuple]:
     """Whether the runs are on a network file system, whose locks other machines may not see."""
     from lps.machine import whose
 
@@ -101,7 +101,7 @@ def file_system(machine: Machine) -> Iterator[tuple]:
         yield OK, kind or "unknown"
 
 
-def locks(machine: Machine) -> Iterator[tuple]:
+def check_locks(machine: Machine) -> Iterator[tuple]:
     """Slots and who holds them; a lock that no run of ours explains is stuck."""
     alive = [run for run in machine.listed if is_held(run.lock)]
     owners = {slot: run for run in alive for slot in str(run.read_json("process.json").get("slot", "")).split(",")}
@@ -121,10 +121,10 @@ def locks(machine: Machine) -> Iterator[tuple]:
         yield OK, f"{counted(len(alive), 'run')} running, {len(waiting)} waiting"
 
 
-def leftovers(machine: Machine) -> Iterator[tuple]:
+def check_leftovers(machine: Machine) -> Iterator[tuple]:
     """Processes of runs that are over, folders and files that were never finished."""
     incoming = machine.runs / ".incoming"
-    places = (incoming, machine.runs / ".models", own_pictures.home(), own_pictures.home_of_new())
+    places = (incoming, machine.runs / ".models", own_pictures.home_folder(), own_pictures.home_of_new())
     unfinished = [path for path in incoming.glob("*") if _age(machine, path) > INCOMING_S]
     drafts = list(dict.fromkeys([*unfinished, *(path for place in places for path in abandoned_drafts(place))]))
     if drafts:
@@ -141,7 +141,7 @@ def leftovers(machine: Machine) -> Iterator[tuple]:
     if aside:
         count = f"{counted(len(aside), 'damaged file')} {'was' if len(aside) == 1 else 'were'}"
         yield NOTE, f"{count} set aside ({_size(aside)}): {aside[0]}{', ...' * (len(aside) > 1)}"
-    for pid, run in orphaned(machine):
+    for pid, run in orphaned_processes(machine):
         mend = f"kill {pid} (or start the next run, which does it)"
         yield PROBLEM, f"process {pid} belongs to {run.id}, which has ended", "processes", mend
 
@@ -157,7 +157,7 @@ def _age(machine: Machine, path: Path) -> float:
         return 0.0
 
 
-def orphaned(machine: Machine) -> list[tuple[int, Run]]:
+def orphaned_processes(machine: Machine) -> list[tuple[int, Run]]:
     """Processes that say (LPS_RUN) which run in the folder they belong to, while its lock is free."""
     from lps.machine import whose
 
@@ -166,7 +166,7 @@ def orphaned(machine: Machine) -> list[tuple[int, Run]]:
     return [(pid, run) for pid, run in found if run.root == root and run.folder.is_dir() and not is_held(run.lock)]
 
 
-def runs(machine: Machine) -> Iterator[tuple]:
+def check_runs(machine: Machine) -> Iterator[tuple]:
     """Runs that are unreadable, crashed or have a damaged file."""
     states = {run: run.state().name for run in machine.listed}
     for name, mend in (
@@ -186,7 +186,7 @@ def runs(machine: Machine) -> Iterator[tuple]:
         yield NOTE, f"{len(damaged) - _SHOWN} more damaged files", "runs", "python -m lps list names them."
 
 
-def data(machine: Machine) -> Iterator[tuple]:
+def check_datasets(machine: Machine) -> Iterator[tuple]:
     """Which data sets are on this machine."""
     here, absent = [], []
     for name in catalog.dataset_names():
@@ -200,7 +200,7 @@ def data(machine: Machine) -> Iterator[tuple]:
         yield NOTE, f"not available: {', '.join(absent)}", "data sets", mend
 
 
-def clock(machine: Machine) -> Iterator[tuple]:
+def check_clock(machine: Machine) -> Iterator[tuple]:
     """Whether the clock is plausible: ids and the order of runs come from it."""
     now = machine.now()
     newest = max((run.folder.stat().st_mtime for run in machine.listed[:50] if run.folder.is_dir()), default=0.0)

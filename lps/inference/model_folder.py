@@ -37,14 +37,14 @@ _SCORES = {  # event name -> (what it is called, of which images)
 }  # fmt: skip
 
 
-def write(run: Run, target: Path) -> Path:
+def write_model_folder(run: Run, target: Path) -> Path:
     """The folder, all of it or nothing.
 
     Gives it. Raises `UserError` where something is there or nothing can be made.
     """
     model_work.check_installed()
-    model = trained.load(run)
-    decisions, lost = prediction.said_of(model)
+    model = trained.load_model(run)
+    decisions, lost = prediction.decisions_for_model(model)
     compared = model.references.without(decisions.unlabeled)
     clusters = labels.clusters_of(decisions, compared.predicted, compared.images)
     curve = prediction.trade_off_of(model, compared, decisions, clusters)
@@ -52,7 +52,7 @@ def write(run: Run, target: Path) -> Path:
     example = "example_vectors.txt" if model.form.are_vectors else "example.txt"
 
     def fill(draft: Path) -> None:
-        model_graph.write(draft / "model.onnx", model, compared)
+        model_graph.write_graph(draft / "model.onnx", model, compared)
         label_facts = _labels(model, decisions, curve)
         write_whole(
             draft / "labels.json", json.dumps(label_facts, indent=1, ensure_ascii=False).encode() + b"\n", PUBLIC
@@ -68,7 +68,10 @@ def write(run: Run, target: Path) -> Path:
 def write_zip(run: Run, target: Path) -> None:
     """The same as one .zip, whole or not at all."""
     with draft_folder(target.parent, target.stem) as draft:
-        folder, packed = write(run, draft / "files" / "model"), draft / "model.zip"  # `write` locks the folder above
+        folder, packed = (
+            write_model_folder(run, draft / "files" / "model"),
+            draft / "model.zip",
+        )  # `write_model_folder` locks the folder above
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
             for name in FILES:
                 archive.write(folder / name, f"model-{run.id[-6:]}/{name}")

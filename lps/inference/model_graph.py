@@ -58,7 +58,7 @@ def input_of(form: Form) -> str:
     return VECTORS if form.are_vectors else PICTURES
 
 
-def write(path: Path, model: Trained, compared: ReferenceImages) -> None:
+def write_graph(path: Path, model: Trained, compared: ReferenceImages) -> None:
     """The graph as a file, for any number of pictures; raises `UserError` where the model cannot become one."""
     model_work.check_installed()
     if model.form.is_whole:

@@ -25,14 +25,14 @@ def check_installed() -> None:
         raise UserError("to", f"model needs {' and '.join(missing)}: python -m pip install -r {_REQUIREMENTS}")
 
 
-def path_of(run: Run) -> Path:
+def export_path(run: Run) -> Path:
     """Where the model is kept; another place once the weights or the names change."""
-    return run.root / FOLDER / f"{prediction_work.named(prediction_work.state_of(run))}.zip"
+    return run.root / FOLDER / f"{prediction_work.digest_of_inputs(prediction_work.inputs_of(run))}.zip"
 
 
-def begin(run: Run) -> None:
+def start_export(run: Run) -> None:
     """Make it in the background; does nothing where that is done or under way. Raises `UserError`."""
     check_installed()
-    path = path_of(run)
+    path = export_path(run)
     words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)
-    prediction_work.begin_at(path, _MOST_RESULTS, JobSubject(titles.label(run)), "export", *words)
+    prediction_work.start_result(path, _MOST_RESULTS, JobSubject(titles.run_label(run)), "export", *words)

@@ -21,7 +21,7 @@ def is_far(distance: np.ndarray, curve: TradeOff) -> np.ndarray:
     return distance > curve.threshold(_KNOWN_SHARE)
 
 
-def find(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tuple[int, ...], ...]:
+def find_new_classes(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tuple[int, ...], ...]:
     """The kinds among new pictures, each as ascending rows, the largest first.
 
     points: float (g, d) at length 1, of the last g pictures that are far; distance: (n,), of all.

@@ -19,7 +19,7 @@ from lps.datasets import Images, Vectors, arrays, embeddings, quoted
 from lps.datasets.readers import vector_files
 from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
 from lps.datasets.readers.drawn import Drawn
-from lps.datasets.readers.pictures import Listing, brought, decoded
+from lps.datasets.readers.pictures import Listing, decode_all, resize_pixels
 from lps.datasets.readers.shards import Shards
 from lps.datasets.readers.vector_files import VectorTable, is_vector_file
 from lps.errors import UserError, shorten
@@ -155,14 +155,16 @@ def _of_folder(folder: Path, form: Form) -> NewPictures:
     if not listing.files:
         raise UserError("pictures", f"{quoted(folder)} has no pictures")
     files = [name for name, _, _ in listing.files]
-    new_pictures = some(folder, files, form)
+    new_pictures = open_files(folder, files, form)
     new_pictures.skipped += listing.skipped
     new_pictures.stamp = listing.digest()
-    new_pictures.parts = [some(folder, files[start : start + _PART], form) for start in range(0, len(files), _PART)]
+    new_pictures.parts = [
+        open_files(folder, files[start : start + _PART], form) for start in range(0, len(files), _PART)
+    ]
     return new_pictures
 
 
-def some(folder: Path, files: list[str], form: Form) -> NewPictures:
+def open_files(folder: Path, files: list[str], form: Form) -> NewPictures:
     """Some of the files of a folder, by their names below it."""
 
     def make(new_pictures: NewPictures) -> Iterator[Images]:
@@ -205,7 +207,7 @@ def _decoded(sources: Iterable[tuple[str, Source]], form: Form, new_pictures: Ne
             yield source
 
     pixels, sizes = [], []
-    for done, picture in enumerate(decoded(contents(), form.height, partial(_take, form)), 1):
+    for done, picture in enumerate(decode_all(contents(), form.height, partial(_take, form)), 1):
         if isinstance(picture, str):
             new_pictures.skipped.append((clean_line(names.popleft(), 1000), picture))
         else:
@@ -246,7 +248,9 @@ def _of_vectors(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictur
         if not isinstance(source, np.ndarray) and not is_vector_file(source):
             raise UserError("dataset.path", f"{quoted(source)} has pictures; this run was trained on {form.in_words}")
         table = (
-            vector_files.of_columns({"vector": source}) if isinstance(source, np.ndarray) else vector_files.read(source)
+            vector_files.of_columns({"vector": source})
+            if isinstance(source, np.ndarray)
+            else vector_files.read_vectors(source)
         )
         width = table.values.shape[2]
         if width != form.channels:
@@ -305,6 +309,6 @@ def _fitted(pixels: np.ndarray, form: Form) -> np.ndarray:
     if channels == form.channels and (height, width) == (form.height, form.width):
         return pixels
     if channels == form.channels and form.is_brought and not form.is_whole:
-        return np.stack(list(brought(pixels, form.height, form.width)))
+        return np.stack(list(resize_pixels(pixels, form.height, form.width)))
     actual = Form(height, width, channels, False, False).in_words
     raise UserError("pictures", f"have {actual}; this run was trained on pictures of {form.in_words}")

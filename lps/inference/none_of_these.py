@@ -62,7 +62,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def nearest(points: np.ndarray, compared: np.ndarray, count: int = NEIGHBOURS) -> tuple[np.ndarray, np.ndarray]:
+def nearest_images(points: np.ndarray, compared: np.ndarray, count: int = NEIGHBOURS) -> tuple[np.ndarray, np.ndarray]:
     """(cosine distances float32 (n, k), rows int64 (n, k)) of the nearest of `compared` (m, d), nearest first.
 
     points: (n, d); both float32 and at length 1. k: `count`, fewer where there are no more.
@@ -83,7 +83,7 @@ def _blocks(count: int) -> Iterator[slice]:
     return (slice(start, min(count, start + _BLOCK)) for start in range(0, count, _BLOCK))
 
 
-def measure(points: np.ndarray, withheld: np.ndarray, is_right: np.ndarray) -> TradeOff:
+def measure_trade_off(points: np.ndarray, withheld: np.ndarray, is_right: np.ndarray) -> TradeOff:
     """What thresholds keep, by the training images alone.
 
     points: float32 (m, d) at length 1. withheld: rows whose label is known and was withheld; is_right: of these,

@@ -20,7 +20,7 @@ from lps.data.split import Split
 from lps.datasets import Images
 from lps.inference import new_kinds, new_pictures, none_of_these, trained
 from lps.inference.new_pictures import NewPictures
-from lps.inference.none_of_these import NEIGHBOURS, TradeOff, nearest
+from lps.inference.none_of_these import NEIGHBOURS, TradeOff, nearest_images
 from lps.inference.predicted import Predicted
 from lps.inference.trained import ReferenceImages, Trained
 from lps.store.runs import Run
@@ -65,8 +65,8 @@ class Predictor:
     """A run that is asked about pictures, as often as needed; raises `UserError` where it has no weights."""
 
     def __init__(self, run: Run, threads: int | None = None):
-        self.model = trained.load(run, threads)
-        self._decisions, self._lost = said_of(self.model)
+        self.model = trained.load_model(run, threads)
+        self._decisions, self._lost = decisions_for_model(self.model)
         self._references = self.model.references.without(self._decisions.unlabeled)
         self._own = labels.clusters_of(self._decisions, self._references.predicted, self._references.images)
         self._curve = trade_off_of(self.model, self._references, self._decisions, self._own)
@@ -88,7 +88,7 @@ class Predictor:
     def _piece(self, images: Images, files: Sequence[str]) -> Rows:
         seen = self.model.see(images)
         prediction = self.model.say(seen.outputs)
-        away, rows = nearest(seen.points, self._references.points, _CANDIDATES)
+        away, rows = nearest_images(seen.points, self._references.points, _CANDIDATES)
         distance, predicted = away[:, :NEIGHBOURS].mean(axis=1), prediction.ids.cpu().numpy().astype(np.int64)
         return Rows(
             tuple(files),
@@ -123,11 +123,11 @@ class Predictor:
             tuple(self._lost),
             self._curve,
             tuple(new.skipped),
-            new_kinds.find(rows.points, rows.distance, self._curve),
+            new_kinds.find_new_classes(rows.points, rows.distance, self._curve),
         )
 
 
-def said_of(model: Trained) -> tuple[Naming, list[str]]:
+def decisions_for_model(model: Trained) -> tuple[Naming, list[str]]:
     """(what a person said, of the ids of these weights; names of clusters that nothing there continues)."""
     run, split = model.run, model.material.split
     entries = naming.read_entries(run)
@@ -185,4 +185,4 @@ def trade_off_of(
         labels.name_of(cluster, decisions, defaults) == split.class_names[label]
         for cluster, label in zip(cluster_of_point[rows].tolist(), truth.tolist())
     ]
-    return none_of_these.measure(compared.points, rows, np.array(is_right, bool))
+    return none_of_these.measure_trade_off(compared.points, rows, np.array(is_right, bool))

@@ -75,7 +75,7 @@ def write_folder(
         (path, next(pixels) if root is None else Path(root, file))
         for path, file in zip(_places(predicted, threshold), predicted.files)
     )
-    return class_folders.write(target, pictures, (TABLE, as_csv(predicted, threshold, files)))
+    return class_folders.write_class_folders(target, pictures, (TABLE, as_csv(predicted, threshold, files)))
 
 
 def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: str) -> Iterator[bytes]:
@@ -100,7 +100,7 @@ def _places(predicted: Predicted, threshold: float) -> Iterator[str]:
     called = [NONE if none else name for none, name in zip(predicted.is_none(threshold).tolist(), predicted.names())]
     folders = folder_names([NONE, *sorted({*called} - {NONE})])
     files = predicted.files if predicted.root is not None else [f"{row:06d}.png" for row in range(len(predicted.files))]
-    return class_folders.places([folders[name] for name in called], files, map(str, range(len(files))))
+    return class_folders.unique_paths([folders[name] for name in called], files, map(str, range(len(files))))
 
 
 # ---------------------------------------------------------------------------------------------------- arrays

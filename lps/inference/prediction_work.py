@@ -29,49 +29,49 @@ def has_weights(run: Run) -> bool:
     return not run.is_recorded and any(run.checkpoints.glob("*.pt"))
 
 
-def path_of(run: Run, pictures: Path, stamp: object = None) -> Path:
+def prediction_path(run: Run, pictures: Path, stamp: object = None) -> Path:
     """Where the prediction of a folder or of a file of vectors is kept.
 
     Another place once its files, the weights or the names change. stamp: of the files, None to look at them.
     """
     if stamp is None:
         stamp = folder_stamp(str(pictures)) if pictures.is_dir() else embeddings.stamp(str(pictures))
-    inputs = (_FORMAT, *state_of(run), str(pictures), stamp)
-    return run.root / FOLDER / f"{named(inputs)}.npz"
+    inputs = (_FORMAT, *inputs_of(run), str(pictures), stamp)
+    return run.root / FOLDER / f"{digest_of_inputs(inputs)}.npz"
 
 
-def state_of(run: Run) -> tuple:
+def inputs_of(run: Run) -> tuple:
     """What a result about a run follows from: its weights, and the names that a person gave."""
     weights = [(path.name, fingerprint(path)) for path in sorted(run.checkpoints.glob("*.json"))]
     return run.id, weights, fingerprint(run.folder / naming.FILE)
 
 
-def named(inputs: tuple) -> str:
+def digest_of_inputs(inputs: tuple) -> str:
     """16 hex digits for what a result follows from."""
     return hashlib.sha256(repr(inputs).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def begin(run: Run, pictures: Path) -> None:
+def start_prediction(run: Run, pictures: Path) -> None:
     """Predict in the background; does nothing where that is done or under way. Raises `UserError`."""
-    path, words = path_of(run, pictures), ("--runs", str(run.root.resolve()))
-    subject = JobSubject(f"{pictures.name} by {titles.label(run)}")
-    begin_at(
+    path, words = prediction_path(run, pictures), ("--runs", str(run.root.resolve()))
+    subject = JobSubject(f"{pictures.name} by {titles.run_label(run)}")
+    start_result(
         path, _MOST_RESULTS, subject, "predict", *words, "--result", str(path.resolve()), "--", run.id, str(pictures)
     )
 
 
-def begin_at(path: Path, num_kept: int, subject: JobSubject, *command: str) -> None:
+def start_result(path: Path, num_kept: int, subject: JobSubject, *command: str) -> None:
     """Let a command make the result `path`; keep the newest `num_kept` others of its kind. Raises `UserError`."""
     with as_user_error("runs", f"{shorten(str(path.parent))} cannot be used"):
         _forget_old(path, num_kept)
-    background_jobs.begin(path, subject, *command)
+    background_jobs.start_job(path, subject, *command)
 
 
 def _forget_old(path: Path, num_kept: int) -> None:
     """Remove all but the newest results; a page that shows one of them begins anew when it is asked again."""
     results = [old for suffix in (path.suffix, PARTS) for old in path.parent.glob(f"*{suffix}")]
     for old in sorted(results, key=_changed, reverse=True)[num_kept:]:
-        forget(old)
+        delete_result(old)
 
 
 def _changed(path: Path) -> int:
@@ -82,7 +82,7 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def forget(path: Path) -> None:
+def delete_result(path: Path) -> None:
     """Remove a result, and what lies beside it; or the parts of one that several processes did not complete."""
     if path.suffix == PARTS:
         disk.remove_folder(path)

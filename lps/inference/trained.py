@@ -15,20 +15,20 @@ from torch import nn
 from lps.data import extraction, features, sources
 from lps.data.batches import Pictures
 from lps.data.features import StoredFeatures
-from lps.data.material import Material, pictures, prepare, resolve_device
+from lps.data.material import Material, pictures_on_device, prepare, resolve_device
 from lps.datasets import Images
 from lps.errors import UserError
 from lps.inference.new_pictures import Form
 from lps.interop.imports import IMPORTED_FILE
 from lps.machine.devices import available_cores
 from lps.methods import Inference, Method, Prediction
-from lps.methods.parts.clustering import unit
+from lps.methods.parts.clustering import unit_rows
 from lps.network.network import Outputs
 from lps.settings.config import Config
 from lps.store import inherited
 from lps.store.runs import Run
 from lps.training import checkpoints
-from lps.training.evaluate import infer, inference
+from lps.training.evaluate import build_inference, infer
 from lps.training.loop import build
 
 _MOST_COMPARED = 20_000  # training images, evenly spread, that new ones are compared with
@@ -88,18 +88,18 @@ class Trained:
 
     def see(self, images: Images) -> Seen:
         """Pictures of its form as the network sees them."""
-        inputs: Pictures | StoredFeatures = pictures(images, self.device)
+        inputs: Pictures | StoredFeatures = pictures_on_device(images, self.device)
         if self.backbone is None:
             outputs = infer(self.method.evaluated_network, inputs, np.arange(len(inputs)), self.config)
-            return Seen(outputs, unit(outputs.features.cpu().numpy()))
-        table = extraction.halves(self.backbone, inputs, "plain", self.config)
+            return Seen(outputs, unit_rows(outputs.features.cpu().numpy()))
+        table = extraction.extract_float16(self.backbone, inputs, "plain", self.config)
         inputs = StoredFeatures({"plain": (table,)}, "", self.device)
         outputs = infer(self.method.evaluated_network, inputs, np.arange(len(inputs)), self.config)
-        return Seen(outputs, unit(table.cpu().numpy()))
+        return Seen(outputs, unit_rows(table.cpu().numpy()))
 
     @cached_property
     def _inference(self) -> Inference:
-        return inference(self.method, self.material, self.config)
+        return build_inference(self.method, self.material, self.config)
 
     @cached_property
     def references(self) -> ReferenceImages:
@@ -115,9 +115,9 @@ class Trained:
     def _points(self, images: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """`Seen.points` of training images. rows: where they stand in labeled, then unlabeled ones."""
         if isinstance(self.material.images, StoredFeatures):
-            return unit(torch.cat(list(self.material.images.part(images).all_seen("plain"))).cpu().numpy())
+            return unit_rows(torch.cat(list(self.material.images.part(images).all_seen("plain"))).cpu().numpy())
         features = torch.cat([self._inference.labeled.features, self._inference.unlabeled.features])
-        return unit(features[torch.from_numpy(rows).to(features.device)].cpu().numpy())
+        return unit_rows(features[torch.from_numpy(rows).to(features.device)].cpu().numpy())
 
     def say(self, outputs: Outputs) -> Prediction:
         """Class ids and confidences of pictures, by what was fitted to the training images."""
@@ -126,7 +126,7 @@ class Trained:
             return self.method.predict(seen_by)
 
 
-def load(run: Run, threads: int | None = None) -> Trained:
+def load_model(run: Run, threads: int | None = None) -> Trained:
     """The newest weights of a run and what it was trained on; raises `UserError` where it has none (any more).
 
     threads: of this process, None for all cores.
@@ -140,8 +140,8 @@ def load(run: Run, threads: int | None = None) -> Trained:
     form, backbone = Form.from_pictures(config, material.images), None
     if config.features == "stored":
         backbone = extraction.backbone_at_start(config, material.images)
-        extraction.make_ready(backbone, material.images.device)
-        material = replace(material, images=features.plain_alone(config, material.images))
+        extraction.prepare_for_inference(backbone, material.images.device)
+        material = replace(material, images=features.plain_features_of(config, material.images))
     if "data" in state and not material.has_digest(state["data"]):
         raise UserError("dataset", _OTHER)
     method, _ = build(config, material)
@@ -154,7 +154,7 @@ def load(run: Run, threads: int | None = None) -> Trained:
 
 def form_of(config: Config) -> Form:
     """What the pictures of a run are; raises `UserError` where they cannot be had."""
-    return Form.from_pictures(config, pictures(sources.of(config), torch.device("cpu")))
+    return Form.from_pictures(config, pictures_on_device(sources.images_of(config), torch.device("cpu")))
 
 
 def _on_this_machine(config: Config) -> Config:
@@ -175,7 +175,7 @@ def _weights(run: Run) -> tuple[str, dict]:
     name, state, damaged = checkpoints.load_newest(run.checkpoints, has_place)
     if state is not None:
         return name, state
-    best = checkpoints.load(run.checkpoints, "best")
+    best = checkpoints.load_checkpoint(run.checkpoints, "best")
     if best is not None and has_place(best):
         return "best", best
     raise UserError("run", f"{run.title} has no weights: {_why_none(run, damaged)}")

@@ -23,7 +23,7 @@ from lps.settings.config import Config, configure
 from lps.store import inherited
 from lps.store.events import read_history
 from lps.store.runs import Run
-from lps.store.titles import title
+from lps.store.titles import run_title
 from lps.wording import counted
 
 RULES = {  # which images of a named cluster count as labeled
@@ -79,7 +79,7 @@ class Plan:
             sentences.append(f"With this choice, these names get no labeled pictures and stay novel: {named}.")
         if self.looked_for > self.novel + len(self.without_labels):
             hyperparameters = self.config.hyperparameters
-            off = cli_args.settings(
+            off = cli_args.format_settings(
                 {
                     key: value
                     for key, value in _without_spreading(hyperparameters).items()
@@ -101,7 +101,7 @@ class Plan:
         return sentences
 
 
-def plan(
+def plan_training_on(
     run: Run,
     epoch: int | None = None,
     *,
@@ -229,18 +229,18 @@ def _without_spreading(hyperparameters: Mapping[str, object]) -> dict[str, objec
     return {key: off for key, off in _SPREADING.items() if key in hyperparameters}
 
 
-def begin(planned: Plan, root: Path | None = None, name: str = "", token: str | None = None) -> Run:
+def start_training_on(planned: Plan, root: Path | None = None, name: str = "", token: str | None = None) -> Run:
     """Make the folder of a planned run beside its parent's, or in `root`, and launch it; raises `UserError`.
 
     token: as of `create_run`.
     """
 
     def bring(folder: Path) -> None:
-        inherited.write(folder, planned.confirmed, planned.weights)
+        inherited.write_inherited(folder, planned.confirmed, planned.weights)
 
-    name = name or f"{title(planned.parent)} + {counted(planned.confirmed.named, 'name')}"
+    name = name or f"{run_title(planned.parent)} + {counted(planned.confirmed.named, 'name')}"
     order = submit.RunRequest(planned.config, name, token, bring=bring)
-    return submit.begin(root or planned.parent.root, [order])[0]
+    return submit.create_runs(root or planned.parent.root, [order])[0]
 
 
 # ---------------------------------------------------------------------------------------------------- what was said

@@ -86,7 +86,7 @@ class Watch:
         return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != stamp)
 
     def _predict(self, files: list[str]) -> News | None:
-        new = new_pictures.some(self._folder, files, self._predictor.model.form)
+        new = new_pictures.open_files(self._folder, files, self._predictor.model.form)
         first = len(self._rows.files) if self._rows else 0
         try:
             rows = self._predictor.rows(new)

@@ -1,7 +1,7 @@
 """A run as one .zip for another machine, and what of a run folder may travel at all.
 
-`lps.interop.imports` takes only what `belongs`: results and settings. What stays behind is what only means something
-here (lock, wishes), can be made again (exported pictures), or could not be told from anything else.
+`lps.interop.imports` takes only what `is_exported`: results and settings. What stays behind is what only means
+something here (lock, wishes), can be made again (exported pictures), or could not be told from anything else.
 """
 
 import os
@@ -28,12 +28,12 @@ NAMES = re.compile(
 _CHUNK = 1 << 20
 
 
-def belongs(name: str) -> bool:
+def is_exported(name: str) -> bool:
     """Whether `name`, relative to the run's folder and with slashes, is a file that may travel."""
     return NAMES.fullmatch(name) is not None
 
 
-def pack(run: Run, into: Path, light: bool = False) -> Path:
+def pack_run(run: Run, into: Path, light: bool = False) -> Path:
     """Write `<id>.zip` into the folder `into`, whole or as it was; raises `UserError`.
 
     light: without checkpoints. A run that goes on is packed as far as it is.
@@ -63,7 +63,7 @@ def _files(folder: Path) -> Iterator[str]:
     """Names of the files that may travel, relative to the run's folder."""
     for path in [*folder.glob("*"), *folder.glob("*/*")]:
         name = path.relative_to(folder).as_posix()
-        if belongs(name) and stat.S_ISREG(path.lstat().st_mode):
+        if is_exported(name) and stat.S_ISREG(path.lstat().st_mode):
             yield name
 
 

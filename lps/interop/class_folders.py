@@ -25,7 +25,7 @@ _LONGEST_NAME = 120  # bytes of a sub-folder's name
 _PIECE = 1 << 20  # bytes of a picture that are in memory at a time
 
 
-def places(folders: Iterable[str], files: Iterable[str], numbers: Iterable[str]) -> Iterator[str]:
+def unique_paths(folders: Iterable[str], files: Iterable[str], numbers: Iterable[str]) -> Iterator[str]:
     """Give "folder/file" for every picture; no two are the same, even on a file system that ignores case.
 
     files: paths, of which the last part is kept. numbers: put before a name that the folder has already.
@@ -39,7 +39,7 @@ def places(folders: Iterable[str], files: Iterable[str], numbers: Iterable[str])
         yield f"{folder}/{name}"
 
 
-def write(
+def write_class_folders(
     target: Path, pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, str], links: bool = False
 ) -> Path:
     """Write a new folder, all of it or nothing, and give it; raises `UserError`.
@@ -72,7 +72,8 @@ def _copy(original: Path, path: Path) -> None:
 
 
 def as_zip(pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, str], name: str) -> Iterator[bytes]:
-    """What `write` writes, below one folder called `name`, as a .zip in pieces; raises `OSError` for a missing file.
+    """What `write_class_folders` writes, below one folder called `name`, as a .zip in pieces; raises `OSError` for a
+    missing file.
 
     Nothing is on the disk meanwhile, and no more than a piece in memory. Pictures are stored as they are: they are
     packed already.

@@ -4,7 +4,7 @@
     scalars  one row an event: run, kind, epoch, step, time, then a column for every number that is no vector
     runs     one row a run: id, name, state, reason, then every setting under its key
 
-The history is that which counts in the end (`events.rewind`). A number that was not finite is an empty value.
+The history is that which counts in the end (`events.drop_repeated`). A number that was not finite is an empty value.
 """
 
 import json

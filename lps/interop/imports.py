@@ -1,7 +1,7 @@
 """Runs of other machines, from folders and archives: checked and copied, never trusted, never executed.
 
-Only files that `archives.belongs` knows are taken, each written anew. A run comes in as a whole or not at all: it is
-filled and checked in `.incoming/` and then renamed. Checkpoints are compared with their sha256 and not opened; a
+Only files that `archives.is_exported` knows are taken, each written anew. A run comes in as a whole or not at all: it
+is filled and checked in `.incoming/` and then renamed. Checkpoints are compared with their sha256 and not opened; a
 trainer that resumes the run loads them with `weights_only`. Nothing that was going on elsewhere goes on here: wishes
 stay behind, and a run without an end is recorded as crashed where it was copied. `imported.json` says where it is from.
 """
@@ -32,11 +32,11 @@ from lps.files.locks import folder_lock, is_held, try_lock
 from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, open_entries
 from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
 from lps.interop import untrusted_arrays
-from lps.interop.archives import belongs
+from lps.interop.archives import is_exported
 from lps.settings.config import Config
 from lps.store import inherited
 from lps.store.desired_state import LARGEST
-from lps.store.events import check_version, event_of, excess
+from lps.store.events import check_version, exceeded_limit, parse_event
 from lps.store.run_folders import blocked_by
 from lps.store.runs import NOTES_LIMIT, RECORDED_FILE, RUN_ID, Run, clean_text
 from lps.wording import counted, data_size
@@ -145,7 +145,7 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
             run_id, name = place_of(entry.name)
             if not run_id:
                 continue
-            if belongs(name):
+            if is_exported(name):
                 _write(entry, drafts / run_id / name, root)
             elif name == RECORDED_FILE:
                 recorded.add(run_id)
@@ -359,9 +359,9 @@ def _check_events(run: Run) -> list[str]:
                 raise UserError("events.jsonl", f"of {run.id} has a line of more than {MOST_LINE >> 20} MB")
             if not line.endswith(b"\n"):
                 continue
-            event = event_of(line)
+            event = parse_event(line)
             num_sound, num_damaged = num_sound + (event is not None), num_damaged + (event is None)
-            if event is None and (reason := excess(line)):
+            if event is None and (reason := exceeded_limit(line)):
                 raise UserError("events.jsonl", f"of {run.id} has {reason}")
             names.update(event["values"] if event else ())
             if len(names) > MOST_NAMES:

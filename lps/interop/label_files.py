@@ -101,7 +101,7 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
         (path, _original(image, images, root) or images.pixels[image]) for path, image in _places(labels, images)
     )
     table = _TABLE, as_csv(labels, images.file_names)
-    return class_folders.write(target, pictures, table, links)
+    return class_folders.write_class_folders(target, pictures, table, links)
 
 
 def _places(labels: Labels, images: Images) -> list[tuple[str, int]]:
@@ -111,7 +111,7 @@ def _places(labels: Labels, images: Images) -> list[tuple[str, int]]:
     width = len(str(len(images.labels) - 1))
     numbers = [f"{image:0{width}d}" for image in ids]
     files = [_file_name(images.file_names[i]) for i in ids] if images.are_files else [f"{n}.png" for n in numbers]
-    return list(zip(class_folders.places([folders[name] for name in labels.names], files, numbers), ids))
+    return list(zip(class_folders.unique_paths([folders[name] for name in labels.names], files, numbers), ids))
 
 
 def _file_name(name: str) -> str:

@@ -90,10 +90,10 @@ def _on_desktop(body: str, title: str, *_, **__) -> bool:
 # ---------------------------------------------------------------------------------------------------- what is due
 
 
-def due(run: Run) -> list[Message]:
+def _due_messages(run: Run) -> list[Message]:
     """What is to be told of a run as it stands now, told already or not."""
     state, run_words = run.state(), _describe_run(run)
-    private = f"{titles.title(run)}, {run.folder}"
+    private = f"{titles.run_title(run)}, {run.folder}"
     if state.name in _ENDS:
         reason = f"; {state.reason}" if state.reason else ""
         kind = state.kind if state.kind in ADVICE else "unknown"  # any other text may tell of a person's folders
@@ -127,16 +127,16 @@ def tell_of(run: Run) -> int:
     """Send what is due and was not told before; gives the number of messages that arrived."""
     with folder_lock(run.folder):
         sent_record = run.read_json(RECORD)
-        fresh = [message for message in due(run) if message.key not in sent_record]
+        fresh = [message for message in _due_messages(run) if message.key not in sent_record]
         if fresh:
             write_json(run.folder / RECORD, sent_record | {message.key: time.time() for message in fresh})
-    return sum(send(run.root, message) for message in fresh)
+    return sum(send_message(run.root, message) for message in fresh)
 
 
 # ---------------------------------------------------------------------------------------------------- sending
 
 
-def send(root: Path, message: Message) -> bool:
+def send_message(root: Path, message: Message) -> bool:
     """Send it to everybody, unless too many were sent; whether it arrived everywhere. Raises `UserError`."""
     everybody = receivers()
     if not len(everybody):

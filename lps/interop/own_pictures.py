@@ -42,14 +42,14 @@ class Arrived:
     left_out: tuple[str, ...]
 
 
-def home() -> Path:
+def home_folder() -> Path:
     """The folder of the folders that are kept."""
     return data_folder("LPS_PICTURES", "pictures")
 
 
 def home_of_new() -> Path:
     """The folder of those that came to be predicted."""
-    return home() / ".new"
+    return home_folder() / ".new"
 
 
 def folder(text: str) -> Path:
@@ -57,21 +57,21 @@ def folder(text: str) -> Path:
 
     Raises `UserError` for one that a person may not look at.
     """
-    allowed_path = browsing.check_folder(text, (home(),), VECTORS)
+    allowed_path = browsing.check_folder(text, (home_folder(),), VECTORS)
     if browsing.is_home(allowed_path):
         raise UserError("folder", f"{shorten(str(allowed_path))} is your home folder; choose a folder in it")
     return allowed_path
 
 
-def in_words(folder: Path) -> str:
+def folder_in_words(folder: Path) -> str:
     """A folder as people know it: its path, or its name where this program keeps it."""
-    return f"{folder.name}, saved by LPS Studio" if folder.parent in (home(), home_of_new()) else str(folder)
+    return f"{folder.name}, saved by LPS Studio" if folder.parent in (home_folder(), home_of_new()) else str(folder)
 
 
 def folders(parent: Path | None = None) -> list[Path]:
-    """What is kept in `parent`, `home` without it, the newest first."""
+    """What is kept in `parent`, `home_folder` without it, the newest first."""
     try:
-        inside = [path for path in (parent or home()).iterdir() if not path.name.startswith(".")]
+        inside = [path for path in (parent or home_folder()).iterdir() if not path.name.startswith(".")]
         folders_found = [path for path in inside if path.is_dir() or is_vector_file(path)]
         return sorted(folders_found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
@@ -79,8 +79,8 @@ def folders(parent: Path | None = None) -> list[Path]:
 
 
 def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
-    """Keep a file of vectors, `upload.name`, in `parent`, `home` without it; gives its path. Raises `UserError`."""
-    parent, name = parent or home(), Path(upload.name)
+    """Store an uploaded file of vectors in `parent`, by default `home_folder`; returns its path. Raises `UserError`."""
+    parent, name = parent or home_folder(), Path(upload.name)
     with as_user_error("vectors", f"{shorten(str(parent))} cannot store them"):
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         remove_abandoned_drafts(parent, ".*.tmp")
@@ -100,9 +100,9 @@ def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
 
 
 def keep_archive(archive: Path, parent: Path | None = None) -> Arrived:
-    """Keep the pictures of an archive (`ARCHIVES`) in a folder in `parent`, `home` without it; raises `UserError`."""
+    """Unpack the pictures of an archive (`ARCHIVES`) below `parent`, by default `home_folder`; raises `UserError`."""
     with open_entries(archive, MOST_BYTES, MOST_PICTURES) as files:
-        return _keep(files, archive.name.partition(".")[0], parent or home())
+        return _keep(files, archive.name.partition(".")[0], parent or home_folder())
 
 
 def keep_files(uploads: Sequence[BinaryIO], parent: Path | None = None) -> Arrived:
@@ -114,7 +114,7 @@ def keep_files(uploads: Sequence[BinaryIO], parent: Path | None = None) -> Arriv
         allowance.admit(upload.name, size)
         files.append(UntrustedFile(upload.name, size, lambda upload=upload: upload))
     top = {file.name.partition("/")[0] for file in files}
-    return _keep(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", parent or home())
+    return _keep(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", parent or home_folder())
 
 
 def _keep(files: Iterable[UntrustedFile], name: str, parent: Path) -> Arrived:

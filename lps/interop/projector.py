@@ -25,7 +25,7 @@ SHEET = 8192  # pixels of a side that TensorBoard takes at most
 _THUMBNAIL = 32  # pixels of a side
 
 
-def write(folder: Path, run: Run, epoch: int) -> str:
+def write_projector(folder: Path, run: Run, epoch: int) -> str:
     """The features of an epoch, for the projector of the run in `folder`; raises `UserError`.
 
     Gives "", or the reason why the points come without their images.
@@ -34,7 +34,7 @@ def write(folder: Path, run: Run, epoch: int) -> str:
     split, targets = read_split(run.folder)
     name, missing = f"epoch-{epoch:04d}", ""
     (folder / FOLDER).mkdir(exist_ok=True)
-    write_whole(folder / FOLDER / f"{name}.tsv", points(snapshot.features).encode(), PUBLIC)
+    write_whole(folder / FOLDER / f"{name}.tsv", _points_as_tsv(snapshot.features).encode(), PUBLIC)
     images = _metadata(run, epoch, snapshot, split, targets).encode()
     write_whole(folder / FOLDER / f"{name}-images.tsv", images, PUBLIC)
     lines = [f'  tensor_name: "features of epoch {epoch}"', f'  tensor_path: "{FOLDER}/{name}.tsv"']
@@ -55,7 +55,7 @@ def write(folder: Path, run: Run, epoch: int) -> str:
     return missing
 
 
-def points(features: np.ndarray) -> str:
+def _points_as_tsv(features: np.ndarray) -> str:
     """Features (m, d) as a line an image, their numbers parted by tabs."""
     return "".join("\t".join(map(repr, row)) + "\n" for row in features.astype(float).tolist())
 

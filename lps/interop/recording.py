@@ -23,7 +23,7 @@ from lps.files.atomic_folder import draft_folder
 from lps.files.disk import folder_bytes
 from lps.settings.config import Config
 from lps.store import thumbnails
-from lps.store.events import read_history, resolved
+from lps.store.events import read_history, resolved_settings
 from lps.store.provenance import train_command
 from lps.store.run_folders import list_runs
 from lps.store.runs import RECORDED_FILE, RUN_ID, Run
@@ -36,7 +36,7 @@ _KINDS = ("start", "pretrain", "train", "eval", "finish")
 _SEED = 0  # of the sample
 
 
-def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> Run:
+def record_run(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> Run:
     """The recording of `run` in the folder `to`, complete or not there at all; raises `UserError`.
 
     name: how people call it; without it the run's own name or id. with_pictures: small copies of the training pictures
@@ -47,7 +47,7 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
         raise UserError("run", f"{run.id} is {state}; only finished runs can be recorded")
     if not RUN_ID.fullmatch(run.id):
         raise UserError("run", f"{shorten(run.id)} is not the name of a run folder")
-    config, name = portable(run.config()), clean_line(name or run.title)
+    config, name = without_local_paths(run.config()), clean_line(name or run.title)
     same_named = [other for other in list_runs(to) if other.id == run.id or other.title == name]
     if same_named:
         reason = f"is already recorded in {shown(to)} as {same_named[0].id}; remove that recording or use --name"
@@ -57,7 +57,7 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
         with draft_folder(to, run.id) as draft:
             if with_pictures:
                 split, targets = read_split(run.folder)
-                thumbnails.write(draft, labels.load_pictures(run, split, targets), split)
+                thumbnails.write_thumbnails(draft, labels.load_pictures(run, split, targets), split)
             _fill(Run(draft), run, config, name)
             for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
                 path.chmod(0o755 if path.is_dir() else 0o644)
@@ -67,7 +67,7 @@ def record(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> R
     return Run(to / run.id)
 
 
-def portable(config: Config) -> Config:
+def without_local_paths(config: Config) -> Config:
     """The settings without the place of the data on this machine; raises `UserError` where another place is named."""
     config = replace(config, dataset_path=None)
     for name, value in config.flat().items():
@@ -102,7 +102,7 @@ def _events(run: Run) -> bytes:
     for event in read_history(run.events):
         if event["kind"] in _KINDS:
             values = {key: event[key] for key in ("kind", "step", "epoch", "time", "version") if key in event}
-            values |= resolved(event)
+            values |= resolved_settings(event)
             lines.append(json.dumps(values | {"values": _rounded(event["values"])}, separators=(",", ":")))
     return "".join(line + "\n" for line in lines).encode()
 
@@ -119,7 +119,7 @@ def _rounded(value):
 def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
     """Snapshots and places of as many epochs as fit, the first and the last among them; maps that others made."""
     first, last = (read_snapshot(run.snapshots, epoch) for epoch in (epochs[0], epochs[-1]))
-    rows = sample(len(last.features))
+    rows = sample_rows(len(last.features))
     plane = _plane(first, last)
     before = folder_bytes(draft.folder)
     _write_epoch(draft, epochs[0], first, rows, plane)
@@ -131,7 +131,7 @@ def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
     _copy_maps(draft, run, feature_epochs)
 
 
-def sample(count: int) -> np.ndarray:
+def sample_rows(count: int) -> np.ndarray:
     """The rows that are kept of `count`: at most `SAMPLE`, ascending, the same ones every time."""
     return np.sort(np.random.default_rng(_SEED).permutation(count)[:SAMPLE])
 

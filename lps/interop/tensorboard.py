@@ -1,10 +1,10 @@
 """Runs for TensorBoard: every number as a scalar, vectors and confidences as histograms, settings as hyperparameters.
 
 A run becomes a folder of its own with one file of events, which is only ever appended to: TensorBoard reads on where it
-was. What counts in the end is what it shows (`events.rewind`): where a resumed run takes something back, a new session
-begins in the file, which voids all before it. Numbers are float32 there; one that was not finite is NaN. The features
-are in the same folder, for the projector (`lps.interop.projector`). TensorBoard's own package frames the records;
-neither torch nor TensorFlow is needed.
+was. What counts in the end is what it shows (`events.drop_repeated`): where a resumed run takes something back, a new
+session begins in the file, which voids all before it. Numbers are float32 there; one that was not finite is NaN. The
+features are in the same folder, for the projector (`lps.interop.projector`). TensorBoard's own package frames the
+records; neither torch nor TensorFlow is needed.
 
 tensorboardX was tried (2.6.5) and refused: each export begins another file, named and dated by the clock, so that a
 second one shows every point twice, nothing mends a torn record, and hyperparameters become a run of their own.
@@ -28,7 +28,7 @@ from lps.files.atomic_folder import MARK, check_place
 from lps.files.locks import try_lock
 from lps.interop import projector
 from lps.settings import catalog
-from lps.store.events import Names, read_events, rewind
+from lps.store.events import Names, drop_repeated, read_events
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_split, snapshot_epochs
@@ -111,7 +111,7 @@ class Bridge:
         events, offset = read_events(self.run.events, self._offset)
         previous = self._history if offset >= self._offset else []
         names = Names()
-        history = [names.admit(event) for event in rewind(previous + events)]
+        history = [names.admit(event) for event in drop_repeated(previous + events)]
         grew = self._encoder is not None and offset >= self._offset and history[: len(previous)] == previous
         self._offset, self._history = offset, history
         if not history:
@@ -153,7 +153,7 @@ class Bridge:
             return
         self._shown = epoch
         try:
-            self.missing = projector.write(self.folder, self.run, epoch)
+            self.missing = projector.write_projector(self.folder, self.run, epoch)
         except UserError as error:
             self.missing = str(error)
 

@@ -45,7 +45,7 @@ def lps_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "lps", *arguments]
 
 
-def begin(result: Path, command: Sequence[str]) -> None:
+def start_job(result: Path, command: Sequence[str]) -> None:
     """Run `command`, which writes the file `result`; does nothing where that is there or somebody is at it already.
 
     It waits for no slot, since a person waits for it, and gives way to the runs that have one (`NICENESS`).
@@ -103,7 +103,7 @@ def job_state(result: Path) -> JobState:
     return JobState("absent")
 
 
-def cancel(result: Path) -> None:
+def cancel_job(result: Path) -> None:
     """Ask the work on `result` to end; it looks for that (`is_cancelled`). Nothing happens where nobody is at it."""
     if is_held(result.with_suffix(".lock")):
         write_whole(result.with_suffix(STOP), b"")
@@ -118,9 +118,10 @@ def _wake(result: Path) -> None:
 
 
 def end_when_cancelled(result: Path) -> None:
-    """Let this process end about a second after somebody has cancelled the work on `result` (`cancel`).
+    """Let this process end about a second after somebody has cancelled the work on `result` (`cancel_job`).
 
-    For work that cannot look for that by itself, and that leaves nothing by halves. Only where it was begun by `begin`.
+    For work that cannot look for that by itself, and that leaves nothing by halves. Only where it was begun by
+    `start_job`.
     """
 
     def watch() -> None:

@@ -13,7 +13,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD, _NEVER = -1, -3, 2**31 - 1  # of glibc's mallo
 _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
-def free(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] | None:
+def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] | None:
     """(free bytes, whether the limit of a control group and not the machine sets them)."""
     found = re.search(r"^MemAvailable:\s*([0-9]+) kB", _read(proc / "meminfo"), re.MULTILINE)
     if not found:
@@ -23,7 +23,7 @@ def free(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] | None:
     return (max(0, min(limited)), True) if limited else (machine, False)
 
 
-def kills(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
+def count_oom_kills(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
     """How many processes the kernel has killed because memory ran out: of our control group, else of the machine."""
     for folder in _folders(proc, groups):
         for name in ("memory.events", "memory.oom_control"):

@@ -61,7 +61,7 @@ class Share:
     gpu_memory: int | None = None
 
 
-def machine() -> MachineLoad:
+def machine_load() -> MachineLoad:
     """The machine as it is now."""
     try:
         load = os.getloadavg()[0]
@@ -91,7 +91,7 @@ def busy_share(before: tuple[float, float] | None, after: tuple[float, float] | 
     return min(1.0, max(0.0, (after[0] - before[0]) / (after[1] - before[1])))
 
 
-def gpus() -> list[Gpu]:
+def gpu_usage() -> list[Gpu]:
     """What the driver says of every GPU; nothing where there is none, or no answer in time."""
     if not _asking.acquire(timeout=PATIENCE_S):
         return []
@@ -104,7 +104,7 @@ def gpus() -> list[Gpu]:
 
 
 def gpu_processes(gpus: Iterable[Gpu]) -> dict[int, int]:
-    """Bytes of GPU memory by process, over all of `gpus`."""
+    """Bytes of GPU memory by process, over all of `gpu_usage`."""
     found: Counter[int] = Counter()
     for gpu in gpus:
         found.update(gpu.processes)
@@ -140,7 +140,7 @@ def _of_process(pid: int) -> tuple[int, float] | None:
 
 
 def _ask(answer: SimpleQueue) -> None:
-    """The work of the thread that `gpus` waits for: the driver's answer, nothing where it is absent or fails."""
+    """The work of the thread that `gpu_usage` waits for: the driver's answer, nothing where it is absent or fails."""
     try:
         pynvml.nvmlInit()
         try:

@@ -141,7 +141,7 @@ def build(config: "Config", network: Network, classes: Classes) -> Method:
     try:
         module = import_module(f"lps.methods.{config.method}")
     except Exception as error:  # somebody's file may do anything
-        raise UserError("method", f"{config.method}.py cannot be imported ({catalog.complaint(error)})") from None
+        raise UserError("method", f"{config.method}.py cannot be imported ({catalog.error_in_words(error)})") from None
     (kind,) = (
         value
         for value in vars(module).values()

@@ -66,7 +66,7 @@ from lps.methods import Inference, Method, Prediction, Progress
 from lps.methods._distilled import Distilled, self_distillation
 from lps.methods.parts.clustering import Clusters, cluster_confidence, nearest_centres, semi_supervised_kmeans
 from lps.methods.parts.losses import TINY, labeled_contrastive, labeled_rows, nt_xent, similarities
-from lps.methods.parts.measurements import Measurement, Ratio, summed
+from lps.methods.parts.measurements import Measurement, Ratio, sum_terms
 from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
@@ -180,7 +180,7 @@ class BaCon(Distilled, Method):
             likeness = soft_likeness(self.soft_labels(logits))
             together = soft_contrastive(torch.cat(projected), likeness, drawn, self.supervised_temperature)
             terms["loss/soft_contrastive"] = of_labeled * 0.5 * together
-        total, measured = summed(terms)
+        total, measured = sum_terms(terms)
         measured |= {"class/prior": self.shares, "drawn/rate": Ratio(drawn.sum(), torch.ones_like(drawn).sum())}
         return total, measured | distribution_measurements(mean.detach(), self.shares)
 
@@ -195,7 +195,9 @@ class BaCon(Distilled, Method):
         ratio = self.class_sizes.min() / self.class_sizes
         rates = ratio**self.sampling_unlabeled
         rates[targets] = ratio[targets] ** self.sampling_labeled
-        is_drawn = surest(ids, confidence, scattered(positions, progress.epoch) < rates[ids], self.classes.total)
+        is_drawn = most_confident_rows(
+            ids, confidence, scattered_numbers(positions, progress.epoch) < rates[ids], self.classes.total
+        )
         return torch.cat([torch.ones_like(targets, dtype=torch.bool), is_drawn])
 
     def _clusters(self, inference: Inference) -> Clusters:
@@ -245,12 +247,12 @@ def weighted_negative_entropy(mean: Tensor, weights: Tensor) -> Tensor:
     return (relative * relative.clamp_min(TINY).log()).sum() + np.log(len(mean))
 
 
-def scattered(positions: Tensor, epoch: int) -> Tensor:
+def scattered_numbers(positions: Tensor, epoch: int) -> Tensor:
     """Numbers in [0, 1), float64 (n,), evenly spread over positions int64 (n,) and others in every epoch."""
     return (positions.double() * 0.6180339887498949 + epoch * 0.7548776662466927) % 1
 
 
-def surest(ids: Tensor, confidence: Tensor, is_hit: Tensor, classes: int) -> Tensor:
+def most_confident_rows(ids: Tensor, confidence: Tensor, is_hit: Tensor, classes: int) -> Tensor:
     """bool (n,): of each class as many rows as were hit, those of the largest confidence.
 
     ids int64 (n,), confidence (n,), is_hit bool (n,).

@@ -51,7 +51,7 @@ from lps.data.batches import Batch
 from lps.data.classes import Classes
 from lps.methods import Inference, Method, Prediction, Progress
 from lps.methods.parts.clustering import principal_axes, semi_supervised_kmeans, squared_distances
-from lps.methods.parts.measurements import Measurement, summed
+from lps.methods.parts.measurements import Measurement, sum_terms
 from lps.methods.parts.pseudo_labels import TINY, class_distribution, distribution_measurements
 from lps.methods.parts.schedules import epochs_of, ramp_up
 from lps.network.network import Network
@@ -193,7 +193,7 @@ class DTC(Method):
         if progress.epoch == transfer:
             self._begin_transfer(inference)
         elif done == 0:
-            self.targets = sharpened(self.assignments(inference))
+            self.targets = sharpen_assignments(self.assignments(inference))
         elif done > 0:
             self._continue(inference, renew=(done - 1) % self.target_interval == 0)
 
@@ -202,7 +202,7 @@ class DTC(Method):
             terms, measured = self._supervised(batch), {}
         else:
             terms, measured = self._transfer(batch, self.consistency_at(progress))
-        total, of_terms = summed(terms)
+        total, of_terms = sum_terms(terms)
         return total, measured | of_terms
 
     def predict(self, inference: Inference) -> Prediction:
@@ -235,7 +235,7 @@ class DTC(Method):
         """Centres and targets from k-means in the principal components of the unlabeled features."""
         centres, assignments, weight, bias = self._first_clusters(inference.unlabeled.features.float(), inference.seed)
         self.centres.copy_(centres)
-        self.targets = sharpened(assignments)
+        self.targets = sharpen_assignments(assignments)
         if self.init_linear_from_pca:
             self.reduction.weight.copy_(weight)
             self.reduction.bias.copy_(bias)
@@ -250,7 +250,7 @@ class DTC(Method):
             self._remember(self.assignments(inference), everyone)
         if renew:
             averaged = self.consistency == "TEP"
-            self.targets = sharpened(self._average(everyone) if averaged else self.assignments(inference))
+            self.targets = sharpen_assignments(self._average(everyone) if averaged else self.assignments(inference))
 
     def _supervised(self, batch: Batch) -> dict[str, Tensor]:
         """Cross-entropy of the labeled rows, alone in the batch."""
@@ -308,7 +308,7 @@ def log_student_t(distances: Tensor) -> Tensor:
     return (-distances.log1p()).log_softmax(dim=1)
 
 
-def sharpened(assignments: Tensor) -> Tensor:
+def sharpen_assignments(assignments: Tensor) -> Tensor:
     """t (n, k) of q (n, k) over all images: q^2 over the size of the cluster, normalised over clusters.
 
     q^2 / sum q is at most q, so a cluster that nobody is near stays near 0.

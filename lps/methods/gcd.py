@@ -44,7 +44,7 @@ from lps.data.classes import Classes
 from lps.methods import Inference, Method, Prediction, Progress
 from lps.methods.parts.clustering import cluster_confidence, nearest_centres, semi_supervised_kmeans
 from lps.methods.parts.losses import labeled_contrastive, nt_xent
-from lps.methods.parts.measurements import Measurement, summed
+from lps.methods.parts.measurements import Measurement, sum_terms
 from lps.network.network import Network, projection_head
 from lps.settings.parameters import ParameterDocs
 
@@ -143,7 +143,7 @@ class GCD(Method):
             "loss/unsupervised_contrastive": (1 - self.supervised_weight) * contrast,
             "loss/supervised_contrastive": self.supervised_weight * together,
         }
-        return summed(terms)
+        return sum_terms(terms)
 
     def predict(self, inference: Inference) -> Prediction:
         """Ids of semi-supervised k-means: below `seen` the seen classes, the others clusters without a name."""

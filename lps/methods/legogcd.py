@@ -38,7 +38,7 @@ from lps.data.batches import Batch
 from lps.data.classes import Classes
 from lps.methods import Method, Progress
 from lps.methods._distilled import Distilled
-from lps.methods.parts.measurements import Measurement, Ratio, summed
+from lps.methods.parts.measurements import Measurement, Ratio, sum_terms
 from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
@@ -120,7 +120,7 @@ class LegoGCD(Distilled, Method):
         kept_rows = [self.taken_for_seen(view, labeled) for view in logits]
         terms["loss/known"] = self.known_weight * self._known(torch.cat(logits), torch.cat(kept_rows))
 
-        total, measured = summed(terms)
+        total, measured = sum_terms(terms)
         together = torch.cat(logits).detach()
         self._remember(together)
         unlabeled = torch.cat([view[labeled:] for view in kept_rows])

@@ -43,7 +43,7 @@ from lps.methods.parts.losses import (
     supervised_contrastive,
     two_view_contrastive,
 )
-from lps.methods.parts.measurements import Measurement, summed
+from lps.methods.parts.measurements import Measurement, sum_terms
 from lps.methods.parts.pseudo_labels import (
     PseudoLabels,
     class_distribution,
@@ -222,7 +222,7 @@ class LPS(Method):
         terms |= self._contrastive(second, strong, known)
         terms["loss/entropy"] = self.entropy_weight * negative_entropy_of_mean(first.logits, self.class_prior)
 
-        total, measured = summed(terms)
+        total, measured = sum_terms(terms)
         measured |= {
             **distribution_measurements(pi_hat, self.class_prior),
             "kl/margin": self.kl(pi_hat),

@@ -42,7 +42,7 @@ from lps.data.batches import Batch
 from lps.data.classes import Classes
 from lps.methods import Inference, Method, Progress
 from lps.methods.parts.losses import negative_entropy_of_mean, pair_loss, pair_partners, similarities
-from lps.methods.parts.measurements import Measurement, Ratio, summed
+from lps.methods.parts.measurements import Measurement, Ratio, sum_terms
 from lps.methods.parts.pseudo_labels import (
     TINY,
     PseudoLabels,
@@ -168,7 +168,7 @@ class NACH(Method):
             "loss/entropy": self.entropy_weight * negative_entropy_of_mean(first.logits, self.class_prior),
         }
 
-        total, measured = summed(terms)
+        total, measured = sum_terms(terms)
         some = predicted.confident.any().float()  # a batch without a confident row has no class distribution
         prior_measurements = distribution_measurements(pi_hat, self.class_prior)
         measured |= {name: Ratio(some * value, some) for name, value in prior_measurements.items()}

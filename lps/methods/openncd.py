@@ -51,7 +51,7 @@ from lps.data.batches import Batch
 from lps.data.classes import Classes
 from lps.methods import Inference, Method, Prediction, Progress
 from lps.methods.parts.losses import pair_loss, pair_partners, similarities
-from lps.methods.parts.measurements import Measurement, summed
+from lps.methods.parts.measurements import Measurement, sum_terms
 from lps.methods.parts.pseudo_labels import TINY, distribution_measurements
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
@@ -197,7 +197,7 @@ class OpenNCD(Method):
             of_target = groups[0][: len(batch.targets)].gather(1, batch.targets[:, None])
             terms["loss/cross_entropy"] = -self.cross_entropy_weight * (of_target + TINY).log().mean()
 
-        total, measured = summed(terms)
+        total, measured = sum_terms(terms)
         if is_grouped:
             measured |= distribution_measurements(
                 groups[0].detach().mean(dim=0)[: self.classes.total], self.class_prior

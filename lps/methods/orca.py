@@ -45,7 +45,7 @@ from lps.methods.parts.losses import (
     pair_partners,
     similarities,
 )
-from lps.methods.parts.measurements import Measurement, summed
+from lps.methods.parts.measurements import Measurement, sum_terms
 from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
@@ -115,7 +115,7 @@ class ORCA(Method):
         }
 
         mean = first.logits.detach().float().softmax(dim=1).mean(dim=0)
-        total, measured = summed(terms)
+        total, measured = sum_terms(terms)
         measured |= {"uncertainty": self.uncertainty, "margin": margins}
         return total, measured | distribution_measurements(mean, self.class_prior)
 

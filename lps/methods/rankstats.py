@@ -45,7 +45,7 @@ from torch import Tensor, nn
 from lps.data.batches import Batch
 from lps.data.classes import Classes
 from lps.methods import Inference, Method, Prediction, Progress
-from lps.methods.parts.measurements import Measurement, Ratio, summed
+from lps.methods.parts.measurements import Measurement, Ratio, sum_terms
 from lps.methods.parts.pseudo_labels import class_distribution, distribution_measurements
 from lps.methods.parts.schedules import epochs_of, ramp_up
 from lps.network.network import Network, Outputs
@@ -115,7 +115,7 @@ class RankStats(Method):
             terms, measured = self._supervised(batch), {}
         else:
             terms, measured = self._joint(batch, self.consistency_at(progress))
-        total, of_terms = summed(terms)
+        total, of_terms = sum_terms(terms)
         return total, measured | of_terms
 
     def consistency_at(self, progress: Progress) -> float:

@@ -43,7 +43,7 @@ from torch import Tensor
 from lps.data.batches import Batch
 from lps.methods import Method, Progress
 from lps.methods._distilled import Distilled
-from lps.methods.parts.measurements import Measurement, summed
+from lps.methods.parts.measurements import Measurement, sum_terms
 from lps.methods.parts.pseudo_labels import distribution_measurements
 
 
@@ -51,6 +51,6 @@ class SimGCD(Distilled, Method):
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
         outputs = self.network.forward_views(batch.views())
         logits = [self.class_logits(view) for view in outputs]
-        total, measured = summed(self.terms(logits, [view.logits for view in outputs], batch.targets, progress))
+        total, measured = sum_terms(self.terms(logits, [view.logits for view in outputs], batch.targets, progress))
         mean = torch.cat(logits).detach().softmax(dim=1).mean(dim=0)
         return total, measured | distribution_measurements(mean, self.class_prior)

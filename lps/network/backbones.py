@@ -153,7 +153,7 @@ def _with_own_side(name: str, preparation: Preparation, tokens: str, file: str |
     from lps.network.published_transformers import PublishedTransformer, build_of
 
     shapes = read_tensors(Path(file), shapes_alone=True)
-    return PublishedTransformer(build_of(shapes, backbone_names.layout(name)), preparation.size, tokens)
+    return PublishedTransformer(build_of(shapes, backbone_names.weight_layout(name)), preparation.size, tokens)
 
 
 def freeze(name: str, backbone: nn.Module, last_frozen: str) -> list[nn.Module]:

@@ -47,7 +47,7 @@ def projection_head(features: int, width: int | None, outputs: int) -> nn.Module
     )
 
 
-def arranged(images: Tensor) -> Tensor:
+def channels_last(images: Tensor) -> Tensor:
     """Arrange images channels last in memory, which is fastest for convolutions; stored features stay as they are."""
     return images.contiguous(memory_format=torch.channels_last) if images.dim() == 4 else images
 
@@ -129,7 +129,7 @@ class Network(nn.Module):
         return self
 
     def forward(self, images: Tensor) -> Outputs:
-        features = self.backbone(arranged(images))
+        features = self.backbone(channels_last(images))
         return Outputs(features, self.classifier(features))
 
     def forward_views(self, views: list[Tensor]) -> list[Outputs]:

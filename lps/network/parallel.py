@@ -30,7 +30,7 @@ _PATIENCE = timedelta(days=7)  # the first rank pretrains while the others wait;
 def join(rank: int, count: int, processes: int, device: torch.device) -> None:
     """Connect to the other ranks of the run; raises `UserError` if their number or that of the GPUs does not fit.
 
-    rank, count: this process among the started ones (`ranks.place`). processes, device: from the config.
+    rank, count: this process among the started ones (`ranks.own_rank`). processes, device: from the config.
     A rank on a GPU uses the one with its own number.
     """
     if count != processes:
@@ -51,19 +51,19 @@ def leave() -> None:
         dist.destroy_process_group()
 
 
-def world() -> int:
+def num_ranks() -> int:
     """Return the number of ranks."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def own_rows(rows):
     """Return this rank's part of `rows` (a tensor or an array): contiguous, in counts that differ by one at most."""
-    return rows if world() == 1 else rows[_bounds(len(rows))[dist.get_rank()]]
+    return rows if num_ranks() == 1 else rows[_bounds(len(rows))[dist.get_rank()]]
 
 
 def gather(own_rows: Tensor, count: int) -> Tensor:
     """Gather (count, ...) rows of all ranks in order, from `own_rows`. Only own rows keep their gradient."""
-    if world() == 1:
+    if num_ranks() == 1:
         return own_rows
     bounds = _bounds(count)
     longest = max(part.stop - part.start for part in bounds)
@@ -78,18 +78,18 @@ def gather(own_rows: Tensor, count: int) -> Tensor:
 
 def any_of(flag: bool) -> bool:
     """Whether the flag is set on any rank; through host memory, so that no rank waits for a GPU."""
-    return bool(_reduced(int(flag), dist.ReduceOp.MAX)) if world() > 1 else flag
+    return bool(_reduced(int(flag), dist.ReduceOp.MAX)) if num_ranks() > 1 else flag
 
 
-def from_first(number: int) -> int:
+def broadcast_number(number: int) -> int:
     """Return the first rank's number."""
-    return _reduced(number if dist.get_rank() == 0 else 0, dist.ReduceOp.SUM) if world() > 1 else number
+    return _reduced(number if dist.get_rank() == 0 else 0, dist.ReduceOp.SUM) if num_ranks() > 1 else number
 
 
 @torch.no_grad()
-def equalise(module: nn.Module) -> None:
+def broadcast_module(module: nn.Module) -> None:
     """Copy the first rank's parameters and buffers to every rank, in case that arithmetic differed."""
-    if world() == 1:
+    if num_ranks() == 1:
         return
     for tensor in (*module.parameters(), *module.buffers()):
         contiguous = tensor.contiguous()
@@ -104,13 +104,13 @@ def add_up_gradients(module: nn.Module, network: nn.Module) -> None:
 
     One exchange of one flat tensor after the backward pass. A parameter without a gradient has none on any rank.
     """
-    if world() == 1:
+    if num_ranks() == 1:
         return
     partial = set(network.parameters())
     learning = [parameter for parameter in module.parameters() if parameter.grad is not None]
     for parameter in learning:
         if parameter not in partial:
-            parameter.grad /= world()
+            parameter.grad /= num_ranks()
     flat = torch.cat([parameter.grad.reshape(-1) for parameter in learning])
     dist.all_reduce(flat)
     for parameter, part in zip(learning, flat.split([parameter.numel() for parameter in learning])):
@@ -122,7 +122,7 @@ def synchronise_batchnorm(module: nn.Module) -> None:
 
     The class of the modules is changed in place, since a network also lists the frozen ones among them.
     """
-    if world() == 1:
+    if num_ranks() == 1:
         return
     for part in module.modules():
         if isinstance(part, _BatchNorm):
@@ -190,6 +190,6 @@ def _reduced(number: int, operation) -> int:
 
 def _bounds(count: int) -> list[slice]:
     """Return the row limits of all ranks."""
-    shares = world()
+    shares = num_ranks()
     edges = [count * number // shares for number in range(shares + 1)]
     return [slice(start, stop) for start, stop in zip(edges, edges[1:])]

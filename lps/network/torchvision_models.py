@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lps.errors import UserError, shorten
 from lps.network.shipped import sha256
-from lps.network.tokens import brought_to_grid, pooled
+from lps.network.tokens import pool_tokens, resize_grid
 from lps.network.weight_files import first_line
 from lps.settings import backbone_names
 from lps.settings.backbone_names import STAGES
@@ -64,7 +64,7 @@ class TorchvisionTransformer(TorchvisionModel):
         model = self.model
         patches = model._process_input(x if x.shape[1] == 3 else x.expand(-1, 3, -1, -1))
         seen = model.encoder(torch.cat([model.class_token.expand(len(x), -1, -1), patches], dim=1))
-        return pooled(seen, 1, self.tokens)
+        return pool_tokens(seen, 1, self.tokens)
 
     def stages(self) -> dict[str, tuple[nn.Module, ...]]:
         """Return conv_proj, then block1 and so on; the last norm belongs to the last block."""
@@ -78,7 +78,7 @@ class TorchvisionTransformer(TorchvisionModel):
     def fitted(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         num_tokens = self.model.encoder.pos_embedding.shape[1]
         ends = [key for key in tensors if key.endswith("encoder.pos_embedding")]
-        return tensors | {key: brought_to_grid(tensors[key], num_tokens, 1) for key in ends}
+        return tensors | {key: resize_grid(tensors[key], num_tokens, 1) for key in ends}
 
 
 def _widened(_module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:

@@ -45,11 +45,11 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
         raise UserError("replay", "names a run twice")
     for run in runs[1:]:
         if reason := run_diff.split_difference(runs[0], run):
-            both = f"{titles.label(run)} and {titles.label(runs[0])} do not have the same images and labels"
+            both = f"{titles.run_label(run)} and {titles.run_label(runs[0])} do not have the same images and labels"
             raise UserError("replay", f"{both}: {reason}")
     pasts = list(pasts) if pasts is not None else [EventLog(run.events).read_history() for run in runs]
     if not any(past.last_epoch for past in pasts):
-        raise UserError("replay", f"{titles.label(runs[0])} has recorded no epoch of training yet")
+        raise UserError("replay", f"{titles.run_label(runs[0])} has recorded no epoch of training yet")
     seen, names, truth = _classes(runs, pasts)
     epochs, recorded = _shown_epochs(pasts, len(names)), _recorded_epochs(pasts)
     is_whole = epochs == recorded
@@ -154,7 +154,7 @@ def _racer(
     changes = titles.without_paths(titles.changed_settings(run, beside))
     return {
         "letter": letter,
-        "name": titles.title(run),
+        "name": titles.run_title(run),
         "method": method,
         "title": ", ".join([method, *changes[:1]]),
         "about": [f"seed {config.seed}", *changes[1:]] if config else [run_diff.DAMAGED],
@@ -208,7 +208,7 @@ def _number(value) -> float | None:
 def marks_of(past: History) -> list[Mark]:
     """The marks of what a run has recorded up to now."""
     table = pd.DataFrame({name: past.column(name) for name in ("accuracy/seen", "accuracy/novel", "kl")}, dtype=float)
-    return milestones.find(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
+    return milestones.find_milestones(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
 
 
 def _marks(pasts: Sequence[History], epochs: Sequence[int]) -> list[dict]:

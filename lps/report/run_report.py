@@ -92,11 +92,12 @@ def of_run(run: Run, now: datetime | None = None) -> str:
         Section("Classes", _classes(run, past)),
         Section("Loss and pseudo-labels", _losses(config, past)),
         Section(
-            "How to reproduce it", _again([config], provenance.shareable(config), threads=past.start.get("threads"))
+            "How to reproduce it",
+            _again([config], provenance.shareable_settings(config), threads=past.start.get("threads")),
         ),
     ]
     subtitle = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", date(now)]
-    return written(titles.title(run), subtitle, sections)
+    return written(titles.run_title(run), subtitle, sections)
 
 
 def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
@@ -374,7 +375,9 @@ def of_comparison(
     members = [member for group in groups for member in (*group.members, *group.replaced)]
     methods = list(dict.fromkeys(catalog.method_info(group.config.method).title for group in groups))
     sets = list(dict.fromkeys(group.config.dataset for group in groups))
-    settings = {group.label: provenance.shareable(group.config) for group in groups}  # the commands tell the seeds
+    settings = {
+        group.label: provenance.shareable_settings(group.config) for group in groups
+    }  # the commands tell the seeds
     table = Code("The table, on the machine of these runs", group_tables.command(groups, scoring))
     sections = [
         Section("Compared runs", [Facts(_about_comparison(groups, members, scoring))]),
@@ -492,11 +495,11 @@ def _run_table(groups: Sequence[Group]) -> Table:
 def _run_row(label: str, member: Scored, remark: str) -> list[str]:
     single = Group(label, (member,))
     numbers = [score_tables.format_cell(single, column) for column in HEADS]
-    return [titles.label(member.run), label, str(member.config.seed), str(member.epoch), *numbers, remark]
+    return [titles.run_label(member.run), label, str(member.config.seed), str(member.epoch), *numbers, remark]
 
 
 def left_out_table(left_out: Sequence[tuple[Run, str]]) -> list[Block]:
-    rows = [[titles.label(run), why] for run, why in left_out]
+    rows = [[titles.run_label(run), why] for run, why in left_out]
     return [Table("Left out", ["Run", "Reason"], rows, words=2)] if rows else []
 
 
@@ -524,7 +527,9 @@ def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = ()
 
 def made_with(settings: dict) -> list[Block]:
     """The versions of programs here, and the settings."""
-    versions = provenance.versions() | ({"commit": program_commit} if (program_commit := provenance.commit()) else {})
+    versions = provenance.package_versions() | (
+        {"commit": program_commit} if (program_commit := provenance.git_commit()) else {}
+    )
     return [
         Code("Versions on the machine of this report", "\n".join(f"{name} {text}" for name, text in versions.items())),
         Code("All settings as JSON", json.dumps(settings, indent=2, allow_nan=False), is_folded=True),

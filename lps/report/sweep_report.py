@@ -58,7 +58,7 @@ class _RunFacts:
 def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
     """The report of a sweep as it stands; runs that are not finished are named."""
     request = sweeps.from_record(sweep.request)
-    items = sweeps.sketch(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
+    items = sweeps.sketch_sweep(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
     finished = [item.run for item in items if item.state and item.state.name == "finished"]
     scored, left_out = run_scores.score_all(finished, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     by_run = {member.run.id: member for member in scored}
@@ -120,12 +120,12 @@ def _facts(
 
 def _paper_section(sheet: PaperTable, scored: Sequence[Scored], scoring: Scoring) -> Section:
     """The table in the paper's layout, and its curves."""
-    groups = preset_tables.fill(sheet, scored)
-    grid = preset_tables.grid(sheet, groups, (scoring.protocol, scoring.select, scoring.images))
+    groups = preset_tables.fill_table(sheet, scored)
+    grid = preset_tables.build_grid(sheet, groups, (scoring.protocol, scoring.select, scoring.images))
     blocks: list[Block] = _grid_tables(grid)
     blocks += [Words([run_report.sentence(remark) for remark in grid.notes])]
     blocks += [ChartBlock(words, figure, alt) for words, figure, alt in sweep_charts.figures(sheet, groups, LIGHT)]
-    blocks.append(Code("LaTeX", preset_tables.latex(grid, sheet.request.command()), True))
+    blocks.append(Code("LaTeX", preset_tables.latex_of_grid(grid, sheet.request.command()), True))
     return Section(f"{sheet.preset.place} of the paper, filled with these runs", blocks)
 
 
@@ -149,7 +149,7 @@ def _settings(configs: Sequence[Config]) -> list[Block]:
     """What all runs share, and in what they differ."""
     if not configs:
         return []
-    settings = [provenance.shareable(config) for config in configs]
+    settings = [provenance.shareable_settings(config) for config in configs]
     shared, differing = _shared_and_differing(settings)
     blocks: list[Block] = []
     if differing:
@@ -249,10 +249,10 @@ def _again(request, sweep: SweepRecord, item_facts: Sequence[_RunFacts]) -> list
     blocks: list[Block] = []
     if request is not None:
         blocks.append(Code("The whole sweep", _shareable_command(request.command(sweep.name), configs)))
-    blocks.append(Code("Its table", cli_args.command("compare", tag=sweep.tag)))
+    blocks.append(Code("Its table", cli_args.format_command("compare", tag=sweep.tag)))
     single = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
     blocks.append(Code("Single runs", single, is_folded=request is not None))
-    settings = {item.label: provenance.shareable(item.config) for item in item_facts if item.config}
+    settings = {item.label: provenance.shareable_settings(item.config) for item in item_facts if item.config}
     return [*blocks, *run_report.made_with(settings)]
 
 

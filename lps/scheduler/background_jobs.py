@@ -26,7 +26,7 @@ from lps.machine import background
 from lps.scheduler.costs import Span
 from lps.settings import cli_args
 from lps.settings.config import Config, configure
-from lps.store.desired_state import number
+from lps.store.desired_state import stored_number
 from lps.store.runs import Run
 
 _KINDS = {  # folder beside the runs -> title of its jobs, and suffix of their results
@@ -59,16 +59,16 @@ def settings_text(config: Config) -> str:
     return json.dumps(config.identifying(), sort_keys=True)
 
 
-def searched(config: Config) -> Config:
+def config_of_job(config: Config) -> Config:
     """Return `config` without the settings that do not affect jobs, such as the number of novel classes."""
     relevant = {key: value for key, value in config.flat().items() if key.startswith(_MATTERS)}
     return configure(relevant | {"split.num_novel": 1})
 
 
-def asked_of(config: Config) -> dict[str, object]:
+def settings_of_job(config: Config) -> dict[str, object]:
     """Return the settings that affect a job and differ from the defaults."""
     plain = configure({"dataset": config.dataset, "split.num_novel": 1}).flat()
-    changed = cli_args.differing(config.flat(), plain)
+    changed = cli_args.differing_settings(config.flat(), plain)
     return {key: value for key, value in changed.items() if key.startswith(_MATTERS) and key != "split.num_novel"}
 
 
@@ -91,7 +91,7 @@ class JobSubject:
 
 def subject_of(config: Config) -> JobSubject:
     """Return the subject of a job that reads the pictures of `config`."""
-    settings = {"dataset": config.dataset, "seed": config.seed} | asked_of(config)
+    settings = {"dataset": config.dataset, "seed": config.seed} | settings_of_job(config)
     return JobSubject(_what(settings), settings, kept_in_words(config))
 
 
@@ -100,13 +100,13 @@ def _what(settings: Mapping[str, object]) -> str:
     return f"{name}, seed {settings.get('seed', 0)}"
 
 
-def begin(path: Path, subject: JobSubject, command: str, *words: str) -> None:
+def start_job(path: Path, subject: JobSubject, command: str, *words: str) -> None:
     """Start `python -m lps COMMAND WORDS` in the background to make the result `path`. Raises `UserError`."""
     with _usable(path):
         if background.job_state(path).state in ("absent", "failed", "cancelled"):
             make_folder(path.parent)
             JobProgress(path, subject).tell("prepare")  # the process writes its first record only seconds later
-        background.begin(path, background.lps_command(command, *words))
+        background.start_job(path, background.lps_command(command, *words))
 
 
 def _usable(path: Path) -> AbstractContextManager:
@@ -114,10 +114,10 @@ def _usable(path: Path) -> AbstractContextManager:
     return as_user_error("job", f"the files {shown(path.with_suffix(''))}.* cannot be used")
 
 
-Show = Callable[[str, float | None, Span | None], None]  # phase in words, its completed share, total time left
+ReportPhase = Callable[[str, float | None, Span | None], None]  # phase in words, its completed share, total time left
 
 
-def silent(phase: str, share: float | None, time_left: Span | None) -> None:
+def ignore_progress(phase: str, share: float | None, time_left: Span | None) -> None:
     """Ignore the progress."""
 
 
@@ -169,7 +169,7 @@ def kept_in_words(config: Config) -> str:
     return _NOTHING_KEPT
 
 
-def jobs(root: Path, now: float | None = None) -> list[BackgroundJob]:
+def list_jobs(root: Path, now: float | None = None) -> list[BackgroundJob]:
     """The jobs beside the runs of `root`: working ones first, then those that ended within a day."""
     now, found_jobs = time.time() if now is None else now, []
     for folder, (_, ending) in _KINDS.items():
@@ -186,34 +186,34 @@ def files_beside(path: Path) -> list[Path]:
     return [path.with_suffix(ending) for ending in (".log", ".lock", background.STOP, _PROGRESS)]
 
 
-def find(root: Path, name: str) -> BackgroundJob | None:
+def find_job(root: Path, name: str) -> BackgroundJob | None:
     """Return the job with this name, or whose name ends with `name`."""
-    matches = [job for job in jobs(root) if job.id == name or (len(name) >= 3 and job.id.endswith(name))]
+    matches = [job for job in list_jobs(root) if job.id == name or (len(name) >= 3 and job.id.endswith(name))]
     return matches[0] if len(matches) == 1 else None
 
 
-def cancel(job: BackgroundJob) -> None:
+def cancel_job(job: BackgroundJob) -> None:
     """Cancel a working job; its `kept` says what remains. Raises `UserError` if the job is over."""
     if not job.is_working:
         raise UserError("job", f"{shorten(job.id)} has already ended")
-    background.cancel(job.path)
+    background.cancel_job(job.path)
 
 
 def job_at(path: Path, now: float) -> BackgroundJob | None:
     """Return the job with the result `path`; None if there is none or it ended more than a day ago."""
     progress, job_state = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.job_state(path)
     subject = _subject_in(progress)
-    began, written = (number(progress.get(key)) for key in ("began", "time"))
+    began, written = (stored_number(progress.get(key)) for key in ("began", "time"))
     if job_state.state == "absent" or job_state.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
         return None
     kind, _ = _KINDS.get(path.parent.name, ("Job", ""))
     title = clean_line(f"{kind} of {subject.what}")
     if job_state.state != "working":
         return BackgroundJob(path, job_state.state, title, subject.settings, began=began, message=job_state.message)
-    share, phase = number(progress.get("share")), progress.get("phase")
+    share, phase = stored_number(progress.get("share")), progress.get("phase")
     phase = phase if phase in list(_PHASES) else "prepare"
     share = None if share is None else min(1.0, max(0.0, share))
-    ends = [number(progress.get(key)) for key in ("left_s", "least_s", "most_s")]
+    ends = [stored_number(progress.get(key)) for key in ("left_s", "least_s", "most_s")]
     is_known = None not in ends and written is not None
     time_left = Span(*ends).after(max(0.0, now - written)) if is_known else None
     results_kept = clean_line(subject.kept)
@@ -236,7 +236,7 @@ def _settings(stored) -> dict[str, object]:
 class JobProgress:
     """Write `NAME.progress.json` at most once a second and check whether the job was cancelled."""
 
-    def __init__(self, path: Path, subject: JobSubject, show: Show = silent):
+    def __init__(self, path: Path, subject: JobSubject, show: ReportPhase = ignore_progress):
         self._path, self._subject, self._show = path, subject, show
         self._began = time.time()
         self._written, self._phase = 0.0, ""
@@ -275,7 +275,9 @@ def progress_of(path: Path) -> JobProgress:
 
 
 @contextmanager
-def at_work(config: Config, path: Path, is_begun: bool, show: Show = silent) -> Iterator[JobProgress]:
+def working_on(
+    config: Config, path: Path, is_begun: bool, show: ReportPhase = ignore_progress
+) -> Iterator[JobProgress]:
     """Lock the result `path` for this process and publish its progress. Raises `UserError` if it is locked already.
 
     is_begun: a page started this process, which already holds the lock.

@@ -1,6 +1,6 @@
 """The estimated number of classes, as a file that pages read: the score of every number tried, and the choice.
 
-`class_search` makes the file; `begin` starts that as a background job.
+`class_search` makes the file; `start_class_count` starts that as a background job.
 """
 
 import hashlib
@@ -57,9 +57,9 @@ class ClassCount:
         return words if least == most else f"{words}; it may be {least} to {most}"
 
 
-def path_of(config: Config, root: Path) -> Path:
+def class_count_path(config: Config, root: Path) -> Path:
     """Return the path of the count for `config` below the folder of the runs."""
-    text = background_jobs.settings_text(background_jobs.searched(config))
+    text = background_jobs.settings_text(background_jobs.config_of_job(config))
     return Path(root) / FOLDER / f"{config.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
@@ -92,7 +92,7 @@ def _is_count(stored: object) -> bool:
     return is_whole and all(type(value) in (int, float) and -1 <= value <= 1 for value in [*shares, *values_known])
 
 
-def write(path: Path, count: ClassCount) -> None:
+def write_class_count(path: Path, count: ClassCount) -> None:
     background_jobs.make_folder(path.parent)
     write_json(path, as_json(count))
 
@@ -102,9 +102,9 @@ def as_json(count: ClassCount) -> dict[str, object]:
     return asdict(count) | {"silhouette": [None if math.isnan(value) else value for value in count.silhouette]}
 
 
-def begin(config: Config, root: Path) -> None:
+def start_class_count(config: Config, root: Path) -> None:
     """Start the search in the background, unless it is done or running. Raises `UserError` without a folder."""
-    search_options = cli_args.words(**cli_args.task(config), set=background_jobs.asked_of(config))
+    search_options = cli_args.option_words(**cli_args.task_options(config), set=background_jobs.settings_of_job(config))
     words = "--runs", str(root.resolve()), *search_options
-    subject = background_jobs.subject_of(background_jobs.searched(config))
-    background_jobs.begin(path_of(config, root), subject, "count-classes", "--begun", *words)
+    subject = background_jobs.subject_of(background_jobs.config_of_job(config))
+    background_jobs.start_job(class_count_path(config, root), subject, "count-classes", "--begun", *words)

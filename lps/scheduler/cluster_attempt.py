@@ -55,7 +55,7 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
         attempt.goes_back = attempt.fate() == "going"
     attempt.leave()
     os.close(lock)
-    notify_hook.at_the_end(folder)
+    notify_hook.notify_run_end(folder)
     return 0 if recorded else 1
 
 
@@ -74,7 +74,7 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
             return None
         number = max(begun + 1, desired.attempt)
         if number != desired.attempt:  # the previous attempt left no record, as after a node failure
-            queue.write(run, replace(desired, attempt=number))
+            queue.write_desired_state(run, replace(desired, attempt=number))
         return number, lock
 
 
@@ -132,13 +132,13 @@ class _JobAttempt(Attempt):
             with folder_lock(self.run.folder):
                 if self._still_asks(self.number + 1):
                     write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": reason})
-                    queue.write(self.run, replace(self.run.wish(), attempt=self.number))
+                    queue.write_desired_state(self.run, replace(self.run.wish(), attempt=self.number))
 
     def _ask_again(self, idle: int) -> None:
         with folder_lock(self.run.folder):
             if self._still_asks(self.number):
                 write_json(self.run.folder / RECORD, self.run.read_json(RECORD) | {"idle": idle})
-                queue.write(self.run, replace(self.run.wish(), attempt=self.number + 1))
+                queue.write_desired_state(self.run, replace(self.run.wish(), attempt=self.number + 1))
 
     def _still_asks(self, attempt: int) -> bool:
         """Return whether `want.json` still asks this job for the attempt; the caller holds its lock."""

@@ -27,7 +27,7 @@ RUNNER = (sys.executable, "-m", "lps.scheduler.cluster_attempt")
 _MOST_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
 
 
-def submit(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str = "") -> None:
+def submit_runs(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str = "") -> None:
     """Submit the runs that were never asked for and those that ended unfinished; ignore the others.
 
     One run is a job, several are an array of jobs. All runs are in one folder. Raises `UserError` if the executor
@@ -82,7 +82,7 @@ def _record_desired_state(run: Run, backend_name: str, submission: dict, earlier
         earlier[run] = before
         # The index in the array is stored now: the submission may be cut off before its answer is recorded.
         write_json(run.folder / RECORD, submission | {"task": len(earlier) - 1, "time": time.time()})
-        queue.ask(run, "run", state.attempt + 1 if before[0] else 1, on=backend_name)
+        queue.request_attempt(run, "run", state.attempt + 1 if before[0] else 1, on=backend_name)
 
 
 def _record_submission(run: Run, token: str, more: dict) -> None:
@@ -105,7 +105,7 @@ def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
                     (run.folder / name).unlink(missing_ok=True)
 
 
-def end(run: Run, kill: bool) -> None:
+def end_job(run: Run, kill: bool) -> None:
     """Pass the stop in `want.json` on to the executor: cancel a waiting job, or with `kill` any job.
 
     Raises `UserError` if the executor cannot be reached; the runner still obeys `want.json`.

@@ -18,7 +18,7 @@ from lps.data import feature_store
 from lps.files.locks import is_held
 from lps.machine import devices
 from lps.settings.config import Config
-from lps.store.desired_state import number
+from lps.store.desired_state import stored_number
 from lps.store.events import read_head, read_last_event
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.run_progress import RunProgress, read_progress
@@ -118,8 +118,8 @@ class KnownCosts:
     def of(self, config: Config, pretrained_starts: Collection = (), pretrains: bool | None = None) -> Cost | None:
         """Return the cost of a run with these settings; None if no run of its kind is known.
 
-        pretrained_starts: starts (`start_of`) that will exist besides those of known runs. pretrains: whether the run
-        pretrains, if that is known.
+        pretrained_starts: starts (`start_weights_key`) that will exist besides those of known runs. pretrains: whether
+        the run pretrains, if that is known.
         """
         slowdown, spread, load = 1.0, 1.0, 1.0
         if nearest := _nearest(paces := self._finished, config):
@@ -127,19 +127,19 @@ class KnownCosts:
         elif not (nearest := _nearest(paces := self._running, config)):
             if not (nearest := _nearest(paces := self._recorded, config)):
                 return None
-            spread, load = _OTHERS, busy()
+            spread, load = _OTHERS, load_per_core()
         each = [pace.other_s + config.epochs * pace.epoch_s for pace in nearest]
         seconds, least, most = median(each), min(each), max(each)
         apart = min(ROUGH, max(most / seconds, seconds / least)) if least > 0 else 1.0
         alike = all(_work(pace.config) == _work(config) for pace in nearest)
         spread = max(_ALIKE if alike else _OTHERS, spread, apart, *(pace.spread for pace in nearest))
-        epoch_s, start = median(pace.epoch_s for pace in nearest), start_of(config)
+        epoch_s, start = median(pace.epoch_s for pace in nearest), start_weights_key(config)
         if pretrains is None:
             pretrains = start is not None and not any(
                 start in some for some in (pretrained_starts, self._finished, self._running)
             )
         if pretrains:
-            shown = _pretraining(nearest) or _pretraining(paces[kind(config)])
+            shown = _pretraining(nearest) or _pretraining(paces[cost_kind(config)])
             seconds += config.pretrain_epochs * median(shown or [epoch_s * pretraining_share(config)])
         both = (Span.about(slowdown * one, spread, load) for one in (seconds, epoch_s * config.epochs))
         return Cost(*both, config.epochs, nearest)
@@ -147,7 +147,7 @@ class KnownCosts:
     def _slowdown(self, config: Config) -> float:
         """Return how many times longer than usual an epoch takes now; 1 if no run of this kind is running."""
         ratios = []
-        for now in self._running.get(kind(config), ()):
+        for now in self._running.get(cost_kind(config), ()):
             unhindered = [pace for pace in _nearest(self._finished, now.config) if pace.other_s]
             pretrain_epoch_s = median(_pretraining(unhindered) or [0.0])
             if now.pretrain_epoch_s and pretrain_epoch_s:
@@ -180,23 +180,23 @@ def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
     Callers that keep the answer for all kinds add running runs (`beside`).
     """
     finished = finished_paces(list_runs(root), kinds)
-    missing = None if kinds is None else kinds - {kind(pace.config) for pace in finished}
+    missing = None if kinds is None else kinds - {cost_kind(pace.config) for pace in finished}
     costs = KnownCosts(finished, finished_paces(recorded_runs(), missing))
-    return costs if kinds is None else costs.beside(alive(root, kinds))
+    return costs if kinds is None else costs.beside(running_of_kinds(root, kinds))
 
 
-def alive(root: Path, kinds: Collection[tuple]) -> list[Run]:
+def running_of_kinds(root: Path, kinds: Collection[tuple]) -> list[Run]:
     """Return the running runs of these kinds."""
     runs_with_config = [(run, run.config_if_readable()) for run in list_runs(root) if is_held(run.lock)]
-    return [run for run, config in runs_with_config if config is not None and kind(config) in kinds]
+    return [run for run, config in runs_with_config if config is not None and cost_kind(config) in kinds]
 
 
-def kind(config: Config) -> tuple[str, str, str | None, str]:
+def cost_kind(config: Config) -> tuple[str, str, str | None, str]:
     """Return the group within which costs are compared: method, data set, and pictures or stored features."""
     return config.method, config.dataset, config.dataset_path, config.features
 
 
-def start_of(config: Config) -> tuple | None:
+def start_weights_key(config: Config) -> tuple | None:
     """Return what pretrained start weights depend on, except the image size; None if a run needs none."""
     if config.network_start != "simclr" or not config.pretrain_epochs:
         return None
@@ -204,7 +204,7 @@ def start_of(config: Config) -> tuple | None:
     return tuple((key, value) for key, value in flat.items() if key.startswith(_START))
 
 
-def busy() -> float:
+def load_per_core() -> float:
     """Return the load per core of this machine, at least 1."""
     try:
         return max(1.0, os.getloadavg()[0] / devices.available_cores())
@@ -216,7 +216,7 @@ def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
     """Group the paces by each of `_keys`, and by the start weights that their runs have made."""
     paces_by_settings: dict[object, list[Pace]] = {}
     for pace in paces:
-        for key in (*_keys(pace.config), start_of(pace.config)):
+        for key in (*_keys(pace.config), start_weights_key(pace.config)):
             paces_by_settings.setdefault(key, []).append(pace)
     return paces_by_settings
 
@@ -224,7 +224,11 @@ def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
 def _keys(config: Config) -> tuple:
     """Return group keys from narrow to wide: equal settings, equal work per epoch, same kind."""
     flat = config.flat()
-    return tuple((k, v) for k, v in flat.items() if k not in _FREE), (kind(config), _work(config)), kind(config)
+    return (
+        tuple((k, v) for k, v in flat.items() if k not in _FREE),
+        (cost_kind(config), _work(config)),
+        cost_kind(config),
+    )
 
 
 def _work(config: Config) -> tuple:
@@ -267,7 +271,7 @@ def finished_paces(runs: Iterable[Run], kinds: Collection[tuple] | None = None) 
     for run in runs:
         seconds = run_seconds(run)
         config = run.config_if_readable() if seconds is not None else None
-        if config is not None and (kinds is None or kind(config) in kinds):
+        if config is not None and (kinds is None or cost_kind(config) in kinds):
             paces.append(_pace(run, config, seconds))
     return paces
 
@@ -281,7 +285,7 @@ def run_seconds(run: Run) -> float | None:
         head, last = read_head(run.events), read_last_event(run.events)
         return START_S + max(0.0, last["time"] - head[0]["time"]) if head and last["kind"] == "finish" else None
     ended, process = run.read_json("exit.json"), run.read_json("process.json")
-    began, end = number(process.get("started")), number(ended.get("time"))
+    began, end = stored_number(process.get("started")), stored_number(ended.get("time"))
     if ended.get("state") != "finished" or ended.get("attempt") != 1 or began is None or end is None:
         return None
     return max(0.0, end - began)
@@ -339,7 +343,7 @@ def pretraining_share(config: Config) -> float:
 def _store_seconds(config: Config, images: int, cores: int) -> float | None:
     """Return the seconds to store all features, 0 if stored: from stores made here, else by rule of thumb."""
     flat, views = config.flat(), 1 + config.features_weak_views + config.features_strong_views
-    stores = [store for store in feature_store.kept() if isinstance(store.facts.get("settings"), dict)]
+    stores = [store for store in feature_store.list_stores() if isinstance(store.facts.get("settings"), dict)]
     same_network = [store for store in stores if _agree(store, flat, "network.")]
     same = [store for store in same_network if _agree(store, flat, "") and store.store.count == images]
     missing = images * views - max((min(images * views, sum(store.rows.values())) for store in same), default=0)

@@ -8,7 +8,7 @@ from lps.errors import UserError
 from lps.files.disk import folder_bytes
 from lps.scheduler.costs import Cost
 from lps.store import snapshots
-from lps.store.desired_state import number
+from lps.store.desired_state import stored_number
 from lps.store.events import read_head
 from lps.store.runs import Run
 
@@ -33,7 +33,7 @@ def _written(run: Run | None, epochs: int) -> tuple[float, float]:
         of_epochs = folder_bytes(run.snapshots)
         return of_epochs / epochs, folder_bytes(run.folder) - of_epochs
     starts = [event["values"] for event in read_head(run.events) if event["kind"] == "start"]
-    weights, images = (number(dict(*starts[-1:]).get(name), 0.0) for name in ("parameters", "images/unlabeled"))
+    weights, images = (stored_number(dict(*starts[-1:]).get(name), 0.0) for name in ("parameters", "images/unlabeled"))
     features = min(_SAMPLED, int(images)) * _width(run) * _FEATURE_BYTES
     return _IMAGE_BYTES * images + features, _CHECKPOINTS * _WEIGHT_BYTES * weights
 

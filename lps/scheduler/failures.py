@@ -1,7 +1,7 @@
 """Advice on failures: what happened, the likely cause, what to do, and the button that does it.
 
-One table for every kind that a runner records (`lps.scheduler.runner.classify`, `lps.training.failure.explain`), used
-by pages and command line alike. Standard library only.
+One table for every kind that a runner records (`lps.scheduler.runner.classify`,
+`lps.training.failure.explain_failure`), used by pages and command line alike. Standard library only.
 """
 
 from collections.abc import Callable
@@ -116,15 +116,15 @@ def advise(kind: str) -> Advice:
     return ADVICE.get(kind, ADVICE["bug"])
 
 
-def link(run_id: str, advice: Advice, config: Config | None) -> dict[str, str | list[str]]:
+def form_link(run_id: str, advice: Advice, config: Config | None) -> dict[str, str | list[str]]:
     """Return the URL parameters of the form that launches the copy: the run's settings with the changes of `advice`."""
-    changed = cli_args.settings(advice.changes(config)) if config else []
+    changed = cli_args.format_settings(advice.changes(config)) if config else []
     return {"clone": run_id} | ({"set": changed} if changed else {})
 
 
-def command(run_id: str, advice: Advice, config: Config | None) -> str:
+def retry_command(run_id: str, advice: Advice, config: Config | None) -> str:
     """Return the shell command for the same step."""
     if advice.step == RESUME or config is None:
-        return cli_args.command("resume", run_id)
-    changed = cli_args.differing(config.flat() | advice.changes(config), config.defaults())
-    return cli_args.command("launch", **cli_args.task(config), set=changed)
+        return cli_args.format_command("resume", run_id)
+    changed = cli_args.differing_settings(config.flat() | advice.changes(config), config.defaults())
+    return cli_args.format_command("launch", **cli_args.task_options(config), set=changed)

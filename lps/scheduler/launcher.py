@@ -1,10 +1,10 @@
 """Launch, stop and resume runs: every run is a detached process, independent of its caller.
 
-A wish is a file (`want.json`); `pump` starts what is wished for, in the order of the queue (lps.scheduler.queue), as
-slots become free. Every launch, every runner at its end and every page refresh call it. While something waits, one
-small process (lps.scheduler.queue_daemon) calls it too, so that the queue goes on after a runner was killed and
-crashed runs are retried while no page is open. The daemon starts by itself. A slot is a kernel lock in `runs/.slots/`,
-held together with the run's own lock by the run's runner: the kernel frees both when the runner dies. A run of several
+A wish is a file (`want.json`); `dispatch` starts what is wished for, in the order of the queue (lps.scheduler.queue),
+as slots become free. Every launch, every runner at its end and every page refresh call it. While something waits, one
+small process (lps.scheduler.queue_daemon) calls it too, so that the queue goes on after a runner was killed and crashed
+runs are retried while no page is open. The daemon starts by itself. A slot is a kernel lock in `runs/.slots/`, held
+together with the run's own lock by the run's runner: the kernel frees both when the runner dies. A run of several
 processes on GPUs takes a slot for each, all at once or none.
 """
 
@@ -28,9 +28,18 @@ from lps.files.program import SOURCE
 from lps.machine.devices import check_device
 from lps.machine.processes import start_ticks, wake_one, with_words
 from lps.scheduler import cluster_submit, queue
-from lps.scheduler.run_slots import Slot, blocked_by, every_slot, free_slots, holders, let_go, places, take_over
+from lps.scheduler.run_slots import (
+    Slot,
+    blocked_by,
+    every_slot,
+    free_slots,
+    release_slots,
+    slot_holders,
+    slots_for,
+    take_over,
+)
 from lps.settings.config import Config
-from lps.store.desired_state import whole
+from lps.store.desired_state import positive_integer
 from lps.store.runs import Run, State
 from lps.wording import counted
 
@@ -85,26 +94,26 @@ def _ask_for(
 ) -> None:
     """Write a wish for every run for which `find_attempt` finds one to ask for, then start what can be."""
     runs = [Run(run.folder.resolve()) for run in runs]
-    check_wish(retries, priority, on)
+    check_request(retries, priority, on)
     for run in runs:
         run.check_writable()
         _check_place(run.config(), on)
         find_attempt(run)
     if on is not None:
-        cluster_submit.submit([run for run in runs if find_attempt(run)], on, trainer, name)
+        cluster_submit.submit_runs([run for run in runs if find_attempt(run)], on, trainer, name)
         return
     after = 0.0
     for run in runs:
         with run.changing():
             if attempt := find_attempt(run):
                 more = {"retries": retries, "priority": priority, "after": after, "on": ""}
-                after = queue.ask(run, "run", attempt, **more).order
+                after = queue.request_attempt(run, "run", attempt, **more).order
                 (run.folder / RECORD).unlink(missing_ok=True)  # of the job that carried it out before
     for root in dict.fromkeys(run.root for run in runs):
-        pump(root, trainer)
+        dispatch(root, trainer)
 
 
-def check_wish(retries: int | None, priority: int | None, on: job_options.Options | None = None) -> None:
+def check_request(retries: int | None, priority: int | None, on: job_options.Options | None = None) -> None:
     """Raise `UserError` for numbers out of range, and for any with `on`: they are of this machine's queue."""
     for name, number, check in (
         ("retries", retries, queue.check_retries),
@@ -132,11 +141,11 @@ def resume(run: Run, trainer=TRAINER) -> State:
         on = cluster_submit.options_of(run)
         _check_place(run.config(), on)
         if on is None:
-            queue.ask(run, "run", state.attempt + 1)
+            queue.request_attempt(run, "run", state.attempt + 1)
     if on is not None:
-        cluster_submit.submit([run], on, trainer)
+        cluster_submit.submit_runs([run], on, trainer)
         return run.state()
-    pump(run.root, trainer)
+    dispatch(run.root, trainer)
     return run.state()
 
 
@@ -151,14 +160,14 @@ def stop(run: Run, kill: bool = False) -> State:
         state = run.state()
         pressing = run.wish().want == "kill" and state.name == "stopping"
         if state.is_moving and not pressing:
-            queue.ask(run, "kill" if kill else "stop", state.attempt)
+            queue.request_attempt(run, "kill" if kill else "stop", state.attempt)
         elif queue.is_due(run, state):  # it is over, but would come back by itself
-            queue.ask(run, "stop", state.attempt)
+            queue.request_attempt(run, "stop", state.attempt)
         if state.is_alive and not run.wish().on:
             _wake_runner(run)
         is_away = not state.is_over and bool(run.wish().on)
     if is_away:
-        cluster_submit.end(run, kill)
+        cluster_submit.end_job(run, kill)
     return run.state()
 
 
@@ -178,7 +187,7 @@ def wait(run: Run, timeout: float | None = None) -> State:
         time.sleep(0.1)
 
 
-def pump(root: Path, trainer=TRAINER) -> list[Run]:
+def dispatch(root: Path, trainer=TRAINER) -> list[Run]:
     """Start the queued runs for which a slot is free, in the order of the queue, and return them.
 
     Safe to call from any number of processes and threads: a pump waits for the one before it, since that one may have
@@ -187,14 +196,14 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
     root = Path(root).resolve()
     if not queue.has_future(root):
         return []
-    _wake_waker(root)  # it may have been suspended when it was its turn
+    _wake_daemon(root)  # it may have been suspended when it was its turn
     queue_lock = None
     try:
         queue_lock = try_lock(root / ".sched.lock", queue.TURN_PATIENCE_S)
         if queue_lock is None:
             return []
         started = _start_waiting(root, trainer)
-        _keep_waker(root, trainer)
+        _start_daemon(root, trainer)
         return started
     except OSError as error:
         location = f"{shown(error.filename)}: " if error.filename else ""
@@ -205,7 +214,7 @@ def pump(root: Path, trainer=TRAINER) -> list[Run]:
             os.close(queue_lock)
 
 
-def is_tended(root: Path) -> bool:
+def has_daemon(root: Path) -> bool:
     """Return whether a process will start the waiting runs: the waker or the runner of an active run.
 
     True also if nothing waits or the queue is paused; otherwise False if an obstacle blocks the folder.
@@ -220,7 +229,7 @@ def is_tended(root: Path) -> bool:
     )
 
 
-def tend(root: Path) -> None:
+def ensure_daemon(root: Path) -> None:
     """Restart a queue whose waker or runner was killed, and resume suspended ones.
 
     Call it wherever the queue or a pending stop is shown. It resumes the waker and the runners of stopping runs, and
@@ -229,19 +238,19 @@ def tend(root: Path) -> None:
     """
     root = Path(root)
     with contextlib.suppress(UserError, OSError):
-        for run in holders(root):
+        for run in slot_holders(root):
             if run.wish().want in ("stop", "kill") or not (run.folder / "config.json").exists():
                 _wake_runner(run)
-        _wake_waker(root)
+        _wake_daemon(root)
         if not is_held(root / ".waker.lock"):
-            pump(root)
+            dispatch(root)
 
 
 def _wake_runner(run: Run) -> None:
     _wake(run, "process.json", "runner")
 
 
-def _wake_waker(root: Path) -> None:
+def _wake_daemon(root: Path) -> None:
     if is_held(root / ".waker.lock"):
         _wake(Run(root), ".waker.lock", "waker")
 
@@ -258,7 +267,10 @@ def _wake(run: Run, name: str, process_name: str) -> None:
     If no living process is recorded there, it may have been suspended too early: look for its command line.
     """
     record = run.read_json(name)
-    pid, ticks = whole(record.get(f"{process_name}_pid")), whole(record.get(f"{process_name}_ticks"))
+    pid, ticks = (
+        positive_integer(record.get(f"{process_name}_pid")),
+        positive_integer(record.get(f"{process_name}_ticks")),
+    )
     if record.get("boot_id") == boot_id() and pid and start_ticks(pid) == ticks:
         wake_one(pid, ticks)
         return
@@ -272,10 +284,10 @@ def _start_waiting(root: Path, trainer) -> list[Run]:
     if queue.read_switch(root).paused:
         return []
     now = time.time()
-    queue.ask_again(root, now)
+    queue.request_retry(root, now)
     taken_slots, every = set(), {slot.name for slot in every_slot(root)}
     started = []
-    for run in queue.startable(root, now):
+    for run in queue.startable_runs(root, now):
         if _start(run, trainer, taken_slots):
             started.append(run)
         if every <= taken_slots:
@@ -292,7 +304,7 @@ def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
     config = run.config_if_readable()
     if config is None:
         return False
-    candidates, needed = places(config, run.root)
+    candidates, needed = slots_for(config, run.root)
     slots = free_slots(run.root, [slot for slot in candidates if slot.name not in taken_slots], needed)
     if not slots:
         taken_slots.update(slot.name for slot in candidates)
@@ -307,7 +319,7 @@ def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
             _spawn(run, attempt, list(slots), (run_lock, *slots.values()), trainer)
         return bool(attempt)
     finally:
-        let_go(slots)
+        release_slots(slots)
         if run_lock is not None:
             os.close(run_lock)
 
@@ -328,7 +340,7 @@ def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], tr
     _detach(command, locks, f"reaper of {run.id}")
 
 
-def _keep_waker(root: Path, trainer) -> None:
+def _start_daemon(root: Path, trainer) -> None:
     """Start the queue daemon unless it is alive or has nothing to do; the caller holds the queue lock."""
     path = root / ".waker.lock"
     if is_held(path) or not queue.has_future(root):

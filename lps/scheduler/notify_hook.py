@@ -22,7 +22,7 @@ def _is_wanted() -> bool:
     return bool(os.environ.get("LPS_NOTIFY", "").strip())
 
 
-def at_the_end(folder: Path) -> None:
+def notify_run_end(folder: Path) -> None:
     """Send the notification that a run ended, after its record was written and its lock released."""
     if _is_wanted():
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):

@@ -11,7 +11,7 @@ from pathlib import Path
 from lps.files.locks import is_held
 from lps.machine import devices
 from lps.scheduler import costs, launcher, queue, run_slots
-from lps.scheduler.background_jobs import BackgroundJob, jobs
+from lps.scheduler.background_jobs import BackgroundJob, list_jobs
 from lps.scheduler.costs import KnownCosts, Span
 from lps.store.desired_state import DesiredState
 from lps.store.run_folders import list_runs
@@ -118,12 +118,12 @@ def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | N
     names = [slot.name for slot in run_slots.every_slot(root)]
     names += sorted({name for item in alive for name in item.slots} - set(names))
     slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
-    switch, is_tended = queue.read_switch(root), launcher.is_tended(root)
+    switch, is_tended = queue.read_switch(root), launcher.has_daemon(root)
     line, ends, unknown = _plan(root, now, known_costs, alive, names, not switch.paused and is_tended)
     reason_stopped = ""
     if not is_tended:  # a stalled queue promises no times and no durations
         reason_stopped, line = still_in_words(root), [replace(item, takes=None) for item in line]
-    return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, reason_stopped, jobs(root, now))
+    return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, reason_stopped, list_jobs(root, now))
 
 
 def still_in_words(root: Path) -> str:
@@ -161,7 +161,7 @@ def suggestion_in_words(snapshot: QueueSnapshot) -> str:
 def _unfinished(root: Path, now: float, known_costs: KnownCosts) -> tuple[KnownCosts, list[RunningJob], list[Run]]:
     """What is known beside the running runs; these, by their beginning; and the runs that broke off."""
     alive, broken = [], []
-    unfinished_runs = queue.unfinished(root)
+    unfinished_runs = queue.unfinished_runs(root)
     ids = {run.id for run in unfinished_runs}
     for run in [*unfinished_runs, *(run for run in list_runs(root) if run.id not in ids and is_held(run.lock))]:
         state = run.state()
@@ -192,7 +192,7 @@ def _plan(
     """
     free, vague = {name: _at(now) for name in names}, set()
     unknown, ends, slots_by_kind = 0, [], {}
-    pretrained_starts = {costs.start_of(config) for item in alive if (config := item.run.config_if_readable())}
+    pretrained_starts = {costs.start_weights_key(config) for item in alive if (config := item.run.config_if_readable())}
     for item in alive:
         unknown += item.left is None
         ends.append(_at(now, item.left))
@@ -207,9 +207,9 @@ def _plan(
         line.append(item)
         if item.wish.held or not is_moving or config is None:
             continue
-        pretrained_starts.add(costs.start_of(config))
+        pretrained_starts.add(costs.start_weights_key(config))
         kind = (config.device, config.processes)
-        candidates, needed = slots_by_kind[kind] = slots_by_kind.get(kind) or run_slots.places(config, root)
+        candidates, needed = slots_by_kind[kind] = slots_by_kind.get(kind) or run_slots.slots_for(config, root)
         # The slot that may be free first: a slot of unknown end counts as free.
         for slot in candidates:
             free.setdefault(slot.name, _at(now))
@@ -259,7 +259,7 @@ def _end_in_words(snapshot: QueueSnapshot, now: float, subject: str, count: int)
         like = "it" if count == 1 else "these"
         return f"end unknown until a run like {like} has finished"
     time_left = snapshot.ends.after(now)
-    when, span = clock(snapshot.end, now), f"in about {costs.span_in_words(time_left)}"
+    when, span = time_of_day(snapshot.end, now), f"in about {costs.span_in_words(time_left)}"
     if snapshot.unknown:
         runs = counted(snapshot.unknown, "run")
         return f"{subject} at {when} at the earliest ({span}): the duration of {runs} is not known yet"
@@ -275,7 +275,7 @@ def left_in_words(time_left: Span | None) -> str:
     return f"about {costs.span_in_words(time_left)} left" if time_left.likely else "longer than expected"
 
 
-def clock(when: float, now: float) -> str:
+def time_of_day(when: float, now: float) -> str:
     """The time of day here, with the date where that is another one."""
     moment, today = time.localtime(when), time.localtime(now)
     return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)

@@ -33,7 +33,7 @@ def check_config(config: Config, on_this_machine: bool = True) -> Split:
 
     on_this_machine: whether the run uses this machine. The devices of a cluster's nodes cannot be checked beforehand.
     """
-    images = sources.of(config)
+    images = sources.images_of(config)
     if on_this_machine:
         devices.check_device(config.device, config.processes)
     backbone_names.check_file(config.network_checkpoint)
@@ -44,18 +44,18 @@ def check_config(config: Config, on_this_machine: bool = True) -> Split:
 
 def prior_advice(config: Config) -> PriorAdvice | None:
     """Return advice on the prior from the labels of the run; raises `UserError`."""
-    images = sources.of(config)
+    images = sources.images_of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     counts = np.bincount(split.targets(images.labels)[split.labeled], minlength=split.classes.seen)
     return advise_prior(counts, config)
 
 
-def notices(config: Config) -> list[str]:
+def start_warnings(config: Config) -> list[str]:
     """Return warnings that do not block the start, one sentence each; raises `UserError`."""
     is_chosen = config.split_num_seen or config.split_num_novel or config.split_seen_classes != "first"
     if config.dataset != "folder" or is_chosen:
         return []
-    images = sources.of(config)
+    images = sources.images_of(config)
     if (images.labels < 0).any():
         return []
     hidden = images.class_names[images.num_classes // 2 :]
@@ -66,22 +66,22 @@ def notices(config: Config) -> list[str]:
     ]
 
 
-def crowding(configs: Iterable[Config]) -> list[str]:
+def memory_warnings(configs: Iterable[Config]) -> list[str]:
     """Return warnings about memory use on the GPUs of this machine, one sentence each; none if no run uses a GPU.
 
     Of runs that differ in nothing that matters here one is looked at. No reason not to start: weights may be there
     already, and what a step takes is an estimate.
     """
     kinds = {str([config.flat().get(name) for name in _CROWDS]): config for config in configs}
-    return list(dict.fromkeys(words for config in kinds.values() for words in _crowding(config)))
+    return list(dict.fromkeys(words for config in kinds.values() for words in _memory_warnings_of_run(config)))
 
 
-def _crowding(config: Config) -> list[str]:
+def _memory_warnings_of_run(config: Config) -> list[str]:
     """Return the memory warnings of one run."""
     gpus = [gpu for gpu in devices.available_gpus() if config.device in ("auto", "cuda", gpu.name)]
     if not gpus:
         return []
-    sentences, pixels = [], sources.of(config).pixels
+    sentences, pixels = [], sources.images_of(config).pixels
     if pixels.nbytes > datasets.ON_DEVICE:
         location = "read from their file on the disk" if isinstance(pixels, np.memmap) else "kept in main memory"
         sentences.append(
@@ -112,7 +112,7 @@ def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
     return 2 * config.pretrain_batch_size * pixels * bytes_per_image * (1 if config.precision == "fp32" else 0.5)
 
 
-def shortage(configs: Sequence[Config], root: Path) -> str:
+def disk_warning(configs: Sequence[Config], root: Path) -> str:
     """Return a warning if the disk of `root` lacks space for what these runs will write together; else "".
 
     Judged by finished runs of the kind and by recordings (lps.scheduler.costs). No reason not to start: space may be
@@ -122,7 +122,7 @@ def shortage(configs: Sequence[Config], root: Path) -> str:
     free_bytes = disk.free_bytes(existing_folder)
     if free_bytes >= PLENTY or not configs:
         return ""
-    known_costs = costs.known_costs(root, {costs.kind(config) for config in configs})
+    known_costs = costs.known_costs(root, {costs.cost_kind(config) for config in configs})
     costs_of_runs = [known_costs.of(config) for config in configs]
     needed = disk_use.expected_bytes(filter(None, costs_of_runs))
     subject = "this run" if len(configs) == 1 else f"these {len(configs)} runs"

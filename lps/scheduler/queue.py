@@ -18,7 +18,7 @@ from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.atomic import as_user_error, clean_line, fingerprint, write_json
 from lps.files.locks import is_held, try_lock
-from lps.store.desired_state import MOST_PRIORITY, DesiredState, number, whole
+from lps.store.desired_state import MOST_PRIORITY, DesiredState, positive_integer, stored_number
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run, State
 
@@ -75,7 +75,7 @@ def waiting_runs(root: Path) -> list[tuple[Run, DesiredState]]:
     return sorted(entries, key=lambda item: (-item[1].priority, item[1].order, item[0].id))
 
 
-def position(run: Run) -> int | None:
+def queue_position(run: Run) -> int | None:
     """How many runs start before this one; None where it does not wait."""
     before = 0
     for queued_run, desired in waiting_runs(run.root):
@@ -85,7 +85,7 @@ def position(run: Run) -> int | None:
     return None
 
 
-def startable(root: Path, now: float) -> list[Run]:
+def startable_runs(root: Path, now: float) -> list[Run]:
     """The waiting runs that need only a free slot."""
     return [run for run, desired in waiting_runs(root) if not desired.held and not is_early(desired, now)]
 
@@ -107,7 +107,7 @@ def has_future(root: Path) -> bool:
     return False
 
 
-def unfinished(root: Path) -> list[Run]:
+def unfinished_runs(root: Path) -> list[Run]:
     """The runs that were asked for, do not wait, and have not ended: running, crashed, or preempted."""
     runs = []
     for run, entry in _entries(root):
@@ -133,7 +133,7 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
 def _read_entry(run: Run) -> _Entry:
     desired, exit_record = run.wish(), run.read_json("exit.json")
     ended = ""
-    if whole(exit_record.get("attempt")) >= desired.attempt:
+    if positive_integer(exit_record.get("attempt")) >= desired.attempt:
         is_preempted = _is_preempted(exit_record.get("state"), exit_record.get("kind"))
         ended = PREEMPTED if is_preempted else clean_line(exit_record.get("state") or "")
     return _Entry(desired, run.waiting_attempt(), _may_retry(desired) and ended in ("", PREEMPTED), ended)
@@ -142,7 +142,7 @@ def _read_entry(run: Run) -> _Entry:
 # ---------------------------------------------------------------------------------------------------- ask
 
 
-def ask(
+def request_attempt(
     run: Run,
     want: str,
     attempt: int,
@@ -167,11 +167,11 @@ def ask(
         retries=before.retries if retries is None else check_retries(retries),
         on=before.on if on is None else on,
     )
-    write(run, desired)
+    write_desired_state(run, desired)
     return desired
 
 
-def write(run: Run, wish: DesiredState) -> None:
+def write_desired_state(run: Run, wish: DesiredState) -> None:
     run.keep_damaged("want.json")
     write_json(run.folder / "want.json", wish.to_json())
 
@@ -278,7 +278,7 @@ def read_switch(root: Path) -> Switch:
         return Switch(problem=f"{SWITCH} was made by a newer LPS Studio and was ignored: the queue is not paused")
     if slots is not None and not (type(slots) is int and 1 <= slots <= MOST_CPU_SLOTS):
         return damaged
-    return Switch(stored["paused"], number(since, 0.0), cpu_slots=slots)
+    return Switch(stored["paused"], stored_number(since, 0.0), cpu_slots=slots)
 
 
 def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
@@ -291,7 +291,7 @@ def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
             raise UserError("run", f"{run.id} is {state}; only waiting runs are in the queue")
         desired = run.wish()
         if (changed := edit(desired)) != desired:
-            write(run, changed)
+            write_desired_state(run, changed)
 
 
 def state_in_words(run: Run) -> str:
@@ -320,7 +320,7 @@ def _may_retry(desired: DesiredState) -> bool:
     return desired.want == "run" and not desired.on and desired.retried < min(desired.retries, MOST_RETRIES)
 
 
-def ask_again(root: Path, now: float) -> list[Run]:
+def request_retry(root: Path, now: float) -> list[Run]:
     """Put runs that are due for a retry back into the queue, in their old order; the caller holds the queue lock."""
     runs = []
     for run, entry in list(_entries(root)):
@@ -331,7 +331,9 @@ def ask_again(root: Path, now: float) -> list[Run]:
                 desired = run.wish()
                 number = desired.retried + 1
                 start = round(now + retry_after_s(number), 3)
-                write(run, replace(desired, attempt=desired.attempt + 1, time=now, retried=number, not_before=start))
+                write_desired_state(
+                    run, replace(desired, attempt=desired.attempt + 1, time=now, retried=number, not_before=start)
+                )
                 runs.append(run)
     return runs
 

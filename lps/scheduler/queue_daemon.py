@@ -2,11 +2,11 @@
 
     python -m lps.scheduler.queue_daemon FOLDER --lock DESCRIPTOR -- TRAINER...
 
-Started by `lps.scheduler.launcher.pump`, never by a person. It lives as long as it holds the kernel lock `.waker.lock`,
-so there is at most one, and writes its pid into this file so that it can be resumed. It starts runs only through
-`pump`: it may be killed at any time, and the next pump (by a runner, a page or a command) starts another. It covers
-two cases that no other process would notice: the runner that should have started the next run was killed, or the time
-has come to retry a crashed run. Standard library only.
+Started by `lps.scheduler.launcher.dispatch`, never by a person. It lives as long as it holds the kernel lock
+`.waker.lock`, so there is at most one, and writes its pid into this file so that it can be resumed. It starts runs only
+through `pump`: it may be killed at any time, and the next pump (by a runner, a page or a command) starts another. It
+covers two cases that no other process would notice: the runner that should have started the next run was killed, or the
+time has come to retry a crashed run. Standard library only.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def _watch(root: Path, lock: int, trainer: list[str]) -> None:
         time.sleep(max(pause, _SPARING * spent))
         began, started = time.process_time(), {}
         with contextlib.suppress(UserError, OSError):  # no process can be started now; perhaps later
-            started = {run.id: run.wish().attempt for run in launcher.pump(root, trainer)}
+            started = {run.id: run.wish().attempt for run in launcher.dispatch(root, trainer)}
         pause = min(2 * pause, _LONGEST_S) if started.items() & before.items() else _POLL_S
         before, spent = started or before, time.process_time() - began
 

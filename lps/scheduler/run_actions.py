@@ -25,7 +25,7 @@ _ALSO = {
 }
 
 
-def possible(run: Run, state: State) -> list[str]:
+def possible_actions(run: Run, state: State) -> list[str]:
     """Return which of rename, copy, stop, kill, resume and delete the run allows; none for a foreign folder."""
     if run.is_recorded:
         return ["copy"]

@@ -40,7 +40,7 @@ def sweep_after(root: Path, slot: int) -> None:
         remove_abandoned(root / name)
 
 
-def holders(root: Path) -> list[Run]:
+def slot_holders(root: Path) -> list[Run]:
     """Return the runs named in the lock files of held slots."""
     names = set()
     for path in (Path(root) / ".slots").glob("*.lock"):
@@ -64,9 +64,9 @@ def free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, in
             if len(locks) == needed:
                 return locks
     except OSError:
-        let_go(locks)
+        release_slots(locks)
         raise
-    let_go(locks)
+    release_slots(locks)
     return {}
 
 
@@ -79,22 +79,22 @@ def blocked_by(root: Path) -> str:
     return f"{shown(str(folder))}: it is not a folder" if os.path.lexists(folder) and not folder.is_dir() else ""
 
 
-def let_go(slots: Mapping[Slot, int]) -> None:
+def release_slots(slots: Mapping[Slot, int]) -> None:
     for lock in slots.values():
         os.close(lock)
 
 
-def places(config: Config, root: Path) -> tuple[list[Slot], int]:
+def slots_for(config: Config, root: Path) -> tuple[list[Slot], int]:
     """The slots that a run may use, and how many of them it takes."""
     candidates = _slots(config.device, root)
     return candidates, 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
 
 
-def at_once(configs: Iterable[Config], root: Path) -> int:
+def num_parallel_runs(configs: Iterable[Config], root: Path) -> int:
     """Return how many of these runs an otherwise idle machine trains at a time."""
     names, most = set(), 1
     for config in {(config.device, config.processes): config for config in configs}.values():
-        candidates, needed = places(config, root)
+        candidates, needed = slots_for(config, root)
         names |= {slot.name for slot in candidates}
         most = max(most, needed)
     return max(1, len(names) // most)

@@ -76,8 +76,8 @@ def main(arguments: list[str]) -> int:
     # An attempt that could not even begin would be started again and again; a machine that shuts down starts nothing.
     if attempt.run.waiting_attempt() != attempt.number and not attempt.terminated:
         with contextlib.suppress(UserError, OSError):
-            launcher.pump(options.folder.parent, trainer)
-    notify_hook.at_the_end(options.folder)
+            launcher.dispatch(options.folder.parent, trainer)
+    notify_hook.notify_run_end(options.folder)
     return 0 if recorded else 1
 
 
@@ -144,7 +144,7 @@ class Attempt:
         if self.number > 1:
             self.log.write(f"--- attempt {self.number}, {time.strftime('%Y-%m-%d %H:%M:%S')} ---\n".encode())
             self.log.recent = b""
-        killed_before = memory.kills()
+        killed_before = memory.count_oom_kills()
         self.process = self._spawn()
         try:
             self._record_start(self.process.pid)
@@ -165,7 +165,7 @@ class Attempt:
             stop_asked=self.stopped_at is not None or self.terminated,
             forced=self.forced,
             foreign=not self._is_asked_to_end(),
-            starved=None if killed_before is None else memory.kills() != killed_before,
+            starved=None if killed_before is None else memory.count_oom_kills() != killed_before,
         )
 
     def _spawn(self) -> subprocess.Popen:

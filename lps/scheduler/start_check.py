@@ -2,7 +2,8 @@
 
     python -m lps.scheduler.start_check < config.json
 
-exits with 0, or with 2 and a sentence on what does not fit. Pages do not import torch and use this process (`ask`).
+exits with 0, or with 2 and a sentence on what does not fit. Pages do not import torch and use this process
+(`check_start_in_subprocess`).
 """
 
 import subprocess
@@ -22,7 +23,7 @@ def _is_needed(config: Config) -> bool:
     """Return whether a check needs torch; raises `UserError` for errors found without it."""
     name = config.network_name
     if name == backbone_names.LITE0 and config.network_start == "published":  # whose own pictures are of any size
-        shipped.file()
+        shipped.shipped_file()
         return False
     return config.network_start == "checkpoint" or ":" in name or backbone_names.usual_start(name) is not None
 
@@ -32,11 +33,11 @@ def check_start(config: Config) -> None:
     if _is_needed(config):
         from lps.network import start_weights
 
-        images = sources.of(config).pixels
+        images = sources.images_of(config).pixels
         start_weights.check_start_weights(config, images.shape[3], *images.shape[1:3])
 
 
-def ask(config: Config) -> None:
+def check_start_in_subprocess(config: Config) -> None:
     """As `check_start`, in a process of its own; raises `UserError`."""
     if not _is_needed(config):
         return

@@ -35,20 +35,21 @@ class RunRequest(NamedTuple):
     bring: Callable[[Path], None] | None = None
 
 
-def lighter(dataset: str, settings: Mapping[str, object], on_this_machine: bool = True) -> str:
-    """Name the effort of a light training (`recipes.lighter`) for these pictures, and for the hardware if it runs here.
+def light_effort(dataset: str, settings: Mapping[str, object], on_this_machine: bool = True) -> str:
+    """Name the effort of a light training (`recipes.lighter_effort`) for these pictures, and for the hardware if it
+    runs here.
 
     settings: the settings that a person has named, `dataset.path` as it was typed.
     """
     path = settings.get("dataset.path")
     is_coloured = sources.is_coloured(dataset, path and os.path.expanduser(path))
     has_gpu = on_this_machine and bool(devices.available_gpus())
-    return recipes.lighter(dataset, is_coloured=is_coloured, has_gpu=has_gpu, settings=settings)
+    return recipes.lighter_effort(dataset, is_coloured=is_coloured, has_gpu=has_gpu, settings=settings)
 
 
 def light_settings(dataset: str, settings: Mapping[str, object], on_this_machine: bool = True) -> dict[str, object]:
-    """What a light training changes of the recipe, by key; nothing where that is light already. As `lighter`."""
-    return recipes.efforts(dataset).get(lighter(dataset, settings, on_this_machine), {})
+    """What a light training changes of the recipe, by key; nothing where that is light already. As `light_effort`."""
+    return recipes.training_efforts(dataset).get(light_effort(dataset, settings, on_this_machine), {})
 
 
 def check_configs(
@@ -61,7 +62,8 @@ def check_configs(
     """Data, split, device and start weights of every config, each distinct one once; raises `UserError`.
 
     on_this_machine: as of `preflight.check_config`. fetch: download data that is missing. judge: what checks start
-    weights, `start_check.check_start` or, where torch shall not be loaded, `start_check.ask`; without it nobody does.
+    weights, `start_check.check_start` or, where torch shall not be loaded, `start_check.check_start_in_subprocess`;
+    without it nobody does.
     """
     shared = [key for key in protocol_parameters() if key not in _UNCHECKED]
     # One data set after the other: only the newest ones stay in memory.
@@ -73,7 +75,7 @@ def check_configs(
         judge(config)
 
 
-def begin(
+def create_runs(
     root: Path,
     orders: Sequence[RunRequest],
     trainer: tuple[str, ...] | None = None,

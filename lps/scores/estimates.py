@@ -13,7 +13,7 @@ import scipy  # imports scipy.special on first use, which keeps the start of the
 CONFIDENCE = 0.95
 PERCENT = f"{100 * CONFIDENCE:g} %"  # confidence, wherever an interval is shown
 INTERVAL = f"{PERCENT} interval"
-POWER = 0.8  # of the sample size of `enough`
+POWER = 0.8  # of the sample size of `sample_size_needed`
 MOST = 1000
 _SURE = 30.0  # standard errors: two or more samples suffice; scipy takes seconds and fails far beyond
 _TINY = 1e-9  # a standard error below this is rounding: equal numbers say nothing about their spread
@@ -96,7 +96,7 @@ def holm(chances: Sequence[float]) -> list[float]:
     return corrected
 
 
-def enough(effect: float, spreads: Sequence[float]) -> int | None:
+def sample_size_needed(effect: float, spreads: Sequence[float]) -> int | None:
     """Return the sample size for an interval without 0 with power `POWER`; None if it exceeds `MOST`.
 
     Assumes that `effect` is the true difference and `spreads` the true standard deviations: one of paired differences,

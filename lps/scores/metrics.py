@@ -12,7 +12,7 @@ def contingency(predicted: np.ndarray, truth: np.ndarray, size: int) -> np.ndarr
     return np.bincount(predicted * size + truth, minlength=size * size).reshape(size, size)
 
 
-def match(counts: np.ndarray) -> np.ndarray:
+def match_ids(counts: np.ndarray) -> np.ndarray:
     """Return the one-to-one map predicted id -> true id with the largest total count (Hungarian)."""
     rows, columns = scipy.optimize.linear_sum_assignment(counts, maximize=True)
     assigned = np.empty(len(counts), np.int64)
@@ -25,7 +25,7 @@ def matched_accuracy(predicted: np.ndarray, truth: np.ndarray, size: int) -> flo
     if len(truth) == 0:
         return float("nan")
     counts = contingency(predicted, truth, size)
-    return float(counts[np.arange(size), match(counts)].sum() / len(truth))
+    return float(counts[np.arange(size), match_ids(counts)].sum() / len(truth))
 
 
 def agreement(predicted: np.ndarray, truth: np.ndarray, *, seen_is_aligned: bool) -> float:
@@ -70,7 +70,7 @@ def prior_error(prior: np.ndarray, shares: np.ndarray, predicted: np.ndarray, tr
     moved = np.array(prior, float)
     if total > seen:
         counts = contingency(predicted[both].astype(np.int64) - seen, truth[both].astype(np.int64) - seen, total - seen)
-        moved[seen + match(counts)] = prior[seen:]
+        moved[seen + match_ids(counts)] = prior[seen:]
     return float(np.abs(moved - shares).sum() / 2)
 
 

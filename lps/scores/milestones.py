@@ -22,20 +22,20 @@ class Mark:
     words: str
 
 
-def find(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray, kl: np.ndarray) -> list[Mark]:
+def find_milestones(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray, kl: np.ndarray) -> list[Mark]:
     """Return the marks of a run, by epoch. epochs: ascending; the rest: fractions and nats, (n,), NaN if unknown."""
     epochs = np.asarray(epochs, int)
     seen, novel, kl = (np.asarray(values, np.float64) for values in (seen, novel, kl))
     both, has_kl = ~np.isnan(seen - novel), ~np.isnan(kl)
     gap = (seen - novel)[both]
-    marks = closings(epochs[both], gap) + _overtakings(epochs[both], gap)
+    marks = gap_closings(epochs[both], gap) + _overtakings(epochs[both], gap)
     marks += _halving(epochs[has_kl], kl[has_kl])
     epochs, novel = epochs[~np.isnan(novel)], novel[~np.isnan(novel)]
     marks += _deepest_fall(epochs, novel) + best(epochs, novel)
     return sorted(marks, key=lambda mark: mark.epoch)
 
 
-def closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
+def gap_closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
     """Mark when the gap first falls below `_CLOSE`; if it widened again, when it was last lost or regained."""
     closed = np.abs(gap) < _CLOSE
     if not closed.any():

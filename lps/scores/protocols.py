@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lps.data.classes import Classes
-from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, match, matched_accuracy
+from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, match_ids, matched_accuracy
 
 PROTOCOLS = {
     "orca": "seen: agreement; novel: own matching; all: one matching over everything",
@@ -65,7 +65,7 @@ def _size(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> int:
 
 def _mapped(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> np.ndarray:
     """Return the predicted ids (n,) as classes after one matching over everything."""
-    return match(contingency(predicted, truth, _size(predicted, truth, classes)))[predicted]
+    return match_ids(contingency(predicted, truth, _size(predicted, truth, classes)))[predicted]
 
 
 def _score(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lps.data.classes import Classes
-from lps.scores.metrics import contingency, match
+from lps.scores.metrics import contingency, match_ids
 
 
 @dataclass(frozen=True)
@@ -61,5 +61,5 @@ def _matched(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> np.n
     size = int(max(classes.total, predicted.max(initial=0) + 1, truth.max(initial=0) + 1)) - first
     mapped = np.full(first + size, -2)
     if both.any():
-        mapped[first:] = first + match(contingency(predicted[both] - first, truth[both] - first, size))
+        mapped[first:] = first + match_ids(contingency(predicted[both] - first, truth[both] - first, size))
     return mapped[predicted]

@@ -57,7 +57,7 @@ def preparation(name: str, size: int | None = None) -> Preparation | None:
     they want others. Raises `UserError` where the side can't be had.
     """
     if usual_start(name):
-        constants = _TENSORFLOW if name == LITE0 else _CLIP if layout(name) == "clip" else _IMAGENET
+        constants = _TENSORFLOW if name == LITE0 else _CLIP if weight_layout(name) == "clip" else _IMAGENET
         return Preparation(size or _SIDE, *constants)
     if size is None:
         return None
@@ -92,7 +92,7 @@ def timm_name(name: str) -> str | None:
     return name.removeprefix(_TIMM) if name.startswith(_TIMM) else None
 
 
-def layout(name: str) -> str | None:
+def weight_layout(name: str) -> str | None:
     """How the file of a vision transformer is laid out (dino, dinov2, mae, clip), None for other backbones."""
     return name.removeprefix(_VIT) if name.startswith(_VIT) else None
 
@@ -103,7 +103,7 @@ def check_name(name: str) -> None:
     Which models timm has, only timm knows.
     """
     available = torchvision_names()
-    if re.fullmatch(r"[a-zA-Z0-9_.]+", timm_name(name) or "") or layout(name) in _LAYOUTS:
+    if re.fullmatch(r"[a-zA-Z0-9_.]+", timm_name(name) or "") or weight_layout(name) in _LAYOUTS:
         return
     if name in _OWN or (name.startswith(_PREFIX) and (not available or name.removeprefix(_PREFIX) in available)):
         return
@@ -118,7 +118,7 @@ def check_name(name: str) -> None:
     )
 
 
-def stages(name: str) -> tuple[str, ...] | None:
+def stage_names(name: str) -> tuple[str, ...] | None:
     """Names of the stages of a backbone, first to last; None where only the built network tells."""
     if name == LITE0:
         return _LITE0_STAGES
@@ -140,7 +140,7 @@ def check_start(name: str, start: str, checkpoint: str | None) -> None:
         raise BadSetting(
             "network.start", f"{start} does not use network.checkpoint; choose checkpoint, or remove the file"
         )
-    if layout(name) and start != "checkpoint":
+    if weight_layout(name) and start != "checkpoint":
         raise BadSetting(
             "network.start", f"{start} is not possible with {name}, whose weights come from a file; choose checkpoint"
         )
@@ -166,7 +166,7 @@ def usual_start(name: str) -> str | None:
     """The `network.start` of a backbone that is chosen for its weights; None for those that own pretraining is for."""
     if name == LITE0 or timm_name(name):
         return "published"
-    return "checkpoint" if layout(name) else None
+    return "checkpoint" if weight_layout(name) else None
 
 
 def rests_on_labels(name: str, start: str) -> bool:
@@ -182,7 +182,7 @@ def rests_on_labels(name: str, start: str) -> bool:
 
 def check_tokens(name: str, tokens: str) -> None:
     """Raise `UserError` where features of tokens are asked for and the backbone has none; of timm's it alone knows."""
-    if tokens != "class" and not (layout(name) or timm_name(name) or is_torchvision_transformer(name)):
+    if tokens != "class" and not (weight_layout(name) or timm_name(name) or is_torchvision_transformer(name)):
         raise BadSetting(
             "network.tokens", f"{tokens} is not possible with {name}, which is not a vision transformer; choose class"
         )

@@ -170,11 +170,11 @@ def _read_at(folder: Path, name: str, changed: int) -> MethodInfo | DatasetInfo 
     except UserError as error:
         reason = str(error)
     except (Exception, SystemExit) as error:  # a user's file may raise anything
-        reason = complaint(error)
+        reason = error_in_words(error)
     return f"{path.name} does not follow the form in lps/{path.parent.name}/__init__.py ({reason})"
 
 
-def complaint(error: BaseException) -> str:
+def error_in_words(error: BaseException) -> str:
     """Describe the error in a file on one line."""
     words = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error) and shown(error)
     return f"{type(error).__name__}: {words}" if words else type(error).__name__

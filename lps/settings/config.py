@@ -396,7 +396,7 @@ class Config:
         from lps.settings import edit_log  # training does not need it
 
         usual_values = defaults(self.dataset, self.method, self.flat())
-        return usual_values | {_DECISIONS: edit_log.newest(self.dataset, usual_values["dataset.path"])}
+        return usual_values | {_DECISIONS: edit_log.newest_state(self.dataset, usual_values["dataset.path"])}
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
@@ -533,7 +533,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     default_by_key = {key: p.default for key, p in documented.items()} | (
         recipe(dataset, method) if documented.keys() - values.keys() else {}
     )
-    default_by_key = following(default_by_key, method, values)
+    default_by_key = derive_settings(default_by_key, method, values)
     changed = {key: value for key, value in values.items() if not _is_same(value, default_by_key[key])}
     checked = default_by_key | {key: documented[key].check(value) for key, value in changed.items()}
     if checked["dataset.path"] is not None:  # the trainer runs in another working directory than the user
@@ -559,7 +559,7 @@ def defaults(dataset: str, method: str, values: Mapping[str, object] = MappingPr
 
     What follows from `features` and `network.name` among `values` counts as default.
     """
-    return following(_defaults(dataset, method, catalog.dataset_fingerprint(dataset, method)), method, values)
+    return derive_settings(_defaults(dataset, method, catalog.dataset_fingerprint(dataset, method)), method, values)
 
 
 @lru_cache(maxsize=256)
@@ -581,7 +581,7 @@ def configure_stored(values: Mapping[str, object]) -> Config:
     return configure(before | values)
 
 
-def following(usual: Mapping[str, object], method: str, values: Mapping[str, object]) -> dict[str, object]:
+def derive_settings(usual: Mapping[str, object], method: str, values: Mapping[str, object]) -> dict[str, object]:
     """The usual settings after what follows from `features` and `network.name`, where `values` has these."""
     usual_values = dict(usual)
     if values.get("features", usual["features"]) == "stored":
@@ -589,7 +589,7 @@ def following(usual: Mapping[str, object], method: str, values: Mapping[str, obj
         usual_values |= _ON_STORED_FEATURES | none | _ON_STORED_FEATURES_BY_METHOD.get(method, {})
     named = protocol_parameters()["network.name"].check(values.get("network.name", usual_values["network.name"]))
     usual_values["network.start"] = backbone_names.usual_start(named) or usual_values["network.start"]
-    if backbone_names.layout(named) or backbone_names.timm_name(named):
+    if backbone_names.weight_layout(named) or backbone_names.timm_name(named):
         usual_values["network.image_size"] = None  # their patches fit few sides
     return usual_values
 
@@ -599,8 +599,8 @@ def _decide(checked: dict[str, object], values: Mapping[str, object]) -> None:
     from lps.settings import edit_log  # training does not need it
 
     if _DECISIONS not in values:
-        checked[_DECISIONS] = edit_log.newest(checked["dataset"], checked["dataset.path"])
-    edit_log.check(checked[_DECISIONS])
+        checked[_DECISIONS] = edit_log.newest_state(checked["dataset"], checked["dataset.path"])
+    edit_log.check_state(checked[_DECISIONS])
 
 
 def _is_same(value, other) -> bool:
@@ -661,7 +661,7 @@ def _check_together(checked: dict[str, object]) -> None:
     backbone_names.check_name(network)
     backbone_names.preparation(network, checked["network.image_size"])
     backbone_names.check_tokens(network, checked["network.tokens"])
-    backbone_names.check_stage(network, checked["network.freeze_until"], backbone_names.stages(network))
+    backbone_names.check_stage(network, checked["network.freeze_until"], backbone_names.stage_names(network))
     backbone_names.check_start(network, checked["network.start"], checked["network.checkpoint"])
     if checked["features"] == "stored" and checked["network.start"] == "simclr":
         raise BadSetting(

@@ -60,7 +60,7 @@ class Decided:
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def check(value: str | None) -> None:
+def check_state(value: str | None) -> None:
     """Raise `UserError` for an invalid state."""
     is_state = value is not None and len(value) == _DIGITS and set(value) <= set("0123456789abcdef")
     if value not in (None, NOTHING) and not is_state:
@@ -70,20 +70,20 @@ def check(value: str | None) -> None:
         )
 
 
-def folder() -> Path:
+def decisions_folder() -> Path:
     """Return the folder of this user's decisions."""
     return data_folder("LPS_DECISIONS", "decisions")
 
 
-def path_of(dataset: str, source: str | None) -> Path:
+def log_path(dataset: str, source: str | None) -> Path:
     """The file of a data set; source: its `dataset.path`, absolute."""
     if source is None:
-        return folder() / f"{dataset}.jsonl"
+        return decisions_folder() / f"{dataset}.jsonl"
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    return folder() / f"{dataset}-{digest}.jsonl"
+    return decisions_folder() / f"{dataset}-{digest}.jsonl"
 
 
-def entries(path: Path) -> list[Mapping]:
+def read_entries(path: Path) -> list[Mapping]:
     """All that was decided, oldest first; raises `UserError` for a damaged file."""
     with _refused_as_setting(path):
         return _journal(path).entries()
@@ -112,7 +112,7 @@ def _is_decision(entry: Mapping) -> bool:
     return is_known and isinstance(pictures, list) and all(type(key) in (str, int) for key in pictures)
 
 
-def add_up(entries: Sequence[Mapping]) -> Decided:
+def combine_entries(entries: Sequence[Mapping]) -> Decided:
     """Combine the entries. The last decision on a picture counts: a picture that is relabeled is no longer left out."""
     left_out: set[Key] = set()
     labels: dict[Key, str] = {}
@@ -134,20 +134,20 @@ def add_up(entries: Sequence[Mapping]) -> Decided:
     )
 
 
-def newest(dataset: str, source: str | None) -> str | None:
+def newest_state(dataset: str, source: str | None) -> str | None:
     """The state that the next run of a data set begins with; None where its pictures are as their files say."""
-    path = path_of(dataset, source)
-    return (add_up(entries(path)).state or None) if path.exists() else None
+    path = log_path(dataset, source)
+    return (combine_entries(read_entries(path)).state or None) if path.exists() else None
 
 
-def at(dataset: str, source: str | None, state: str | None) -> Decided:
+def decisions_at(dataset: str, source: str | None, state: str | None) -> Decided:
     """What held when `state` did; raises `UserError` where that is not known here."""
     if state in (None, NOTHING):
         return Decided()
-    path = path_of(dataset, source)
-    log_entries = entries(path)
+    path = log_path(dataset, source)
+    log_entries = read_entries(path)
     last = next((number for number, entry in enumerate(log_entries, 1) if entry["state"] == state), 0)
-    decisions = add_up(log_entries[:last])
+    decisions = combine_entries(log_entries[:last])
     if decisions.state != state:
         raise BadSetting(
             SETTING,
@@ -157,7 +157,7 @@ def at(dataset: str, source: str | None, state: str | None) -> Decided:
     return decisions
 
 
-def record(
+def record_decision(
     dataset: str, source: str | None, do: str, pictures: Sequence[Key], *, label: str = "", why: str = "", of: str = ""
 ) -> Decided:
     """Add a decision; gives what holds then. why: the finding that it answers; of: as of `Decided`. Raises `UserError`.
@@ -167,13 +167,13 @@ def record(
     if do not in _ACTS:
         raise UserError("do", f"{shorten(do)} is not one of {', '.join(_ACTS)}")
     entry = {"do": do, "pictures": list(pictures), "why": why, "of": of} | ({"label": label} if do == "relabel" else {})
-    return _append(path_of(dataset, source), entry)
+    return _append(log_path(dataset, source), entry)
 
 
-def take_back(dataset: str, source: str | None, number: int) -> Decided:
+def undo_decision(dataset: str, source: str | None, number: int) -> Decided:
     """Take back the entry of this number; it stays in the file. Raises `UserError` where it does not hold."""
-    path = path_of(dataset, source)
-    standing_numbers = [place for place, _ in in_effect(entries(path))]
+    path = log_path(dataset, source)
+    standing_numbers = [place for place, _ in in_effect(read_entries(path))]
     if number not in standing_numbers:
         some_numbers = ", ".join(map(str, standing_numbers[-20:])) or "none"
         raise UserError("undo", f"{shorten(number)} is not a current decision; choices: {some_numbers}")
@@ -185,7 +185,7 @@ def _append(path: Path, entry: Mapping) -> Decided:
 
     def entry_after(before: list[Mapping]) -> Mapping:
         nonlocal decisions
-        decisions = add_up([*before, entry])
+        decisions = combine_entries([*before, entry])
         return {"time": time.time(), **entry, "state": decisions.state}
 
     with as_user_error("decisions", f"{shorten(str(path), 200)} cannot be written"), _refused_as_setting(path):
@@ -195,7 +195,7 @@ def _append(path: Path, entry: Mapping) -> Decided:
     return decisions
 
 
-def words(entry: Mapping) -> str:
+def entry_in_words(entry: Mapping) -> str:
     """Describe a decision in words: "2 pictures left out: cat/1.jpg, cat/2.jpg"."""
     pictures = [clean_line(str(key)) for key in entry["pictures"]]
     label = clean_line(entry.get("label", "")) or "of unknown class"

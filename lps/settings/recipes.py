@@ -11,7 +11,7 @@ from functools import cache
 
 from lps.settings.backbone_names import GIVEN, LITE0
 from lps.settings.catalog import dataset_info
-from lps.settings.config import following, protocol_parameters, recipe
+from lps.settings.config import derive_settings, protocol_parameters, recipe
 
 LIGHT = {
     "dataset.image_size": 32,
@@ -30,7 +30,7 @@ STORED = {"features": "stored", "network.name": LITE0}
 _OF_THE_NETWORK = ("network.", "pretrain.")
 
 
-def efforts(dataset: str) -> dict[str, dict[str, object]]:
+def training_efforts(dataset: str) -> dict[str, dict[str, object]]:
     """What may be trained in place of the recipe, by name: settings by key. Digits need nothing lighter."""
     base, efforts_found = recipe(dataset), {}
     if base.get("network.name") == GIVEN:  # a head on vectors is light already
@@ -47,16 +47,16 @@ def efforts(dataset: str) -> dict[str, dict[str, object]]:
 def _side() -> int:
     """The side in pixels at which the backbone sees pictures: a data set shall not make them smaller before."""
     plain = {key: parameter.default for key, parameter in protocol_parameters().items()}
-    return following(plain, plain["method"], STORED)["network.image_size"]
+    return derive_settings(plain, plain["method"], STORED)["network.image_size"]
 
 
-def lighter(dataset: str, *, is_coloured: bool, has_gpu: bool, settings: Mapping[str, object]) -> str:
+def lighter_effort(dataset: str, *, is_coloured: bool, has_gpu: bool, settings: Mapping[str, object]) -> str:
     """Which of the efforts a light training is; "full" where there is none.
 
     is_coloured: of a person's own pictures; has_gpu: of the machine. settings: those that the user has given already;
     features=live, or a setting of the network or its pretraining, excludes stored features.
     """
-    offered = efforts(dataset)
+    offered = training_efforts(dataset)
     features = settings.get(
         "features", "live" if any(key.startswith(_OF_THE_NETWORK) for key in settings) else "stored"
     )

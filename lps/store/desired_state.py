@@ -54,27 +54,27 @@ class DesiredState:
 def parse_desired_state(stored: Mapping) -> DesiredState:
     """Read the request in a JSON object; missing or damaged fields count as never asked for."""
     want = stored.get("want")
-    requested_at = number(stored.get("time"), 0.0)
+    requested_at = stored_number(stored.get("time"), 0.0)
     return DesiredState(
         want=want if want in WANTS else "",
-        attempt=whole(stored.get("attempt")) if want in WANTS else 0,
+        attempt=positive_integer(stored.get("attempt")) if want in WANTS else 0,
         time=requested_at,
         priority=max(-MOST_PRIORITY, min(MOST_PRIORITY, _integer(stored.get("priority")))),
-        order=number(stored.get("order"), requested_at),
+        order=stored_number(stored.get("order"), requested_at),
         held=stored.get("held") is True,
-        retries=whole(stored.get("retries")),
-        retried=whole(stored.get("retried")),
-        not_before=number(stored.get("not_before"), 0.0),
+        retries=positive_integer(stored.get("retries")),
+        retried=positive_integer(stored.get("retried")),
+        not_before=stored_number(stored.get("not_before"), 0.0),
         on=on if isinstance(on := stored.get("on"), str) and _PLACE.fullmatch(on) else "",
     )
 
 
 def is_sound(stored: Mapping) -> bool:
     """Return whether a JSON object is a valid request: it needs at least `want` and `attempt`."""
-    return stored.get("want") in WANTS and whole(stored.get("attempt")) > 0
+    return stored.get("want") in WANTS and positive_integer(stored.get("attempt")) > 0
 
 
-def in_words(wish: DesiredState, now: float | None = None) -> str:
+def waiting_reason(wish: DesiredState, now: float | None = None) -> str:
     """Explain why a requested run does not begin though its turn may have come; "" if it simply waits."""
     if wish.held:
         return "put on hold by an older version of LPS Studio; retry it in the queue to start it"
@@ -87,7 +87,7 @@ def _retry_in_words(desired: DesiredState) -> str:
     return f"retry {desired.retried} of {desired.retries}"
 
 
-def whole(value) -> int:
+def positive_integer(value) -> int:
     """Return a stored positive whole number, 0 for anything else."""
     return value if type(value) is int and 0 < value < LARGEST else 0
 
@@ -96,6 +96,6 @@ def _integer(value) -> int:
     return value if type(value) is int and abs(value) < LARGEST else 0
 
 
-def number(value, otherwise: float | None = None) -> float | None:
+def stored_number(value, otherwise: float | None = None) -> float | None:
     """Return a stored number, `otherwise` for anything else: NaN and infinities fail the comparison."""
     return value if type(value) in (int, float) and abs(value) < LARGEST else otherwise

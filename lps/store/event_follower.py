@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 
 from lps.files.atomic import open_regular
-from lps.store.events import end_of_events, first_shown, first_starts, read_events, read_history
+from lps.store.events import end_of_events, first_shown_byte, first_starts, read_events, read_history
 
 PART = 2 << 20  # bytes of new records that are in memory at a time
 _MARK = 64  # bytes before the read position, which differ in another file
@@ -50,7 +50,7 @@ class Follower:
     def new_records(self) -> Iterator[list[dict]]:
         """The records that are new since the last call, as they stand in the file, about `PART` bytes at a time."""
         size = self._version[2] if self._version else 0
-        if not self._offset and (start := first_shown(self._path, size)):
+        if not self._offset and (start := first_shown_byte(self._path, size)):
             self._offset = self.left_out = start
             yield first_starts(self._path, start)
         before = -1
@@ -66,7 +66,7 @@ class Follower:
             self._offset = end_of_events(self._path)
         except OSError:
             self._offset = 0
-        self.left_out = first_shown(self._path, self._offset)
+        self.left_out = first_shown_byte(self._path, self._offset)
         self._mark = self._bytes_before()
         return read_history(self._path, self._offset, self.left_out)
 

@@ -58,7 +58,7 @@ class EventWriter:
         self.check_there()
         event = {"kind": kind, "step": step, "epoch": epoch, "time": round(time.time(), 3), "values": values}
         event |= {"version": versions.VERSIONS["events.jsonl"]} if kind == "start" else {}
-        line = json.dumps(finite(event | more), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(replace_non_finite(event | more), allow_nan=False, separators=(",", ":")).encode() + b"\n"
         try:
             disk.write(self._file, line)
         except OSError:
@@ -129,7 +129,9 @@ def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict]
     except OSError:
         return [], 0
     end = data.rfind(b"\n") + 1
-    return [as_now(path, event) for line in data[:end].split(b"\n") if (event := event_of(line))], offset + end
+    return [
+        with_current_names(path, event) for line in data[:end].split(b"\n") if (event := parse_event(line))
+    ], offset + end
 
 
 def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict | None:
@@ -137,8 +139,8 @@ def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict |
     try:
         with open_regular(path, buffering=0) as file:
             start = max(since, os.fstat(file.fileno()).st_size - window, 0)
-            events = (event_of(line) for line in lines_backwards(file, start))
-            return next((as_now(path, event) for event in events if event is not None), None)
+            events = (parse_event(line) for line in lines_backwards(file, start))
+            return next((with_current_names(path, event) for event in events if event is not None), None)
     except OSError:
         return None
 
@@ -157,14 +159,14 @@ def _read_head(path: Path, size: int, _inode: int, _changed: int) -> list[dict]:
     events = []
     with open_regular(path) as file:
         for line in _lines(file, min(size, _LONGEST_HEAD)):
-            event = event_of(line) if line.endswith(b"\n") else None
-            events += [] if event is None else [as_now(path, event)]
+            event = parse_event(line) if line.endswith(b"\n") else None
+            events += [] if event is None else [with_current_names(path, event)]
             if event is not None and event["kind"] == "train":
                 break
     return events
 
 
-def rewind(events: list[dict]) -> list[dict]:
+def drop_repeated(events: list[dict]) -> list[dict]:
     """Return the history without records that a later attempt repeated.
 
     A `start` at epoch e drops records of later epochs before it; a pretraining epoch that is done again drops its
@@ -175,7 +177,7 @@ def rewind(events: list[dict]) -> list[dict]:
 
 
 class Later:
-    """Decide which records later ones keep valid, by the rule of `rewind`; call from the last record to the first."""
+    """Decide which records stay valid, by the rule of `drop_repeated`; call from the last record to the first."""
 
     def __init__(self):
         self._resumed = self._repeated = math.inf  # epochs after the first, and from the second on in pretraining
@@ -187,12 +189,12 @@ class Later:
             self._resumed = min(self._resumed, epoch)
         elif epoch >= self._repeated if kind == "pretrain" else epoch > self._resumed:
             return False
-        elif turns_back(event):
+        elif can_void(event):
             self._repeated = epoch
         return True
 
 
-def first_shown(path: Path, end: int | None = None) -> int:
+def first_shown_byte(path: Path, end: int | None = None) -> int:
     """The byte of a file, or of its beginning up to `end`, from which on pages read it.
 
     0, but for a file that holds more than a page can read while somebody waits: of such a one the last `MOST_SHOWN`
@@ -227,11 +229,12 @@ def _first_shown(path: str, file_is: tuple[int, int], size: int) -> int:
 
 
 def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator[dict]:
-    """The events that `rewind` leaves of the whole lines of a file, up to byte `end`; one is in memory at a time.
+    """The events that `drop_repeated` leaves of the whole lines of a file, up to byte `end`; one is in memory at a
+    time.
 
     What makes earlier records void is looked for first, so the file is gone through twice and its lines read once.
-    Measurements beyond the first `MOST_NAMES` are left out. start: where a line begins, as `first_shown` tells it; of
-    what is before, the `start` events at the beginning of the file are given.
+    Measurements beyond the first `MOST_NAMES` are left out. start: where a line begins, as `first_shown_byte` tells it;
+    of what is before, the `start` events at the beginning of the file are given.
     """
     try:
         with open_regular(path, buffering=1 << 18) as file:
@@ -239,7 +242,7 @@ def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator
             turns, names = _turns(_lines(file, end, start)), Names()
             yield from (names.admit(event) for event in first_starts(path, start))
             for number, line in enumerate(_lines(file, end, start)):
-                event = event_of(line)
+                event = parse_event(line)
                 if event is None:
                     continue
                 later = turns[event["kind"] if event["kind"] == "pretrain" else "start"]
@@ -247,7 +250,7 @@ def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator
                     later.pop()
                 limit = later[-1][1] if later else None
                 if limit is None or event["kind"] == "start" or event["epoch"] + (event["kind"] == "pretrain") <= limit:
-                    yield names.admit(as_now(path, event))
+                    yield names.admit(with_current_names(path, event))
     except OSError:
         return
 
@@ -259,12 +262,12 @@ def first_starts(path: Path, end: int) -> list[dict]:
     return [event for event in events if event["kind"] == "start"]
 
 
-def resolved(event: dict) -> dict[str, str]:
+def resolved_settings(event: dict) -> dict[str, str]:
     """Return values in a `start` that the settings leave open, by name; unknown words are left out."""
     return {name: event[name] for name, words in RESOLVED.items() if event.get(name) in words}
 
 
-def as_now(path: Path, event: dict) -> dict:
+def with_current_names(path: Path, event: dict) -> dict:
     """Return the event with measurements under their current names.
 
     LPS once called the divergence of its margin `kl`, and the other one `kl/reverse`. Now `kl` is KL(prior, estimate)
@@ -295,8 +298,8 @@ def _uses_estimate_first(path: str, inode: int, moment: int) -> bool:
     return isinstance(settings, dict) and settings.get("kl_direction") == "est_to_uniform"
 
 
-def turns_back(event: dict) -> bool:
-    """Return whether the event can void earlier records, see `rewind`."""
+def can_void(event: dict) -> bool:
+    """Return whether the event can void earlier records, see `drop_repeated`."""
     return event["kind"] == "start" or event["kind"] == "pretrain" and "pretrain/reused" not in event["values"]
 
 
@@ -307,7 +310,7 @@ def _turns(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
     """
     voided: dict[str, list[tuple[int, int]]] = {"start": [], "pretrain": []}
     for number, line in enumerate(lines):
-        if (b'"start"' in line or b'"pretrain"' in line) and (event := event_of(line)) and turns_back(event):
+        if (b'"start"' in line or b'"pretrain"' in line) and (event := parse_event(line)) and can_void(event):
             turns = voided[event["kind"]]
             while turns and turns[-1][1] >= event["epoch"]:  # what it made void, this one makes void too
                 turns.pop()
@@ -364,7 +367,7 @@ def end_of_events(path: Path) -> int:
         return 0
 
 
-def event_of(line: bytes) -> dict | None:
+def parse_event(line: bytes) -> dict | None:
     """Parse a line of `events.jsonl`; None for a damaged line and for one that exceeds the limits of an event.
 
     A measurement that is not a number, or not a list where pages expect one, is null or left out.
@@ -378,7 +381,7 @@ def event_of(line: bytes) -> dict | None:
         # Nearly all of a line are its values, which are gone through once, below: a list of runs reads many lines.
         for name, value in event.items():
             if name != "values" and (type(value) in _NESTED or type(value) is float and not math.isfinite(value)):
-                event[name] = finite(value)
+                event[name] = replace_non_finite(value)
     except (ValueError, RecursionError):
         return None
     if event.get("kind") not in _EVENT_KINDS or len(event["values"]) > MOST_NAMES:
@@ -396,7 +399,7 @@ def event_of(line: bytes) -> dict | None:
     return event if counts and type(time_s) in (int, float) and abs(time_s) < 2**53 else None
 
 
-def excess(line: bytes) -> str:
+def exceeded_limit(line: bytes) -> str:
     """Describe which limit of an event a line exceeds; "" for a valid event and for other damage."""
     try:
         event = json.loads(line)
@@ -458,10 +461,10 @@ def _end_of_last_line(file) -> int:
     return 0
 
 
-def finite(value):
+def replace_non_finite(value):
     """Replace NaN and infinities in numbers, lists and dicts by None (JSON cannot represent them)."""
     if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
+        return {key: replace_non_finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
+        return [replace_non_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,7 +7,7 @@ from io import FileIO
 from pathlib import Path
 
 from lps.files.atomic import open_regular
-from lps.store.events import Later, Names, as_now, event_of, lines_backwards
+from lps.store.events import Later, Names, lines_backwards, parse_event, with_current_names
 
 EPOCHS = 10  # evaluations that are enough for the list and the alarms
 _TRAINING = re.compile(rb'\s*\{\s*"kind"\s*:\s*"train"')
@@ -40,7 +40,9 @@ def read_recent(path: Path, epochs: int = EPOCHS) -> Recent:
     try:
         with open_regular(path, buffering=0) as file:
             names = Names()
-            events = [names.admit(as_now(path, event)) for event in _newest(lines_backwards(file), epochs)][::-1]
+            events = [names.admit(with_current_names(path, event)) for event in _newest(lines_backwards(file), epochs)][
+                ::-1
+            ]
             first = _seen(file)
     except OSError:
         return Recent()
@@ -66,7 +68,7 @@ def _newest(lines: Iterable[bytes], epochs: int) -> Iterator[dict]:
     for line in lines:
         if is_trained and _TRAINING.match(line):
             continue
-        event = event_of(line)
+        event = parse_event(line)
         if event is None or not later.leaves(event):
             continue
         yield event

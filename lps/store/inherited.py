@@ -26,7 +26,7 @@ _CURE = "restore it from a copy of the run's folder, or create such a run again 
 _ARRAYS = "images given names rows parent epoch rule threshold pictures named decisions".split()
 
 
-def write(folder: Path, confirmed: Confirmed, weights: Path | None) -> None:
+def write_inherited(folder: Path, confirmed: Confirmed, weights: Path | None) -> None:
     """Put both files into the folder of a new run; weights: a checkpoint, to which a second name is given."""
     write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in _ARRAYS})
     if weights is not None:
@@ -80,7 +80,7 @@ def parent_of(run: Run) -> str:
     return origin.parent if origin and RUN_ID.fullmatch(origin.parent) else ""
 
 
-def family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
+def run_family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
     """Every run id of the family of `run` -> the id that it goes on from, "" for none; older ones first.
 
     parents: of every run that goes on from one, that one ("" where it cannot be read).
@@ -100,7 +100,7 @@ def family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
     return parent_by_id
 
 
-def in_words(run: Run) -> str:
+def parent_in_words(run: Run) -> str:
     """Where a run comes from: "continues q6hlr3 with 6 names, 431 pictures"; "" where it comes from none."""
     origin = _told(run)
     if origin is None:
@@ -118,7 +118,7 @@ def _told(run: Run) -> Confirmed | None:
         return None
 
 
-def bringing(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
+def copy_inherited(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
     """Return a function that copies the files that `config` names into a new folder, from one of `runs` that has them.
 
     Else a `UserError`.
@@ -141,4 +141,4 @@ def bringing(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
             f"{config.network_continues} was not found in any run here; create such start weights with "
             "python -m lps train-on",
         )
-    return lambda folder: write(folder, labels, weights)
+    return lambda folder: write_inherited(folder, labels, weights)

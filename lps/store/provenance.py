@@ -27,17 +27,17 @@ _GIT_S = 5.0  # seconds that git may take to answer
 
 def train_command(config: Config) -> str:
     """Return the command that repeats the training. A path keeps only its last part, after /path/to/."""
-    changed = cli_args.differing(shareable(config), config.defaults())
-    return cli_args.command("train", **cli_args.task(config), set=changed)
+    changed = cli_args.differing_settings(shareable_settings(config), config.defaults())
+    return cli_args.format_command("train", **cli_args.task_options(config), set=changed)
 
 
-def shareable(config: Config) -> dict[str, object]:
+def shareable_settings(config: Config) -> dict[str, object]:
     """Every setting under its key, paths without the folders that only the machine of the run has."""
     flat = config.flat()
     return flat | {key: f"/path/to/{Path(str(flat[key])).name}" for key in PATHS if flat.get(key)}
 
 
-def versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Python and the packages installed here, by name; those that are not installed are left out."""
     version_by_name = {"lps": lps.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
@@ -51,7 +51,7 @@ def versions() -> dict[str, str]:
 _installed_version = cache(metadata.version)  # each look reads the files of the whole environment
 
 
-def commit(root: Path = SOURCE) -> str:
+def git_commit(root: Path = SOURCE) -> str:
     """The commit of the program, with "-dirty" where files differ from it; "" where it is no git checkout."""
     if not (root / ".git").exists():  # a package inside another project's checkout must not report that commit
         return ""
@@ -65,14 +65,14 @@ def commit(root: Path = SOURCE) -> str:
 
 def machine_facts(gpu: str = "") -> dict[str, object]:
     """What trains here. gpu: its name, where it is one that trains."""
-    installed, program_commit = versions(), commit()
-    facts = {"device": gpu or processor(), "cores": os.cpu_count(), "system": platform.system()}
+    installed, program_commit = package_versions(), git_commit()
+    facts = {"device": gpu or processor_model(), "cores": os.cpu_count(), "system": platform.system()}
     facts |= {name: installed[name] for name in ("python", "torch", "lps") if name in installed}
     return facts | ({"commit": program_commit} if program_commit else {})
 
 
 @cache
-def processor() -> str:
+def processor_model() -> str:
     """The model of this machine's processor."""
     try:
         lines = CPU_FACTS.read_text(encoding="utf-8", errors="replace").splitlines()

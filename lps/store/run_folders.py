@@ -37,13 +37,13 @@ def create_run(
 
     `token` (a form's one-time key) makes the call idempotent: the same token and settings give the same folder, however
     many servers and threads ask at once. copy_files: puts what the run has from another one into its folder;
-    without it, a run here that has the same gives it (`inherited.bringing`). Raises `UserError` where `root` cannot be
-    written to.
+    without it, a run here that has the same gives it (`inherited.copy_inherited`). Raises `UserError` where `root`
+    cannot be written to.
     """
     if copy_files is None and (config.split_confirmed or config.network_continues):
         from lps.store import inherited  # arrays, which a runner does without
 
-        copy_files = inherited.bringing(config, list_runs(root))
+        copy_files = inherited.copy_inherited(config, list_runs(root))
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())

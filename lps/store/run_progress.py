@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lps.store.desired_state import number
+from lps.store.desired_state import stored_number
 from lps.store.runs import Run, State
 
 _LONGEST_S = 1e9  # a larger estimate of the seconds left is ignored
@@ -44,11 +44,11 @@ def read_progress(run: Run, state: State) -> RunProgress:
     process = run.read_json("process.json")
     if state.name == "starting" or process.get("attempt") != state.attempt:
         return RunProgress()
-    started, slots = number(process.get("started")), process.get("slot")
+    started, slots = stored_number(process.get("started")), process.get("slot")
     slots = tuple(name for name in slots.split(",") if name) if isinstance(slots, str) else ()
     stored = run.read_json("progress.json")
-    if started is not None and number(stored.get("time"), 0.0) < started:  # written by an earlier attempt
+    if started is not None and stored_number(stored.get("time"), 0.0) < started:  # written by an earlier attempt
         return RunProgress(started=started, slots=slots)
     phase = stored.get("phase") if isinstance(stored.get("phase"), str) else ""
-    numbers = {name: number(stored.get(name)) for name in ("epoch", "epochs", "step", "steps", "eta_s")}
-    return RunProgress(phase, **numbers, written=number(stored.get("time")), started=started, slots=slots)
+    numbers = {name: stored_number(stored.get(name)) for name in ("epoch", "epochs", "step", "steps", "eta_s")}
+    return RunProgress(phase, **numbers, written=stored_number(stored.get("time")), started=started, slots=slots)

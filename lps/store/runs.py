@@ -41,7 +41,7 @@ from lps.files.atomic import clean_line, disk_error_in_words, read_small, remove
 from lps.files.locks import boot_id, folder_lock, is_held, is_own_file
 from lps.settings.config import Config
 from lps.store import desired_state
-from lps.store.desired_state import DesiredState, whole
+from lps.store.desired_state import DesiredState, positive_integer
 from lps.store.events import check_version
 from lps.wording import ago
 
@@ -158,7 +158,7 @@ class Run:
             "notes": clean_text(notes) if isinstance(notes, str) else "",
             "tags": [clean_line(tag, TAG_LIMIT) for tag in tags if isinstance(tag, str)],
             "hidden": stored.get("hidden") is True,
-            "rev": whole(stored.get("rev")),
+            "rev": positive_integer(stored.get("rev")),
         }
 
     def config_if_readable(self) -> Config | None:
@@ -273,7 +273,7 @@ class Run:
         started = self.begun_attempt()
         is_locked = is_held(self.lock)
         ended, desired = self.read_json("exit.json"), self.wish()
-        over, wish_attempt = whole(ended.get("attempt")), desired.attempt
+        over, wish_attempt = positive_integer(ended.get("attempt")), desired.attempt
         started = max(started, over)
         if is_locked and (wish_attempt > started or over < started or not started):
             state = _alive(started, wish_attempt, desired.want)
@@ -287,7 +287,7 @@ class Run:
             return self._state_elsewhere(desired, started, _ended(ended))
         if wish_attempt > started:
             return (
-                State("queued", desired_state.in_words(desired), attempt=wish_attempt)
+                State("queued", desired_state.waiting_reason(desired), attempt=wish_attempt)
                 if desired.want == "run"
                 else _cancelled(wish_attempt)
             )
@@ -310,18 +310,18 @@ class Run:
 
     def ended_attempt(self) -> int:
         """The newest attempt that has a record of its end; 0 without any."""
-        return whole(self.read_json("exit.json").get("attempt"))
+        return positive_integer(self.read_json("exit.json").get("attempt"))
 
     def begun_attempt(self) -> int:
         """The attempt in process.json; a damaged one counts as the newest, so that no attempt is begun twice."""
         process = self.read_json("process.json")
         if not process and os.path.lexists(self.folder / "process.json"):
             return max(1, self.wish().attempt)
-        return whole(process.get("attempt"))
+        return positive_integer(process.get("attempt"))
 
     def stop_s(self) -> float:
         """Seconds from one look at a stop to the next, as the training process has measured; 0 where unknown."""
-        return max(0.0, desired_state.number(self.read_json("progress.json").get("stop_s"), 0.0))
+        return max(0.0, desired_state.stored_number(self.read_json("progress.json").get("stop_s"), 0.0))
 
     def grace_s(self) -> float:
         """Seconds that the training process has between a stop and its end by force: it follows what a step takes."""
@@ -350,7 +350,7 @@ class Run:
             return State("unknown", f"{error.in_words()}; {self._last_news()}", attempt=attempt)
         if job.is_over:
             record = self.read_json("exit.json")
-            if whole(record.get("attempt")) >= max(self.begun_attempt(), wish.attempt):
+            if positive_integer(record.get("attempt")) >= max(self.begun_attempt(), wish.attempt):
                 return _ended(record)
         begun = started >= wish.attempt
         name, reason, kind = state_from_job(job, begun, about.get("time"))
@@ -405,8 +405,8 @@ def _ended(record: dict) -> State:
     name = record.get("state")
     reason, kind = clean_line(record.get("reason") or "", 500), clean_line(record.get("kind") or "")
     if name not in OVER:
-        return State("crashed", "exit.json is damaged", "killed", whole(record.get("attempt")))
-    return State(name, reason, kind, whole(record.get("attempt")))
+        return State("crashed", "exit.json is damaged", "killed", positive_integer(record.get("attempt")))
+    return State(name, reason, kind, positive_integer(record.get("attempt")))
 
 
 @lru_cache(maxsize=16_384)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lps.store.event_follower import Change, Follower
-from lps.store.events import Names, turns_back
+from lps.store.events import Names, can_void
 from lps.store.runs import Run
 
 CRITERIA = ("accuracy/validation", "accuracy/all")  # the second looks at unlabeled truth: an oracle
@@ -21,7 +21,7 @@ def summarize(run: Run) -> dict:
     """{"last": {name: value}, "best": {name: value, "epoch": n}, "best_by": name, "epochs": n} of `run`'s events.
 
     last: the newest value of every name. best: the evaluation with the highest `best_by`, see `criterion`. Asked again,
-    it reads what is new; of a file that is too long for a page, what `events.first_shown` says.
+    it reads what is new; of a file that is too long for a page, what `events.first_shown_byte` says.
     """
     return _summary(str(run.events)).read()
 
@@ -60,7 +60,7 @@ class Summary:
         """Add new records; return False if they void earlier records, which are already counted."""
         for event in itertools.chain.from_iterable(self._follower.new_records()):
             done = self._newest if event["kind"] == "start" else self._pretrained + 1
-            if turns_back(event) and event["epoch"] < done:
+            if can_void(event) and event["epoch"] < done:
                 return False
             self._add(event)
         return True

@@ -32,7 +32,7 @@ def are_kept(run: Run) -> bool:
     return run.is_recorded and os.path.lexists(run.folder / FILE)
 
 
-def write(folder: Path, images: Images, split: Split) -> None:
+def write_thumbnails(folder: Path, images: Images, split: Split) -> None:
     """The sheet of the training pictures of `split`; raises `UserError` where they are too many."""
     from PIL import Image
 

@@ -29,7 +29,7 @@ _PHRASES = {  # settings whose key is no word that people use
 }
 
 
-def title(run: Run) -> str:
+def run_title(run: Run) -> str:
     """Return the name that a user gave the run, else its subject, else the folder's name."""
     if not RUN_ID.fullmatch(run.id):
         return run.id
@@ -151,11 +151,11 @@ def method_title(name: str) -> str:
         return name
 
 
-def label(run: Run) -> str:
+def run_label(run: Run) -> str:
     """The title with the end of the id: short and unique. Recordings have names of their own, and say so."""
     if run.is_recorded:
-        return f"{title(run)} (recorded)"
-    return f"{title(run)} ({short_id(run.id)})" if RUN_ID.fullmatch(run.id) else run.id
+        return f"{run_title(run)} (recorded)"
+    return f"{run_title(run)} ({short_id(run.id)})" if RUN_ID.fullmatch(run.id) else run.id
 
 
 def short_id(name: str) -> str:

@@ -1,7 +1,8 @@
 """What a look at the pictures of a data set found, as a file that pages read, and what was decided of it.
 
-`lps.studies.picture_audit` makes the file; `begin` starts that in the background, as a class count is begun and with
-the same records of how far it is. Pictures go by what decisions call them, so that a file more or less moves nothing.
+`lps.studies.picture_audit` makes the file; `start_audit` starts that in the background, as a class count is begun and
+with the same records of how far it is. Pictures go by what decisions call them, so that a file more or less moves
+nothing.
 """
 
 import hashlib
@@ -80,12 +81,12 @@ def looked_at(config: Config) -> Config:
 
     Coloured pictures without start weights of their own are looked at with the backbone that is shipped.
     """
-    settings = background_jobs.searched(config).flat() | {edit_log.SETTING: edit_log.NOTHING}
+    settings = background_jobs.config_of_job(config).flat() | {edit_log.SETTING: edit_log.NOTHING}
     has_none = config.network_start in ("simclr", "random")
     return configure(settings | (_SHIPPED if has_none and config.views in _COLOURED else {}))
 
 
-def path_of(config: Config, root: Path) -> Path:
+def audit_path(config: Config, root: Path) -> Path:
     """Where the findings are kept below the folder of the runs; another place once the data set's files change."""
     undecided = looked_at(config)
     moment = sources.stamp(undecided.dataset, undecided.dataset_path)
@@ -93,12 +94,14 @@ def path_of(config: Config, root: Path) -> Path:
     return Path(root) / FOLDER / f"{undecided.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
-def begin(config: Config, root: Path) -> None:
+def start_audit(config: Config, root: Path) -> None:
     """Look in the background; does nothing where that is done or under way. Raises `UserError`."""
     undecided = looked_at(config)
-    search_options = cli_args.words(seed=undecided.seed, set=background_jobs.asked_of(undecided))
+    search_options = cli_args.option_words(seed=undecided.seed, set=background_jobs.settings_of_job(undecided))
     words = (undecided.dataset, "--runs", str(root.resolve()), *search_options)
-    background_jobs.begin(path_of(config, root), background_jobs.subject_of(undecided), "audit", "--begun", *words)
+    background_jobs.start_job(
+        audit_path(config, root), background_jobs.subject_of(undecided), "audit", "--begun", *words
+    )
 
 
 def read_findings(path: Path) -> Audited | None:
@@ -145,16 +148,16 @@ def write(path: Path, audited: Audited) -> None:
 
 def said_of(config: Config) -> Decided:
     """What holds of the data set of `config`; raises `UserError` where its file is damaged."""
-    return edit_log.add_up(edit_log.entries(_file(config)))
+    return edit_log.combine_entries(edit_log.read_entries(_file(config)))
 
 
 def entries_of(config: Config) -> list[tuple[int, dict]]:
     """The decisions that hold, by number, the newest first."""
-    return in_effect(edit_log.entries(_file(config)))[::-1]
+    return in_effect(edit_log.read_entries(_file(config)))[::-1]
 
 
 def _file(config: Config) -> Path:
-    return edit_log.path_of(config.dataset, config.dataset_path)
+    return edit_log.log_path(config.dataset, config.dataset_path)
 
 
 def kept_of(finding: Doubt) -> Key:
@@ -172,11 +175,13 @@ def is_open(finding: Doubt, decisions: Decided) -> bool:
     return len(kept_pictures) > (1 if finding.kind == "duplicate" else 0)
 
 
-def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = "") -> Decided:
+def record_finding_decision(
+    config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = ""
+) -> Decided:
     """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it has not."""
     undecided = looked_at(config)
-    keys, dataset_name = sources.origin(undecided)
-    images = sources.of(undecided)
+    keys, dataset_name = sources.original_keys(undecided)
+    images = sources.images_of(undecided)
     known_pictures = set(keys)
     if lost := [key for key in pictures if key not in known_pictures]:
         named = keys[0] if images.file_names else "the number of an image"
@@ -193,7 +198,7 @@ def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "",
             "pictures",
             f"cannot all be left out; {counted(len(remaining), 'picture')} would be removed and none would be left",
         )
-    return edit_log.record(
+    return edit_log.record_decision(
         undecided.dataset,
         undecided.dataset_path,
         do,
@@ -204,9 +209,9 @@ def decide(config: Config, do: str, pictures: Sequence[Key], *, label: str = "",
     )
 
 
-def take_back(config: Config, number: int) -> Decided:
+def undo_finding_decision(config: Config, number: int) -> Decided:
     """Take back a decision; raises `UserError`."""
-    return edit_log.take_back(config.dataset, config.dataset_path, number)
+    return edit_log.undo_decision(config.dataset, config.dataset_path, number)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -21,10 +21,10 @@ from threadpoolctl import threadpool_limits
 
 from lps.errors import UserError
 from lps.machine.devices import available_cores
-from lps.methods.parts.clustering import kmeans, principal_axes, unit
+from lps.methods.parts.clustering import kmeans, principal_axes, unit_rows
 from lps.scheduler import costs, preflight
-from lps.scheduler.background_jobs import JobProgress, Show, at_work, searched, silent
-from lps.scheduler.class_count import ClassCount, path_of, write
+from lps.scheduler.background_jobs import JobProgress, ReportPhase, config_of_job, ignore_progress, working_on
+from lps.scheduler.class_count import ClassCount, class_count_path, write_class_count
 from lps.scheduler.costs import SPREAD, Span
 from lps.scores.metrics import matched_accuracy
 from lps.settings.config import Config
@@ -59,7 +59,7 @@ def count_classes(
     """
     rows = _sample(labels, seed)
     labels = labels[rows]
-    points = _in_class_scatter(_principal(unit(features[rows])), labels)
+    points = _in_class_scatter(_principal(unit_rows(features[rows])), labels)
     is_labeled = labels >= 0
     most = min(most or _usual_most(seen), len(points) - 1)
     scores_by_number: dict[int, _Scores] = {}
@@ -179,26 +179,26 @@ def _between(numbers: list[int], chosen_number: int) -> list[int]:
     ]
 
 
-def search(
+def search_count(
     config: Config,
     root: Path,
     most: int | None,
     report_line: Callable[[str], None],
     is_begun: bool = False,
-    show_progress: Show = silent,
+    show_progress: ReportPhase = ignore_progress,
 ) -> ClassCount:
     """Count the classes in the features that a run of `config` starts from, and store the result for pages.
 
     Others see how far it is, and may cancel it. report_line: called with notes on the result; show_progress: with the
     progress; is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a person wants it to end.
     """
-    config = searched(config)
+    config = config_of_job(config)
     split = preflight.check_config(config)
     if most is not None and not split.classes.seen < most < len(split.training):
         raise UserError(
             "most", f"{most} is not a whole number from {split.classes.seen + 1} to {len(split.training) - 1}"
         )
-    with at_work(config, path_of(config, root), is_begun, show_progress) as progress:
+    with working_on(config, class_count_path(config, root), is_begun, show_progress) as progress:
         counting = _expected(len(split.training), split.classes.seen, most)
         features, labels, seen = _training_features(config, root, progress, counting)
         if caution := few_labels(int((labels >= 0).sum()), seen):
@@ -210,7 +210,7 @@ def search(
             progress.check()
 
         count = count_classes(features, labels, seen, config.seed, most, tell)
-        write(path_of(config, root), count)
+        write_class_count(class_count_path(config, root), count)
     return count
 
 
@@ -219,7 +219,7 @@ def _expected(images: int, seen: int, most: int | None) -> Span:
     images = min(images, _ENOUGH)
     numbers = _planned(seen + 1, max(seen + 1, min(most or _usual_most(seen), images - 1)))
     work = images * sum(numbers) * _RESTARTS * _CLUSTERING_S / available_cores()
-    return Span.about(work, costs.ROUGH, costs.busy())
+    return Span.about(work, costs.ROUGH, costs.load_per_core())
 
 
 def few_labels(count: int, seen: int) -> str:

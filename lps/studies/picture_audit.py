@@ -6,7 +6,7 @@ from lps.analysis.audit import MOST, Audit, DoubtfulLabel, NearDuplicates, Unlik
 from lps.data import sources
 from lps.errors import UserError
 from lps.scheduler import preflight
-from lps.scheduler.background_jobs import Show, at_work, silent
+from lps.scheduler.background_jobs import ReportPhase, ignore_progress, working_on
 from lps.settings.config import Config
 from lps.settings.edit_log import Key
 from lps.studies import audits
@@ -17,21 +17,23 @@ _MOST_FINDINGS = 500  # findings of a kind
 _MEMBERS = 1000  # pictures of one
 
 
-def audit_pictures(config: Config, root: Path, is_begun: bool = False, show_progress: Show = silent) -> Audited:
+def audit_pictures(
+    config: Config, root: Path, is_begun: bool = False, show_progress: ReportPhase = ignore_progress
+) -> Audited:
     """Look at the pictures of `config` as their files say, and store what is found for pages.
 
     Others see how far it is, and may cancel it. is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a
     person wants it to end.
     """
-    path, config = audits.path_of(config, root), audits.looked_at(config)
-    images = sources.of(config)
+    path, config = audits.audit_path(config, root), audits.looked_at(config)
+    images = sources.images_of(config)
     if len(images.labels) > MOST:
         raise UserError(
             "pictures",
             f"{len(images.labels):,} are more than {MOST:,}; use a part of them with dataset.images_per_class",
         )
     preflight.check_config(config)
-    with at_work(config, path, is_begun, show_progress) as progress:
+    with working_on(config, path, is_begun, show_progress) as progress:
         features, _ = start_features(config, root, progress, "compare", None)
 
         def tell(share: float) -> None:
@@ -40,7 +42,7 @@ def audit_pictures(config: Config, root: Path, is_begun: bool = False, show_prog
 
         pixels = images.pixels if images.vectors is None else None  # titles that look alike are no duplicates
         result = audit_features(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
-        audited = _named(result, sources.origin(config)[0], images.class_names)
+        audited = _named(result, sources.original_keys(config)[0], images.class_names)
         audits.write(path, audited)
     return audited
 

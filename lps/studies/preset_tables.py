@@ -8,18 +8,18 @@ from lps.analysis import differences, effects, paper, run_groups, run_scores, sc
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.files import tables
-from lps.studies.presets import Cell, PaperTable, identity
+from lps.studies.presets import Cell, PaperTable, cell_key
 from lps.wording import counted
 
 
-def fill(sheet: PaperTable, scored: Iterable[Scored]) -> dict[tuple[int, int], Group]:
+def fill_table(sheet: PaperTable, scored: Iterable[Scored]) -> dict[tuple[int, int], Group]:
     """(line, block) -> its runs, one of every seed; runs that belong to no cell are passed over.
 
     Only runs of one split are averaged: that of most runs of the cell.
     """
     runs_by_cell: dict[tuple[int, int], list[Scored]] = {}
     for member in scored:
-        cell = sheet.places.get(identity(member.config))
+        cell = sheet.places.get(cell_key(member.config))
         if cell is not None:
             runs_by_cell.setdefault(cell, []).append(member)
     return {
@@ -46,7 +46,7 @@ _NAMES = {"seen": "Seen", "novel": "Novel", "all": "All", "nmi": "NMI"}
 _NOTHING = "–"
 
 
-def grid(
+def build_grid(
     sheet: PaperTable, groups: Mapping[tuple[int, int], Group], scoring: tuple[str, ...] = ("orca", "last")
 ) -> Grid:
     """What is known of the table. scoring: protocol, select and, where other than unlabeled, images."""
@@ -67,7 +67,7 @@ def grid(
     first = {"split.num_seen": "Novel classes", "split.labeled_ratio": "Labels"}.get(
         sheet.preset.setting, sheet.preset.setting or "Method"
     )
-    return Grid(first, tuple(heads), tuple(rows), _bold(sheet, groups), tuple(notes(sheet, groups, scoring)))
+    return Grid(first, tuple(heads), tuple(rows), _bold(sheet, groups), tuple(grid_notes(sheet, groups, scoring)))
 
 
 def _ours(group: Group | None, measures: Sequence[str], num_seeds: int) -> list[str]:
@@ -107,7 +107,7 @@ def _bold(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> frozens
     return frozenset(bold_cells)
 
 
-def notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", "last")) -> list[str]:
+def grid_notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", "last")) -> list[str]:
     """What a reader must know: what is filled in, what may be held against the paper and what not."""
     seeds = len(sheet.request.seeds)
     done = sum(len(group.members) for group in groups.values())
@@ -157,10 +157,10 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
     return [f"not comparable with the paper: {' · '.join(labels)}: {words}" for words, labels in by_reason.items()]
 
 
-def curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
+def preset_curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
     """(value -> runs, value -> the paper's line) of a preset with a `setting`, in one block."""
     our_runs, theirs = {}, {}
-    for i, value in enumerate(positions(sheet)):
+    for i, value in enumerate(curve_positions(sheet)):
         row = sheet.cells[i][block].row
         if (i, block) in groups:
             our_runs[value] = groups[i, block]
@@ -169,7 +169,7 @@ def curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int
     return our_runs, theirs
 
 
-def positions(sheet: PaperTable) -> list[float]:
+def curve_positions(sheet: PaperTable) -> list[float]:
     """Where the lines of a curve lie: at their value; of a split at what they are called by, such as novel classes."""
     setting = sheet.preset.setting
     if setting.startswith("split."):
@@ -180,7 +180,7 @@ def positions(sheet: PaperTable) -> list[float]:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def latex(grid: Grid, caption: str = "") -> str:
+def latex_of_grid(grid: Grid, caption: str = "") -> str:
     """A booktabs table; needs nothing but that package. caption: a comment above it."""
     heads, rows = [("", 1), *((tables.escape_latex(words), len(columns)) for words, columns in grid.heads)], {}
     for row, (section, label, cells) in enumerate(grid.rows):

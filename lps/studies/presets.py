@@ -211,9 +211,9 @@ class PresetRequest:
 
     def command(self, name: str = "") -> str:
         """The command that starts it."""
-        options = {"preset": self.preset, "scale": self.scale, "seeds": cli_args.listed(self.seeds)}
-        more = {"dataset": cli_args.listed(self.datasets), "set": self.fixed, "name": name != self.name and name}
-        return cli_args.command("sweep", **options, **more)
+        options = {"preset": self.preset, "scale": self.scale, "seeds": cli_args.join_values(self.seeds)}
+        more = {"dataset": cli_args.join_values(self.datasets), "set": self.fixed, "name": name != self.name and name}
+        return cli_args.format_command("sweep", **options, **more)
 
 
 def from_record(record: Mapping) -> PresetRequest | None:
@@ -225,13 +225,13 @@ def from_record(record: Mapping) -> PresetRequest | None:
         fixed = {str(key): str(text) for key, text in stored["fixed"].items()}
         seeds = tuple(int(seed) for seed in stored["seeds"])
         request = PresetRequest(stored["preset"], stored["scale"], seeds, tuple(map(str, stored["datasets"])), fixed)
-        sheet(request)
+        build_paper_table(request)
     except (KeyError, TypeError, ValueError, AttributeError):  # a UserError is a ValueError
         return None
     return request
 
 
-def preset(name: str) -> Preset:
+def _find_preset(name: str) -> Preset:
     """The preset of that name; raises `UserError`."""
     if name not in PRESETS:
         raise UserError("preset", f"{shorten(name)} is not one of {', '.join(PRESETS)}")
@@ -276,8 +276,8 @@ class PaperTable:
 
     @cached_property
     def places(self) -> dict[str, tuple[int, int]]:
-        """`identity` of a run -> (line, block)."""
-        return {identity(c.config): (i, k) for i, row in enumerate(self.cells) for k, c in enumerate(row)}
+        """`cell_key` of a run -> (line, block)."""
+        return {cell_key(c.config): (i, k) for i, row in enumerate(self.cells) for k, c in enumerate(row)}
 
     def runs(self) -> list[tuple[Config, str]]:
         """(config, label) of every run, seed by seed: after the first seed every cell has a number."""
@@ -291,9 +291,9 @@ class PaperTable:
         return labeled_configs
 
 
-def sheet(request: PresetRequest) -> PaperTable:
+def build_paper_table(request: PresetRequest) -> PaperTable:
     """The table that was asked for, every config checked; raises `UserError`."""
-    chosen_preset = preset(request.preset)
+    chosen_preset = _find_preset(request.preset)
     blocks = chosen_preset.blocks(request.scale)
     lines = _novel(request.scale) if chosen_preset.name == "novel" else chosen_preset.lines
     datasets = list(dict.fromkeys(block.dataset for block in blocks))
@@ -360,6 +360,6 @@ def _published(line: Line, block: Block, config: Config) -> paper.Row | None:
     return None
 
 
-def identity(config: Config) -> str:
+def cell_key(config: Config) -> str:
     """Equal for runs that belong to one cell: all settings but those that may differ between repetitions."""
     return json.dumps({key: value for key, value in config.flat().items() if key not in REPEATED}, sort_keys=True)

@@ -27,10 +27,10 @@ from lps.files.locks import folder_lock, try_lock
 from lps.machine.background import detach, lps_command
 from lps.scheduler import costs, run_slots, submit
 from lps.settings.config import Config, configure, configure_stored, parse_settings, protocol_parameters
-from lps.store.desired_state import number
+from lps.store.desired_state import stored_number
 from lps.store.run_folders import blocked_by, subfolders
 from lps.store.runs import Run
-from lps.studies.search_objective import objective_of, prepared
+from lps.studies.search_objective import objective_of, with_withheld_labels
 from lps.studies.search_space import Dimension, read_space
 
 FOLDER = ".searches"
@@ -108,7 +108,7 @@ class Search:
             base = configure_stored(stored["base"])
             fields = {key: stored[key] for key in ("objective", "trials", "prune", "sampler_seed", "parallel")}
             space = read_space(stored["space"], base.method)
-            return checked(Request(self.name, base, space, tuple(stored["seeds"]), **fields))
+            return check_whole_request(Request(self.name, base, space, tuple(stored["seeds"]), **fields))
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError("search", f"{self.name} cannot be read ({str(error)[:200]})") from None
 
@@ -146,16 +146,16 @@ def read_request(
         if key in fixed_settings:
             raise UserError(key, f"cannot be set by --set; use --{'seeds' if key == 'seed' else key}")
     base = configure(fixed_settings | {"dataset": dataset, "method": method, "seed": numbers[0] if numbers else 0})
-    base = prepared(base, search_objective, "split.validation_ratio" in fixed_settings)
+    base = with_withheld_labels(base, search_objective, "split.validation_ratio" in fixed_settings)
     dimensions = read_space(space, method)
     both = next((dimension.name for dimension in dimensions if dimension.name in fixed_settings), None)
     if both:
         raise UserError(both, "is both set and searched; choose one")
     request = Request(name, base, dimensions, numbers, objective, **more)
-    return checked(request if name else replace(request, name=_digest(request)))
+    return check_whole_request(request if name else replace(request, name=_digest(request)))
 
 
-def checked(request: Request) -> Request:
+def check_whole_request(request: Request) -> Request:
     """The request, if its parts go together; raises `UserError`."""
     objective_of(request.objective)
     if not NAME.fullmatch(request.name):
@@ -193,9 +193,9 @@ def _digest(request: Request) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 
-def estimate(request: Request, root: Path) -> costs.Span | None:
+def estimate_search(request: Request, root: Path) -> costs.Span | None:
     """Of all its runs one after another and to their end, by what has run and runs; None where nothing tells."""
-    cost = costs.known_costs(root, {costs.kind(request.base)}).of(request.base)
+    cost = costs.known_costs(root, {costs.cost_kind(request.base)}).of(request.base)
     return None if cost is None else cost.span.times(request.trials * len(request.seeds))
 
 
@@ -220,20 +220,20 @@ def find_search(root: Path, name: str) -> Search:
 
 def _begun_at(search: Search) -> float:
     """Unix seconds of the first request; 0 where there is none."""
-    begun = number(Run(search.folder).read_json("search.json").get("begun"))
+    begun = stored_number(Run(search.folder).read_json("search.json").get("begun"))
     try:
         return os.stat(search.folder / "search.json").st_mtime if begun is None else begun
     except OSError:
         return 0.0
 
 
-def ask(request: Request, root: Path) -> Search:
+def create_search(request: Request, root: Path) -> Search:
     """Write the request down, or find it written; nothing is started. The same question may ask for more trials.
 
     Raises `UserError` where a search of this name asks something else.
     """
     subfolders(Path(root))  # raises where something else is in its place
-    search = Search(Path(root).resolve() / FOLDER / checked(request).name)
+    search = Search(Path(root).resolve() / FOLDER / check_whole_request(request).name)
     try:
         search.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         disk.make_folder(search.folder.parent)
@@ -265,11 +265,11 @@ def _check_same(before: Request, now: Request) -> None:
         raise UserError("name", f"{now.name} is an existing search with another {changed_key}; choose another name")
 
 
-def extend(search: Search, trials: int | None = None, parallel: int | None = None) -> Request:
+def extend_search(search: Search, trials: int | None = None, parallel: int | None = None) -> Request:
     """The request with another number of trials altogether, or at a time; raises `UserError`."""
     request = search.request()
     request = replace(request, trials=trials or request.trials, parallel=parallel or request.parallel)
-    ask(checked(request), search.root)
+    create_search(check_whole_request(request), search.root)
     return request
 
 
@@ -278,7 +278,7 @@ def request_state(search: Search, want: str) -> None:
     write_json(search.folder / "want.json", {"want": want, "time": round(time.time(), 3)})
 
 
-def begin(search: Search) -> bool:
+def start_driver(search: Search) -> bool:
     """Carry the search out, or on, in a process of its own; False where one is at it already.
 
     Raises `UserError` where Optuna is missing or no process can be started.

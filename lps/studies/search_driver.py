@@ -16,7 +16,7 @@ from lps.files.locks import try_lock
 from lps.scheduler import launcher, queue, run_slots, submit
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
-from lps.store.events import end_of_events, read_events, rewind
+from lps.store.events import drop_repeated, end_of_events, read_events
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run, State
 from lps.studies.search import PRUNED, Request, Search, load_optuna, open_study, request_state
@@ -92,7 +92,7 @@ class ActiveTrial:
         fresh, offset = read_events(self.run.events, self.offset)
         self.events = fresh if offset < self.offset else self.events + fresh
         self.offset = offset
-        return [(event["epoch"], event["values"]) for event in rewind(self.events) if event["kind"] == "eval"]
+        return [(event["epoch"], event["values"]) for event in drop_repeated(self.events) if event["kind"] == "eval"]
 
 
 class Driver:
@@ -103,7 +103,7 @@ class Driver:
         self.search, self.request, self.study, self.say, self.trainer = search, request, study, report, trainer
         self.objective: Objective = objective_of(request.objective)
         self.root = search.root
-        self.parallel = request.parallel or run_slots.at_once([request.base], self.root)
+        self.parallel = request.parallel or run_slots.num_parallel_runs([request.base], self.root)
         self.failures, self.last_failure = 0, ""  # one after another
         self.study.pruner = _pruner(request)
 
@@ -127,7 +127,7 @@ class Driver:
                     courses.append(course)
             if not courses and begun >= self.request.trials:
                 return "finished"
-            launcher.pump(self.root, self.trainer)  # the runner that should have started the next run may be gone
+            launcher.dispatch(self.root, self.trainer)  # the runner that should have started the next run may be gone
             time.sleep(pause_s)
 
     # ------------------------------------------------------------------------------------------------ trials
@@ -193,7 +193,7 @@ class Driver:
             course.take(runs[0], is_own)
 
         order = submit.RunRequest(config, self._title(course, config), token, run)
-        submit.begin(self.root, [order], self.trainer, note=tag_first_run, retries=_ATTEMPTS - 1)
+        submit.create_runs(self.root, [order], self.trainer, note=tag_first_run, retries=_ATTEMPTS - 1)
 
     def _equal_run(self, config: Config) -> Run | None:
         """A run with these very settings that serves: a finished one, or one of this search that may yet."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from lps.errors import UserError, shorten
 from lps.settings.config import Config, configure
-from lps.store.desired_state import number
+from lps.store.desired_state import stored_number
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split
 
@@ -63,7 +63,7 @@ def objective_of(name: str) -> Objective:
     return OBJECTIVES[name]
 
 
-def prepared(config: Config, objective: Objective, is_asked: bool) -> Config:
+def with_withheld_labels(config: Config, objective: Objective, is_asked: bool) -> Config:
     """`config` with labels withheld where the objective needs some; raises `UserError` where none were asked for.
 
     is_asked: whether a person has set `split.validation_ratio`, so that 0 is meant.
@@ -83,7 +83,7 @@ def value_of(objective: Objective, run: Run, epoch: int, measured: Mapping[str, 
 
     measured: the values of the `eval` event of this epoch. Raises `UserError` where the run's files are damaged.
     """
-    accuracy = number(measured.get("accuracy/all" if objective.hidden else "accuracy/validation"))
+    accuracy = stored_number(measured.get("accuracy/all" if objective.hidden else "accuracy/validation"))
     if accuracy is None or objective.name != "balanced":
         return accuracy
     return accuracy * evenness(class_shares(run, epoch))

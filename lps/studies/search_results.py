@@ -109,7 +109,7 @@ def _state(search: Search, result: Result, is_running: bool) -> str:
     return "interrupted" if search.journal.exists() else "new"
 
 
-def importance(search: Search, result: Result) -> dict[str, float]:
+def read_importance(search: Search, result: Result) -> dict[str, float]:
     """As `Result.importance`, for a result that was read without it; raises `UserError` as `read_results` does."""
     study = open_study(search)
     return _importance(study, result) if study else {}
@@ -133,7 +133,7 @@ def _importance(study, result: Result) -> dict[str, float]:
     return {name: float(share) for name, share in importance.items() if math.isfinite(share)}
 
 
-def caution(result: Result) -> str:
+def importance_caution(result: Result) -> str:
     """What the shares of importance rest on, one sentence."""
     trials, settings = len(result.complete), len(result.request.space)
     basis = f"{counted(trials, 'finished trial')}; pruned ones are left out"
@@ -157,7 +157,7 @@ def best_so_far(trials: Sequence[Trial]) -> list[float]:
 def settings_of(request: Request, trial: Trial) -> dict[str, object]:
     """What a trial's runs set that is not as usual, seed and split's withheld labels included where they differ."""
     config = request.config(trial.values, request.seeds[0])
-    return cli_args.differing(config.flat(), config.defaults())
+    return cli_args.differing_settings(config.flat(), config.defaults())
 
 
 def sweep_name(request: Request) -> str:
@@ -168,5 +168,5 @@ def sweep_name(request: Request) -> str:
 
 def sweep_command(request: Request, trial: Trial, seeds: Sequence[int] = (0, 1, 2)) -> str:
     """The command that runs a trial's settings with several seeds."""
-    options = {"dataset": request.base.dataset, "method": request.base.method, "seeds": cli_args.listed(seeds)}
-    return cli_args.command("sweep", **options, name=sweep_name(request), set=settings_of(request, trial))
+    options = {"dataset": request.base.dataset, "method": request.base.method, "seeds": cli_args.join_values(seeds)}
+    return cli_args.format_command("sweep", **options, name=sweep_name(request), set=settings_of(request, trial))

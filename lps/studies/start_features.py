@@ -42,7 +42,7 @@ def start_features(
         speed = _Speed(progress, "pretrain", afterwards)
         path = pretrain_alone(config, Path(root) / ".pretrained", report=speed, should_stop=progress.should_stop)
         progress.check()
-        backbone.load_state_dict(checkpoints.load(path.parent, path.stem)["backbone"])
+        backbone.load_state_dict(checkpoints.load_checkpoint(path.parent, path.stem)["backbone"])
     image_features = _features(backbone, material.images, config, progress, afterwards)
     progress.tell(phase, 0.0, afterwards)
     return image_features, material
@@ -51,7 +51,7 @@ def start_features(
 def _stored(config: Config, progress: JobProgress, phase: str, afterwards: Span | None) -> np.ndarray:
     """float32 (n, d) from the store, which is made now where it is not there yet and stays for runs."""
     speed = _Speed(progress, "features", afterwards)
-    stored = features.plain(config, speed, progress.should_stop)
+    stored = features.plain_features(config, speed, progress.should_stop)
     progress.check()
     progress.tell(phase, 0.0, afterwards)
     return np.asarray(stored, np.float32)

@@ -48,8 +48,8 @@ class SweepSpec:
         varied = {key: ("," if "," not in "".join(texts) else "|").join(texts) for key, texts in self.varied.items()}
         sampling = {"samples": self.samples, "sample_seed": self.sample_seed} if self.samples else {}
         more = {"set": self.fixed, "vary": varied, "mode": self.mode != "grid" and self.mode} | sampling
-        return cli_args.command(
-            "sweep", **{key: cli_args.listed(values) for key, values in options.items()}, **more, name=name
+        return cli_args.format_command(
+            "sweep", **{key: cli_args.join_values(values) for key, values in options.items()}, **more, name=name
         )
 
 
@@ -64,7 +64,7 @@ def read_layout(
     methods: also "all". A setting that is varied twice has the values of both. more: mode, samples, sample_seed.
     Raises `UserError`.
     """
-    fixed_settings = assignments(fixed)
+    fixed_settings = parse_assignments(fixed)
     many: dict[str, tuple[str, ...]] = {}
     for name, text in (_assignment(text, "--vary") for text in varied):
         many[name] = many.get(name, ()) + split_values(name, text)
@@ -74,7 +74,7 @@ def read_layout(
     return SweepSpec(tuple(_words(datasets)), tuple(named), numbers, fixed_settings, many, **more)
 
 
-def assignments(texts: Sequence[str]) -> dict[str, str]:
+def parse_assignments(texts: Sequence[str]) -> dict[str, str]:
     """Texts NAME=VALUE by name; raises `UserError`, also for a name that stands there twice."""
     text_by_name: dict[str, str] = {}
     for name, text in (_assignment(text, "--set") for text in texts):
@@ -161,20 +161,22 @@ def plan_runs(layout: SweepSpec) -> list[Config]:
     for seed, dataset, method in itertools.product(layout.seeds, layout.datasets, layout.methods):
         documented = parameters(method)
         for texts in ({**layout.fixed, **combination} for combination in settings_of_runs):
-            relevant = {name: text for name, text in texts.items() if name in layout.fixed or matters(name, method)}
+            relevant = {
+                name: text for name, text in texts.items() if name in layout.fixed or affects_result(name, method)
+            }
             values = {name: documented[name].parse(text) for name, text in relevant.items() if name in documented}
             config = configure({"dataset": dataset, "method": method, "seed": seed} | values)
             config_by_identity.setdefault(config.to_json(), config)
     return list(config_by_identity.values())
 
 
-def matters(name: str, method: str) -> bool:
+def affects_result(name: str, method: str) -> bool:
     """Whether a setting can change what the method finds."""
     info = catalog.method_info(method)
     return info.trains or name in info.parameters or name.startswith(_BEFORE_TRAINING)
 
 
-def redundant(layout: SweepSpec) -> list[str]:
+def redundant_requests(layout: SweepSpec) -> list[str]:
     """A sentence for all that is asked for and makes no run of its own, or one that finds what another one finds."""
     parameters_by_method = {method: parameters(method) for method in layout.methods}
     everything = {name: p for method in layout.methods for name, p in parameters_by_method[method].items()}
@@ -184,7 +186,7 @@ def redundant(layout: SweepSpec) -> list[str]:
         without = [
             catalog.method_info(m).title
             for m in layout.methods
-            if not (name in parameters_by_method[m] and matters(name, m))
+            if not (name in parameters_by_method[m] and affects_result(name, m))
         ]
         switches = {parameters_by_method[m][name].told.needs for m in layout.methods if name in parameters_by_method[m]}
         if len(parsed) == 1:

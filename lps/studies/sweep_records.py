@@ -12,7 +12,7 @@ from pathlib import Path
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
 from lps.files.atomic import write_json
-from lps.store.desired_state import number
+from lps.store.desired_state import stored_number
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 
@@ -22,7 +22,8 @@ _FOLDER = ".sweeps"
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A sweep that was started. runs: newest first. request: see `write`, {} if none is stored. time: unix seconds.
+    """A sweep that was started. runs: newest first. request: see `write_sweep_record`, {} if none is stored. time: unix
+    seconds.
 
     problem: why what was asked for cannot be read; "" where it can, or nothing was kept.
     """
@@ -38,7 +39,7 @@ class SweepRecord:
         return PREFIX + self.name
 
 
-def write(root: Path, name: str, request: Mapping[str, object]) -> None:
+def write_sweep_record(root: Path, name: str, request: Mapping[str, object]) -> None:
     """Keep what was asked for: {"layout": {...}} or {"preset": {...}}, in JSON's own kinds. Raises `OSError`."""
     disk.make_folder(root / _FOLDER)
     record = {"name": name, "time": round(time.time(), 3), "asked": dict(request)}
@@ -55,7 +56,7 @@ def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:
     request, when = stored.get("asked"), stored.get("time")
     if stored.get("name") != name or not isinstance(request, dict):
         return {}, 0.0
-    return request, number(when, 0.0)
+    return request, stored_number(when, 0.0)
 
 
 def list_sweeps(root: Path) -> list[SweepRecord]:

@@ -18,7 +18,7 @@ from lps.store import titles
 from lps.store.run_folders import list_runs
 from lps.store.runs import TAG_LIMIT, Run, State
 from lps.studies import presets, sweep_records
-from lps.studies.sweep_layout import SweepSpec, check_size, matters, plan_runs
+from lps.studies.sweep_layout import SweepSpec, affects_result, check_size, plan_runs
 from lps.studies.sweep_records import PREFIX
 
 # Of several equal runs the first of these is used, else the first of those that can be resumed.
@@ -74,27 +74,27 @@ class Estimate:
 # ---------------------------------------------------------------------------------------------------- plan
 
 
-def plan(layout: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
+def plan_sweep(layout: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
     """The sweep as it would be started now; everything is checked, nothing is written. Raises `UserError`.
 
     name: without one the sweep is named after its settings, so that the same command means the same sweep.
     """
-    sweep = sketch(layout, root, name)
+    sweep = sketch_sweep(layout, root, name)
     check_sweep([item.config for item in sweep.items])
     return sweep
 
 
-def sketch(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
-    """As `plan`, but without a look at data, split and device: what it would be once these are there."""
+def sketch_sweep(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
+    """As `plan_sweep`, but without a look at data, split and device: what it would be once these are there."""
     if isinstance(request, SweepSpec):
-        labelled_configs = [(config, label(config, request)) for config in plan_runs(request)]
+        labelled_configs = [(config, item_label(config, request)) for config in plan_runs(request)]
         name = name or _digest([config for config, _ in labelled_configs])
     else:
-        labelled_configs = presets.sheet(request).runs()
+        labelled_configs = presets.build_paper_table(request).runs()
         name = name or request.name
     check_size(len(labelled_configs))
     items = [Item(config, words) for config, words in labelled_configs]
-    return Sweep(_checked_name(name), tuple(recognise(items, root)), request.as_record())
+    return Sweep(_checked_name(name), tuple(match_existing(items, root)), request.as_record())
 
 
 def from_record(record: Mapping) -> SweepSpec | presets.PresetRequest | None:
@@ -122,16 +122,16 @@ def check_sweep(
     submit.check_configs(configs, on_this_machine, judge=judge)
 
 
-def label(config: Config, layout: SweepSpec) -> str:
+def item_label(config: Config, layout: SweepSpec) -> str:
     """A run within its sweep, what varies first: "10 % labels, margin_scale=5, orca seed 1"."""
     flat = config.flat()
-    varied = [name for name in layout.varied if name in flat and matters(name, config.method)]
+    varied = [name for name in layout.varied if name in flat and affects_result(name, config.method)]
     words = [titles.setting_in_words(name, flat[name]) for name in varied]
     dataset_suffix = f" on {config.dataset}" if len(layout.datasets) > 1 else ""
     return ", ".join([*words, f"{config.method}{dataset_suffix} seed {config.seed}"])
 
 
-def recognise(items: Sequence[Item], root: Path) -> list[Item]:
+def match_existing(items: Sequence[Item], root: Path) -> list[Item]:
     """The same runs with what exists of them in `root` by now: an equal config means the same run."""
     existing = _existing(root, {item.config.to_json() for item in items})
     matched = []
@@ -157,26 +157,26 @@ def _existing(root: Path, wanted_identities: set[str]) -> dict[str, tuple[Run, S
     return run_by_config
 
 
-def estimate(sweep: Sweep, root: Path) -> Estimate:
+def estimate_sweep(sweep: Sweep, root: Path) -> Estimate:
     """What the new and the resumed runs will cost, by the finished runs in `root`, else by recordings."""
     remaining_configs = [item.config for item in sweep.items if item.action != "exists"]
-    return add_up(remaining_configs, expected(remaining_configs, root))
+    return total_estimate(remaining_configs, estimate_costs(remaining_configs, root))
 
 
-def expected(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
+def estimate_costs(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
     """The cost of each, by the finished runs in `root`, else by recordings; None where none is of its kind."""
     known_costs, pretrained_starts, expected_costs = (
-        costs.known_costs(root, {costs.kind(config) for config in configs}),
+        costs.known_costs(root, {costs.cost_kind(config) for config in configs}),
         set(),
         [],
     )
     for config in configs:
         expected_costs.append(known_costs.of(config, pretrained_starts))
-        pretrained_starts.add(costs.start_of(config))  # by the first run that wants it
+        pretrained_starts.add(costs.start_weights_key(config))  # by the first run that wants it
     return expected_costs
 
 
-def add_up(remaining_configs: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
+def total_estimate(remaining_configs: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
     """The cost of all that is left to do, of what is known of each."""
     known_costs = [cost for cost in expected if cost is not None]
     unknown = dict.fromkeys(
@@ -201,7 +201,7 @@ def _digest(configs: Sequence[Config]) -> str:
 # ---------------------------------------------------------------------------------------------------- start
 
 
-def start(
+def start_sweep(
     sweep: Sweep,
     root: Path,
     trainer=launcher.TRAINER,
@@ -217,17 +217,17 @@ def start(
     Two equal sweeps that are started at once make every run once: they take turns, and the second one looks again.
     Every run carries the sweep's tag, those that existed before too. Raises `UserError`.
     """
-    launcher.check_wish(retries, None, on)
+    launcher.check_request(retries, None, on)
     _checked_name(sweep.name)
     start_lock = _claim_start(root)
     try:
-        items = recognise(sweep.items, root)
+        items = match_existing(sweep.items, root)
         for item in items:
             if item.state is not None and item.state.name == "stopping":
                 raise UserError("run", f"{item.run.id} is stopping; start the sweep again when it has stopped")
         orders = [submit.RunRequest(item.config, item.label, run=item.run) for item in items]
         tag_and_record = partial(_tag_and_record, sweep, root)
-        runs = submit.begin(root, orders, trainer, note=tag_and_record, array=sweep.name, retries=retries, on=on)
+        runs = submit.create_runs(root, orders, trainer, note=tag_and_record, array=sweep.name, retries=retries, on=on)
     finally:
         os.close(start_lock)
     created = [replace(item, run=run, state=run.state()) for item, run in zip(items, runs)]
@@ -237,7 +237,7 @@ def start(
 def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> str:
     """A sentence on the runs that wait in another place than the one that is asked for; "" where none does.
 
-    on: as of `start`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
+    on: as of `start_sweep`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
     """
     wishes = [item.run.wish() for item in items if item.state is not None and item.state.name == "queued"]
     staying = [desired.on for desired in wishes if desired.want and desired.on != (on.place if on else "")]
@@ -259,10 +259,10 @@ def _tag_and_record(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
     if not sweep.request:
         return
     with as_user_error("runs", f"{shorten(str(root))} cannot store a sweep"):
-        sweep_records.write(root, sweep.name, sweep.request)
+        sweep_records.write_sweep_record(root, sweep.name, sweep.request)
 
 
-def watch(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float = 0.5) -> Iterator[Item]:
+def watch_items(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float = 0.5) -> Iterator[Item]:
     """Every item with the state that it has come to, as soon as its run is over, finished ones first; stops nothing."""
     pending = list(items)
     while pending:
@@ -273,7 +273,9 @@ def watch(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float = 0.5)
                 yield replace(item, state=state)
         if pending:
             for root in {item.run.root for item in pending}:
-                launcher.pump(root, trainer)  # the runner that should have started the next run may have been killed
+                launcher.dispatch(
+                    root, trainer
+                )  # the runner that should have started the next run may have been killed
             time.sleep(pause_s)
 
 
@@ -283,7 +285,7 @@ def tagged_items(runs: Sequence[Run]) -> tuple[Item, ...]:
     return tuple(Item(config, run.title, "exists", run, run.state()) for run, config in runs_with_config)
 
 
-def tagged(root: Path, tag: str) -> list[Run]:
+def runs_with_tag(root: Path, tag: str) -> list[Run]:
     """The runs that carry `tag`, newest first; raises `UserError` where there is none."""
     runs = [run for run in list_runs(root) if tag in run.meta()["tags"]]
     if not runs:

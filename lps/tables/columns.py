@@ -28,11 +28,11 @@ _varying_cache: list[
 
 def default_columns(entries: Sequence[RunRow]) -> list[str]:
     """Return the columns shown by default: state and accuracies, a few settings that vary, then the rest."""
-    varies = [key for key in varying(entries) if key not in _AFTER]
+    varies = [key for key in varying_settings(entries) if key not in _AFTER]
     return [*_BEFORE, *varies[:_MOST_VARYING], *_AFTER]
 
 
-def varying(entries: Sequence[RunRow]) -> list[str]:
+def varying_settings(entries: Sequence[RunRow]) -> list[str]:
     """The settings that somebody has varied: runs of one method on one data set differ in them.
 
     In their order; those come last in which only recordings differ from other runs.

@@ -53,7 +53,7 @@ def names_of(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
     if EVERYTHING not in by:
         return columns.known_columns(by, vocabulary)
     names_found = [key for key in ("method", "dataset") if len({getattr(entry, key) for entry in entries}) > 1]
-    return columns.known_columns([*(names_found or ["method"]), *columns.varying(entries)], vocabulary)
+    return columns.known_columns([*(names_found or ["method"]), *columns.varying_settings(entries)], vocabulary)
 
 
 def group_runs(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGroup]:

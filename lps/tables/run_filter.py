@@ -20,7 +20,7 @@ from typing import NoReturn
 from lps.analysis.run_index import RunRow
 from lps.errors import UserError, shorten
 from lps.settings.parameters import text_of
-from lps.tables.run_names import Name, Vocabulary, day
+from lps.tables.run_names import Name, Vocabulary, day_bounds
 
 LONGEST = 500  # characters of a filter
 _DEEPEST = 20  # brackets within one another
@@ -67,7 +67,7 @@ class Filter:
         return selected
 
 
-def select(entries: Sequence[RunRow], text: str) -> list[RunRow]:
+def select_runs(entries: Sequence[RunRow], text: str) -> list[RunRow]:
     """The entries that a filter asks for; raises `UserError`."""
     return parse_filter(text, Vocabulary(entries)).select(entries)
 
@@ -80,7 +80,7 @@ def parse_filter(text: str, names: Vocabulary) -> Filter:
     return Filter(text, reader.parse(), reader.has_expressions)
 
 
-def searched(entry: RunRow) -> str:
+def _searchable_text(entry: RunRow) -> str:
     """The text in which words are looked for."""
     seed = "" if entry.seed is None else f"seed {entry.seed}"
     texts = (entry.run.id, entry.name, entry.method, entry.method_title, entry.dataset, seed)
@@ -138,7 +138,7 @@ class _Reader:
         if token.kind == "word" and self._next.kind == "operator":
             return self._comparison(token)
         word = _unquoted(token).casefold()
-        return lambda entry: word in searched(entry)
+        return lambda entry: word in _searchable_text(entry)
 
     def _inside(self) -> Test:
         self._depth += 1
@@ -265,7 +265,7 @@ def _span(name: Name, text: str, at: int) -> tuple[float, float]:
     """(value, where the next one begins): a number is alone, a day is 24 hours long. Percent become fractions."""
     try:
         if name.kind == "date":
-            return day(text)
+            return day_bounds(text)
         number = float(text.removesuffix("%")) if text.isascii() and "_" not in text else float("nan")
     except ValueError:
         number = float("nan")

@@ -183,7 +183,7 @@ def _measured(entry: RunRow, key: str) -> object:
     return () if value is None else value
 
 
-def day(text: str) -> tuple[float, float]:
+def day_bounds(text: str) -> tuple[float, float]:
     """The seconds, UTC, of "2026-11-22" or "2026-11-22T14:05": (first, first of the next); raises `ValueError`."""
     for form, length in (("%Y-%m-%d", 86_400), ("%Y-%m-%dT%H:%M", 60)):
         try:

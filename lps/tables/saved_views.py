@@ -72,12 +72,12 @@ class SavedViews:
         return {key: value for key, value in named if key == clean_line(key, _LONGEST_NAME) and self.sound(value)}
 
 
-def views(root: Path) -> SavedViews:
+def run_views(root: Path) -> SavedViews:
     """Views of the page Runs: parameter of the address -> its values."""
     return SavedViews(root, ".views.json", "views", _is_view)
 
 
-def boards(root: Path) -> SavedViews:
+def chart_boards(root: Path) -> SavedViews:
     """Boards of the page Charts, in the same form."""
     return SavedViews(root, ".boards.json", "boards", _is_view)
 

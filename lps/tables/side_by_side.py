@@ -56,7 +56,7 @@ class SideBySide:
         return {title: [row for row in rows if not row.same] for title, rows in self.sections.items()}
 
 
-def beside(first: Run, second: Run) -> SideBySide:
+def compare_two_runs(first: Run, second: Run) -> SideBySide:
     """The two runs; what one of them cannot say is said to be missing."""
     pair = (first, second)
     configs = [run.config_if_readable() for run in pair]

@@ -15,7 +15,7 @@ _UNFIT = "belongs to another training run, with other settings or of another ver
 FOREIGN = "has the right checksum but contains more than weights, as if another program had written it,"
 
 
-def save(folder: Path, name: str, state: dict) -> Path:
+def save_checkpoint(folder: Path, name: str, state: dict) -> Path:
     """Write `name.pt`, then `name.json` with its size and sha256; a checkpoint is valid once the second file exists."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
@@ -23,7 +23,7 @@ def save(folder: Path, name: str, state: dict) -> Path:
     return folder / f"{name}.pt"
 
 
-def load(folder: Path, name: str) -> dict | None:
+def load_checkpoint(folder: Path, name: str) -> dict | None:
     """Load the state `name` to the CPU; None if it is missing, fails verification, or contains more than tensors."""
     return _read(folder, name)[0]
 
@@ -111,7 +111,7 @@ def keep_as_best(folder: Path, name: str) -> None:
             disk.remove(temporary)  # renaming between two hard links of one file does nothing
 
 
-def prune(folder: Path, keep: int = 2) -> None:
+def prune_checkpoints(folder: Path, keep: int = 2) -> None:
     """Remove all `step-*` checkpoints except the `keep` newest finished ones.
 
     The record is removed first, so that half a checkpoint is never trusted. Call only from the process that writes.

@@ -11,7 +11,7 @@ _BY_CLASS = ("classifier.weight", "classifier.bias", "prototypes")  # suffixes o
 
 
 @torch.no_grad()
-def load(method: Method, stored: dict[str, Tensor], rows: Tensor) -> int:
+def load_parent_weights(method: Method, stored: dict[str, Tensor], rows: Tensor) -> int:
     """Load the weights of another run of the same method into `method`; returns the number of tensors used.
 
     rows: int64, for every class id of this run that of the other run; -1: none, the row stays random. Raises

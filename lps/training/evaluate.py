@@ -14,7 +14,7 @@ from lps.data.views import views_of
 from lps.methods import Inference, Method
 from lps.methods.parts.clustering import kmeans, knn_accuracy
 from lps.network import parallel
-from lps.network.network import Network, Outputs, arranged
+from lps.network.network import Network, Outputs, channels_last
 from lps.scores.metrics import agreement, prior_error
 from lps.scores.protocols import open_world
 from lps.settings import backbone_names
@@ -40,7 +40,7 @@ def infer_features(backbone: nn.Module, images: Pictures, config: Config) -> np.
     """Return backbone features (n, d) float32 of the images."""
     plain = views_of(config)["plain"]
     backbone.eval()
-    parts = ((backbone(arranged(part)),) for part in images.all_seen(plain, _piece(config, images)))
+    parts = ((backbone(channels_last(part)),) for part in images.all_seen(plain, _piece(config, images)))
     return _joined(parts, len(images))[0].cpu().numpy()
 
 
@@ -68,7 +68,7 @@ def _joined(parts: Iterable[Sequence[Tensor]], count: int) -> list[Tensor]:
     return columns
 
 
-def inference(method: Method, material: Material, config: Config) -> Inference:
+def build_inference(method: Method, material: Material, config: Config) -> Inference:
     """Return a method's input between epochs: all training images, and the targets of only the labeled ones."""
     network, images, split = method.evaluated_network, material.images, material.split
     return Inference(
@@ -82,7 +82,7 @@ def inference(method: Method, material: Material, config: Config) -> Inference:
 def inference_on_test(
     method: Method, material: Material, config: Config, training: Inference, fitted: dict[str, Tensor]
 ) -> Inference:
-    """Return the same as `inference`, with the test images as the unlabeled ones: the method only predicts them.
+    """Return the same as `build_inference`, with the test images as the unlabeled ones: the method only predicts them.
 
     fitted: `Prediction.fitted` of the training images; ignored if the method fits the test images themselves.
     """
@@ -99,7 +99,7 @@ def inference_on_test(
 def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, Snapshot]:
     """Return (measurements by event name, snapshot) on the unlabeled images, and on any test images."""
     split, truth = material.split, material.truth
-    seen_by = inference(method, material, config)
+    seen_by = build_inference(method, material, config)
     with torch.inference_mode():
         prediction = method.predict(seen_by)
     ids, confidence = prediction.ids.cpu().numpy(), prediction.confidence.cpu().numpy()

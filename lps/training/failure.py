@@ -22,13 +22,13 @@ class Diverged(Exception):
 
 
 def explain_end(run: Run, error: Exception) -> tuple[str, str]:
-    """Do the same as `explain`; a missing run folder takes precedence."""
+    """Do the same as `explain_failure`; a missing run folder takes precedence."""
     if not run.folder.is_dir():
         return "io_error", "the run's folder was deleted during the run"
-    return explain(error)
+    return explain_failure(error)
 
 
-def explain(error: Exception) -> tuple[str, str]:
+def explain_failure(error: Exception) -> tuple[str, str]:
     """Return (kind, one sentence) for an exception that ended a run."""
     first_line = str(error).partition("\n")[0] or "no message"
     if isinstance(error, UserError):

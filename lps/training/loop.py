@@ -47,7 +47,7 @@ from lps.store.events import EventWriter
 from lps.store.runs import Run
 from lps.store.summary import criterion
 from lps.training import checkpoints, continued, ranks
-from lps.training.evaluate import evaluate, inference, start_quality
+from lps.training.evaluate import build_inference, evaluate, start_quality
 from lps.training.failure import CHANGED, Diverged, explain_end
 from lps.training.pretrain import pretrained_backbone
 from lps.training.step_clock import StepClock
@@ -100,7 +100,7 @@ class RunTraining:
 
     def __init__(self, run: Run):
         self.run = run
-        self.is_first = ranks.place()[0] == 0  # or the only process
+        self.is_first = ranks.own_rank()[0] == 0  # or the only process
         self.events = EventWriter(run.events) if self.is_first else _Mute()
         self.position = _Position()
         self.steps_per_epoch = 0
@@ -136,7 +136,7 @@ class RunTraining:
 
     def fail(self, failure: str, reason: str) -> None:
         """Write the `fail` event; with several ranks, report to the parent, which records the first reason."""
-        if not ranks.report(failure, reason, self._steps_done(), self.position.epoch):
+        if not ranks.report_rank_failure(failure, reason, self._steps_done(), self.position.epoch):
             self.log("fail", {}, failure=failure, reason=reason)
 
     def _steps_done(self) -> int:
@@ -160,7 +160,7 @@ class RunTraining:
     def _prepare(self) -> bool:
         """Prepare everything except weights before the first step. Returns False if stopped meanwhile."""
         self.config = config = self.run.config()
-        parallel.join(*ranks.place(), config.processes, resolve_device(config.device))
+        parallel.join(*ranks.own_rank(), config.processes, resolve_device(config.device))
         torch.set_num_threads(max(1, (config.threads or available_cores()) // config.processes))
         self._progress.write("prepare", 0, config.epochs, 0, 1)
         if self.is_first:
@@ -187,10 +187,12 @@ class RunTraining:
             self._progress.write("features", 0, 0, done, total)
 
         if self.is_first:
-            stored = features.of(config, images, report, self.should_stop)
+            stored = features.features_for_run(config, images, report, self.should_stop)
         if parallel.any_of(self.is_first and stored is None):
             return False
-        self.material = replace(self.material, images=stored or features.of(config, images, report, self.should_stop))
+        self.material = replace(
+            self.material, images=stored or features.features_for_run(config, images, report, self.should_stop)
+        )
         if config.threads is None:
             # A head gains little from the last core, and a watched page makes every step wait for it: on
             # two cores 50 epochs over 2,000 pictures take 42 s instead of 38 alone, and 52 instead of 76 beside Live.
@@ -218,13 +220,13 @@ class RunTraining:
         for damaged_name, damage in damaged.items():
             print(f"checkpoint {damaged_name} {damage} and was not used", flush=True)
         checkpoints.set_aside(self.run.checkpoints, list(damaged))
-        number = parallel.from_first(int(name.removeprefix("step-")) if name else -1)
+        number = parallel.broadcast_number(int(name.removeprefix("step-")) if name else -1)
         if number < 0:
             return False
         if self.is_first:
             print(f"resuming from checkpoint {name}", flush=True)
         else:
-            state = checkpoints.load(self.run.checkpoints, _checkpoint_name(number))
+            state = checkpoints.load_checkpoint(self.run.checkpoints, _checkpoint_name(number))
         if self.is_first and "data" in state and not self.material.has_digest(state["data"]):
             raise UserError("dataset", CHANGED)
         self.method.load_state_dict(state["method"])
@@ -235,7 +237,7 @@ class RunTraining:
         if state["is_best"] and self.is_first:  # the attempt may have been killed before it marked it
             checkpoints.keep_as_best(self.run.checkpoints, name)
         if self.is_first:
-            checkpoints.prune(self.run.checkpoints)  # or while it pruned
+            checkpoints.prune_checkpoints(self.run.checkpoints)  # or while it pruned
         self._log_start(**({"damaged": list(damaged)} if damaged else {}))
         return True
 
@@ -261,7 +263,7 @@ class RunTraining:
         loaded = not self.is_first or self._load_start_weights()
         if parallel.any_of(not loaded):
             return False
-        parallel.equalise(self.method)
+        parallel.broadcast_module(self.method)
         if self.is_first:
             began = time.perf_counter()
             values = start_quality(self.method.network.backbone, self.material, self.config)
@@ -287,12 +289,12 @@ class RunTraining:
 
     def _load_weights_of_parent(self) -> str:
         """Load the parent run's weights into all networks as far as they fit, and log it."""
-        stored = checkpoints.load(self.run.folder, inherited.WEIGHTS)
+        stored = checkpoints.load_checkpoint(self.run.folder, inherited.WEIGHTS)
         name = inherited.weights_name(self.run.read_json(f"{inherited.WEIGHTS}.json"))
         if stored is None or name != self.config.network_continues or not isinstance(stored.get("method"), dict):
             raise UserError(inherited.CONTINUES, f"{inherited.WEIGHTS}.pt of the run is missing or damaged")
         rows = torch.from_numpy(inherited.read_confirmed(self.run).rows)
-        used = continued.load(self.method, stored["method"], rows)
+        used = continued.load_parent_weights(self.method, stored["method"], rows)
         return f"{used} start weights from the parent run"
 
     def _pretrain(self) -> dict | None:
@@ -320,11 +322,11 @@ class RunTraining:
             group["lr"] = _learning_rate(config, at.epoch)
         if first == 0:
             self._tell_progress(ahead_s=self._start_s)
-            looked_at = inference(self.method, material, config)
+            looked_at = build_inference(self.method, material, config)
             with torch.no_grad():
                 self.method.start_epoch(looked_at, Progress(at.epoch, config.epochs, 0, material.plan.steps))
-            prior.refresh(self.method, looked_at, config, at.epoch)
-            parallel.equalise(self.method)
+            prior.refresh_prior(self.method, looked_at, config, at.epoch)
+            parallel.broadcast_module(self.method)
             self._start_s = time.perf_counter() - began
         self._tell_progress()
         at.trail = at.trail or StepTrail(material.split.classes.seen)
@@ -394,8 +396,8 @@ class RunTraining:
         state |= {"averages": at.averages.state_dict(), "epoch": at.epoch, "step": at.step}
         state |= {"trail": at.trail.state_dict()} if at.trail else {}
         state |= {"best": at.best, "is_best": is_best, "data": self.material.digest}
-        checkpoints.save(self.run.checkpoints, name, state)
-        checkpoints.prune(self.run.checkpoints)
+        checkpoints.save_checkpoint(self.run.checkpoints, name, state)
+        checkpoints.prune_checkpoints(self.run.checkpoints)
         return name
 
     def _stopped(self) -> int:

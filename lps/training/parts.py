@@ -44,7 +44,7 @@ class Part:
         return range(self.number * ranks_per_part, (self.number + 1) * ranks_per_part)
 
 
-def here() -> Part:
+def own_part() -> Part:
     """Return the part that the executor assigned to this machine; a run on one machine is its own first part."""
     names = ("LPS_PART", "LPS_PARTS")
     try:
@@ -57,7 +57,7 @@ def here() -> Part:
     return Part(number, parts, os.environ.get("LPS_MEETING", ""))
 
 
-def meet(run: Run, part: Part) -> tuple[str, int]:
+def find_meeting_point(run: Run, part: Part) -> tuple[str, int]:
     """Return address and port where the ranks connect: the first part chooses them, the others wait for its file."""
     if part.is_first:
         address = os.environ.get("LPS_ADDRESS") or (socket.gethostname() if part.parts > 1 else "127.0.0.1")
@@ -72,12 +72,12 @@ def meet(run: Run, part: Part) -> tuple[str, int]:
     return str(record.get("address")), int(record.get("port", 0))
 
 
-def tell(run: Run, part: Part, reason: dict) -> None:
+def report_part_failure(run: Run, part: Part, reason: dict) -> None:
     """Tell the first part why this part failed."""
     write_json(_report_file(run, part.number), {"meeting": part.meeting} | reason)
 
 
-def reports(run: Run, part: Part) -> list[dict]:
+def read_part_reports(run: Run, part: Part) -> list[dict]:
     """Return what the other parts reported to the first one in this attempt."""
     if not part.is_first:
         return []

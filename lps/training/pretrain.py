@@ -78,7 +78,7 @@ def pretrained_backbone(
     """
     key = cache_key(config, images)
     partial, lock = cache / f"{key}.partial", cache / f"{key}.lock"
-    stored = checkpoints.load(cache, key)
+    stored = checkpoints.load_checkpoint(cache, key)
     if stored is None or partial.exists() or lock.exists():  # the latter two: another process was killed at cleanup
         with locks.wait_for_lock(
             lock, should_stop, lambda: report(0, _steps_done(partial), {}), "start weights"
@@ -86,12 +86,12 @@ def pretrained_backbone(
             if not is_ours:
                 return None
             remove_abandoned(cache)
-            stored = checkpoints.load(cache, key)
+            stored = checkpoints.load_checkpoint(cache, key)
             if stored is None:
                 stored = train_simclr(config, images, truth, report, should_stop, partial)
                 if stored is None:
                     return None
-                checkpoints.save(cache, key, stored)
+                checkpoints.save_checkpoint(cache, key, stored)
                 disk.remove_folder(partial)
                 return stored["backbone"]
             disk.remove_folder(partial)
@@ -207,8 +207,8 @@ class Pretraining:
         state = {"encoder": self.encoder.state_dict(), "optimizer": self.optimizer.state_dict()}
         state |= {"epoch": self.epoch, "step": self.step, "loss_sum": self.loss_sum, "rate": self.rate}
         disk.make_folder(self.partial)
-        checkpoints.save(self.partial, f"step-{self.epoch * self.steps + self.step:08d}", state)
-        checkpoints.prune(self.partial)
+        checkpoints.save_checkpoint(self.partial, f"step-{self.epoch * self.steps + self.step:08d}", state)
+        checkpoints.prune_checkpoints(self.partial)
         self._saved = time.monotonic()
 
     def discard(self) -> None:

@@ -31,14 +31,14 @@ _POLL_S = 0.05
 _LOOK_S = 1.0  # interval between looks at other machines' reports
 
 
-def place() -> tuple[int, int]:
+def own_rank() -> tuple[int, int]:
     """Return (rank, number of ranks) of this process; (0, 1) if it is the only one."""
     if REPORT not in os.environ and TORCHRUN not in os.environ:
         return 0, 1
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
-def report(failure: str, reason: str, step: int, epoch: int) -> bool:
+def report_rank_failure(failure: str, reason: str, step: int, epoch: int) -> bool:
     """Report to the parent why this rank fails; returns False if no parent listens."""
     if REPORT not in os.environ:
         return False
@@ -47,9 +47,9 @@ def report(failure: str, reason: str, step: int, epoch: int) -> bool:
     return True
 
 
-def wanted(run: Run) -> int:
+def ranks_to_start(run: Run) -> int:
     """Return how many ranks this process should start for `run`; 0 if it should train itself."""
-    part = parts.here()
+    part = parts.own_part()
     try:
         processes = run.config().processes
     except UserError:
@@ -66,9 +66,9 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
     SIGTERM is passed on to the first rank, which agrees with the others. If one fails, the others are ended, and the
     earliest reason becomes the `fail` event. If one was killed by a signal, so is this process.
     """
-    part = parts.here()
+    part = parts.own_part()
     own_ranks = part.ranks(count)
-    address, port = parts.meet(run, part)
+    address, port = parts.find_meeting_point(run, part)
     reading, writing = os.pipe()
     command = command or [sys.executable, "-m", "lps", "train", "--run", str(run.folder)]
     environment = {"WORLD_SIZE": str(count), "MASTER_ADDR": address, "MASTER_PORT": str(port)}
@@ -85,8 +85,8 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
     ]
     os.close(writing)
     signal.signal(signal.SIGTERM, lambda *_: processes[0].send_signal(signal.SIGTERM))
-    first = _watch(processes, lambda: bool(parts.reports(run, part)))
-    reason, elsewhere = _first_report(reading), parts.reports(run, part)
+    first = _watch(processes, lambda: bool(parts.read_part_reports(run, part)))
+    reason, elsewhere = _first_report(reading), parts.read_part_reports(run, part)
     if processes[0].returncode == 0 or not first:
         return 0
     killers = [-process.returncode for process in first if process.returncode < 0]
@@ -95,7 +95,7 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
     reasons = [*([reason] if reason else []), *elsewhere]
     if reasons:
         earliest = min(reasons, key=lambda record: record["time"])
-        _record(run, earliest) if part.is_first else parts.tell(run, part, earliest)
+        _record(run, earliest) if part.is_first else parts.report_part_failure(run, part, earliest)
     return first[0].returncode
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lps.analysis import alarms
 from lps.analysis.alarms import GROWTH, HEAP, PATIENCE, find_alarms
-from lps.store.events import read_events, rewind
+from lps.store.events import drop_repeated, read_events
 from lps.store.events_tail import EPOCHS, read_recent
 from lps.store.run_folders import recorded_runs
 
@@ -111,7 +111,7 @@ def test_the_recorded_runs_tell_collapse_from_success():
 
 def whole(path):
     """The same by reading everything."""
-    events = rewind(read_events(path)[0])
+    events = drop_repeated(read_events(path)[0])
     last = {}
     for event in events:
         last |= event["values"]

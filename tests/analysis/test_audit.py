@@ -42,7 +42,7 @@ def test_copies_are_found_as_one_group_also_across_parts_and_labels(clean):
 
 def test_more_copies_than_neighbours_hide_no_picture_from_itself(clean):
     features, labels = np.repeat(clean[0][:2], 40, axis=0), np.repeat([0, 1], 40)
-    _, rows = nearest_neighbours(audits.unit(features))
+    _, rows = nearest_neighbours(audits.unit_rows(features))
     assert not (rows == np.arange(80)[:, None]).any()
     assert [len(group.pictures) for group in looked(features, labels).duplicates] == [40, 40]
 

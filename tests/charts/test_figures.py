@@ -177,7 +177,7 @@ def test_charts_of_a_search(tmp_path, monkeypatch, charts, carried_out):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     one = asked(tmp_path / "runs", trials=6)
     assert drive(one) == "finished"
-    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *_: [])
     shown = charts(one.root, "search", search=one.name)
     own = {key: pair for key, pair in shown.items() if key.startswith("search_")}
     assert len(own) >= 4

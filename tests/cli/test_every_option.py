@@ -63,15 +63,16 @@ def nothing_begins(monkeypatch):
     over = State("finished")
     monkeypatch.setattr("lps.scheduler.launcher.launch", lambda run, **how: None)
     monkeypatch.setattr("lps.scheduler.launcher.launch_all", lambda *arguments, **how: None)
-    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root, *rest: [])
+    monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda root, *rest: [])
     monkeypatch.setattr("lps.doctor.diagnostic.Machine.imports", lambda machine, names: {"said": {}, "cuda": {}})
     monkeypatch.setattr("lps.cli._follow.follow", lambda run: over)
     monkeypatch.setattr("os.execve", _not_here)
-    monkeypatch.setattr("lps.studies.search.begin", lambda search: True)
+    monkeypatch.setattr("lps.studies.search.start_driver", lambda search: True)
     monkeypatch.setattr("lps.studies.search_driver.begin_here", lambda *arguments: "finished")
     monkeypatch.setattr("lps.interop.recording._write_epochs", lambda *arguments: None)
-    for name in ("lps.training.pretrain.pretrain_alone", "lps.studies.class_search.search", "lps.data.sources.fetch",
-                 "lps.data.features.make"):  # fmt: skip
+    for name in ("lps.training.pretrain.pretrain_alone", "lps.studies.class_search.search_count",
+                 "lps.data.sources.fetch",
+                 "lps.data.features.build_store"):  # fmt: skip
         monkeypatch.setattr(name, _not_here)
 
 

@@ -27,7 +27,9 @@ def test_features_are_made_listed_used_and_deleted(tmp_path, capsys):
     assert "no features are stored in" in lps(capsys, "--runs", tmp_path).err
     made = lps(capsys, "make", *SETTINGS, "--set", "features.weak_views=1")
     key = made.out.strip()
-    assert feature_store.kept()[0].rows == dict.fromkeys(["plain", "weak-0", "strong-0", "strong-1", "strong-2"], 200)
+    assert feature_store.list_stores()[0].rows == dict.fromkeys(
+        ["plain", "weak-0", "strong-0", "strong-1", "strong-2"], 200
+    )
     assert "features: 100%" in made.err and lps(capsys, "make", *SETTINGS).out.strip() == key
     finished_run(tmp_path, "simclr", **STORED)
     capsys.readouterr()
@@ -37,11 +39,11 @@ def test_features_are_made_listed_used_and_deleted(tmp_path, capsys):
     (told,) = json.loads(lps(capsys, "list", "--json", "--runs", tmp_path).out)
     assert told["key"] == key and told["pictures"] == 200 and told["runs"] == 1 and told["bytes"] > 7 * 200 * 64 * 2
     assert lps(capsys, "check", key[-6:]).out == "7 views intact\n"
-    table = feature_store.kept()[0].store.table("weak-1")
+    table = feature_store.list_stores()[0].store.table("weak-1")
     table.write_bytes(b"x" + table.read_bytes()[1:])
     assert lps(capsys, "check", key, code=1).out == "damaged: weak-1\n"
     lps(capsys, "delete", key[-6:])
-    assert feature_store.kept() == []
+    assert feature_store.list_stores() == []
 
 
 @pytest.mark.slow
@@ -50,9 +52,9 @@ def test_two_workers_make_the_store_that_one_process_makes(tmp_path, monkeypatch
     for number, more in enumerate(([], ["--workers", 2], ["--join"])):
         monkeypatch.setenv("LPS_CACHE", str(tmp_path / str(number)))
         key = lps(capsys, "make", *SETTINGS, *more).out.strip()
-        (kept,) = feature_store.kept()
+        (kept,) = feature_store.list_stores()
         tables.append({view: kept.store.table(view).read_bytes() for view in kept.rows})
-        assert kept.store.key == key and not list(feature_store.home().glob("*.parts"))
+        assert kept.store.key == key and not list(feature_store.stores_folder().glob("*.parts"))
     assert tables[0] == tables[1] == tables[2] and len(tables[0]) > 1
 
 

@@ -181,7 +181,7 @@ def test_a_place_that_another_version_knows_is_left_alone(run):
     """Else the queue of this machine would start what goes on there."""
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0, "on": "mars"})
     assert run.state().name == "unknown" and "mars is not a known cluster system; choices: " in run.state().reason
-    assert launcher.pump(run.root, TRAINER) == [] and executors.executor_title("mars") == "mars"
+    assert launcher.dispatch(run.root, TRAINER) == [] and executors.executor_title("mars") == "mars"
     with pytest.raises(UserError, match="^mars: mars could not cancel the job .*mars is not a known cluster system"):
         launcher.stop(run)
 

@@ -322,7 +322,7 @@ def test_many_runs_are_one_array_and_know_their_place(cluster, tmp_path):
 
 
 def test_a_stopped_job_started_here_waits_in_the_queue_of_this_machine(cluster, run, monkeypatch):
-    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *_: [])
     cluster.say("sbatch", "12\n")
     cluster.say("squeue", "")
     record(run, job="7")
@@ -358,7 +358,7 @@ def test_what_only_this_machines_queue_has_is_refused_for_a_cluster(cluster, run
 
 
 def test_a_sweep_says_what_stays_where_it_waits(cluster, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *_: [])
     cluster.say("sbatch", "40\n")
     cluster.say("squeue", "40_0|PENDING|Priority||a\n40|PENDING|Priority||a\n")
     words = ["sweep", "--runs", str(tmp_path / "runs"), "--set", "device=cpu", "--seeds"]

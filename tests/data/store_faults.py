@@ -36,7 +36,7 @@ class Counting:
 def make(key: str, count: int = COUNT, views=VIEWS, report=lambda done, total: None, should_stop=lambda: False):
     """(store, pieces that were computed)."""
     work = Counting()
-    return feature_store.made(key, count, views, work.begin, report, should_stop), work.asked
+    return feature_store.complete_store(key, count, views, work.begin, report, should_stop), work.asked
 
 
 def is_right(store) -> bool:
@@ -49,14 +49,14 @@ def _broken(key: str, kind: str, at: int, backups: Path) -> tuple[bool, int]:
     if child == 0:
         backups.mkdir()
         faulty = FaultyDisk(kind, at)
-        faulty.install(backups, feature_store.home())
+        faulty.install(backups, feature_store.stores_folder())
         try:
             make(key)
         except OSError:
             os._exit(1)
         os._exit(0 if len(faulty.seen) < at else 1)
     _, status = os.waitpid(child, 0)
-    store = feature_store.Store(feature_store.home() / key, COUNT, WIDTH)
+    store = feature_store.Store(feature_store.stores_folder() / key, COUNT, WIDTH)
     return status != 0, sum(len(store.pieces(view)) for view in VIEWS)
 
 
@@ -68,7 +68,7 @@ def main(folder: Path) -> None:
             key = f"{kind.replace(' ', '-')}-{at}"
             came, counted = _broken(key, kind, at, folder / f"backups-{key}")
             store, asked = make(key)
-            if not is_right(store) or feature_store.opened(key, VIEWS) is None:
+            if not is_right(store) or feature_store.open_store(key, VIEWS) is None:
                 print(f"{key}: other bytes")
             if kind in ("kill", "half", "full", "full from") and len(asked) > 6 - counted:
                 print(f"{key}: {len(asked)} pieces again, {counted} of 6 had counted")

@@ -40,7 +40,7 @@ def test_a_shift_is_a_crop_of_the_padded_image_and_each_one_is_as_likely(
 ):
     n = 4000
     image = noise(1, channels, height, width)
-    out = crops.shifted(image.expand(n, -1, -1, -1), seeded(CPU, 1), border=border)
+    out = crops.random_shift(image.expand(n, -1, -1, -1), seeded(CPU, 1), border=border)
     possible = all_crops(image[0], *padding, mode)
     places = [possible[view.numpy().tobytes()] for view in out]
     for axis, pad in enumerate(padding):
@@ -53,9 +53,9 @@ def test_a_shift_is_a_crop_of_the_padded_image_and_each_one_is_as_likely(
 def test_small_images_can_be_shifted_and_cut_out(side):
     images = noise(5, 3, side, side)
     for border in ("zeros", "reflect"):
-        out = crops.shifted(images, seeded(CPU, 1), border=border)
+        out = crops.random_shift(images, seeded(CPU, 1), border=border)
         assert out.shape == images.shape and (side >= 8 or torch.equal(out.sort(dim=3)[0], images.sort(dim=3)[0]))
-    assert crops.cut_out(images, seeded(CPU, 1)).shape == images.shape
+    assert crops.random_cutout(images, seeded(CPU, 1)).shape == images.shape
 
 
 def drawn(draw, side):
@@ -76,7 +76,7 @@ def strips(grey):
 @pytest.mark.parametrize("height, width", [(32, 32), (15, 28)])
 def test_the_cut_out_is_distributed_as_20_000_draws_of_the_rule(height, width):
     n, draw = 20_000, random.Random(0)
-    grey = crops.cut_out(torch.zeros(n, 3, height, width, dtype=torch.uint8), seeded(CPU, 1))
+    grey = crops.random_cutout(torch.zeros(n, 3, height, width, dtype=torch.uint8), seeded(CPU, 1))
     hidden = (grey == 127).all(dim=1)
     assert torch.equal(grey, (127 * hidden[:, None].byte()).expand_as(grey))  # nothing else, and so in all channels
     ours = list(strips(hidden))
@@ -94,7 +94,7 @@ def test_the_cut_out_is_distributed_as_20_000_draws_of_the_rule(height, width):
 @pytest.mark.slow
 def test_the_cut_out_hides_as_much_of_a_cifar_image_as_the_original():
     """252 of 1,024 pixels on average, at least 256 in 61 % of the images, the centre in 61 %."""
-    hidden = crops.cut_out(torch.zeros(20_000, 3, 32, 32, dtype=torch.uint8), seeded(CPU, 2))[:, 0] == 127
+    hidden = crops.random_cutout(torch.zeros(20_000, 3, 32, 32, dtype=torch.uint8), seeded(CPU, 2))[:, 0] == 127
     area = hidden.sum(dim=(1, 2)).double()
     assert abs(area.mean() - (508 / 32) ** 2) < 1.5
     assert abs((area >= 256).double().mean() - (25 / 32) ** 2) < 0.015
@@ -106,9 +106,9 @@ def test_a_resized_crop_is_torchs_antialiased_resizing_of_that_crop(new):
     images = noise(12, 3, 40, 48).float() / 255
     top, left, tall, wide = crops.random_boxes(images, seeded(CPU, 2), scale=(0.08, 1))
     mirror = torch.arange(len(images)) % 2 == 1
-    rows = crops.resizing(top, tall, 40, new[0])
-    columns = crops.resizing(left, wide, 48, new[1], mirror=mirror)
-    out = crops.multiplied(images, rows, columns)
+    rows = crops.resize_matrices(top, tall, 40, new[0])
+    columns = crops.resize_matrices(left, wide, 48, new[1], mirror=mirror)
+    out = crops.apply_matrices(images, rows, columns)
     for i, image in enumerate(images):
         part = image[None, :, top[i] : top[i] + tall[i], left[i] : left[i] + wide[i]]
         expected = F.interpolate(part, new, mode="bilinear", antialias=True)[0]
@@ -118,7 +118,9 @@ def test_a_resized_crop_is_torchs_antialiased_resizing_of_that_crop(new):
 def test_the_whole_image_at_its_own_size_is_the_image():
     images = noise(3, 1, 28, 20).float()
     start, tall, wide = torch.zeros(3, dtype=torch.long), torch.full((3,), 28), torch.full((3,), 20)
-    same = crops.multiplied(images, crops.resizing(start, tall, 28, 28), crops.resizing(start, wide, 20, 20))
+    same = crops.apply_matrices(
+        images, crops.resize_matrices(start, tall, 28, 28), crops.resize_matrices(start, wide, 20, 20)
+    )
     assert torch.allclose(same, images, atol=1e-3)
 
 
@@ -169,7 +171,7 @@ def test_a_crop_of_squeezed_images_is_that_of_the_images_themselves():
     pictures = [smooth(300, 480, 0), smooth(500, 320, 1), smooth(400, 400, 2)]
     images, sizes = squeezed(pictures, 256)
     boxes = crops.random_boxes(images, seeded(CPU, 5), scale=(0.5, 1), sizes=sizes)
-    mirrored = crops.chance(images, 0.5, seeded_after_boxes(images, sizes))
+    mirrored = crops.draw_booleans(images, 0.5, seeded_after_boxes(images, sizes))
     out = crops.resized_crop(images, seeded(CPU, 5), scale=(0.5, 1), size=64, sizes=sizes)
     for i, picture in enumerate(pictures):
         top, left, tall, wide = (int(values[i]) for values in boxes)
@@ -187,7 +189,7 @@ def seeded_after_boxes(images, sizes):
 def test_the_centre_of_squeezed_images_is_that_of_the_images_themselves():
     pictures = [smooth(300, 480, 0), smooth(500, 320, 1), smooth(400, 401, 2)]
     images, sizes = squeezed(pictures, 256)
-    out = crops.central(images, short_side=256, size=224, sizes=sizes)
+    out = crops.central_crop(images, short_side=256, size=224, sizes=sizes)
     usual = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()])
     for own, picture in zip(out, pictures):
         assert (own - usual(picture)).abs().max() < 0.02
@@ -197,7 +199,8 @@ def test_sizes_of_squares_change_nothing():
     images = noise(6, 3, 256, 256)
     sizes = torch.tensor([(256, 256)]).expand(6, 2)
     assert torch.equal(
-        crops.central(images, short_side=256, size=224, sizes=sizes), crops.central(images, short_side=256, size=224)
+        crops.central_crop(images, short_side=256, size=224, sizes=sizes),
+        crops.central_crop(images, short_side=256, size=224),
     )
     one, other = (
         crops.resized_crop(images, seeded(CPU, 1), scale=(0.2, 1), size=64, sizes=given) for given in (sizes, None)
@@ -208,7 +211,7 @@ def test_sizes_of_squares_change_nothing():
 @pytest.mark.parametrize("height, width", [(256, 256), (300, 256), (64, 48), (512, 700)])
 def test_the_centre_of_a_resized_image(height, width):
     images = noise(1, 3, height, width)
-    out = crops.central(images, short_side=256, size=224)
+    out = crops.central_crop(images, short_side=256, size=224)
     assert out.shape == (1, 3, 224, 224) and out.min() >= 0 and out.max() <= 1
     if min(height, width) == 256:
         top, left = (height - 224) // 2, (width - 224) // 2

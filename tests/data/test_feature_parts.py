@@ -34,7 +34,7 @@ def make_together(log: Path, pause_s: float = 0.0, die_at: int = 0, should_stop=
         time.sleep(pause_s)
         return content(view, start, stop)
 
-    return feature_parts.made_together(
+    return feature_parts.complete_store_together(
         "a", COUNT, VIEWS, lambda: (WIDTH, {"settings": {}}, compute), lambda done, total: None, should_stop
     )
 
@@ -62,8 +62,8 @@ def test_two_processes_share_the_parts_and_both_get_the_store(tmp_path):
     both = [pieces(log) for log in logs]
     assert sorted(both[0] + both[1]) == sorted(PIECES)
     assert all(both)
-    assert not list(feature_store.home().glob("*.parts"))
-    assert is_right(feature_store.opened("a", VIEWS))
+    assert not list(feature_store.stores_folder().glob("*.parts"))
+    assert is_right(feature_store.open_store("a", VIEWS))
 
 
 def test_the_part_of_a_killed_process_is_taken_again_from_its_last_piece(tmp_path):
@@ -97,7 +97,7 @@ def test_a_stop_keeps_what_is_done_and_damage_is_computed_again(tmp_path):
     assert make_together(log, should_stop=lambda: bool(looks.append(0)) or len(looks) > 3) is None
     done = pieces(log)
     assert done == [("plain", 0), ("plain", 256), ("plain", 512)][: len(done)] and len(done) >= 2
-    part = next(feature_store.home().glob("a.parts/plain-00000000")) / "plain.f16"
+    part = next(feature_store.stores_folder().glob("a.parts/plain-00000000")) / "plain.f16"
     part.write_bytes(b"x" + part.read_bytes()[1:])
     assert is_right(make_together(log)) and is_right(make_together(tmp_path / "nothing"))
     assert pieces(log).count(("plain", 0)) == 2 and not pieces(tmp_path / "nothing")

@@ -16,7 +16,7 @@ from lps.data import feature_store
 from lps.errors import UserError
 from lps.files import disk
 from lps.files.locks import try_lock
-from lps.training.failure import explain
+from lps.training.failure import explain_failure
 from tests.data.store_faults import COUNT, VIEWS, WIDTH, content, is_right, make
 from tests.patience import until
 
@@ -71,9 +71,9 @@ def test_what_is_damaged_is_noticed_and_made_again(harm, again):
     store, _ = make("a")
     harm(store)
     again = [(v, s) for v in VIEWS for s in (0, 256, 512)] if again == "all" else again
-    assert feature_store.opened("a", VIEWS) is None
+    assert feature_store.open_store("a", VIEWS) is None
     store, asked = make("a")
-    assert asked == again and is_right(store) and feature_store.opened("a", VIEWS) == store
+    assert asked == again and is_right(store) and feature_store.open_store("a", VIEWS) == store
 
 
 def flip(path, at):
@@ -109,7 +109,7 @@ def test_a_disk_that_is_too_small_is_said_before_anything_is_computed(monkeypatc
     monkeypatch.setattr(disk, "free_bytes", lambda folder: 1000 if folder.name == "a" else 1 << 40)
     with pytest.raises(disk.TooSmall, match="No space left") as error:
         make("a")
-    assert error.value.needed == 7200 and list((feature_store.home() / "a").glob("*.f16")) == []
+    assert error.value.needed == 7200 and list((feature_store.stores_folder() / "a").glob("*.f16")) == []
 
 
 def test_a_write_that_fails_names_the_store(monkeypatch):
@@ -119,13 +119,15 @@ def test_a_write_that_fails_names_the_store(monkeypatch):
     monkeypatch.setattr(disk, "write", full)
     with pytest.raises(OSError, match="No space left") as error:
         make("a")
-    assert error.value.filename == str(feature_store.home() / "a") and not list(feature_store.home().glob("*.lock"))
+    assert error.value.filename == str(feature_store.stores_folder() / "a") and not list(
+        feature_store.stores_folder().glob("*.lock")
+    )
 
 
 @pytest.mark.slow
 def test_the_second_process_waits_for_the_first_and_tells_how_far_it_is(capsys):
     make("a", should_stop=lambda: make_once("a"))
-    store = feature_store.Store(feature_store.home() / "a", COUNT, WIDTH)
+    store = feature_store.Store(feature_store.stores_folder() / "a", COUNT, WIDTH)
     lock, told, result = try_lock(store.lock), [], []
     waiting = threading.Thread(
         target=lambda: result.append(make("a", report=lambda done, total: told.append((done, total))))
@@ -141,7 +143,7 @@ def test_the_second_process_waits_for_the_first_and_tells_how_far_it_is(capsys):
 
 def make_once(key):
     """Whether a piece of the store has counted."""
-    return bool(feature_store.Store(feature_store.home() / key, COUNT, WIDTH).pieces("plain"))
+    return bool(feature_store.Store(feature_store.stores_folder() / key, COUNT, WIDTH).pieces("plain"))
 
 
 def test_whoever_waits_takes_over_when_the_maker_is_killed(tmp_path):
@@ -163,24 +165,24 @@ def test_whoever_waits_takes_over_when_the_maker_is_killed(tmp_path):
 
 @pytest.mark.slow
 def test_whoever_waits_may_be_asked_to_stop():
-    feature_store.home().mkdir(parents=True)
-    lock = try_lock(feature_store.home() / "a.lock")
+    feature_store.stores_folder().mkdir(parents=True)
+    lock = try_lock(feature_store.stores_folder() / "a.lock")
     assert make("a", should_stop=lambda: True) == (None, [])
     os.close(lock)
 
 
 def test_the_key_follows_from_everything_that_matters():
-    keys = {feature_store.named("x", about) for about in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"})}
+    keys = {feature_store.store_key("x", about) for about in ({"a": 1}, {"a": 2}, {"b": 1}, {"a": "1"})}
     assert len(keys) == 4 and all(key.startswith("x-") for key in keys)
-    assert feature_store.named("x", {"a": 1, "b": 2}) == feature_store.named("x", {"b": 2, "a": 1})
+    assert feature_store.store_key("x", {"a": 1, "b": 2}) == feature_store.store_key("x", {"b": 2, "a": 1})
 
 
 def test_a_list_tells_what_is_there_and_what_it_cost():
-    assert feature_store.kept() == []
+    assert feature_store.list_stores() == []
     store, _ = make("a")
     make("b", should_stop=lambda: make_once("b"))
-    (feature_store.home() / "c").mkdir()
-    first, second = feature_store.kept()
+    (feature_store.stores_folder() / "c").mkdir()
+    first, second = feature_store.list_stores()
     assert first.store == store and first.rows == {"plain": 600, "weak-0": 600} and second.rows == {"plain": 256}
     assert first.bytes > store.size(2) == 7200 and first.facts["settings"] == {"dataset": "none"}
     assert first.picture_s == pytest.approx(first.seconds / 1200) and not first.is_written
@@ -190,12 +192,12 @@ def test_a_list_tells_what_is_there_and_what_it_cost():
 def test_a_store_is_deleted_whole_and_not_while_it_is_made():
     store, _ = make("a")
     lock = try_lock(store.lock)
-    assert feature_store.kept()[0].is_written
+    assert feature_store.list_stores()[0].is_written
     with pytest.raises(UserError, match="features: a is being computed; stop the run that computes it first"):
-        feature_store.delete(store)
+        feature_store.delete_store(store)
     os.close(lock)
-    feature_store.delete(store)
-    assert feature_store.kept() == [] and list(feature_store.home().iterdir()) == []
+    feature_store.delete_store(store)
+    assert feature_store.list_stores() == [] and list(feature_store.stores_folder().iterdir()) == []
     assert len(make("a")[1]) == 6
 
 
@@ -203,7 +205,7 @@ def test_facts_of_absurd_sizes_are_not_believed():
     store, _ = make("a")
     for facts in ({"count": 10**12, "width": 3}, {"count": 600, "width": True}, {"count": "600", "width": 3}, [1]):
         (store.folder / "facts.json").write_text(json.dumps(facts))
-        assert feature_store.opened("a", VIEWS) is None and feature_store.kept() == []
+        assert feature_store.open_store("a", VIEWS) is None and feature_store.list_stores() == []
 
 
 def test_a_link_in_place_of_a_table_is_not_followed(tmp_path):
@@ -212,7 +214,7 @@ def test_a_link_in_place_of_a_table_is_not_followed(tmp_path):
     other.write_bytes(content("plain", 0, COUNT))
     store.table("plain").unlink()
     store.table("plain").symlink_to(other)
-    assert feature_store.opened("a", VIEWS) is None
+    assert feature_store.open_store("a", VIEWS) is None
     with pytest.raises(OSError):
         make("a")
     assert other.read_bytes() == content("plain", 0, COUNT)
@@ -222,26 +224,28 @@ def test_what_was_read_through_once_is_not_read_again_until_it_is_written_to(mon
     store, _ = make("a")
     assert not list(store.folder.glob("*.checked"))  # too new to tell a later change by its time
     monkeypatch.setattr(feature_store, "_SETTLED_NS", -1)
-    assert feature_store.opened("a", VIEWS) == store and len(list(store.folder.glob("*.checked"))) == 2
+    assert feature_store.open_store("a", VIEWS) == store and len(list(store.folder.glob("*.checked"))) == 2
     read = []
     monkeypatch.setattr(feature_store.Store, "sound", lambda store, view: read.append(view) or [])
-    assert feature_store.opened("a", VIEWS) == store and read == []
+    assert feature_store.open_store("a", VIEWS) == store and read == []
     at = store.table("plain").stat()
     flip(store.table("plain"), 5)
     os.utime(store.table("plain"), ns=(at.st_atime_ns, at.st_mtime_ns))  # the time of a change cannot be set back
-    assert feature_store.opened("a", VIEWS) is None and read == ["plain"]
+    assert feature_store.open_store("a", VIEWS) is None and read == ["plain"]
 
 
 def test_damage_below_the_system_is_found_by_reading_all(monkeypatch):
     store, _ = make("a")
     monkeypatch.setattr(feature_store, "_SETTLED_NS", -1)
-    assert feature_store.opened("a", VIEWS) == store
+    assert feature_store.open_store("a", VIEWS) == store
     monkeypatch.setattr(feature_store.Store, "_was_checked", lambda store, view: True)
     flip(store.table("plain"), 5)
     assert not store.check("plain") and store.check("weak-0")
-    assert feature_store.opened("a", ["plain"]) is None  # three pieces: all of them are among those that are compared
+    assert (
+        feature_store.open_store("a", ["plain"]) is None
+    )  # three pieces: all of them are among those that are compared
     monkeypatch.setattr(feature_store, "_drawn", lambda count: [2])
-    assert feature_store.opened("a", ["plain"]) == store
+    assert feature_store.open_store("a", ["plain"]) == store
 
 
 def _as_link(store, elsewhere):
@@ -280,12 +284,14 @@ def test_what_is_no_store_or_file_of_its_own_is_neither_followed_nor_waited_for(
     with pytest.raises(OSError) as error:
         make("a")
     assert {path: path.read_bytes() for path in before} == before
-    kind, words = explain(error.value)
-    assert kind == "io_error" and str(feature_store.home() / "a") in words and words.endswith("fix it and resume")
+    kind, words = explain_failure(error.value)
+    assert (
+        kind == "io_error" and str(feature_store.stores_folder() / "a") in words and words.endswith("fix it and resume")
+    )
 
 
 def test_a_link_to_nowhere_in_a_store_does_not_hide_it_from_the_list():
     store, _ = make("a")
     (store.folder / "note").symlink_to(store.folder / "nowhere")
-    (kept,) = feature_store.kept()
+    (kept,) = feature_store.list_stores()
     assert kept.rows == dict.fromkeys(VIEWS, COUNT) and kept.bytes > store.size(2)

@@ -9,8 +9,8 @@ import torch
 from lps.data import extraction, feature_store, features, sources
 from lps.data.batches import seeded
 from lps.data.features import StoredFeatures
-from lps.data.material import pictures, prepare
-from lps.data.sources import of as images_of
+from lps.data.material import pictures_on_device, prepare
+from lps.data.sources import images_of as images_of
 from lps.data.views import views_of, views_of_pictures
 from lps.errors import UserError
 from lps.network import backbones
@@ -50,7 +50,9 @@ def config(**settings):
 
 def made(own, **more):
     """The features of a run of this config."""
-    return features.of(own, pictures(images_of(own), CPU), lambda done, total: None, lambda: False, **more)
+    return features.features_for_run(
+        own, pictures_on_device(images_of(own), CPU), lambda done, total: None, lambda: False, **more
+    )
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_a_store_has_what_the_backbone_says_of_every_view():
     with torch.random.fork_rng():
         torch.manual_seed(int(seeded(CPU, 0, extraction.NOISE).initial_seed()))
         backbone = backbones.build("digits_resnet", 1).eval()
-    images = pictures(images_of(own), CPU)
+    images = pictures_on_device(images_of(own), CPU)
     with torch.inference_mode():
         expected = backbone(torch.cat(list(images.all_seen(views_of_pictures(own)["plain"]))))
     plain = torch.cat(list(found.all_seen("plain")))
@@ -84,14 +86,14 @@ def test_a_store_has_what_the_backbone_says_of_every_view():
 
 def test_a_setting_more_of_the_network_makes_no_store_another_one():
     """What features follow from is told by name: another setting there, and everybody's features are computed anew."""
-    about = extraction.Extraction(config(), pictures(images_of(config()), CPU))._about
+    about = extraction.Extraction(config(), pictures_on_device(images_of(config()), CPU))._about
     network = {"network.name", "network.image_size", "network.tokens"}
     assert set(about) == network | {"pictures", "shape", "weights", "prepared", "views", "seed"}
 
 
 def test_features_do_not_depend_on_the_number_of_threads():
     before, found = torch.get_num_threads(), []
-    work = extraction.Extraction(config(), pictures(images_of(config()), CPU))
+    work = extraction.Extraction(config(), pictures_on_device(images_of(config()), CPU))
     _, _, compute = work.begin()
     try:
         for threads in (1, 3):
@@ -108,7 +110,7 @@ def test_what_a_run_asks_for_is_computed_once_and_shared(monkeypatch):
     monkeypatch.setattr(extraction.Extraction, "compute", None)
     again = made(config(seed=5, method="gcd", lr=0.01, **{"network.head": "linear", "features.width": 8}))
     assert again.key == first.key and torch.equal(again.tables["weak"][2], first.tables["weak"][2])
-    assert np.array_equal(features.plain(config()), first.tables["plain"][0].numpy())
+    assert np.array_equal(features.plain_features(config()), first.tables["plain"][0].numpy())
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_what_a_run_asks_for_is_computed_once_and_shared(monkeypatch):
 )
 def test_another_backbone_view_seed_or_picture_is_another_store(other):
     def key(own):
-        return extraction.Extraction(own, pictures(images_of(own), CPU)).key
+        return extraction.Extraction(own, pictures_on_device(images_of(own), CPU)).key
 
     assert key(config()) != key(config(**other)) and key(config()) == key(config())
 
@@ -204,7 +206,7 @@ def test_values_that_are_not_finite_are_refused_in_a_sentence(monkeypatch):
         UserError, match="features: digits_resnet outputs values that are not finite; use other weights"
     ):
         made(config())
-    assert feature_store.kept()[0].rows == {"plain": 0}
+    assert feature_store.list_stores()[0].rows == {"plain": 0}
 
 
 @pytest.mark.slow
@@ -279,14 +281,16 @@ def test_the_views_of_a_run_on_stored_features_are_what_is_kept():
 @pytest.mark.slow
 def test_what_is_decided_about_pictures_costs_no_other_store(monkeypatch, tmp_path):
     monkeypatch.setenv("LPS_DECISIONS", str(tmp_path / "decisions"))
-    whole, table = made(config()), features.plain(config())
-    (before,) = feature_store.kept()
-    keys, of = sources.origin(config())
-    edit_log.record("digits", None, "leave out", [keys[3], keys[70]], of=of)
-    edit_log.record("digits", None, "relabel", [keys[5]], label="9", of=of)
+    whole, table = made(config()), features.plain_features(config())
+    (before,) = feature_store.list_stores()
+    keys, of = sources.original_keys(config())
+    edit_log.record_decision("digits", None, "leave out", [keys[3], keys[70]], of=of)
+    edit_log.record_decision("digits", None, "relabel", [keys[5]], label="9", of=of)
     rest = np.delete(np.arange(200), [3, 70])
     kept = made(config())
-    assert len(kept) == len(prepare(config()).truth) == 198 and np.array_equal(features.plain(config()), table[rest])
+    assert len(kept) == len(prepare(config()).truth) == 198 and np.array_equal(
+        features.plain_features(config()), table[rest]
+    )
     ids = torch.arange(198)
     (ours,), (theirs,) = kept.seen(ids, ["plain"]), whole.seen(torch.from_numpy(rest), ["plain"])
-    assert torch.equal(ours, theirs) and feature_store.kept() == [before]
+    assert torch.equal(ours, theirs) and feature_store.list_stores() == [before]

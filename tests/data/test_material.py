@@ -33,10 +33,10 @@ def test_pretraining_looks_at_the_pixels_of_the_run_and_copies_none():
 
 def test_pixels_beyond_the_limit_stay_in_their_file_and_are_taken_as_they_would_be(mapped, monkeypatch, recwarn):
     images = Images(mapped, np.zeros(30, np.int64), ("only",))
-    copied = material.pictures(images, CPU)
+    copied = material.pictures_on_device(images, CPU)
     monkeypatch.setattr("lps.datasets.ON_DEVICE", PIXELS.nbytes - 1)
     monkeypatch.setattr("lps.data.batches.PIECE", 12)
-    kept = material.pictures(images, CPU)
+    kept = material.pictures_on_device(images, CPU)
     assert kept.pixels.data_ptr() == mapped.ctypes.data != copied.pixels.data_ptr() and not recwarn.list
     ids = torch.tensor([3, 3, 29, 0])
     assert torch.equal(kept.taken(ids), copied.taken(ids)) and kept.taken(ids).is_contiguous()
@@ -77,20 +77,20 @@ def test_pixels_in_a_file_stay_there_on_a_processor_and_are_read_for_their_diges
     digest = material.digest_of_pictures
     monkeypatch.setattr(material, "_MAPPED", 0)
     monkeypatch.setattr(store, "_SETTLED_NS", -1)
-    images = material.pictures(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)
-    in_memory = material.pictures(Images(PIXELS, np.zeros(30, np.int64), ("a",)), CPU)
+    images = material.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)
+    in_memory = material.pictures_on_device(Images(PIXELS, np.zeros(30, np.int64), ("a",)), CPU)
     assert images.pixels.data_ptr() == mapped.ctypes.data and images.file is not None and in_memory.file is None
     assert digest(images) == digest(in_memory) != digest(images.part(np.arange(3)))
     expected, ids = digest(images), torch.tensor([7, 2, 29])
     assert torch.equal(images.taken(ids), in_memory.taken(ids))
     monkeypatch.setattr(Pictures, "feed", lambda *_: pytest.fail("the pixels were read again"))
-    assert digest(material.pictures(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) == expected
+    assert digest(material.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) == expected
     monkeypatch.undo()
     changed = np.memmap(mapped.filename, np.uint8, "r+", shape=PIXELS.shape)
     changed[0, 0, 0, 0] ^= 255
     changed.flush()
     os.utime(mapped.filename, ns=(1, 1))
-    assert digest(material.pictures(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) != expected
+    assert digest(material.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) != expected
 
 
 def test_data_keep_the_name_that_earlier_versions_gave_them(mapped):
@@ -98,7 +98,9 @@ def test_data_keep_the_name_that_earlier_versions_gave_them(mapped):
         config = configure({"dataset": "digits", "device": "cpu"})
         labels = np.arange(30) % 3
         split = open_world_split(labels, ("a", "b", "c"), config)
-        return material.Material(material.pictures(Images(pixels, labels, ("a", "b", "c")), CPU), labels, split, None)
+        return material.Material(
+            material.pictures_on_device(Images(pixels, labels, ("a", "b", "c")), CPU), labels, split, None
+        )
 
     in_file, in_memory = of(mapped), of(PIXELS)
     assert in_file.digest.startswith("files-") and in_file.has_digest(in_file.digest)

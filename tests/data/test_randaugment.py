@@ -8,7 +8,7 @@ from PIL import Image
 from benchmarks import pil_views
 from lps.data import randaugment
 from lps.data.batches import seeded
-from lps.data.randaugment import KERNELS, LEVELS, OPERATIONS, applied, rand_augment
+from lps.data.randaugment import KERNELS, LEVELS, OPERATIONS, apply_operations, rand_augment
 
 CPU = torch.device("cpu")
 SIZES = [(3, 32, 32), (1, 28, 28), (3, 17, 33), (3, 3, 2)]
@@ -41,7 +41,7 @@ def as_pil(image):
 
 
 def one_for_all(images, operation, level, sign):
-    return applied(images, *(torch.full((len(images),), value) for value in (operation, level, sign)))
+    return apply_operations(images, *(torch.full((len(images),), value) for value in (operation, level, sign)))
 
 
 @pytest.mark.parametrize("channels, height, width", SIZES)
@@ -77,22 +77,24 @@ def test_every_image_gets_its_own_operation():
     """A mixed batch is the images treated one by one."""
     images = pictures(3, 32, 32, n=20)
     operation, level, sign = choices(len(images))
-    together = applied(images, operation, level, sign)
+    together = apply_operations(images, operation, level, sign)
     for i in range(len(images)):
-        assert torch.equal(together[i : i + 1], applied(*(v[i : i + 1] for v in (images, operation, level, sign))))
+        assert torch.equal(
+            together[i : i + 1], apply_operations(*(v[i : i + 1] for v in (images, operation, level, sign)))
+        )
 
 
 def test_the_masked_form_of_a_gpu_gives_the_same_pixels(monkeypatch):
     images = pictures(3, 32, 32, n=20)
-    grouped = applied(images, *choices(len(images), key=1))
+    grouped = apply_operations(images, *choices(len(images), key=1))
     monkeypatch.setattr(randaugment, "_on_host", lambda values: False)
-    assert torch.equal(applied(images, *choices(len(images), key=1)), grouped)
+    assert torch.equal(apply_operations(images, *choices(len(images), key=1)), grouped)
 
 
 def test_draws_are_uniform_and_half_of_them_are_skipped(monkeypatch):
     """14 operations with replacement, levels 1 to 9, both signs; each skipped (identity) with probability 1/2."""
     seen = []
-    monkeypatch.setattr(randaugment, "applied", lambda images, *choice: seen.append(choice) or images)
+    monkeypatch.setattr(randaugment, "apply_operations", lambda images, *choice: seen.append(choice) or images)
     n = 40_000
     rand_augment(torch.zeros(n, 1, 1, 1, dtype=torch.uint8), seeded(CPU, 3))
     assert len(seen) == 2

@@ -73,7 +73,7 @@ def test_pictures_by_reference_are_the_decoded_ones_under_the_same_name(both, co
     assert torch.equal(referred.images.taken(ids), decoded.images.taken(ids))
     rows = np.array([5, 17, 30])
     assert torch.equal(referred.images.part(rows).taken(ids[2:3]), decoded.images.part(rows).taken(ids[2:3]))
-    pixels = sources.of(config).pixels
+    pixels = sources.images_of(config).pixels
     assert np.array_equal(pixels[[4, 9]], np.stack([pixels[4], pixels[9]]))
     assert np.array_equal(pixels.take(rows)[1], pixels[17])
 
@@ -122,4 +122,4 @@ def test_a_limit_that_is_no_number_is_refused(config, tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_DECODED_GB", "much")
     sources._load.cache_clear()
     with pytest.raises(UserError, match="LPS_DECODED_GB: 'much' is not a number of gigabytes; expected 0 or more"):
-        sources.of(config)
+        sources.images_of(config)

@@ -7,7 +7,7 @@ import torch
 from lps.analysis.labels import label_all
 from lps.data import features, sources, vectors
 from lps.data.batches import seeded
-from lps.data.material import pictures, prepare
+from lps.data.material import pictures_on_device, prepare
 from lps.errors import UserError
 from lps.inference import new_pictures, prediction_files
 from lps.inference.prediction import predict
@@ -30,7 +30,9 @@ def config(path, **more):
 
 
 def made(own):
-    return features.of(own, pictures(sources.of(own), CPU), lambda done, total: None, lambda: False)
+    return features.features_for_run(
+        own, pictures_on_device(sources.images_of(own), CPU), lambda done, total: None, lambda: False
+    )
 
 
 def test_views_are_what_their_equations_say():
@@ -198,7 +200,7 @@ def test_the_model_is_taken_away_as_a_graph_of_vectors(trained, tmp_path):
     from lps.inference import model_folder
 
     run, _ = trained
-    folder = model_folder.write(run, tmp_path / "model")
+    folder = model_folder.write_model_folder(run, tmp_path / "model")
     told = json.loads((folder / "labels.json").read_text())["input"]
     assert told == {"name": "vectors", "type": "float32", "layout": "NC", "channels": WIDTH}
     new, _ = items(20, seed=6)

@@ -160,7 +160,7 @@ def test_no_objects_are_unpacked_and_no_header_is_believed(tmp_path, good):
 def test_arrays_beyond_the_limit_are_refused_before_they_are_unpacked(tmp_path, good, monkeypatch):
     from lps.datasets import arrays
 
-    monkeypatch.setattr(arrays.memory, "free", lambda: (700, False))
+    monkeypatch.setattr(arrays.memory, "free_memory", lambda: (700, False))
     monkeypatch.setattr("lps.datasets.readers.array_file.ArrayFile.read", lambda *_: pytest.fail("unpacked"))
     with pytest.raises(UserError, match="x_train takes .* expected at most"):
         sources.load("arrays", save(tmp_path / "a.npz", good))
@@ -202,10 +202,12 @@ def test_a_subset_has_so_many_of_every_class_and_keeps_the_order():
 
 def test_the_settings_of_a_run_choose_its_images():
     config = configure({"dataset.images_per_class": 20, "dataset.image_size": 16, "split.seed": 3})
-    images = sources.of(config)
+    images = sources.images_of(config)
     assert images.pixels.shape == (200, 16, 16, 1) and (np.bincount(images.labels) == 20).all()
-    assert sources.source(config) == ("digits", None, 16, 20, 3, None)
-    assert sources.source(configure({"split.seed": 3})).seed == 0  # without a subset every split shares the images
+    assert sources.load_arguments(config) == ("digits", None, 16, 20, 3, None)
+    assert (
+        sources.load_arguments(configure({"split.seed": 3})).seed == 0
+    )  # without a subset every split shares the images
 
 
 def test_resizing_keeps_the_centre_and_the_colours(tmp_path):
@@ -227,7 +229,7 @@ def test_many_resized_images_are_made_once(good, tmp_path, cache, monkeypatch):
     assert np.array_equal(on_disk.pixels, in_memory.pixels) and isinstance(on_disk.pixels, np.memmap)
     assert on_disk.num_test == 3 and on_disk.class_names == in_memory.class_names
     sources._load.cache_clear()
-    monkeypatch.setattr(pictures, "brought", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(pictures, "resize_pixels", lambda *_: pytest.fail("made again"))
     assert np.array_equal(sources.load("arrays", path, 12).pixels, in_memory.pixels)
 
 
@@ -347,7 +349,7 @@ def test_a_disk_that_is_too_small_is_noticed_first(animals, monkeypatch):
     sources._load.cache_clear()
     monkeypatch.setattr(store.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(UserError, match="cannot be stored in .*GB are needed"):
-        store.kept(("arrays", "x.npz"), "now", lambda writer: pytest.fail("decoded"), space=1001)
+        store.cached_images(("arrays", "x.npz"), "now", lambda writer: pytest.fail("decoded"), space=1001)
     assert np.array_equal(sources.load("folder", str(animals), 16).pixels[:], decoded)  # read from their files
     assert not list(store.cache_folder().glob("pictures/**/pixels.u8"))
 

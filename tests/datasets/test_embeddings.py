@@ -63,7 +63,7 @@ def test_a_npy_stays_on_the_disk(tmp_path, monkeypatch):
     vectors, kinds = items()
     rows = [("label",), *((label,) for label in labels_of(kinds))]
     path = npy(tmp_path / "birds.npy", np.asfortranarray(vectors), rows)
-    monkeypatch.setattr(memory, "free", lambda: (1, False))  # a byte of memory is free
+    monkeypatch.setattr(memory, "free_memory", lambda: (1, False))  # a byte of memory is free
     values = embeddings.load(str(path)).vectors.values
     assert isinstance(values, np.memmap) and not values.flags.writeable and np.array_equal(values[:, 0], vectors)
     with pytest.raises(UserError, match=r"memory.*are free.*as \.npy"):
@@ -248,7 +248,7 @@ def test_without_pyarrow_a_sentence_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(UserError, match=r"needs pyarrow to read Parquet: python -m pip install pyarrow"):
-        vector_files.read(tmp_path / "a.parquet")
+        vector_files.read_vectors(tmp_path / "a.parquet")
 
 
 def test_titles_in_other_scripts_are_drawn_by_a_font_that_has_their_letters():

@@ -426,6 +426,6 @@ def test_a_recipe_by_method_that_does_not_fit_is_one_sentence(values, sentence, 
 def test_a_light_training_sees_small_pictures():
     """On a CPU views of 224 pixels would make a light training a heavy one."""
     for name in NAMES:
-        config = configure({"dataset": name} | recipes.efforts(name)["light"])
+        config = configure({"dataset": name} | recipes.training_efforts(name)["light"])
         assert (config.views, config.dataset_image_size, config.network_name) == ("cifar", 32, "digits_resnet")
         assert config.network_start == "simclr" and config.split_rule == "exact"

@@ -91,7 +91,7 @@ def test_a_good_machine_has_no_problem(root):
 
 def test_an_old_python(root, monkeypatch):
     monkeypatch.setattr(environment.sys, "version_info", (3, 10, 4, "final", 0))
-    assert found(environment.python, Fake(root), PROBLEM)[0][1].endswith("is older than 3.11")
+    assert found(environment.check_python, Fake(root), PROBLEM)[0][1].endswith("is older than 3.11")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_an_old_python(root, monkeypatch):
 def test_packages_outside_the_ranges(root, package, version, level):
     machine = Fake(root, versions={package: version})
     machine.version = lambda name: version if name == package else "999.0"
-    assert [about for about, _ in found(environment.packages, machine, level)] == [package]
+    assert [about for about, _ in found(environment.check_packages, machine, level)] == [package]
 
 
 @pytest.mark.parametrize(
@@ -111,27 +111,27 @@ def test_packages_outside_the_ranges(root, package, version, level):
      ("10.0", "9.5", True), ("1.67.0rc1", "1.67", True), ("1.66.9", "1.67", False), ("weird", "1.0", False)],
 )  # fmt: skip
 def test_versions_are_compared_as_numbers(version, least, fits):
-    assert (environment.numbers(version) >= environment.numbers(least)) == fits
+    assert (environment.version_numbers(version) >= environment.version_numbers(least)) == fits
 
 
 def test_requirements_are_read():
-    names = dict(environment.required(environment.requirement_lines(Path("requirements.txt"))))
+    names = dict(environment.parse_requirements(environment.requirement_lines(Path("requirements.txt"))))
     assert set(environment.TRAINING) <= set(names) and names["torch"] == "2.11"
-    assert environment.required(["# torch>=1", "a>=1.5  # why", "", "-r other.txt", "b"]) == [("a", "1.5")]
+    assert environment.parse_requirements(["# torch>=1", "a>=1.5  # why", "", "-r other.txt", "b"]) == [("a", "1.5")]
 
 
 def test_a_package_that_cannot_be_imported(root):
     broken = Fake(root, answer={"said": {"torch": "OSError: libc10.so: cannot open", "plotly": ""}, "cuda": {}})
-    assert found(environment.imports, broken, PROBLEM) == [
+    assert found(environment.check_imports, broken, PROBLEM) == [
         ("torch", "cannot be imported: OSError: libc10.so: cannot open")
     ]
     page = Fake(root, answer={"said": {"plotly": "ImportError: x"}, "cuda": {}})
-    assert found(environment.imports, page, PROBLEM) == []
-    assert found(environment.imports, page, NOTE)[0] == ("plotly", "cannot be imported: ImportError: x")
+    assert found(environment.check_imports, page, PROBLEM) == []
+    assert found(environment.check_imports, page, NOTE)[0] == ("plotly", "cannot be imported: ImportError: x")
     method = Fake(root, answer={"said": {"torch": "", "lps.methods.lps": "NameError: x"}, "cuda": {}})
-    assert found(environment.imports, method, PROBLEM) == [("methods/lps.py", "cannot be imported: NameError: x")]
+    assert found(environment.check_imports, method, PROBLEM) == [("methods/lps.py", "cannot be imported: NameError: x")]
     hung = Fake(root, answer=subprocess.TimeoutExpired("python", 1))
-    assert found(environment.imports, hung, PROBLEM) == [("imports", "could not be tested (TimeoutExpired)")]
+    assert found(environment.check_imports, hung, PROBLEM) == [("imports", "could not be tested (TimeoutExpired)")]
 
 
 def test_imports_are_really_tried(root):
@@ -163,42 +163,44 @@ def test_a_package_that_crashes_the_interpreter(root, tmp_path, monkeypatch):
 )
 def test_gpus_and_why_they_are_missing(root, gpus, cuda, level, says):
     machine = Fake(root, found=gpus, answer={"said": {}, "cuda": cuda})
-    texts = [text for check in (environment.gpus, environment.cuda) for _, text in found(check, machine, level)]
+    texts = [
+        text for check in (environment.check_gpus, environment.check_cuda) for _, text in found(check, machine, level)
+    ]
     assert any(text.startswith(says) for text in texts)
 
 
 @pytest.mark.parametrize("gib, level", [(1, PROBLEM), (3, NOTE), (8, OK)])
 def test_memory(root, gib, level):
-    assert len(found(environment.memory, Fake(root, left=(gib << 30, False)), level)) == 1
-    ((_, says),) = found(environment.memory, Fake(root, left=(gib << 30, True)), level)
+    assert len(found(environment.check_memory, Fake(root, left=(gib << 30, False)), level)) == 1
+    ((_, says),) = found(environment.check_memory, Fake(root, left=(gib << 30, True)), level)
     assert says == f"{gib}.0 GiB free within the limit of this container or job"
-    assert len(found(environment.memory, Fake(root, left=None), NOTE)) == 1
+    assert len(found(environment.check_memory, Fake(root, left=None), NOTE)) == 1
 
 
 @pytest.mark.parametrize("free, level", [(1 << 29, PROBLEM), (3 << 30, NOTE), (9 << 30, OK)])
 def test_space(root, free, level):
-    assert len(found(runs_folder.space, Fake(root, space=(free, None)), level)) == 1
+    assert len(found(runs_folder.check_space, Fake(root, space=(free, None)), level)) == 1
 
 
 def test_no_more_files(root):
-    assert found(runs_folder.space, Fake(root, space=(9 << 30, 3)), PROBLEM)[0][1].startswith("only 3 more files")
+    assert found(runs_folder.check_space, Fake(root, space=(9 << 30, 3)), PROBLEM)[0][1].startswith("only 3 more files")
 
 
 def test_runs_that_others_can_read(root):
     root.chmod(0o755)
-    assert found(runs_folder.folder, Fake(root), NOTE) == [
+    assert found(runs_folder.check_runs_folder, Fake(root), NOTE) == [
         ("runs", f"{root} can be read by others on this machine (mode 0755)")
     ]
 
 
 def test_runs_of_somebody_else(root, monkeypatch):
     monkeypatch.setattr(runs_folder.os, "geteuid", lambda: os.getuid() + 1)
-    assert "belongs to another user" in found(runs_folder.folder, Fake(root), PROBLEM)[0][1]
+    assert "belongs to another user" in found(runs_folder.check_runs_folder, Fake(root), PROBLEM)[0][1]
 
 
 def test_runs_that_are_a_file(tmp_path):
     (tmp_path / "runs").write_text("")
-    assert found(runs_folder.folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith(
+    assert found(runs_folder.check_runs_folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith(
         "is a file, where a folder should be"
     )
     everything = list(examine.examine(Fake(tmp_path / "runs")))
@@ -207,13 +209,13 @@ def test_runs_that_are_a_file(tmp_path):
 
 def test_runs_that_are_a_broken_link(tmp_path):
     (tmp_path / "runs").symlink_to(tmp_path / "elsewhere")
-    assert found(runs_folder.folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith("is a broken link")
+    assert found(runs_folder.check_runs_folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith("is a broken link")
 
 
 def test_runs_that_are_not_there_yet(tmp_path, monkeypatch):
-    assert found(runs_folder.folder, Fake(tmp_path / "runs"), PROBLEM) == []
+    assert found(runs_folder.check_runs_folder, Fake(tmp_path / "runs"), PROBLEM) == []
     monkeypatch.setattr(runs_folder.os, "access", lambda *a: False)
-    assert "cannot be written to" in found(runs_folder.folder, Fake(tmp_path / "runs"), PROBLEM)[0][1]
+    assert "cannot be written to" in found(runs_folder.check_runs_folder, Fake(tmp_path / "runs"), PROBLEM)[0][1]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +232,7 @@ def test_runs_that_take_no_files(root, monkeypatch, operation, number, says):
         return real(*arguments, **more)
 
     monkeypatch.setattr(runs_folder.os, operation, fail)
-    assert any(says in text for _, text in found(runs_folder.folder, Fake(root), PROBLEM))
+    assert any(says in text for _, text in found(runs_folder.check_runs_folder, Fake(root), PROBLEM))
     monkeypatch.undo()
     assert list(root.iterdir()) == []
 
@@ -240,7 +242,7 @@ def test_a_file_system_without_locks(root, monkeypatch):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", fail)
-    assert "No locks available" in found(runs_folder.folder, Fake(root), PROBLEM)[0][1]
+    assert "No locks available" in found(runs_folder.check_runs_folder, Fake(root), PROBLEM)[0][1]
 
 
 def test_a_network_file_system(tmp_path, monkeypatch):
@@ -248,8 +250,8 @@ def test_a_network_file_system(tmp_path, monkeypatch):
     mounts = [SimpleNamespace(mountpoint=point, fstype=kind) for point, kind in kinds.items()]
     monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
     machine = Fake(tmp_path / "runs")
-    assert found(runs_folder.file_system, machine, NOTE)[0][1].endswith("is on a network file system (nfs4)")
-    assert found(runs_folder.file_system, Fake(Path("/")), NOTE) == []
+    assert found(runs_folder.check_file_system, machine, NOTE)[0][1].endswith("is on a network file system (nfs4)")
+    assert found(runs_folder.check_file_system, Fake(Path("/")), NOTE) == []
 
 
 def test_a_slot_that_no_run_explains(root):
@@ -257,11 +259,11 @@ def test_a_slot_that_no_run_explains(root):
     path = root / ".slots" / "cpu-0.lock"
     lock = try_lock(path)
     try:
-        ((about, says),) = found(runs_folder.locks, Fake(root), PROBLEM)
+        ((about, says),) = found(runs_folder.check_locks, Fake(root), PROBLEM)
         assert about == "cpu-0" and f"process {os.getpid()}," in says
     finally:
         os.close(lock)
-    assert found(runs_folder.locks, Fake(root), PROBLEM) == []
+    assert found(runs_folder.check_locks, Fake(root), PROBLEM) == []
 
 
 def test_a_slot_that_a_run_explains(root):
@@ -270,8 +272,8 @@ def test_a_slot_that_a_run_explains(root):
     (root / ".slots").mkdir()
     held = [try_lock(run.lock), try_lock(root / ".slots" / "cpu-0.lock")]
     try:
-        assert found(runs_folder.locks, Fake(root), PROBLEM) == []
-        assert ("cpu-0", f"used by {run.id}") in found(runs_folder.locks, Fake(root), OK)
+        assert found(runs_folder.check_locks, Fake(root), PROBLEM) == []
+        assert ("cpu-0", f"used by {run.id}") in found(runs_folder.check_locks, Fake(root), OK)
     finally:
         for lock in held:
             os.close(lock)
@@ -281,12 +283,12 @@ def test_a_process_of_a_run_that_is_over(root):
     run = create_run(root, configure({}), "")
     left = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"LPS_RUN": str(run.folder)})
     try:
-        _until(lambda: runs_folder.orphaned(Fake(root)))
-        assert found(runs_folder.leftovers, Fake(root), PROBLEM) == [
+        _until(lambda: runs_folder.orphaned_processes(Fake(root)))
+        assert found(runs_folder.check_leftovers, Fake(root), PROBLEM) == [
             ("processes", f"process {left.pid} belongs to {run.id}, which has ended")
         ]
         lock = try_lock(run.lock)
-        assert found(runs_folder.leftovers, Fake(root), PROBLEM) == []
+        assert found(runs_folder.check_leftovers, Fake(root), PROBLEM) == []
         os.close(lock)
     finally:
         left.communicate(b"\n")
@@ -302,9 +304,9 @@ def test_what_was_never_finished(root):
     run = create_run(root, configure({}), "")
     (root / ".incoming" / "half.1234").mkdir(parents=True, exist_ok=True)
     (run.folder / ".config.json.ab.tmp").write_text("")
-    assert found(runs_folder.leftovers, Fake(root), NOTE) == []
+    assert found(runs_folder.check_leftovers, Fake(root), NOTE) == []
     later = Fake(root, now=lambda: time.time() + 2 * 3600)
-    assert len(found(runs_folder.leftovers, later, NOTE)) == 2
+    assert len(found(runs_folder.check_leftovers, later, NOTE)) == 2
 
 
 def test_a_draft_of_a_killed_upload_is_listed_with_its_size(root, tmp_path, monkeypatch):
@@ -312,10 +314,10 @@ def test_a_draft_of_a_killed_upload_is_listed_with_its_size(root, tmp_path, monk
     draft = tmp_path / "pictures" / ".upload.01234567.tmp"
     draft.mkdir(parents=True)
     (draft / "1.png").write_bytes(bytes(3 << 20))
-    ((about, says),) = found(runs_folder.leftovers, Fake(root), NOTE)
+    ((about, says),) = found(runs_folder.check_leftovers, Fake(root), NOTE)
     assert about == "leftovers" and says.startswith("1 unfinished folder left by killed processes (3 MB), such as ")
     with draft_folder(tmp_path / "pictures", "upload") as held:
-        assert str(held) not in str(found(runs_folder.leftovers, Fake(root), NOTE))
+        assert str(held) not in str(found(runs_folder.check_leftovers, Fake(root), NOTE))
 
 
 def test_damaged_files_that_were_set_aside_are_named(root):
@@ -323,13 +325,15 @@ def test_damaged_files_that_were_set_aside_are_named(root):
     run.checkpoints.mkdir()
     path = run.checkpoints / "damaged-step-00000007.pt"
     path.write_bytes(b"x" * 3_000_000)
-    assert found(runs_folder.leftovers, Fake(root), NOTE) == [
+    assert found(runs_folder.check_leftovers, Fake(root), NOTE) == [
         ("leftovers", f"1 damaged file was set aside (3 MB): {path}")
     ]
     (root / ".pretrained" / "a.partial").mkdir(parents=True)
     (root / ".pretrained" / "a.partial" / "damaged-step-00000001.pt").write_bytes(b"x")
     (run.folder / "damaged-meta-1.json").write_bytes(b"x")
-    assert found(runs_folder.leftovers, Fake(root), NOTE)[0][1].startswith("3 damaged files were set aside (3 MB): ")
+    assert found(runs_folder.check_leftovers, Fake(root), NOTE)[0][1].startswith(
+        "3 damaged files were set aside (3 MB): "
+    )
 
 
 def test_runs_that_are_not_well(root):
@@ -337,7 +341,7 @@ def test_runs_that_are_not_well(root):
     write_json(crashed.folder / "want.json", {"want": "run", "attempt": 1})
     write_json(crashed.folder / "process.json", {"attempt": 1})
     (root / "pictures").mkdir()
-    assert found(runs_folder.runs, Fake(root), NOTE) == [
+    assert found(runs_folder.check_runs, Fake(root), NOTE) == [
         ("runs", "1 unreadable: pictures"),
         ("runs", f"1 crashed: {crashed.id}"),
     ]
@@ -345,13 +349,13 @@ def test_runs_that_are_not_well(root):
 
 def test_data_sets_here_and_not_here(root, tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
-    ((_, here),), ((_, absent),) = (found(runs_folder.data, Fake(root), level) for level in (OK, NOTE))
+    ((_, here),), ((_, absent),) = (found(runs_folder.check_datasets, Fake(root), level) for level in (OK, NOTE))
     assert here == "available: digits" and "cifar10" in absent
     batches = tmp_path / "cache" / "downloads" / "cifar10" / "cifar-10-batches-py"
     batches.mkdir(parents=True)
     for name in ("data_batch_1", "test_batch", "batches.meta"):
         (batches / name).write_text("")
-    assert "cifar10" in found(runs_folder.data, Fake(root), OK)[0][1].split(", ")[0]
+    assert "cifar10" in found(runs_folder.check_datasets, Fake(root), OK)[0][1].split(", ")[0]
 
 
 def test_a_port_that_is_taken(root):
@@ -361,26 +365,29 @@ def test_a_port_that_is_taken(root):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert found(environment.port, Fake(root, port=port), NOTE)[0][1].startswith(f"{port} is taken")
+        assert found(environment.check_port, Fake(root, port=port), NOTE)[0][1].startswith(f"{port} is taken")
 
 
 def test_a_dashboard_for_the_network(root, monkeypatch):
-    assert len(found(environment.exposure, Fake(root), OK)) == 1
+    assert len(found(environment.check_exposure, Fake(root), OK)) == 1
     monkeypatch.setenv("STREAMLIT_SERVER_ADDRESS", "0.0.0.0")
-    assert "listens on 0.0.0.0" in found(environment.exposure, Fake(root), NOTE)[0][1]
+    assert "listens on 0.0.0.0" in found(environment.check_exposure, Fake(root), NOTE)[0][1]
 
 
 @pytest.mark.parametrize("there, level", [((), OK), (("sbatch",), NOTE), (("sbatch", "squeue", "scancel"), OK)])
 def test_slurm(root, monkeypatch, there, level):
     monkeypatch.setattr(environment.shutil, "which", lambda name: name if name in there else None)
-    assert len(found(environment.cluster, Fake(root), level)) == 1
+    assert len(found(environment.check_cluster, Fake(root), level)) == 1
 
 
 def test_clocks(root):
     create_run(root, configure({}), "")
-    assert len(found(runs_folder.clock, Fake(root), OK)) == 1
-    assert "in the past" in found(runs_folder.clock, Fake(root, now=lambda: 1e9), PROBLEM)[0][1]
-    assert "minutes in the future" in found(runs_folder.clock, Fake(root, now=lambda: time.time() - 7200), NOTE)[0][1]
+    assert len(found(runs_folder.check_clock, Fake(root), OK)) == 1
+    assert "in the past" in found(runs_folder.check_clock, Fake(root, now=lambda: 1e9), PROBLEM)[0][1]
+    assert (
+        "minutes in the future"
+        in found(runs_folder.check_clock, Fake(root, now=lambda: time.time() - 7200), NOTE)[0][1]
+    )
 
 
 def test_a_check_that_fails_stops_no_other(root, monkeypatch):
@@ -388,7 +395,9 @@ def test_a_check_that_fails_stops_no_other(root, monkeypatch):
         raise RuntimeError("surprise")
         yield
 
-    monkeypatch.setattr(examine, "CHECKS", (examine.Check("broken", broken), examine.Check("clock", runs_folder.clock)))
+    monkeypatch.setattr(
+        examine, "CHECKS", (examine.Check("broken", broken), examine.Check("clock", runs_folder.check_clock))
+    )
     first, second = examine.examine(Fake(root))
     assert (
         first == doctor_finding.Diagnostic(PROBLEM, "broken", "could not be checked (surprise)")
@@ -426,7 +435,7 @@ def test_without_psutil_the_doctor_notes_it_and_lists_unfinished_folders(root, m
     monkeypatch.setitem(sys.modules, "lps.machine.whose", None)
     monkeypatch.delattr("lps.machine.whose", raising=False)  # an earlier test may have imported it
     later = Fake(root, now=lambda: time.time() + 2 * 3600)
-    unfinished, processes = sorted(findings_of(runs_folder.leftovers, later), key=lambda finding: finding.says)
+    unfinished, processes = sorted(findings_of(runs_folder.check_leftovers, later), key=lambda finding: finding.says)
     assert unfinished.level == processes.level == NOTE
     assert "1 unfinished folder" in unfinished.says and "could not be checked" in processes.says
-    assert [finding.level for finding in findings_of(runs_folder.file_system, Fake(root))] == [NOTE]
+    assert [finding.level for finding in findings_of(runs_folder.check_file_system, Fake(root))] == [NOTE]

@@ -99,7 +99,7 @@ def test_arrays(tmp_path):
 
 def test_the_record_of_a_sweep(run):
     run.write_meta(add=["sweep:s"])
-    sweep_records.write(run.root, "s", {"layout": {}})
+    sweep_records.write_sweep_record(run.root, "s", {"layout": {}})
     (path,) = (run.root / ".sweeps").glob("*.json")
     for version in (1, None):
         change(path, version=version)

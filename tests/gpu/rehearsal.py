@@ -113,7 +113,7 @@ def rehearse(settings: dict, epochs: list[int], on_host: bool = False, spoil: st
             raised.append(_told(error))
         training.events.close()
     found = {kind: dict(counts) for kind, counts in watch.found.items()}
-    return found | {"raised": raised, "ranks": parallel.world()}
+    return found | {"raised": raised, "ranks": parallel.num_ranks()}
 
 
 def _go(training: loop.RunTraining, watch: Watch, epochs: list[int]) -> None:
@@ -161,7 +161,7 @@ def _seams(watch: Watch):
     yield patch.object(loop, "training_batches", steps)
     yield patch.object(pretrain.Pretraining, "train_epoch", pretraining_steps)
     yield patch.object(os, "fsync", lambda descriptor: None)
-    yield patch.object(checkpoints, "save", lambda *arguments: None)
+    yield patch.object(checkpoints, "save_checkpoint", lambda *arguments: None)
     yield patch.object(checkpoints, "keep_as_best", lambda *arguments: None)
     yield patch.object(torch.cuda, "get_device_name", lambda device: "none")
     yield patch.object(torch.cuda, "max_memory_allocated", lambda device: 0)

@@ -230,11 +230,11 @@ def test_test_pictures_without_class_folders_are_refused(animals):
 
 def test_a_folder_without_unlabeled_is_told_which_labels_are_hidden(animals):
     asked = {"dataset": "folder", "dataset.path": str(animals)}
-    (notice,) = preflight.notices(configure(asked))
+    (notice,) = preflight.start_warnings(configure(asked))
     assert "no folder unlabeled" in notice and "2 of the 4 classes" in notice and ": cat, dog." in notice
-    assert preflight.notices(configure(asked | {"split.num_seen": 2})) == []
+    assert preflight.start_warnings(configure(asked | {"split.num_seen": 2})) == []
     draw(animals / "unlabeled/1.png")
-    assert preflight.notices(configure(asked)) == []
+    assert preflight.start_warnings(configure(asked)) == []
 
 
 def test_reasons_of_skipped_pictures_are_words(animals):
@@ -275,12 +275,16 @@ def test_advice_names_the_setting_that_is_to_blame(settings, each, name):
 
 def test_a_search_of_a_newer_program_is_refused(tmp_path):
     request = search.read_request("digits", "lps", ["margin_scale=1..10"], name="s")
-    found = search.ask(request, tmp_path)
+    found = search.create_search(request, tmp_path)
     path = found.folder / "search.json"
     kept = json.loads(path.read_text())
     path.write_text(json.dumps(kept | {"version": versions.VERSIONS["search.json"] + 1}))
     before = path.read_bytes()
-    for act in (found.request, lambda: search.ask(request, tmp_path), lambda: search.extend(found, 30)):
+    for act in (
+        found.request,
+        lambda: search.create_search(request, tmp_path),
+        lambda: search.extend_search(found, 30),
+    ):
         with pytest.raises(UserError, match=r"made by a newer LPS Studio \(version 2"):
             act()
     assert path.read_bytes() == before

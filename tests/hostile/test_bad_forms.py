@@ -38,7 +38,7 @@ def root(monkeypatch, tmp_path):
 
     for name in ("launch", "launch_all", "resume", "_detach", "_spawn"):
         monkeypatch.setattr(launcher, name, never)
-    monkeypatch.setattr(launcher, "pump", lambda root, trainer=None: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda root, trainer=None: [])
     for module, name in ((search, "begin"), (search, "ask"), (sweeps, "start"), (background, "begin")):
         monkeypatch.setattr(module, name, never)
     monkeypatch.setattr(slurm, "is_here", lambda: False)
@@ -125,7 +125,7 @@ def test_names_of_sweeps_and_searches():
         if draft.asked is None:
             assert list(draft.errors) == ["name"], text
         else:  # what is taken is shown as it is, in one line
-            assert sweeps.sketch(layout, sweep_forms.select.runs_root(), text.strip()).tag.isprintable(), text
+            assert sweeps.sketch_sweep(layout, sweep_forms.select.runs_root(), text.strip()).tag.isprintable(), text
 
 
 def test_the_numbers_of_a_search_and_of_a_sweep():
@@ -135,7 +135,7 @@ def test_the_numbers_of_a_search_and_of_a_sweep():
         for number in ODD_NUMBERS:
             if not (key == "sampler_seed" and type(number) is int and 0 <= number < 2**31):
                 asked = search.Request(**{**vars(request), key: number})
-                assert refusal(search.checked, asked).name == name, number
+                assert refusal(search.check_whole_request, asked).name == name, number
     for number in ODD_NUMBERS:
         assert "retries" in refusal(queue.check_retries, number).name, number
         if type(number) is int:
@@ -379,4 +379,4 @@ def test_presets_take_no_odd_setting():
     for text in few(typed(parameters("lps")["epochs"]), 30):
         asked = presets.PresetRequest("ablation", fixed={"epochs": text})
         with pytest.raises(UserError):
-            sweeps.sketch(asked, sweep_forms.select.runs_root())
+            sweeps.sketch_sweep(asked, sweep_forms.select.runs_root())

@@ -149,7 +149,7 @@ def lps(monkeypatch, tmp_path, capsys):
         "lps.scheduler.launcher.launch_all",
         "lps.studies.search_driver.begin_here",
         "os.execve",
-        "lps.studies.search.begin",
+        "lps.studies.search.start_driver",
     ):
         monkeypatch.setattr(name, _never)
     monkeypatch.chdir(tmp_path)

@@ -23,7 +23,7 @@ def make(writer) -> Images:
 
 
 def kept() -> Images:
-    return store.kept(("folder", "/pictures"), "content", make, 1)
+    return store.cached_images(("folder", "/pictures"), "content", make, 1)
 
 
 def folder():

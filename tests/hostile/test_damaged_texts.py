@@ -45,7 +45,7 @@ def save(run: Run, name: str) -> None:
         run.write_meta(notes="new")
     else:
         with run.changing():
-            queue.ask(run, "stop", 1)
+            queue.request_attempt(run, "stop", 1)
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_command_line_doctor_and_pages_tell_it(run, capsys, name):
         assert main([*command, "--json", *here]) == 0
         told = json.loads(capsys.readouterr().out)
         assert (told[0] if command == ["list"] else told)["damages"] == run.damages()
-    (finding,) = [one for one in findings_of(runs_folder.runs, Fake(run.root)) if words in one.says]
+    (finding,) = [one for one in findings_of(runs_folder.check_runs, Fake(run.root)) if words in one.says]
     assert finding.level == doctor_finding.NOTE and run.id in finding.mend
     page = visit("live", run=run.id)
     assert any(words in warning.value.replace("\\", "") for warning in page.warning)

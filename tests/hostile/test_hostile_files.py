@@ -126,9 +126,9 @@ def test_start_weights(tmp_path, nest, kind):
 def test_checkpoints_of_a_run_even_with_the_right_checksum(tmp_path, nest, kind):
     folder = create_run(tmp_path / "runs", configure({}), "").checkpoints
     folder.mkdir()
-    checkpoints.save(folder, "step-00000001", {"epoch": 1})
+    checkpoints.save_checkpoint(folder, "step-00000001", {"epoch": 1})
     write_checked(folder / "step-00000002.pt", bait(kind, nest))
-    assert checkpoints.load(folder, "step-00000002") is None
+    assert checkpoints.load_checkpoint(folder, "step-00000002") is None
     assert checkpoints.load_newest(folder) == ("step-00000001", {"epoch": 1}, {"step-00000002": checkpoints.FOREIGN})
 
 
@@ -163,12 +163,12 @@ def test_imported_runs(tmp_path, nest, kind):
     except UserError as error:
         assert str(error).isprintable()
     else:
-        assert checkpoints.load(found.run.checkpoints, "step-00000001") is None
+        assert checkpoints.load_checkpoint(found.run.checkpoints, "step-00000001") is None
     (source.folder / "split.npz").unlink()
     (source.snapshots / "epoch-0001.npz").unlink()
     (found,) = imports.import_runs(source.folder, tmp_path / "without arrays")
     assert (found.run.checkpoints / "step-00000001.pt").is_file()  # the bait was taken
-    assert checkpoints.load(found.run.checkpoints, "step-00000001") is None
+    assert checkpoints.load_checkpoint(found.run.checkpoints, "step-00000001") is None
 
 
 def test_downloads_that_are_pickles_themselves(tmp_path, nest, monkeypatch):
@@ -261,7 +261,7 @@ def test_nothing_is_written_through_a_link(run, tmp_path):
     for write in (lambda: EventWriter(run.events), lambda: Log(run.log)):
         with pytest.raises(OSError):
             write()
-    background.begin(run.folder / "map.npz", ["true"])
+    background.start_job(run.folder / "map.npz", ["true"])
     assert mine.read_bytes() == b"a letter\nwithout an end" and not (run.folder / "map.log").is_symlink()
 
 
@@ -273,7 +273,7 @@ def root(tmp_path, monkeypatch) -> Path:
     """A folder of two runs that wait for the one slot, where starting one only writes it down."""
     monkeypatch.setenv("LPS_CPU_SLOTS", "1")
     monkeypatch.setattr(run_slots, "available_gpus", lambda: [])
-    monkeypatch.setattr(launcher, "_keep_waker", lambda *_: None)
+    monkeypatch.setattr(launcher, "_start_daemon", lambda *_: None)
     (tmp_path / "letter").write_bytes(LETTER)
     asked(tmp_path / "runs", 0, 1)
     yield tmp_path / "runs"
@@ -294,16 +294,16 @@ def test_a_link_in_place_of_a_lock_of_the_queue_is_not_followed(root, started, n
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).symlink_to(root.parent / target)
     with pytest.raises(UserError, match=f"no run can be started in .*{name}: it is a link, and links are not followed"):
-        launcher.pump(root)
+        launcher.dispatch(root)
     assert not started
     (root / name).unlink()
-    assert launcher.pump(root) and started == [0, 1]
+    assert launcher.dispatch(root) and started == [0, 1]
 
 
 def test_a_slot_whose_file_has_a_name_elsewhere_too_is_not_written_to(root, started):
     (root / ".slots").mkdir()
     os.link(root.parent / "letter", root / ".slots/cpu-0.lock")
-    assert launcher.pump(root) and started == [0, 1]
+    assert launcher.dispatch(root) and started == [0, 1]
 
 
 @pytest.mark.parametrize("target", ["letter", "nothing"])
@@ -311,7 +311,7 @@ def test_a_run_whose_lock_is_a_link_waits_and_the_others_go_on(root, started, ca
     run = list_runs(root)[1] if list_runs(root)[0].config().seed else list_runs(root)[0]
     run.lock.unlink()
     run.lock.symlink_to(root.parent / target)
-    assert [other.config().seed for other in launcher.pump(root)] == started == [1]
+    assert [other.config().seed for other in launcher.dispatch(root)] == started == [1]
     assert main(["list", "--runs", str(root)]) == 0 and "lock is not a regular file" in capsys.readouterr().out
     assert main(["delete", run.id, "--runs", str(root)]) == 2 and "are not followed" in capsys.readouterr().err
 
@@ -321,7 +321,7 @@ def test_folders_of_a_run_that_are_links_are_not_written_into(run, tmp_path):
     shutil.rmtree(run.projections, ignore_errors=True)
     run.projections.symlink_to(tmp_path / "outside")
     with pytest.raises(OSError, match="symbolic"):
-        background.begin(run.projections / "map.npz", ["true"])
+        background.start_job(run.projections / "map.npz", ["true"])
     with pytest.raises(OSError, match="symbolic"):
         projection.compute_map(run, "pca", 3)
     assert not list((tmp_path / "outside").iterdir())

@@ -30,7 +30,7 @@ def the_parser():
 def root(tmp_path, monkeypatch):
     """A folder of runs with one run, and beside it one that nobody may reach; nothing is started."""
     monkeypatch.setattr(command_line, "parser", lambda command: the_parser())
-    monkeypatch.setattr(launcher, "pump", lambda *given: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *given: [])
     folder, outside = tmp_path / "inside" / "runs", tmp_path / "outside"
     create_run(folder, configure({}), "mine")
     create_run(outside, configure({"lr": 0.123}), "SECRET").folder.rename(outside / GOOD)

@@ -64,7 +64,7 @@ def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
     """None of them stops the list, the page, the command or the report of the sweep that it belongs to."""
     name, understood = hostile_records.NAMES[1], 0
     for kept in hostile_records.layouts(text):
-        sweep_records.write(root, name, kept)
+        sweep_records.write_sweep_record(root, name, kept)
         (known,) = [one for one in sweep_records.list_sweeps(root) if one.name == name]
         asked = sweeps.from_record(known.request)
         understood += asked is not None
@@ -81,7 +81,7 @@ def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
 @pytest.mark.slow
 def test_reports_of_sweeps_have_no_element_of_a_text(root):
     for number, name in enumerate(hostile_records.NAMES):
-        sweep_records.write(root, name, hostile_records.layout(TEXTS[number]))
+        sweep_records.write_sweep_record(root, name, hostile_records.layout(TEXTS[number]))
         (known,) = [one for one in sweep_records.list_sweeps(root) if one.name == name]
         for tag, attributes in Tags(sweep_report.render_sweep_report(known, root, SCORING)).found:
             assert tag not in ("iframe", "object", "embed", "form", "base", "link")
@@ -165,8 +165,8 @@ def test_no_program_starts_a_sweep_or_search_by_such_a_name(name, tmp_path):
     """The names that forms and command line refuse are refused by `start` and `ask` themselves."""
     wanted = sweeps.Sweep(name, ())
     with pytest.raises(UserError, match=r"^name: .* is not a printable line of at most 34 characters"):
-        sweeps.start(wanted, tmp_path)
+        sweeps.start_sweep(wanted, tmp_path)
     request = search.read_request("digits", "lps", ["lr=0.01..0.1"])
     with pytest.raises(UserError, match="^name: "):
-        search.ask(dataclasses.replace(request, name=name), tmp_path)
+        search.create_search(dataclasses.replace(request, name=name), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -132,7 +132,7 @@ try:
     read_tensors(path)
 except UserError as error:
     print(error)
-found = checkpoints.load(path.parent, path.stem)
+found = checkpoints.load_checkpoint(path.parent, path.stem)
 print("checkpoint", "None" if found is None else "loaded")
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
@@ -216,6 +216,6 @@ def test_values_are_not_read_of_a_file_that_does_not_fit(tmp_path, monkeypatch):
 
 def test_a_checkpoint_of_a_run_is_read_as_it_was_written(tmp_path):
     value = kept(2)
-    checkpoints.save(tmp_path, "step-00000001", value)
-    found = checkpoints.load(tmp_path, "step-00000001")
+    checkpoints.save_checkpoint(tmp_path, "step-00000001", value)
+    found = checkpoints.load_checkpoint(tmp_path, "step-00000001")
     assert found.keys() == value.keys() and torch.equal(found["generator"], value["generator"])

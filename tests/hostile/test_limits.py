@@ -21,7 +21,16 @@ from lps.charts.event_log import MOST_ENDS, EventLog, thinned
 from lps.errors import UserError
 from lps.files.versions import MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
 from lps.interop import imports
-from lps.store.events import Names, event_of, first_shown, first_starts, read_events, read_history, rewind, turns_back
+from lps.store.events import (
+    Names,
+    can_void,
+    drop_repeated,
+    first_shown_byte,
+    first_starts,
+    parse_event,
+    read_events,
+    read_history,
+)
 from lps.store.events_tail import read_recent
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
@@ -343,7 +352,7 @@ def test_a_line_that_is_too_long_is_no_event_and_what_follows_is_read(run):
 
 def test_lists_are_no_longer_than_there_may_be_classes():
     event = an_event(values={"pi_hat": [0.5] * MOST_CLASSES, "margin": [0.5] * (MOST_CLASSES + 1), "own": [1.0, 2.0]})
-    values = event_of(json.dumps(event).encode())["values"]
+    values = parse_event(json.dumps(event).encode())["values"]
     assert len(values["pi_hat"]) == MOST_CLASSES and "margin" not in values and values["own"] == [1.0, 2.0]
 
 
@@ -362,10 +371,10 @@ def test_what_later_attempts_did_over_is_void_as_it_was():
         for event in events:
             if event["kind"] == "start":
                 kept = [e for e in kept if e["kind"] in ("start", "pretrain") or e["epoch"] <= event["epoch"]]
-            elif turns_back(event):
+            elif can_void(event):
                 kept = [e for e in kept if e["kind"] != "pretrain" or e["epoch"] < event["epoch"]]
             kept.append(event)
-        assert rewind(events) == kept
+        assert drop_repeated(events) == kept
 
 
 @pytest.mark.slow
@@ -388,7 +397,7 @@ def short(monkeypatch):
 
 def test_of_records_without_end_the_newest_are_read_by_every_page_reader(run, short):
     add_events(run, *(an_event(epoch=3 + k % 2000, values={"accuracy/all": k / 5000}) for k in range(5000)))
-    start = first_shown(run.events)
+    start = first_shown_byte(run.events)
     whole, shown = list(read_history(run.events)), list(read_history(run.events, start=start))
     said = [event for event in shown if event["kind"] == "start"]
     assert said == [event for event in whole if event["kind"] == "start"] and said
@@ -416,7 +425,7 @@ def test_what_is_shown_of_records_counts_as_in_the_whole_file(run, short):
     """A `start` takes back epochs whose records come before the part that is read, and within it."""
     for _ in range(3):
         add_events(run, *(an_event(epoch=k) for k in range(4, 300)), an_event(kind="start", epoch=150, values={}))
-    start = first_shown(run.events)
+    start = first_shown_byte(run.events)
     whole, shown = list(read_history(run.events)), list(read_history(run.events, start=start))
     said = len(first_starts(run.events, start))
     assert start and shown[said:] == whole[len(whole) - len(shown) + said :]
@@ -483,7 +492,7 @@ def test_a_recording_without_maps_is_shown_by_its_features_or_says_that_there_ar
 def test_numbers_that_no_chart_and_no_sum_can_hold_are_left_out(value):
     values = {"accuracy/all": value, "margin": [0.5, value], "pi_hat": [value, value]}
     line = json.dumps({"kind": "eval", "step": 1, "epoch": 1, "time": 1.0, "values": values}).encode()
-    assert event_of(line)["values"] == {"accuracy/all": None, "margin": [0.5, None], "pi_hat": [None, None]}
+    assert parse_event(line)["values"] == {"accuracy/all": None, "margin": [0.5, None], "pi_hat": [None, None]}
 
 
 if __name__ == "__main__":

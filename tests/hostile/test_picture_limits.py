@@ -196,7 +196,7 @@ def test_many_arrays_are_mapped_from_the_disk_and_the_same(tmp_path, monkeypatch
 def test_arrays_that_memory_has_no_room_for_are_refused_before_they_are_unpacked(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(arrays, "LARGE", 1)
-    monkeypatch.setattr(arrays.memory, "free", lambda: (1_000_000, False))
+    monkeypatch.setattr(arrays.memory, "free_memory", lambda: (1_000_000, False))
     labels = {"y_train": np.arange(100) % 5}
     np.savez(tmp_path / "c.npz", x_train=np.zeros((100, 80, 80), np.uint8), **labels)
     assert len(arrays.load(str(tmp_path / "c.npz")).pixels) == 100, "piece by piece"

@@ -28,7 +28,7 @@ write_json(run.folder / "plan.json", {"do": "finish"})
 launcher.launch(run, trainer)
 assert launcher.wait(run, 30).name == "finished"
 run.write_meta(notes="secret")
-sweep_records.write(root, "mine", {"layout": {}})
+sweep_records.write_sweep_record(root, "mine", {"layout": {}})
 other = create_run(root, configure({"device": "cpu", "seed": 1}), "deleted")
 delete_run(other)
 """

@@ -217,7 +217,22 @@ def test_the_rule_of_made_files_bites():
 
 
 # Text that comes from people or files, by the names it has in the program.
-FOREIGN = {"reason", "title", "label", "notes", "note", "tags", "tag", "meta", "line", "message", "error", "query"}
+FOREIGN = {
+    "reason",
+    "title",
+    "run_title",
+    "label",
+    "run_label",
+    "notes",
+    "note",
+    "tags",
+    "tag",
+    "meta",
+    "line",
+    "message",
+    "error",
+    "query",
+}
 MARKDOWN = {
     "markdown", "caption", "title", "header", "subheader", "write", "success", "error", "warning", "info", "toast",
     "button", "checkbox", "toggle", "radio", "metric", "expander", "popover", "tabs", "badge", "page_link",
@@ -230,7 +245,7 @@ OURS = {  # words of the program under such a name
     "ui/live/sections.py: st.markdown: title",
     "ui/search/page.py: st.markdown: label",
     "ui/shared/page_head.py: st.page_link: title.lower()",
-    "ui/shared/page_head.py: st.info: markdown(titles.label(lacking[0]))",  # escape.markdown
+    "ui/shared/page_head.py: st.info: markdown(titles.run_label(lacking[0]))",  # escape.markdown
 }
 
 

@@ -32,7 +32,7 @@ from benchmarks.cases import Case, make_case
 from benchmarks.reference import Pictures, Reference, lps_loss
 from lps.data.batches import seeded
 from lps.data.classes import Classes
-from lps.data.crops import cut_out
+from lps.data.crops import random_cutout
 from lps.data.material import prepare
 from lps.data.views import FAMILIES
 from lps.methods import Progress
@@ -124,7 +124,7 @@ def test_the_grey_square_in_pil_is_ours():
     random.seed(0)
     count, black = 20_000, Image.new("RGB", (32, 32))
     theirs = sum(np.asarray(pil_views.cut_out(black))[..., 0] > 0 for _ in range(count)) / count
-    ours = cut_out(torch.zeros(count, 3, 32, 32, dtype=torch.uint8), seeded(HOST, 1))[:, 0] > 0
+    ours = random_cutout(torch.zeros(count, 3, 32, 32, dtype=torch.uint8), seeded(HOST, 1))[:, 0] > 0
     assert np.abs(ours.double().mean(0).numpy() - theirs).max() < 0.02
 
 

@@ -13,7 +13,7 @@ from lps.data.views import FAMILIES
 from lps.methods import Progress
 from lps.settings import catalog
 from lps.settings.config import configure
-from lps.training.evaluate import inference
+from lps.training.evaluate import build_inference
 from lps.training.loop import build
 
 WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "is_nonzero", "equal", "unique", "_unique2", "bincount")
@@ -54,7 +54,7 @@ def test_a_step_of_a_method_never_waits(name, material):
     if not method.trains:
         return
     progress = Progress(30, 40, 0, material.plan.steps)
-    seen_by = inference(method, material, config)
+    seen_by = build_inference(method, material, config)
     with torch.no_grad():
         for epoch in range(progress.epoch + 1):
             method.start_epoch(seen_by, Progress(epoch, 40, 0, material.plan.steps))

@@ -18,14 +18,16 @@ def trained_run(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def loaded(trained_run):
-    return functools.cache(functools.partial(trained.load, trained_run))
+    return functools.cache(functools.partial(trained.load_model, trained_run))
 
 
 @pytest.fixture
 def live(trained_run, loaded, monkeypatch):
     """The run, whose weights and training pictures the tests share."""
-    load = trained.load
+    load = trained.load_model
     monkeypatch.setattr(
-        trained, "load", lambda run, *threads: loaded() if run.folder == trained_run.folder else load(run, *threads)
+        trained,
+        "load_model",
+        lambda run, *threads: loaded() if run.folder == trained_run.folder else load(run, *threads),
     )
     return trained_run

@@ -71,8 +71,8 @@ def test_the_graph_says_what_the_run_says(kind, tmp_path):
         settings |= vit(tmp_path / "vit.pt") | {"network.start": "checkpoint", "features": "live"}
         settings |= {"network.freeze_until": "last_but_one"}
     run = finished_run(tmp_path / "runs", **settings)
-    folder = model_folder.write(run, tmp_path / "model")
-    assert_same(*ours_and_theirs(run, folder, np.array(sources.of(run.config()).pixels[:40])))
+    folder = model_folder.write_model_folder(run, tmp_path / "model")
+    assert_same(*ours_and_theirs(run, folder, np.array(sources.images_of(run.config()).pixels[:40])))
     assert sorted(path.name for path in folder.iterdir()) == sorted(model_folder.FILES)
 
 
@@ -106,7 +106,7 @@ def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path
         assert sorted(archive.namelist()) == sorted(f"model-{run.id[-6:]}/{name}" for name in model_folder.FILES)
     assert [path.name for path in tmp_path.glob("model*")] == ["model.zip"]
     with pytest.raises(UserError, match="already exists"):
-        model_folder.write(run, folder)
+        model_folder.write_model_folder(run, folder)
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
     with pytest.raises(
         UserError, match=r"lps on digits_resnet cannot be exported .*RuntimeError: Unsupported: aten::odd\)"
     ):
-        model_folder.write(run, tmp_path / "out" / "model")
+        model_folder.write_model_folder(run, tmp_path / "out" / "model")
     assert not list((tmp_path / "out").iterdir())
     monkeypatch.setattr(model_work.importlib.util, "find_spec", lambda name: None)
     assert main(["export", run.id, "--to", "model", "--runs", str(run.root)]) == 2

@@ -42,7 +42,7 @@ def own(trained_run, tmp_path):
 
 
 def digits(run) -> np.ndarray:
-    return sources.of(run.config()).pixels
+    return sources.images_of(run.config()).pixels
 
 
 def saved(folder, pixels, name="{:03d}.png"):
@@ -80,7 +80,7 @@ def test_a_folder_of_picture_files_is_read_as_the_data_set_folder_reads_it(tmp_p
                        **{"network.name": "digits_resnet", "network.freeze_until": "none"})  # fmt: skip
     split, _ = read_split(run.folder)
     found = predict(run, animals)
-    rows = [found.files.index(sources.of(run.config()).file_names[image]) for image in split.unlabeled]
+    rows = [found.files.index(sources.images_of(run.config()).file_names[image]) for image in split.unlabeled]
     assert np.array_equal(found.predicted[rows], read_snapshot(run.snapshots, 2).predicted)
     (animals / "cat" / "000.png").unlink()
     with pytest.raises(UserError, match="differ from those of the training"):
@@ -91,7 +91,7 @@ def test_a_folder_of_picture_files_is_read_as_the_data_set_folder_reads_it(tmp_p
 def test_a_run_that_goes_on_from_another_one_predicts_by_its_own_labels(own, monkeypatch):
     usual = int(np.bincount(read_snapshot(own.snapshots, 2).predicted).argmax())
     naming.record_steps(own, 2, [{"do": "name", "id": usual, "name": "usual"}])
-    run = launched(training_on.plan(own, rule="all"), monkeypatch)
+    run = launched(training_on.plan_training_on(own, rule="all"), monkeypatch)
     assert loop.train(run) == 0
     split, _ = read_split(run.folder)
     found = predict(run, digits(run))
@@ -107,13 +107,13 @@ def test_what_is_far_from_everything_is_none_of_these():
     points = centres[clusters] + 0.05 * generator.normal(size=(200, 8)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     withheld = np.arange(0, 200, 10)
-    found = none_of_these.measure(points, withheld, np.arange(20) < 15)
+    found = none_of_these.measure_trade_off(points, withheld, np.arange(20) < 15)
     limit = found.threshold(0.95)
     at = np.searchsorted(found.thresholds, limit)
     assert (np.diff(found.kept) >= 0).all()
     assert found.kept[at] >= 0.95 > found.kept[at - 1] or found.withheld_kept[at] >= 0.95 > found.withheld_kept[at - 1]
     assert found.right[-1] == 0.75 and found.withheld == 20
-    away, _ = none_of_these.nearest(np.eye(8, dtype=np.float32)[4:6], points)
+    away, _ = none_of_these.nearest_images(np.eye(8, dtype=np.float32)[4:6], points)
     assert (away.mean(axis=1) > limit).all()
     assert "measured on 200 training images" in found.in_words(limit)
     assert "how many pictures of other classes it rejects is not known" in found.in_words(limit)
@@ -290,14 +290,14 @@ def test_a_run_without_weights_says_why(own, tmp_path):
     assert "is damaged" in as_user_error(own, with_both)
     shutil.rmtree(own.checkpoints)
     assert "its checkpoints were deleted" in as_user_error(own, with_both)
-    archive = archives.pack(own, tmp_path / "out", light=True)
+    archive = archives.pack_run(own, tmp_path / "out", light=True)
     (brought,) = imports.import_runs(archive, tmp_path / "elsewhere")
     assert "imported without checkpoints; export it again without --light" in as_user_error(brought.run, with_both)
     shutil.copytree(tmp_path / "kept", own.checkpoints)
-    state = checkpoints.load(own.checkpoints, sound.stem)
+    state = checkpoints.load_checkpoint(own.checkpoints, sound.stem)
     state["method"].popitem()
     for path in own.checkpoints.glob("*.pt"):
-        checkpoints.save(own.checkpoints, path.stem, state)
+        checkpoints.save_checkpoint(own.checkpoints, path.stem, state)
     assert "to another version of its method or backbone" in as_user_error(own, with_both)
     assert "has not trained yet" in as_user_error(create_run(tmp_path / "runs", own.config()), with_both)
     (own.folder / "recorded.json").write_text("{}")
@@ -305,19 +305,19 @@ def test_a_run_without_weights_says_why(own, tmp_path):
 
 
 def test_another_data_set_than_the_run_had_is_noticed(own, monkeypatch):
-    whole = sources.of(own.config())
+    whole = sources.images_of(own.config())
     pixels = whole.pixels.copy()
     pixels[0] ^= 1
-    monkeypatch.setattr(sources, "of", lambda config: type(whole)(pixels, whole.labels, whole.class_names))
+    monkeypatch.setattr(sources, "images_of", lambda config: type(whole)(pixels, whole.labels, whole.class_names))
     assert "differ from those of the training" in as_user_error(own, whole.pixels[:2])
 
 
 def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_with(trained_run, monkeypatch):
-    model = trained.load(trained_run)
+    model = trained.load_model(trained_run)
     assert (model.epoch, model.step) == (2, 0) and model.form.in_words == "8 x 8 pixels with 1 channel"
     assert np.array_equal(model.references.images, read_split(trained_run.folder)[0].training)
     monkeypatch.setattr(trained, "_MOST_COMPARED", 50)
-    assert len(trained.load(trained_run).references.images) == 50
+    assert len(trained.load_model(trained_run).references.images) == 50
     assert config().features == "stored"
 
 

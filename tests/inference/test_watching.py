@@ -35,13 +35,13 @@ def world():
     directions = np.eye(12, dtype=np.float32)
     known = np.concatenate([around(draws, directions[k], 60, 0.06) for k in range(4)])
     nobody = np.zeros(0, np.int64)
-    return draws, directions, known, none_of_these.measure(known, nobody, nobody > 0)
+    return draws, directions, known, none_of_these.measure_trade_off(known, nobody, nobody > 0)
 
 
 def found_among(world, new: np.ndarray) -> tuple:
     _, _, known, curve = world
-    distance = none_of_these.nearest(new, known)[0].mean(axis=1)
-    return new_kinds.find(new[new_kinds.is_far(distance, curve)], distance, curve)
+    distance = none_of_these.nearest_images(new, known)[0].mean(axis=1)
+    return new_kinds.find_new_classes(new[new_kinds.is_far(distance, curve)], distance, curve)
 
 
 def test_pictures_that_are_alike_and_like_nothing_known_are_a_kind(world):
@@ -63,8 +63,8 @@ def test_of_very_many_the_newest_are_compared(world, monkeypatch):
     monkeypatch.setattr(new_kinds, "MOST", 20)
     draws, directions, known, curve = world
     new = np.concatenate([around(draws, directions[7], 30), around(draws, directions[9], 15)])
-    distance = none_of_these.nearest(new, known)[0].mean(axis=1)
-    assert new_kinds.find(new[-20:], distance, curve) == (tuple(range(30, 45)),)
+    distance = none_of_these.nearest_images(new, known)[0].mean(axis=1)
+    assert new_kinds.find_new_classes(new[-20:], distance, curve) == (tuple(range(30, 45)),)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_what_arrives_is_predicted_once_as_predict_would(run, tmp_path):
 
 def test_a_possible_new_class_is_told_of_once_and_its_rows_are_in_the_table(run, tmp_path, monkeypatch):
     folder = saved(tmp_path / "new", digits(run)[:20])
-    monkeypatch.setattr(new_kinds, "find", lambda points, distance, curve: (tuple(range(12)),))
+    monkeypatch.setattr(new_kinds, "find_new_classes", lambda points, distance, curve: (tuple(range(12)),))
     watch = Watch(run, folder)
     news = watch.look(at_once=True)
     (line,) = news.in_words(1.0)[1:]
@@ -111,7 +111,7 @@ def test_a_possible_new_class_is_told_of_once_and_its_rows_are_in_the_table(run,
 
 def test_predict_says_the_possible_new_classes_too(run, tmp_path, monkeypatch, capsys):
     saved(tmp_path / "new", digits(run)[:14])
-    monkeypatch.setattr(new_kinds, "find", lambda *_: (tuple(range(1, 13)),))
+    monkeypatch.setattr(new_kinds, "find_new_classes", lambda *_: (tuple(range(1, 13)),))
     main(["predict", str(run.folder), str(tmp_path / "new")])
     assert "possible novel class: 12 pictures" in capsys.readouterr().err
 

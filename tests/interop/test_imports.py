@@ -71,7 +71,7 @@ def as_user_error(path, root, words, **more):
 def sources(original, folder) -> list:
     folder.mkdir()
     return [
-        archives.pack(original, folder),
+        archives.pack_run(original, folder),
         *(as_tar(original.folder, folder / f"run.tar{end}", f"w:{end[1:]}") for end in ("", ".gz", ".bz2", ".xz")),
         as_tar(original.root, folder / "all.tgz"),
         original.folder,
@@ -81,7 +81,7 @@ def sources(original, folder) -> list:
 
 @pytest.mark.slow
 def test_a_run_arrives_as_it_was(original, tmp_path):
-    before = {name: data for name, data in files(original.folder).items() if archives.belongs(name)}
+    before = {name: data for name, data in files(original.folder).items() if archives.is_exported(name)}
     for number, source in enumerate(sources(original, tmp_path / "sources")):
         (found,) = imports.import_runs(source, tmp_path / str(number))
         after = files(found.run.folder)
@@ -96,7 +96,7 @@ def test_a_run_arrives_as_it_was(original, tmp_path):
 
 
 def test_the_same_again_changes_nothing_and_other_results_are_refused(original, tmp_path, root, capsys):
-    path = archives.pack(original, tmp_path)
+    path = archives.pack_run(original, tmp_path)
     assert main(["import", str(path), "--runs", str(root)]) == 0
     (run,) = list_runs(root)
     run.write_meta(notes="mine")
@@ -147,7 +147,7 @@ def test_runs_that_cannot_all_be_placed_are_taken_back(tmp_path, root, monkeypat
 
 
 def test_one_bad_path_does_not_stop_the_others(original, tmp_path, root, capsys):
-    good, bad = archives.pack(original, tmp_path), tmp_path / "bad.zip"
+    good, bad = archives.pack_run(original, tmp_path), tmp_path / "bad.zip"
     bad.write_bytes(b"PK nothing")
     assert main(["import", str(bad), str(good), "--runs", str(root)]) == 2
     said = capsys.readouterr()
@@ -161,13 +161,13 @@ def test_checkpoints_travel_unopened_and_damaged_ones_stay_behind(tmp_path, root
     for name, digest in (("step-00000031", hashlib.sha256(data).hexdigest()), ("step-00000062", "0" * 64)):
         (run.checkpoints / f"{name}.pt").write_bytes(data)
         write_json(run.checkpoints / f"{name}.json", {"bytes": len(data), "sha256": digest})
-    (found,) = imports.import_runs(archives.pack(run, tmp_path), root)
+    (found,) = imports.import_runs(archives.pack_run(run, tmp_path), root)
     assert found.notes == ("checkpoint step-00000062 is damaged and was left out",)
     assert sorted(os.listdir(found.run.checkpoints)) == ["step-00000031.json", "step-00000031.pt"]
     # The trainer does not open it either.
     assert checkpoints.load_newest(found.run.checkpoints) == (None, None, {"step-00000031": checkpoints.FOREIGN})
     assert not os.path.exists("/tmp/pwned")
-    light = archives.pack(run, tmp_path / "light", light=True)
+    light = archives.pack_run(run, tmp_path / "light", light=True)
     assert not [name for name in zipfile.ZipFile(light).namelist() if "checkpoints" in name]
 
 
@@ -199,12 +199,12 @@ def test_damage_that_does_no_harm_is_told(tmp_path, root):
 def test_nothing_goes_on_here(tmp_path, root, state, becomes, words, monkeypatch):
     run = make_run(tmp_path / "in", state, epochs=8, pretrain=1)
     with held(run):  # as a copy that was made meanwhile shows it
-        path = archives.pack(run, tmp_path)
+        path = archives.pack_run(run, tmp_path)
     (found,) = imports.import_runs(path, root)
     assert found.run.state().name == becomes and words in found.run.state().reason
-    assert launcher.pump(root, trainer=("false",)) == [] and found.run.state().name == becomes
+    assert launcher.dispatch(root, trainer=("false",)) == [] and found.run.state().name == becomes
     if becomes != "finished":  # and whoever wants to goes on with it
-        monkeypatch.setattr(launcher, "pump", lambda *_: [])
+        monkeypatch.setattr(launcher, "dispatch", lambda *_: [])
         assert launcher.resume(found.run).name == "queued"
 
 
@@ -232,7 +232,7 @@ def test_what_a_light_archive_left_out_comes_with_a_full_one(tmp_path, root):
     run.checkpoints.mkdir()
     for step in (31, 62):
         write_checked(run.checkpoints / f"step-{step:08}.pt", b"x" * step)
-    light, full = (archives.pack(run, tmp_path / str(n), light=n == 0) for n in (0, 1))
+    light, full = (archives.pack_run(run, tmp_path / str(n), light=n == 0) for n in (0, 1))
     (first,) = imports.import_runs(light, root)
     assert not first.run.checkpoints.exists()
     (first.run.snapshots / "epoch-0001.npz").unlink()
@@ -250,7 +250,7 @@ def test_what_a_light_archive_left_out_comes_with_a_full_one(tmp_path, root):
 
 def test_nothing_is_added_to_a_run_that_began_here(tmp_path):
     run = make_run(tmp_path / "runs", epochs=2, pretrain=1)
-    path = archives.pack(run, tmp_path / "out")
+    path = archives.pack_run(run, tmp_path / "out")
     (run.snapshots / "epoch-0001.npz").unlink()
     (found,) = imports.import_runs(path, run.root)
     assert not found.is_new and not found.notes and snapshot_epochs(run.snapshots) == [2]
@@ -306,7 +306,7 @@ def test_a_place_of_another_machine_means_nothing_here(tmp_path, root):
     for place in (None, str(tmp_path)):
         (again,) = imports.import_runs(run.folder, root, dataset_path=place)
         assert not again.is_new and not again.notes and found.run.config().dataset_path == str(tmp_path)
-    assert data_sources.of(found.run.config())
+    assert data_sources.images_of(found.run.config())
 
 
 # ---------------------------------------------------------------------------------------------------- hostile ones
@@ -343,7 +343,7 @@ def test_an_admitted_name_stays_below_its_folder(name):
     inside = os.path.normpath(os.path.join("/a/b", name))
     assert inside.startswith("/a/b/") or inside == "/a/b"
     run_id, rest = imports.place_of(name)
-    assert not run_id or not archives.belongs(rest) or ".." not in rest
+    assert not run_id or not archives.is_exported(rest) or ".." not in rest
 
 
 @pytest.mark.slow
@@ -564,7 +564,7 @@ def test_what_is_no_run_is_refused(original, tmp_path, root, spoil, words):
 
 
 def test_a_copy_that_breaks_off_leaves_nothing(original, tmp_path, root, monkeypatch):
-    path = archives.pack(original, tmp_path)
+    path = archives.pack_run(original, tmp_path)
     whole = path.read_bytes()
     for share in (0.1, 0.5, 0.9):
         path.write_bytes(whole[: int(share * len(whole))])
@@ -582,7 +582,7 @@ def test_a_copy_that_breaks_off_leaves_nothing(original, tmp_path, root, monkeyp
 def test_any_changed_byte_is_an_error_or_does_no_harm(original, tmp_path_factory, data):
     """No byte of an archive, changed to any other, ends in a traceback or in a run that cannot be read."""
     folder = tmp_path_factory.mktemp("fuzz")
-    content = bytearray(archives.pack(original, folder, light=True).read_bytes())
+    content = bytearray(archives.pack_run(original, folder, light=True).read_bytes())
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     (folder / "run.zip").write_bytes(content)
     try:
@@ -613,11 +613,11 @@ def test_runs_that_cannot_be_written_to_are_a_sentence(original, tmp_path):
 
 
 def test_packing_is_whole_or_not_at_all(original, tmp_path, monkeypatch):
-    first = archives.pack(original, tmp_path / "out")
+    first = archives.pack_run(original, tmp_path / "out")
     before = first.read_bytes()
     monkeypatch.setattr(archives, "_add", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        archives.pack(original, tmp_path / "out")
+        archives.pack_run(original, tmp_path / "out")
     assert first.read_bytes() == before and os.listdir(tmp_path / "out") == [first.name]
     with pytest.raises(UserError, match="is not the name of a run folder"):
-        archives.pack(Run(Path("/etc")), tmp_path / "out")
+        archives.pack_run(Run(Path("/etc")), tmp_path / "out")

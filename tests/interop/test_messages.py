@@ -75,7 +75,7 @@ def collapsed(run):
 
 def test_nobody_is_told_unless_somebody_is_named(run, monkeypatch, capsys):
     monkeypatch.delenv(notifications.SETTING, raising=False)
-    assert not notifications.send(run.root, SOME) and not (run.root / notifications.SENT).exists()
+    assert not notifications.send_message(run.root, SOME) and not (run.root / notifications.SENT).exists()
     assert main(["notify"]) == 0 and "no channel" in capsys.readouterr().err
 
 
@@ -115,12 +115,14 @@ def test_a_run_that_goes_wrong_is_told_of_while_it_goes_on(run, hook):
 
 @pytest.mark.slow
 def test_more_than_ten_an_hour_are_held_back_and_counted(run, hook, monkeypatch):
-    sent = [notifications.send(run.root, SOME) for _ in range(notifications.MOST + 3)]
+    sent = [notifications.send_message(run.root, SOME) for _ in range(notifications.MOST + 3)]
     assert sent == [True] * notifications.MOST + [False] * 3 and len(hook) == notifications.MOST
     now = notifications.time.time()
     monkeypatch.setattr(notifications.time, "time", lambda: now + notifications.PERIOD_S + 1)
-    assert notifications.send(run.root, SOME) and "3 messages before this one were not sent" in hook[-1]["message"]
-    assert notifications.send(run.root, SOME) and "held back" not in hook[-1]["message"]
+    assert (
+        notifications.send_message(run.root, SOME) and "3 messages before this one were not sent" in hook[-1]["message"]
+    )
+    assert notifications.send_message(run.root, SOME) and "held back" not in hook[-1]["message"]
 
 
 @pytest.mark.slow
@@ -129,13 +131,13 @@ def test_more_than_ten_an_hour_are_held_back_and_counted(run, hook, monkeypatch)
 )
 def test_a_damaged_count_holds_nothing_back(run, hook, damage):
     (run.root / notifications.SENT).write_text(damage)
-    assert notifications.send(run.root, SOME) and "held back" not in hook[0]["message"]
+    assert notifications.send_message(run.root, SOME) and "held back" not in hook[0]["message"]
 
 
 @pytest.mark.slow
 def test_a_receiver_that_is_away_fails_nothing(run, monkeypatch):
     monkeypatch.setenv(notifications.SETTING, "json://127.0.0.1:9/hook")
-    assert not notifications.send(run.root, SOME)
+    assert not notifications.send_message(run.root, SOME)
     launcher.launch(run, TRAINER)
     assert launcher.wait(run, 60).name == "finished"
 

@@ -204,7 +204,7 @@ class Slow:
     def read(self, size):
         print("begun", flush=True)
         time.sleep(60)
-own_pictures._keep([UntrustedFile("a/1.png", 10, Slow)], "zoo", own_pictures.home())
+own_pictures._keep([UntrustedFile("a/1.png", 10, Slow)], "zoo", own_pictures.home_folder())
 """
 
 

@@ -15,7 +15,7 @@ from lps.analysis import labels, naming, projection
 from lps.errors import UserError
 from lps.files.disk import folder_bytes
 from lps.interop import recording
-from lps.interop.recording import record
+from lps.interop.recording import record_run
 from lps.scheduler import launcher
 from lps.settings.config import configure, parse_settings
 from lps.store import run_folders, thumbnails
@@ -53,7 +53,7 @@ def source(tmp_path_factory):
 @pytest.fixture(scope="module")
 def recorded(source, tmp_path_factory):
     """Its recording; tests leave it as it is."""
-    return record(source, tmp_path_factory.mktemp("recorded"), "A name")
+    return record_run(source, tmp_path_factory.mktemp("recorded"), "A name")
 
 
 def digest(folder: Path) -> str:
@@ -112,7 +112,7 @@ def test_maps_that_were_there_come_along(source, tmp_path):
     path = projection.compute_map(source, "pca", EPOCHS)
     shutil.copyfile(path, path.with_name(f"tsne-epoch-{EPOCHS:04d}.npz"))
     try:
-        made = record(source, tmp_path)
+        made = record_run(source, tmp_path)
     finally:
         shutil.rmtree(source.projections)
     assert points.table(made, EPOCHS, "tsne") is not None and points.table(made, EPOCHS, "umap") is None
@@ -156,7 +156,7 @@ def test_one_epoch_is_its_own_first_and_last():
 def test_a_long_run_keeps_fewer_epochs(source, recorded, tmp_path, monkeypatch):
     whole = folder_bytes(recorded.folder)
     monkeypatch.setattr(recording, "SIZE", whole - 12_000)
-    made = record(source, tmp_path)
+    made = record_run(source, tmp_path)
     kept = snapshot_epochs(made.snapshots)
     assert 2 <= len(kept) < EPOCHS and (kept[0], kept[-1]) == (1, EPOCHS)
     assert folder_bytes(made.folder) <= whole - 12_000
@@ -165,7 +165,7 @@ def test_a_long_run_keeps_fewer_epochs(source, recorded, tmp_path, monkeypatch):
 def test_what_cannot_be_small_is_refused_and_leaves_nothing(source, tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "SIZE", 20_000)
     with pytest.raises(UserError, match="MB as a recording, more than 0 MB"):
-        record(source, tmp_path)
+        record_run(source, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -176,13 +176,13 @@ def test_only_finished_runs_are_recorded(tmp_path):
     for state in ("stopped", "queued"):
         run = sample_runs.make_run(tmp_path / "runs", state, epochs=3)
         with pytest.raises(UserError, match=f"is {state}; only finished runs"):
-            record(run, tmp_path / "to")
+            record_run(run, tmp_path / "to")
     assert not (tmp_path / "to").exists()
 
 
 def test_a_name_is_given_once(source, recorded):
     with pytest.raises(UserError, match="is already recorded in .*"):
-        record(source, recorded.root, "Another name")
+        record_run(source, recorded.root, "Another name")
     assert list_runs(recorded.root) == [recorded]
 
 
@@ -190,7 +190,7 @@ def test_a_start_from_a_file_of_this_machine_is_refused(tmp_path):
     settings = {"network.start": "checkpoint", "network.checkpoint": "weights.pt"}
     run = sample_runs.make_run(tmp_path / "runs", "finished", epochs=2, settings=settings)
     with pytest.raises(UserError, match="network.checkpoint: is a file of this machine"):
-        record(run, tmp_path / "to")
+        record_run(run, tmp_path / "to")
 
 
 def test_nothing_changes_a_recording(recorded):
@@ -267,7 +267,7 @@ def test_the_recordings_that_come_along_are_whole_small_and_alike():
         assert run.state().name == "finished"
         assert folder_bytes(run.folder) < (1_000_000 if name in photographs else 420_000)
         assert thumbnails.are_kept(run) == (name in photographs)
-        assert recording.portable(run.config()) == run.config()
+        assert recording.without_local_paths(run.config()) == run.config()
         split, targets = read_split(run.folder)
         assert np.array_equal(split.unlabeled, first[0].unlabeled) and np.array_equal(targets, first[1])
         assert snapshot_epochs(run.snapshots) == list(range(1, run.config().epochs + 1))

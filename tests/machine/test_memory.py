@@ -42,11 +42,11 @@ GIB = 1 << 30
     ids=["no groups", "limit", "no limit", "limit around it", "older kind, over", "older kind, none"],
 )  # fmt: skip
 def test_free_memory(tmp_path, groups, cgroup, expected):
-    assert memory.free(*machine(tmp_path, groups, cgroup)) == expected
+    assert memory.free_memory(*machine(tmp_path, groups, cgroup)) == expected
 
 
 def test_a_system_that_does_not_tell(tmp_path):
-    assert memory.free(tmp_path, tmp_path) is None and memory.kills(tmp_path, tmp_path) is None
+    assert memory.free_memory(tmp_path, tmp_path) is None and memory.count_oom_kills(tmp_path, tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_system_that_does_not_tell(tmp_path):
     ],
 )
 def test_kills_for_want_of_memory(tmp_path, groups, cgroup, vmstat, expected):
-    assert memory.kills(*machine(tmp_path, groups, cgroup, vmstat=vmstat)) == expected
+    assert memory.count_oom_kills(*machine(tmp_path, groups, cgroup, vmstat=vmstat)) == expected
 
 
 @pytest.mark.parametrize(

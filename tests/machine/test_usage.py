@@ -69,18 +69,18 @@ def test_a_pid_that_belongs_to_somebody_else_is_noticed(run, change):
 
 
 def test_the_machine_is_the_one_that_the_kernel_describes(tmp_path, monkeypatch):
-    machine = usage.machine()
+    machine = usage.machine_load()
     assert machine.memory_total == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert 0 < machine.memory_used < machine.memory_total and machine.cores >= 1
     rest = "".join(f"{name}: 1 kB\n" for name in ("MemFree", "Buffers", "Cached", "Shmem", "Active", "Inactive"))
     (tmp_path / "meminfo").write_text(f"MemTotal:  1000 kB\nMemAvailable:   400 kB\n{rest}HugePages_Total: 0\n")
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert (usage.machine().memory_used, usage.machine().memory_total) == (600 * 1024, 1000 * 1024)
+    assert (usage.machine_load().memory_used, usage.machine_load().memory_total) == (600 * 1024, 1000 * 1024)
 
 
 def test_a_system_without_proc_says_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "nowhere"))
-    assert usage.machine().memory_used is None and usage.machine().memory_total is None
+    assert usage.machine_load().memory_used is None and usage.machine_load().memory_total is None
     assert usage.processor_times() is None
 
 
@@ -153,7 +153,7 @@ def driver(monkeypatch):
 
 
 def test_gpus_as_the_driver_describes_them(driver):
-    found = usage.gpus()
+    found = usage.gpu_usage()
     assert found == [
         usage.Gpu(0, "GPU-a", 1024 * MIB, 4096 * MIB, 0.37, {11: 100 * MIB}),
         usage.Gpu(1, "GPU-b", None, None, None, {11: 20 * MIB, 13: 0}),
@@ -169,7 +169,7 @@ def fails(*_):
 @pytest.mark.parametrize("name", ["nvmlInit", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"])
 def test_a_driver_that_fails_is_absent(driver, monkeypatch, name):
     monkeypatch.setattr(pynvml, name, fails)
-    assert usage.gpus() == [] and usage.gpus() == []
+    assert usage.gpu_usage() == [] and usage.gpu_usage() == []
     assert driver.open == 0
 
 
@@ -178,14 +178,14 @@ def test_a_driver_that_hangs_is_absent_and_one_thread_waits_for_it(driver, monke
     monkeypatch.setattr(usage, "PATIENCE_S", 0.1)
     answers, calls = threading.Event(), []
     monkeypatch.setattr(pynvml, "nvmlDeviceGetCount", lambda: calls.append(1) or answers.wait(60) and 2)
-    assert usage.gpus() == [] and usage.gpus() == []
+    assert usage.gpu_usage() == [] and usage.gpu_usage() == []
     assert len(calls) == 1
     answers.set()
     monkeypatch.setattr(usage, "PATIENCE_S", 5)
-    assert len(usage.gpus()) == 2
+    assert len(usage.gpu_usage()) == 2
 
 
 def test_a_machine_without_a_driver(monkeypatch):
     monkeypatch.setattr(pynvml, "nvmlLib", None)
     monkeypatch.setattr(pynvml, "CDLL", lambda name: ctypes.CDLL(f"{name}.nowhere"))
-    assert usage.gpus() == [] and usage.gpu_processes([]) == {}
+    assert usage.gpu_usage() == [] and usage.gpu_processes([]) == {}

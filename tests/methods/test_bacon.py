@@ -11,7 +11,13 @@ from short_runs import assert_same_end, assert_well_told, events, finished_run, 
 
 from lps.errors import UserError
 from lps.methods import Inference, Progress
-from lps.methods.bacon import estimated_sizes, scattered, soft_likeness, surest, weighted_negative_entropy
+from lps.methods.bacon import (
+    estimated_sizes,
+    most_confident_rows,
+    scattered_numbers,
+    soft_likeness,
+    weighted_negative_entropy,
+)
 from lps.network.network import Outputs
 from lps.settings.config import configure
 
@@ -131,14 +137,14 @@ def test_sizes_of_seen_classes_follow_their_labels_and_the_rest_goes_to_novel_id
 def test_of_each_class_as_many_as_were_hit_are_taken_and_the_surest_ones():
     ids, confidence = torch.tensor([0, 1, 0, 0, 1, 2]), torch.tensor([0.2, 0.9, 0.8, 0.5, 0.4, 0.3])
     is_hit = torch.tensor([True, False, True, False, True, False])
-    assert surest(ids, confidence, is_hit, 3).tolist() == [False, True, True, True, False, False]
-    assert not surest(ids[:0], confidence[:0], is_hit[:0], 3).numel()
+    assert most_confident_rows(ids, confidence, is_hit, 3).tolist() == [False, True, True, True, False, False]
+    assert not most_confident_rows(ids[:0], confidence[:0], is_hit[:0], 3).numel()
 
 
 def test_numbers_that_draw_images_are_evenly_spread_and_change_with_the_epoch():
-    numbers = scattered(torch.arange(1000), 3)
-    assert torch.histc(numbers, 10, 0, 1).min() > 95 and (numbers != scattered(torch.arange(1000), 4)).all()
-    assert torch.equal(numbers, scattered(torch.arange(1000), 3))
+    numbers = scattered_numbers(torch.arange(1000), 3)
+    assert torch.histc(numbers, 10, 0, 1).min() > 95 and (numbers != scattered_numbers(torch.arange(1000), 4)).all()
+    assert torch.equal(numbers, scattered_numbers(torch.arange(1000), 3))
 
 
 def test_likeness_of_soft_labels():

@@ -18,7 +18,7 @@ from lps.methods.parts.clustering import (
     principal_axes,
     semi_supervised_kmeans,
     squared_distances,
-    unit,
+    unit_rows,
 )
 from lps.scores.metrics import matched_accuracy
 from lps.training.evaluate import sample_rows
@@ -52,7 +52,7 @@ def test_knn_in_blocks_equals_knn_at_once():
 
 
 def test_unit_rows_have_length_one_and_zero_stays_zero():
-    rows = unit(np.array([[3.0, 4.0], [0.0, 0.0]]))
+    rows = unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]]))
     assert np.allclose(np.linalg.norm(rows, axis=1), [1, 0])
 
 

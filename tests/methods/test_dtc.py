@@ -13,7 +13,7 @@ from short_runs import assert_same_end, assert_well_told, finished_run, numbers,
 
 from lps.data.classes import Classes
 from lps.methods import Inference, Progress, build
-from lps.methods.dtc import log_student_t, sharpened
+from lps.methods.dtc import log_student_t, sharpen_assignments
 from lps.network.network import Network, Outputs
 from lps.settings.config import configure
 
@@ -90,11 +90,11 @@ def test_every_term_equals_the_naive_one(reduction, epoch):
 
 def test_targets_are_sharper_assignments_of_the_whole_set():
     q = log_student_t(torch.rand(40, 5, generator=torch.Generator().manual_seed(0)) * 9).exp()
-    t = sharpened(q)
+    t = sharpen_assignments(q)
     assert np.allclose(t, naive_t(q.double().numpy()), atol=1e-6) and torch.allclose(t.sum(1), torch.ones(40))
     even = torch.stack([q[0].roll(shift) for shift in range(5)])  # clusters of equal size
-    assert (entropy(sharpened(even)) < entropy(even)).all()
-    assert torch.allclose(sharpened(torch.full((4, 3), 1 / 3)), torch.full((4, 3), 1 / 3))
+    assert (entropy(sharpen_assignments(even)) < entropy(even)).all()
+    assert torch.allclose(sharpen_assignments(torch.full((4, 3), 1 / 3)), torch.full((4, 3), 1 / 3))
 
 
 def entropy(rows):
@@ -103,7 +103,7 @@ def entropy(rows):
 
 def test_a_cluster_that_nobody_is_near_does_not_draw_everyone():
     q = torch.tensor([[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.5, 0.5, 1e-30]])
-    t = sharpened(q)
+    t = sharpen_assignments(q)
     assert torch.isfinite(t).all() and t[:, 2].max() < 1e-6
 
 
@@ -158,7 +158,7 @@ def test_the_transfer_starts_from_kmeans_in_principal_components(from_pca):
     with torch.no_grad():
         q = method.assignments(looked_at(features))
     assert np.allclose(q, naive_q(method, features), rtol=1e-3, atol=1e-5)
-    assert torch.allclose(sharpened(q), method.targets, atol=1e-3) == from_pca
+    assert torch.allclose(sharpen_assignments(q), method.targets, atol=1e-3) == from_pca
     prediction = method.predict(looked_at(features))
     assert torch.equal(prediction.ids, q.argmax(1)) and torch.equal(prediction.confidence, q.amax(1))
 

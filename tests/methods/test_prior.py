@@ -326,9 +326,9 @@ def test_clusters_are_aligned_by_labels_first_and_predictions_then():
     method, looked_at = _four_heaps()
     assert prior.cluster_counts(method, looked_at).tolist() == [40, 10, 20, 30]
     config = configure({"prior": "estimated", "prior.every": 5})
-    prior.refresh(method, looked_at, config, 3)  # not due
+    prior.refresh_prior(method, looked_at, config, 3)  # not due
     assert method.class_prior.tolist() == [0.25] * 4
-    prior.refresh(method, looked_at, config, 5)
+    prior.refresh_prior(method, looked_at, config, 5)
     torch.testing.assert_close(method.class_prior, torch.tensor([41, 11, 21, 31]) / 104)
 
 
@@ -339,7 +339,7 @@ def test_a_class_without_a_cluster_keeps_a_share():
         lambda: Outputs(torch.eye(4)[:2], same[:2]), lambda: Outputs(same, same), torch.tensor([0, 1]), 0
     )
     method = _Believing([2, 2, 2], torch.ones(3), Classes(2, 4))
-    prior.refresh(method, looked_at, configure({"prior": "estimated"}), 0)
+    prior.refresh_prior(method, looked_at, configure({"prior": "estimated"}), 0)
     torch.testing.assert_close(method.class_prior, torch.tensor([2, 2, 4, 1]) / 9)
 
 
@@ -353,9 +353,9 @@ def test_confident_predictions_speak_for_all_unlabeled_images():
     nobody = prior.confident_counts(method, looked_at, 0.95)
     np.testing.assert_allclose(nobody, np.array([9, 3, 0, 0]) + 22)
     config = configure({"prior": "confident", "prior.every": 2})
-    prior.refresh(method, looked_at, config, 0)  # predictions of a random head are not believed
+    prior.refresh_prior(method, looked_at, config, 0)  # predictions of a random head are not believed
     assert method.class_prior.tolist() == [0.25] * 4
-    prior.refresh(method, looked_at, config, 2)
+    prior.refresh_prior(method, looked_at, config, 2)
     assert method.class_prior[0] > method.class_prior[3] > 0
 
 
@@ -367,9 +367,9 @@ def test_known_novel_shares_go_to_the_ids_that_are_predicted_most(name):
     method.class_prior = shares.clone()
     settings = {"prior": name, "prior.every": 2} | ({"prior.shares": "0.3 0.1 0.1 0.2 0.3"} if name == "given" else {})
     for epoch in (0, 3):  # no predictions yet; not due
-        prior.refresh(method, looked_at, configure(settings), epoch)
+        prior.refresh_prior(method, looked_at, configure(settings), epoch)
         assert torch.equal(method.class_prior, shares)
-    prior.refresh(method, looked_at, configure(settings), 4)
+    prior.refresh_prior(method, looked_at, configure(settings), 4)
     torch.testing.assert_close(method.class_prior, torch.tensor([0.3, 0.1, 0.3, 0.1, 0.2]))
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from lps.errors import UserError
 from lps.network import backbones, torchvision_models
-from lps.network.start_weights import matched
+from lps.network.start_weights import match_weights
 from lps.settings import backbone_names
 from lps.settings.config import configure
 
@@ -25,7 +25,7 @@ def test_the_cifar_resnet18_is_torchvisions_with_a_small_stem_and_without_poolin
     theirs = torchvision.models.resnet18()
     theirs.conv1, theirs.maxpool, theirs.fc = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity(), nn.Identity()
     ours = backbones.build("cifar_resnet18", 3)
-    ours.load_state_dict(matched(theirs.state_dict(), ours, "cifar_resnet18")[0])
+    ours.load_state_dict(match_weights(theirs.state_dict(), ours, "cifar_resnet18")[0])
     assert size(ours) == size(theirs) == 11_168_832 and ours.num_features == 512
     for mode in (True, False):  # the first pass also moves the running averages that the second one uses
         assert torch.allclose(ours.train(mode)(images()), theirs.train(mode)(images()), atol=1e-5)

@@ -117,7 +117,7 @@ def test_two_ranks_on_stored_features_are_close_to_one_process(tmp_path):
     own |= {"network.start": "random", "batch_size": 128, "lr": 0.001, "epochs": 2, "features.width": 16}
     together = create_run(tmp_path, configure(own | {"processes": 2, "threads": 2}))
     python("-m", "lps", "train", "--run", together.folder)
-    (store,) = feature_store.kept()
+    (store,) = feature_store.list_stores()
     assert set(store.rows.values()) == {1797}
     ours, theirs = numbers(together), numbers(finished_run(tmp_path, "lps", **own))
     assert ours.keys() == theirs.keys()
@@ -155,7 +155,7 @@ def test_two_machines_with_a_rank_each_end_with_the_numbers_of_two_ranks_on_one(
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 @pytest.mark.parametrize("rows", [0, 1, 2, 6, 7, 37])
 def test_rows_are_shared_out_evenly_and_in_order(monkeypatch, rows, count):
-    monkeypatch.setattr(parallel, "world", lambda: count)
+    monkeypatch.setattr(parallel, "num_ranks", lambda: count)
     parts = [list(range(rows))[part] for part in parallel._bounds(rows)]
     assert sum(parts, []) == list(range(rows)) and max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -166,14 +166,14 @@ def test_with_one_process_nothing_is_touched():
     parallel.join(0, 1, 1, torch.device("cpu"))
     parallel.synchronise_batchnorm(layer)
     assert parallel.own_rows(rows) is rows and parallel.gather(rows, 3) is rows
-    assert type(layer) is nn.BatchNorm1d and parallel.world() == 1
-    assert (parallel.any_of(True), parallel.any_of(False), parallel.from_first(7)) == (True, False, 7)
+    assert type(layer) is nn.BatchNorm1d and parallel.num_ranks() == 1
+    assert (parallel.any_of(True), parallel.any_of(False), parallel.broadcast_number(7)) == (True, False, 7)
     parallel.leave()
 
 
 def test_a_number_of_processes_that_was_not_started_is_one_sentence(monkeypatch):
     with pytest.raises(UserError, match="^processes: 2 differs from the number of started processes, 1$"):
-        parallel.join(*ranks.place(), 2, torch.device("cpu"))
+        parallel.join(*ranks.own_rank(), 2, torch.device("cpu"))
 
 
 def test_more_ranks_than_gpus_is_one_sentence(monkeypatch):
@@ -181,4 +181,4 @@ def test_more_ranks_than_gpus_is_one_sentence(monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(UserError, match="^processes: 2 is more than the 1 GPUs here; every process needs one$"):
-        parallel.join(*ranks.place(), 2, torch.device("cuda"))
+        parallel.join(*ranks.own_rank(), 2, torch.device("cuda"))

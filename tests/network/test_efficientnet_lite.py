@@ -68,7 +68,7 @@ def test_every_stage_gives_what_the_published_weights_give_elsewhere():
 @pytest.mark.slow
 def test_checkpoints_from_before_timm_load_and_their_optimizers_find_their_parameters():
     """These were under the published names, without what begins them; digests of stored features are of them, too."""
-    published = [key for key in read_tensors(shipped_weights.file()) if not key.startswith("_fc.")]
+    published = [key for key in read_tensors(shipped_weights.shipped_file()) if not key.startswith("_fc.")]
     backbone = shipped()
     state = backbone.state_dict()
     assert list(state) == [re.sub(r"(^|\.)_", r"\1", key) for key in published]
@@ -108,7 +108,7 @@ def test_folded_it_gives_the_same_without_batch_norm():
 
 def test_stages_are_in_the_table_and_hold_every_weight_once():
     backbone = backbones.build("efficientnet_lite0", 3)
-    assert tuple(backbone.stages()) == backbone_names.stages("efficientnet_lite0")
+    assert tuple(backbone.stages()) == backbone_names.stage_names("efficientnet_lite0")
     covered = [id(p) for group in backbone.stages().values() for module in group for p in module.parameters()]
     assert sorted(covered) == sorted(id(p) for p in backbone.parameters()) and backbone.num_features == 1280
     grey = waves(32)[:, :1]

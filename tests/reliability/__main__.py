@@ -277,7 +277,7 @@ def addresses(options, folder: Path) -> int:
     from tests.visiting import PAGES
 
     os.environ |= {"LPS_RUNS": str(folder / "runs"), "LPS_CACHE": str(folder / "cache")}
-    launcher.pump = lambda *given: []
+    launcher.dispatch = lambda *given: []
     tried = list(attack(folder / "runs", options.seed, PAGES, options.every))
     wrong = [f"{what}: {found}" for what, _, found in tried if found]
     what, seconds, _ = max(tried, key=lambda one: one[1])

@@ -6,4 +6,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def no_start_from_pages(request, monkeypatch):
     if "pages" in request.node.name:
-        monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root, trainer=None: [])
+        monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda root, trainer=None: [])

@@ -32,7 +32,7 @@ def main(root: Path, count: int) -> None:
         runs = [create_run(root, config, token=str(number)) for number in range(count)]
         for run in runs:
             look_after(run)
-        launcher.pump(root, TRAINER)
+        launcher.dispatch(root, TRAINER)
         if all(run.state().name == "finished" for run in runs):
             return
         time.sleep(0.05)

@@ -40,7 +40,7 @@ def serve(root: Path, count: int, thread: int, done: threading.Event) -> None:
     while not done.is_set():
         launch_one(root, random.randrange(count))
         with contextlib.suppress(UserError):
-            launcher.pump(root, TRAINER)
+            launcher.dispatch(root, TRAINER)
         time.sleep(0.05)
 
 

@@ -73,13 +73,13 @@ def names_not_waited_for() -> None:
 
 def old_one_removed_first() -> None:
     """Room for the new checkpoint is made before it is written."""
-    real = checkpoints.save
+    real = checkpoints.save_checkpoint
 
     def save(folder, name, state):
-        checkpoints.prune(folder, keep=0)
+        checkpoints.prune_checkpoints(folder, keep=0)
         return real(folder, name, state)
 
-    checkpoints.save = save
+    checkpoints.save_checkpoint = save
 
 
 def best_forgotten() -> None:

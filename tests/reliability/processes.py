@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from lps.store.events import read_events, rewind
+from lps.store.events import drop_repeated, read_events
 from lps.store.run_folders import list_runs
 from lps.store.runs import OVER, Run
 from tests.reliability.counting_trainer import EPOCHS, series
@@ -81,7 +81,7 @@ def judge(run: Run) -> list[str]:
     """What is wrong with a run that was killed and resumed again and again."""
     state = run.state()
     wrong = [] if state.name == "finished" else [f"is {state}"]
-    history = [event for event in rewind(read_events(run.events)[0]) if event["kind"] == "train"]
+    history = [event for event in drop_repeated(read_events(run.events)[0]) if event["kind"] == "train"]
     if [event["values"]["number"] for event in history] != series():
         wrong.append(f"another series, {len(history)} epochs of {EPOCHS}")
     safe = 0

@@ -23,9 +23,9 @@ def make_name_ask_delete(root):
     run = create_run(root, CONFIG, "first", token="once")
     run.write_meta(name="second", notes="a note")
     with run.changing():
-        queue.ask(run, "run", 1)
+        queue.request_attempt(run, "run", 1)
     with run.changing():
-        queue.ask(run, "stop", 1)
+        queue.request_attempt(run, "stop", 1)
     delete_run(run)
 
 

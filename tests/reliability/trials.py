@@ -20,7 +20,7 @@ import torch
 from lps.errors import UserError
 from lps.settings.config import configure
 from lps.store import snapshots
-from lps.store.events import read_events, rewind
+from lps.store.events import drop_repeated, read_events
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from lps.store.summary import summarize
@@ -119,7 +119,7 @@ class Trial:
     def _note_commits(self) -> None:
         """Write down, outside the run, what counts from the moment at which `save` returns."""
         notes = os.open(self.notes / "commits.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        save = checkpoints.save
+        save = checkpoints.save_checkpoint
 
         def noting(folder, name, state):
             path = save(folder, name, state)
@@ -127,7 +127,7 @@ class Trial:
                 os.write(notes, f"{name}\n".encode())
             return path
 
-        checkpoints.save = noting
+        checkpoints.save_checkpoint = noting
 
     def operations(self) -> list[str]:
         return json.loads((self.notes / "operations.json").read_text())
@@ -164,10 +164,10 @@ def _wait(pid: int, kill_after_s: float | None, number: int) -> int:
 
 def facts(run: Run) -> dict:
     """All that must be the same in an unbroken run and in one that was resumed, times aside."""
-    told = rewind(read_events(run.events)[0])
+    told = drop_repeated(read_events(run.events)[0])
     history = [event for event in told if event["kind"] in ("train", "eval")]
     _, state, _ = checkpoints.load_newest(run.checkpoints)
-    best = checkpoints.load(run.checkpoints, "best")
+    best = checkpoints.load_checkpoint(run.checkpoints, "best")
     return {
         "history": [(event["kind"], event["epoch"], _timeless(event["values"])) for event in history],
         "end": told[-1]["kind"] if told else None,

@@ -281,7 +281,7 @@ def test_alarms_stand_beside_the_state_as_on_the_page_of_the_run(tmp_path):
 def test_alarms_are_escaped_like_other_texts(tmp_path, monkeypatch):
     run = make_run(tmp_path, epochs=2)
     found = run_report.run_index.Measured(alarms=(Alarm("empty", 2, f"{HOSTILE[0]} {HOSTILE[5]}"),))
-    monkeypatch.setattr(run_report.run_index, "measure", lambda run: found)
+    monkeypatch.setattr(run_report.run_index, "measure_run", lambda run: found)
     page = Page(run_report.render_run_report([run], SCORING, NOW))
     assert HOSTILE[0] in page.text and len(page.programs) == 2
 
@@ -349,7 +349,7 @@ def test_the_command_asks_for_the_same_settings(values, monkeypatch):
 def test_a_path_keeps_its_last_part_alone():
     config = configure({"dataset": "folder", "dataset.path": "/home/somebody/photos of birds"})
     assert "--set 'dataset.path=/path/to/photos of birds'" in provenance.train_command(config)
-    assert provenance.shareable(config) == config.flat() | {"dataset.path": "/path/to/photos of birds"}
+    assert provenance.shareable_settings(config) == config.flat() | {"dataset.path": "/path/to/photos of birds"}
 
 
 def test_how_to_make_it_again(one, several, runs):
@@ -357,19 +357,21 @@ def test_how_to_make_it_again(one, several, runs):
         for run in chosen:
             assert provenance.train_command(run.config()) in page.text
         assert f"python {sys.version.split()[0]}" in page.text and "numpy " in page.text
-    assert provenance.shareable(runs[0].config()) == json.loads(next(w for w in one.words if w.startswith("{\n")))
+    assert provenance.shareable_settings(runs[0].config()) == json.loads(
+        next(w for w in one.words if w.startswith("{\n"))
+    )
     assert "python -m lps compare " in several.text
 
 
 def test_commit_is_that_of_the_programs_own_folder(tmp_path):
-    assert provenance.commit(tmp_path) == ""
+    assert provenance.git_commit(tmp_path) == ""
     git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@x.example"]
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
-    assert provenance.commit(tmp_path) == head[:12]
+    assert provenance.git_commit(tmp_path) == head[:12]
     (tmp_path / "inside").mkdir()
-    assert provenance.commit(tmp_path / "inside") == ""
+    assert provenance.git_commit(tmp_path / "inside") == ""
 
 
 # ---------------------------------------------------------------------------------------------------- command line

@@ -24,7 +24,7 @@ def made(root, seconds, *, state="finished", attempt=1, **settings):
 
 def seconds(root, **settings):
     config = configure(settings)
-    cost = costs.KnownCosts(costs.finished_paces(list_runs(root), {costs.kind(config)})).of(config)
+    cost = costs.KnownCosts(costs.finished_paces(list_runs(root), {costs.cost_kind(config)})).of(config)
     return cost and cost.span.likely
 
 
@@ -157,7 +157,7 @@ def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
 
 
 def test_where_little_is_known_a_range_is_said(monkeypatch):
-    monkeypatch.setattr(costs, "busy", lambda: 3.0)
+    monkeypatch.setattr(costs, "load_per_core", lambda: 3.0)
     recorded = costs.Pace(configure({"epochs": 10}), 6.0, 0.0, 0.0)
     found = costs.KnownCosts([], [recorded]).of(configure({"epochs": 10}))
     assert (found.span.likely, costs.span_in_words(found.span)) == (60.0, "30 s to 6 min")
@@ -172,7 +172,7 @@ def test_a_run_on_stored_features_costs_its_store_once():
     config, head = configure({"features": "stored", "epochs": 10}), costs.START_S + 10 * 1000 * 180e-6
     rough = costs.rule_of_thumb(config, 1000, 32, 32, 2)
     assert rough == pytest.approx(head + 7000 * 160**2 * 0.2e-6 / 2)
-    folder = feature_store.home() / "digits-1"
+    folder = feature_store.stores_folder() / "digits-1"
     folder.mkdir(parents=True)
     write_json(folder / "facts.json", {"count": 1000, "width": 4, "settings": config.flat()})
     for done in (1, 7):

@@ -30,7 +30,7 @@ def started(monkeypatch):
     """What would have been started; a slot stays taken as long as the test wants: `hold` of its name."""
     found = []
     monkeypatch.setattr(launcher, "_spawn", lambda run, attempt, slots, *_: found.append((run.id, slots[0].name)))
-    monkeypatch.setattr(launcher, "_keep_waker", lambda *_: None)
+    monkeypatch.setattr(launcher, "_start_daemon", lambda *_: None)
     monkeypatch.setattr(launcher, "_end_leftovers", lambda *_: None)
     return found
 
@@ -52,7 +52,7 @@ def hold(root):
 def asked(root, count, **settings):
     runs = [create_run(root, configure({"device": "cpu", "seed": seed} | settings)) for seed in range(count)]
     for run in runs:
-        queue.ask(run, "run", 1)
+        queue.request_attempt(run, "run", 1)
     return runs
 
 
@@ -137,12 +137,12 @@ def test_as_many_start_as_it_says_and_more_when_it_is_raised(root, started, hold
     asked(root, 5)
     queue.set_cpu_slots(root, 2)
     hold("cpu-0")
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert {slot for _, slot in started} == {"cpu-1"}
     queue.set_cpu_slots(root, 3)
     hold("cpu-1")
     started.clear()
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert {slot for _, slot in started} == {"cpu-2"}
 
 
@@ -180,13 +180,16 @@ def test_how_many_train_at_a_time(root, monkeypatch):
     def on(device, processes=1):
         return configure({"device": device, "processes": processes})
 
-    assert run_slots.at_once([], root) == 1 and run_slots.at_once([on("cpu")], root) == 3
+    assert run_slots.num_parallel_runs([], root) == 1 and run_slots.num_parallel_runs([on("cpu")], root) == 3
     gpus = [Device(f"cuda:{n}", "Fake", index=n, uuid=str(n)) for n in range(4)]
     monkeypatch.setattr(run_slots, "available_gpus", lambda: gpus)
-    assert run_slots.at_once([on("auto")], root) == run_slots.at_once([on("cuda")], root) == 4
-    assert run_slots.at_once([on("cuda", 2)], root) == 2 and run_slots.at_once([on("cuda:1")], root) == 1
-    assert run_slots.at_once([on("cuda:1"), on("cuda:2")], root) == 2
-    assert run_slots.at_once([on("cpu"), on("auto")], root) == 7
+    assert run_slots.num_parallel_runs([on("auto")], root) == run_slots.num_parallel_runs([on("cuda")], root) == 4
+    assert (
+        run_slots.num_parallel_runs([on("cuda", 2)], root) == 2
+        and run_slots.num_parallel_runs([on("cuda:1")], root) == 1
+    )
+    assert run_slots.num_parallel_runs([on("cuda:1"), on("cuda:2")], root) == 2
+    assert run_slots.num_parallel_runs([on("cpu"), on("auto")], root) == 7
 
 
 # ---------------------------------------------------------------------------------------------------- suggestion
@@ -199,7 +202,7 @@ def test_what_is_suggested_fits_the_cores(root, monkeypatch, number, threads, ex
     cores(monkeypatch, number)
     for seed, count in enumerate(threads):
         run = create_run(root, configure({"device": "cpu", "seed": seed, "threads": count}))
-        queue.ask(run, "run", 1)
+        queue.request_attempt(run, "run", 1)
     found = overview.read_queue(root)
     assert overview.suggested_cpu_slots(found) == expected
     assert overview.suggestion_in_words(found).startswith(f"Suggested: {expected}, ")

@@ -32,7 +32,7 @@ def failed_run(root: Path, kind: str, **settings) -> Run:
 def root(tmp_path, monkeypatch):
     """A folder of runs; nothing is started."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
-    monkeypatch.setattr(launcher, "pump", lambda *given: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *given: [])
     return tmp_path / "runs"
 
 
@@ -44,14 +44,14 @@ def test_every_kind_has_words_of_its_own():
 
 
 def test_every_kind_that_the_program_records_is_known():
-    """Read from the source: the words after `kind` in the runner and the first words that `explain` returns."""
+    """Read from the source: the words after `kind` in the runner and the first words that `explain_failure` returns."""
     found = set()
     for name in ("scheduler/runner.py", "training/failure.py"):
         for node in ast.walk(ast.parse((ROOT / "lps" / name).read_text())):
             if isinstance(node, ast.Dict):
                 pairs = zip(node.keys, node.values)
                 found |= {c for key, value in pairs if _text(key) == "kind" for c in _texts(value)}
-            if isinstance(node, ast.FunctionDef) and node.name == "explain":
+            if isinstance(node, ast.FunctionDef) and node.name == "explain_failure":
                 returned = [n.value for n in ast.walk(node) if isinstance(n, ast.Return)]
                 found |= {c for value in returned if isinstance(value, ast.Tuple) for c in _texts(value.elts[0])}
     assert {"bug", "killed", "out_of_memory", "diverged", "disk_full", "data"} <= found
@@ -92,7 +92,7 @@ def test_the_page_says_it_and_its_strong_button_does_it(root, kind):
     asked = at.session_state["draft"]
     assert asked.text("batch_size") == ("128" if kind == "out_of_memory" else "256")
     assert asked.text("lr") == at.text_input(key="set:lr").value == ("0.02" if kind == "diverged" else "0.2")
-    form = whole_form(**failures.link(run.id, advice, run.config()))  # AppTest itself stays on Live
+    form = whole_form(**failures.form_link(run.id, advice, run.config()))  # AppTest itself stays on Live
     form.button(key="launch_start").click().run()
     made = next(other for other in list_runs(root) if other.id != run.id)
     assert made.config().flat() == run.config().flat() | changes

@@ -132,7 +132,7 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     write_json(run.folder / "want.json", {"want": "stop", "attempt": 1, "time": 1.0, "retries": 3})
     launcher.launch_all([run], TRAINER, on=HELD)
     assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.wish().retries == 3
-    assert launcher.pump(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_future(root)
+    assert launcher.dispatch(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_future(root)
     with pytest.raises(UserError, match="only waiting runs"):
         queue.put_first(run)
     assert not (run.folder / "process.json").exists()
@@ -316,24 +316,24 @@ def test_a_sweep_is_one_array_of_jobs(root):
     layout = sweep_layout.read_layout("digits", "lps", "0,1,2", ["device=cpu"])
     plan = {"do": "finish"}
     root.mkdir()
-    for item in (started := sweeps.start(sweeps.plan(layout, root, "three"), root, TRAINER, on=HELD)).items:
+    for item in (started := sweeps.start_sweep(sweeps.plan_sweep(layout, root, "three"), root, TRAINER, on=HELD)).items:
         write_json(item.run.folder / "plan.json", plan)
     ids = [job_of(item.run) for item in started.items]
     array = ids[0].partition("_")[0]
     assert ids == [f"{array}_0", f"{array}_1", f"{array}_2"] and sorted(squeue("--states=PENDING")) == ids
     subprocess.run(["scontrol", "release", array], check=True)
     assert [over(item.run, "finished").attempt for item in started.items] == [1, 1, 1]
-    again = sweeps.start(sweeps.plan(layout, root, "three"), root, TRAINER, on=LOW)
+    again = sweeps.start_sweep(sweeps.plan_sweep(layout, root, "three"), root, TRAINER, on=LOW)
     assert [item.action for item in again.items] == ["exists"] * 3 and [job_of(item.run) for item in again.items] == ids
 
 
 def test_a_stopped_job_that_is_started_again_here_runs_here(root):
     layout = sweep_layout.SweepSpec(seeds=(0,), fixed={"device": "cpu"})
-    (item,) = sweeps.start(sweeps.plan(layout, root, "one"), root, TRAINER, on=HELD).items
+    (item,) = sweeps.start_sweep(sweeps.plan_sweep(layout, root, "one"), root, TRAINER, on=HELD).items
     launcher.stop(item.run)
     over(item.run, "stopped")
     write_json(item.run.folder / "plan.json", {"do": "finish"})
-    (again,) = sweeps.start(sweeps.plan(layout, root, "one"), root, TRAINER).items
+    (again,) = sweeps.start_sweep(sweeps.plan_sweep(layout, root, "one"), root, TRAINER).items
     assert again.action == "resumed" and again.run.id == item.run.id
     assert over(again.run, "finished").attempt == 2 and not again.run.wish().on
     assert not again.run.read_json("process.json")["slot"].startswith("slurm")

@@ -227,10 +227,10 @@ def test_a_suspended_runner_is_woken_to_stop(root, kill):
 def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(root):
     run = running(root, "hang")
     os.kill(pids(run)[0], signal.SIGSTOP)
-    queue.write(run, replace(run.wish(), want="kill"))
+    queue.write_desired_state(run, replace(run.wish(), want="kill"))
     time.sleep(3 * POLL_S)
     assert run.state().name == "stopping"
-    launcher.tend(root)
+    launcher.ensure_daemon(root)
     until(lambda: run.state().name == "stopped")
 
 
@@ -240,7 +240,7 @@ def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
     runner, _ = pids(run)
     os.kill(runner, signal.SIGSTOP)
     until(lambda: is_suspended(runner))
-    launcher.tend(root)
+    launcher.ensure_daemon(root)
     time.sleep(0.1)
     assert is_suspended(runner)
 
@@ -382,7 +382,7 @@ def test_runs_and_queue_go_on_when_the_server_dies(root, death):
     launched = "; ".join(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})" for run in (first, second))
     process = server(launched)
     pids(first)
-    until(lambda: queue.position(second) == 0)
+    until(lambda: queue.queue_position(second) == 0)
     end(process, death)
     assert first.state().is_alive and second.state().name == "queued"
     launcher.stop(first)
@@ -416,7 +416,7 @@ def test_sigterm_to_the_runner_is_a_stop_and_starts_nothing_new(root):
     assert (state.kind, state.reason) == ("preempted", "ended by a signal")
     until(lambda: not is_held(first.lock))
     assert second.state().name == "queued" and starts(root) == [first.id]
-    launcher.pump(root, TRAINER)
+    launcher.dispatch(root, TRAINER)
     over(second, "finished")
 
 
@@ -439,7 +439,7 @@ def test_a_suspended_runner_whose_folder_is_gone_is_woken_to_end_by_whoever_look
         os.kill(pid, signal.SIGSTOP)
     until(lambda: is_suspended(runner))
     shutil.rmtree(first.folder)
-    launcher.tend(root)
+    launcher.ensure_daemon(root)
     until(lambda: is_gone(trainer) and is_gone(runner))
     over(second, "finished")
     assert not first.folder.exists()
@@ -472,7 +472,7 @@ def test_a_deletion_that_got_stuck_halfway_ends_the_run_as_well(root, name):
 def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     first = running(root)
     rest = [go(make(root, "exclusive")) for _ in range(3)]
-    assert [queue.position(run) for run in (first, *rest)] == [None, 0, 1, 2]
+    assert [queue.queue_position(run) for run in (first, *rest)] == [None, 0, 1, 2]
     assert launcher.stop(rest[1]) == rest[1].state() and rest[1].state().reason == "cancelled before it started"
     assert waiting_runs(root) == [rest[0], rest[2]]
     with monkeypatch.context() as patch:  # a pump that looked at the queue before the cancel, with a slot free
@@ -490,8 +490,8 @@ def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypat
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     runs = [make(root, "exclusive") for _ in range(8)]
     for run in runs:
-        queue.ask(run, "run", 1)
-    pumping = f"\nwhile True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+        queue.request_attempt(run, "run", 1)
+    pumping = f"\nwhile True: launcher.dispatch(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
     servers = [server(pumping) for _ in range(2)]
     until(lambda: len(starts(root)) >= 2)
     end(servers.pop())
@@ -514,7 +514,7 @@ def test_launchers_that_are_killed_again_and_again_start_every_run_once(root, mo
     body = f"""
 runs = [Run(Path(folder)) for folder in {folders!r}]
 launcher.launch_all(runs, {TRAINER!r})
-while True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
+while True: launcher.dispatch(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
 """
     chance = random.Random(0)
     for _ in range(12):
@@ -539,7 +539,7 @@ def test_a_queue_that_is_reordered_paused_and_held_all_the_time_starts_every_run
     runs = [make(root, "exclusive", seed=seed) for seed in range(20)]
     queue.set_paused(root, True)
     launcher.launch_all(runs, TRAINER)
-    pumping = f"\nwhile True: launcher.pump(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
+    pumping = f"\nwhile True: launcher.dispatch(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
     servers = [server(pumping) for _ in range(2)]
 
     def fumble(seed):
@@ -625,11 +625,11 @@ def test_there_is_one_waker_and_another_when_it_was_killed(root):
     first, second = running(root), go(make(root))
     waker = waker_of(root)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: launcher.pump(root, TRAINER), range(8)))
+        list(pool.map(lambda _: launcher.dispatch(root, TRAINER), range(8)))
     assert wakers(root) == [waker]
     os.kill(waker, signal.SIGKILL)
     until(lambda: not wakers(root))
-    launcher.pump(root, TRAINER)
+    launcher.dispatch(root, TRAINER)
     assert waker_of(root) != waker and second.state().name == "queued"
     launcher.stop(second)
     launcher.stop(first)
@@ -643,7 +643,7 @@ def test_a_suspended_waker_is_woken_by_whoever_looks_at_the_queue(root):
     os.kill(waker, signal.SIGSTOP)
     os.kill(runner, signal.SIGKILL)
     until(lambda: first.state().name == "crashed" and is_suspended(waker))
-    launcher.tend(root)
+    launcher.ensure_daemon(root)
     over(second, "finished")
     assert starts(root) == [first.id, second.id]
 
@@ -678,7 +678,7 @@ def test_a_waker_that_was_suspended_before_its_first_record_is_woken_by_whoever_
     assert is_held(root / ".waker.lock") and not (root / ".waker.lock").read_text()
     os.kill(pids(first)[0], signal.SIGKILL)
     until(lambda: first.state().name == "crashed")
-    launcher.tend(root)
+    launcher.ensure_daemon(root)
     over(second, "finished")
 
 
@@ -691,7 +691,7 @@ def test_a_record_of_another_process_wakes_nobody(root):
     ticks = start_ticks(other.pid)
     for wrong in ({"waker_ticks": ticks - 1}, {}, {"waker_ticks": ticks, "boot_id": "another"}, {"waker_pid": -1}):
         write_json(root / ".waker.lock", about | wrong)
-        launcher.tend(root)
+        launcher.ensure_daemon(root)
     time.sleep(0.1)
     assert is_suspended(other.pid)
     other.kill()
@@ -714,10 +714,10 @@ def test_a_paused_queue_starts_nothing_when_a_run_ends(root):
     launcher.stop(first)
     over(first, "stopped")
     until(lambda: not is_held(first.lock) and not is_held(root / ".slots" / "cpu-0.lock"))
-    launcher.pump(root, TRAINER)
+    launcher.dispatch(root, TRAINER)
     assert second.state().name == "queued" and starts(root) == [first.id]
     queue.set_paused(root, False)
-    launcher.pump(root, TRAINER)
+    launcher.dispatch(root, TRAINER)
     over(second, "finished")
 
 
@@ -740,29 +740,29 @@ def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
 @pytest.mark.slow
 def test_a_server_killed_between_claim_and_start_loses_nothing(root):
     run = make(root)
-    queue.ask(run, "run", 1)
+    queue.request_attempt(run, "run", 1)
     body = "launcher.subprocess.Popen = lambda *a, **k: (print('claimed', flush=True), time.sleep(60))\n"
-    body += f"launcher.pump(Path({str(root)!r}))"
+    body += f"launcher.dispatch(Path({str(root)!r}))"
     process = server(body)
     assert process.stdout.readline() == b"claimed\n"
     assert run.state().name == "starting"
     end(process)
     assert run.state().name == "queued"
-    launcher.pump(root, TRAINER)
+    launcher.dispatch(root, TRAINER)
     assert over(run, "finished").attempt == 1
 
 
 def test_a_runner_that_cannot_begin_leaves_the_run_queued_without_a_loop(root):
     """No record can be written (as on a full disk): nothing has begun, and the runner must not start itself again."""
     run = make(root)
-    queue.ask(run, "run", 1)
+    queue.request_attempt(run, "run", 1)
     locks = [try_lock(run.lock), try_lock(root / "slot.lock")]
     code = """
 import sys
 from lps.scheduler import runner
 def full(path, value): raise OSError(28, "No space left on device")
 runner.write_json = full
-runner.launcher.pump = lambda *arguments: print("pumped")
+runner.launcher.dispatch = lambda *arguments: print("pumped")
 sys.exit(runner.main(sys.argv[1:]))
 """
     options = ["--attempt", "1", "--slot", "cpu-0", "--locks", *map(str, locks), "--", *TRAINER]
@@ -836,7 +836,7 @@ def test_a_claimed_run_is_not_started(root):
     lock = try_lock(run.lock)
     assert go(run).state().name == "starting" and starts(root) == []
     os.close(lock)
-    launcher.pump(root, TRAINER)
+    launcher.dispatch(root, TRAINER)
     over(run, "finished")
 
 

@@ -23,8 +23,8 @@ NOW = 1_800_000_000.0
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "recorded")
-    monkeypatch.setattr(launcher, "is_tended", lambda root: True)
-    monkeypatch.setattr(costs, "busy", lambda: 1.0)
+    monkeypatch.setattr(launcher, "has_daemon", lambda root: True)
+    monkeypatch.setattr(costs, "load_per_core", lambda: 1.0)
     return tmp_path / "runs"
 
 
@@ -124,7 +124,7 @@ def test_the_time_of_the_next_try_is_waited_for(root):
     finished(root, 50.0, seed=99)
     (run,) = asked(root, 1)
     wish = run.wish()
-    queue.write(run, overview.replace(wish, not_before=NOW + 200, retries=1, retried=1))
+    queue.write_desired_state(run, overview.replace(wish, not_before=NOW + 200, retries=1, retried=1))
     (item,) = overview.read_queue(root, NOW).waiting
     assert (item.start, item.end) == (NOW + 200, NOW + 250)
 
@@ -188,7 +188,7 @@ def test_what_is_asked_of_a_kind_alone_knows_its_running_runs_too(root, alive):
     told(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
     run = alive(make(root, seed=1, epochs=40), "cpu-0", phase="pretrain", step=25, steps=100, eta_s=45.0)
     config = run.config()
-    assert costs.known_costs(root, {costs.kind(config)}).of(config).span.likely == pytest.approx(3 * (8 + 40))
+    assert costs.known_costs(root, {costs.cost_kind(config)}).of(config).span.likely == pytest.approx(3 * (8 + 40))
     assert costs.known_costs(root).of(config).span.likely == pytest.approx(8 + 20 + 40)
 
 
@@ -216,7 +216,7 @@ def test_a_queue_that_nobody_looks_after_promises_no_time(root, monkeypatch):
     asked(root, 1, 2)
     monkeypatch.undo()
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
-    assert not launcher.is_tended(root)
+    assert not launcher.has_daemon(root)
     found = overview.read_queue(root, NOW)
     assert (found.is_tended, found.end) == (False, None) and all(item.start is None for item in found.waiting)
     assert overview.end_in_words(found, NOW).startswith("the queue is blocked")
@@ -268,17 +268,17 @@ def test_costs_do_not_depend_on_runs_of_other_kinds(tmp_path_factory, done, want
             finished(root, seconds, **settings_)
         run = make(root, **wanted)
         config = run.config()
-        expected = costs.known_costs(root, {costs.kind(config)}).of(config)
+        expected = costs.known_costs(root, {costs.cost_kind(config)}).of(config)
         found = costs.known_costs(root).of(config)
     assert (found and found.span.likely) == (None if expected is None else pytest.approx(expected.span.likely))
 
 
 def test_the_date_is_said_where_it_is_another_one():
     today = time.mktime((2026, 5, 4, 12, 0, 0, 0, 0, -1))
-    assert overview.clock(today + 3600, today) == "13:00"
-    assert overview.clock(today + 86_400, today) == "2026-05-05 12:00"
+    assert overview.time_of_day(today + 3600, today) == "13:00"
+    assert overview.time_of_day(today + 86_400, today) == "2026-05-05 12:00"
 
 
 def test_the_slots_are_those_that_runs_are_started_on(root):
     assert [slot.name for slot in run_slots.every_slot(root)][-2:] == ["cpu-0", "cpu-1"]
-    assert run_slots.places(configure({"device": "cpu"}), root)[1] == 1
+    assert run_slots.slots_for(configure({"device": "cpu"}), root)[1] == 1

@@ -31,22 +31,22 @@ def test_a_disk_with_too_little_room_is_told_before_the_start(left, tmp_path):
     run, root = configure({"epochs": 3}), tmp_path / "not" / "there"
     for free, count, says in ((299_000_000, 1, True), (300_000_000, 1, False), (599_999_999, 2, True)):
         left(free)
-        words = preflight.shortage([run] * count, root)
+        words = preflight.disk_warning([run] * count, root)
         assert bool(words) == says, free
         if words:
             assert "will write about" in words and f"are free in {tmp_path}." in words and words.isprintable()
     left(preflight.PLENTY)
-    assert preflight.shortage([run] * 2000, root) == ""
+    assert preflight.disk_warning([run] * 2000, root) == ""
     left(0)
-    assert preflight.shortage([], root) == ""
+    assert preflight.disk_warning([], root) == ""
 
 
 def test_what_nobody_knows_is_told_only_where_there_is_little(left, tmp_path):
     run = configure({"method": "orca"})
     left(preflight.LITTLE - 1)
-    assert "is unknown" in preflight.shortage([run], tmp_path)
+    assert "is unknown" in preflight.disk_warning([run], tmp_path)
     left(preflight.LITTLE)
-    assert preflight.shortage([run], tmp_path) == ""
+    assert preflight.disk_warning([run], tmp_path) == ""
 
 
 def test_the_command_line_says_it(left, tmp_path, capsys):
@@ -60,7 +60,7 @@ def test_the_command_line_says_it(left, tmp_path, capsys):
 
 def test_the_command_line_advises_a_prior_where_labels_look_unequal(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launcher, "launch", lambda run, **wish: None)
-    monkeypatch.setattr(launcher, "pump", lambda root: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda root: [])
     usual = ["launch", "--dataset", "digits", "--runs", str(tmp_path)]
     unequal = [*usual, "--set", "split.imbalance=20", "--set", "split.rule=stratified"]
     for words, is_told in ((usual, False), (unequal, True), ([*unequal, "--set", f"prior={ADVISED}"], False)):
@@ -72,21 +72,21 @@ def test_the_command_line_advises_a_prior_where_labels_look_unequal(tmp_path, mo
 def gpu(monkeypatch):
     """A GPU of 24 GiB as the only one, and 131,700 pictures of 256 pixels that nobody has."""
     pixels = np.broadcast_to(np.uint8(0), (131_700, 256, 256, 3))
-    monkeypatch.setattr(preflight.sources, "of", lambda config: SimpleNamespace(pixels=pixels))
+    monkeypatch.setattr(preflight.sources, "images_of", lambda config: SimpleNamespace(pixels=pixels))
     found = [Device("cpu", "CPU"), Device("cuda:0", "Fake", bytes=24 << 30)]
     monkeypatch.setattr(preflight.devices, "list_devices", lambda: found)
 
 
 def test_paper_scale_is_told_what_does_not_fit_the_gpu(gpu):
     paper = {"dataset": "imagenet100", "dataset.path": "/somewhere"}
-    stay, step = preflight.crowding([configure(paper | {"precision": "fp32"})])
+    stay, step = preflight.memory_warnings([configure(paper | {"precision": "fp32"})])
     assert "take 25.9 GB" in stay and "kept in main memory" in stay and "copies 101 MB" in stay
     assert "about 88.1 GB" in step and "has 25.8 GB" in step and "precision=bf16" in step
-    assert "about 44.0 GB" in preflight.crowding([configure(paper | {"precision": "bf16"})])[1]
+    assert "about 44.0 GB" in preflight.memory_warnings([configure(paper | {"precision": "bf16"})])[1]
     for fits in ({"network.start": "random"}, {"pretrain.batch_size": 64}, {"pretrain.epochs": 0}):
-        assert preflight.crowding([configure(paper | fits)]) == [stay]
+        assert preflight.memory_warnings([configure(paper | fits)]) == [stay]
     for elsewhere in ("cpu", "cuda:1"):
-        assert preflight.crowding([configure(paper | {"device": elsewhere})]) == []
+        assert preflight.memory_warnings([configure(paper | {"device": elsewhere})]) == []
 
 
 def test_what_several_runs_have_in_common_is_said_once(gpu):
@@ -94,13 +94,13 @@ def test_what_several_runs_have_in_common_is_said_once(gpu):
     runs = [
         configure(paper | {"seed": seed, "pretrain.batch_size": size}) for seed in (0, 1) for size in (64, 512, 1024)
     ]
-    stay, *steps = preflight.crowding(runs)
+    stay, *steps = preflight.memory_warnings(runs)
     assert "take 25.9 GB" in stay and [words[:20] for words in steps] == ["A step of pretrainin"] * 2
 
 
 def test_sweeps_and_searches_say_what_is_large_for_the_gpu(tmp_path, monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr(preflight, "crowding", lambda configs: asked.append(list(configs)) or ["It is large."])
+    monkeypatch.setattr(preflight, "memory_warnings", lambda configs: asked.append(list(configs)) or ["It is large."])
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     for page in ("sweeps", "search"):
         app = visit(page)

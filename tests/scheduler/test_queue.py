@@ -37,7 +37,7 @@ def started(monkeypatch):
     """What would have been started, in order; slots are free again at once."""
     found = []
     monkeypatch.setattr(launcher, "_spawn", lambda run, attempt, *_: found.append((run.id, attempt)))
-    monkeypatch.setattr(launcher, "_keep_waker", lambda *_: None)
+    monkeypatch.setattr(launcher, "_start_daemon", lambda *_: None)
     monkeypatch.setattr(launcher, "_end_leftovers", lambda *_: None)
     return found
 
@@ -49,7 +49,7 @@ def make(root, **more) -> Run:
 def asked(root, count, **more) -> list[Run]:
     runs = [make(root, seed=number) for number in range(count)]
     for run in runs:
-        queue.ask(run, "run", 1, **more)
+        queue.request_attempt(run, "run", 1, **more)
     return runs
 
 
@@ -101,14 +101,14 @@ def test_a_higher_priority_goes_first_and_first_takes_it_over(root):
     queue.put_first(runs[0])
     assert names(root, runs) == "adbc" and runs[0].wish().priority == 5
     late = make(root)
-    queue.ask(late, "run", 1)
+    queue.request_attempt(late, "run", 1)
     assert names(root, [*runs, late]) == "adbec"
 
 
 def test_runs_asked_for_at_the_same_moment_can_be_put_first(root):
     runs = asked(root, 4)
     for run in runs:
-        queue.write(run, DesiredState("run", 1, NOW, order=NOW))
+        queue.write_desired_state(run, DesiredState("run", 1, NOW, order=NOW))
     expected = sorted(runs, key=lambda run: run.id)
     for turn in range(120):
         queue.put_first(expected[1 + turn % 3])
@@ -138,7 +138,7 @@ def test_only_what_waits_can_be_moved(root):
 
 def test_launching_many_keeps_their_order_and_looks_for_slots_once(root, started, monkeypatch):
     pumps = []
-    monkeypatch.setattr(launcher, "pump", lambda *_: pumps.append(1))
+    monkeypatch.setattr(launcher, "dispatch", lambda *_: pumps.append(1))
     runs = [make(root, seed=seed) for seed in (3, 1, 2)]
     launcher.launch_all(runs, retries=2, priority=7)
     assert waiting_runs(root) == runs and len(pumps) == 1
@@ -149,7 +149,7 @@ def test_launching_many_resumes_what_broke_off_and_leaves_the_rest_alone(root, s
     new, finished, failed, waits = runs = [make(root, seed=seed) for seed in range(4)]
     end(finished, state="finished")
     end(failed, state="failed", kind="bug")
-    queue.ask(waits, "run", 1)
+    queue.request_attempt(waits, "run", 1)
     before = stored(waits)
     launcher.launch_all(runs)
     assert (new.wish().attempt, failed.wish().attempt, stored(waits)) == (1, 2, before)
@@ -172,16 +172,16 @@ def test_a_run_that_an_earlier_version_held_keeps_its_place_and_is_passed_over(r
     runs = asked(root, 3)
     hold(runs[0])
     queue.set_priority(runs[0], 5)  # leaves it held
-    assert names(root, runs) == "abc" and [queue.position(run) for run in runs] == [0, 0, 1]
+    assert names(root, runs) == "abc" and [queue.queue_position(run) for run in runs] == [0, 0, 1]
     state = runs[0].state()
     assert (state.name, state.reason) == (
         "queued",
         "put on hold by an older version of LPS Studio; retry it in the queue to start it",
     )
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert [name for name, _ in started] == [runs[1].id, runs[2].id]
     again(runs[0])
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert started[2][0] == runs[0].id and runs[0].state().reason == ""
 
 
@@ -199,7 +199,7 @@ def test_a_paused_queue_starts_nothing_and_goes_on(root, started):
     assert launcher.launch(run).name == "queued" and not started and not queue.has_future(root)
     assert queue.read_switch(root).paused and abs(queue.read_switch(root).since - time.time()) < 60
     queue.set_paused(root, False)
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert started == [(run.id, 1)]
 
 
@@ -210,7 +210,7 @@ def test_a_damaged_queue_file_pauses_nothing_and_is_said(root, started, text):
     asked(root, 1)
     (root / queue.SWITCH).write_text(text, encoding="utf-8")
     assert queue.read_switch(root).problem == ".queue.json is damaged and was ignored: the queue is not paused"
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert len(started) == 1
     queue.set_paused(root, False)
     assert queue.read_switch(root) == replace(queue.Switch(), since=queue.read_switch(root).since)
@@ -227,10 +227,10 @@ def test_nobody_starts_a_run_while_somebody_changes_the_queue(root, started, mon
     monkeypatch.setattr(queue, "TURN_PATIENCE_S", 0.05)
     (run,) = asked(root, 1)
     with queue.lock_queue(root):
-        assert launcher.pump(root) == [] and started == []
+        assert launcher.dispatch(root) == [] and started == []
         with pytest.raises(UserError, match="^queue: is busy; try again in a moment$"):
             queue.put_first(run)
-    assert launcher.pump(root) == [run]
+    assert launcher.dispatch(root) == [run]
 
 
 def test_there_is_no_queue_where_there_is_no_folder(tmp_path):
@@ -257,11 +257,11 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
     hold(second)
     waits = []
     for attempt in (1, 2, 3, 4):
-        launcher.pump(root)
+        launcher.dispatch(root)
         assert started[-1] == (first.id, attempt)
         crash(first, attempt)
         assert first.state().name == "crashed"
-        launcher.pump(root)
+        launcher.dispatch(root)
         if attempt == 4:
             break
         state = first.state()
@@ -270,7 +270,7 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
         assert names(root, [first, second]) == "ab"  # its old place
         begin = clock[0]
         clock[0] = first.wish().not_before - 0.01
-        assert launcher.pump(root) == []
+        assert launcher.dispatch(root) == []
         clock[0] = first.wish().not_before
         waits.append(clock[0] - begin)
     assert waits == [30, 120, 480]
@@ -280,8 +280,8 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
 def test_the_hour_of_the_next_try_is_said():
     wish = DesiredState("run", 2, NOW, retries=3, retried=1, not_before=NOW + 60)
     hour = time.strftime("%H:%M", time.localtime(NOW + 60))
-    assert desired_state.in_words(wish, NOW) == f"again at {hour} (retry 1 of 3)"
-    assert desired_state.in_words(wish, NOW + 60) == "starts again after a crash (retry 1 of 3)"
+    assert desired_state.waiting_reason(wish, NOW) == f"again at {hour} (retry 1 of 3)"
+    assert desired_state.waiting_reason(wish, NOW + 60) == "starts again after a crash (retry 1 of 3)"
 
 
 ENDINGS = [
@@ -301,16 +301,16 @@ ENDINGS = [
 def test_what_is_tried_again_by_itself(root, started, record, again, retries):
     (run,) = asked(root, 1, retries=retries)
     crash(run) if record is None else end(run, **record)
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert (run.wish().attempt == 2) == (run.state().name == "queued") == (again and retries == 1)
 
 
 @pytest.mark.parametrize("want", ["stop", "kill"])
 def test_what_a_person_wanted_to_end_is_not_tried_again_after_a_crash(root, started, want):
     (run,) = asked(root, 1, retries=3)
-    queue.ask(run, want, 1)
+    queue.request_attempt(run, want, 1)
     crash(run)
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert run.state().name == "crashed"
 
 
@@ -318,7 +318,7 @@ def test_a_crashed_run_that_is_stopped_before_it_comes_back_stays(root, started)
     (run,) = asked(root, 1, retries=3)
     crash(run)
     launcher.stop(run)
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert run.state().name == "crashed" and started == []
 
 
@@ -334,15 +334,15 @@ def test_a_running_run_with_retries_keeps_a_waker_and_one_without_does_not(root)
 def test_a_retry_means_now(root, started):
     (run,) = asked(root, 1, retries=1)
     crash(run)
-    assert launcher.pump(root) == []
+    assert launcher.dispatch(root) == []
     queue.retry_now(run)
-    assert launcher.pump(root) == [run] and started == [(run.id, 2)]
+    assert launcher.dispatch(root) == [run] and started == [(run.id, 2)]
 
 
 def test_priority_and_retries_stay_when_a_person_resumes_and_count_from_the_beginning(root, started):
     (run,) = asked(root, 1, retries=2, priority=4)
     crash(run)
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert run.wish().retried == 1
     launcher.stop(run)
     launcher.resume(run)
@@ -361,15 +361,15 @@ def test_retries_are_few(root, number):
 def test_a_time_that_no_back_off_explains_holds_nothing_back(root, started):
     """The clock was wrong when it was written, or the file came from elsewhere."""
     (run,) = asked(root, 1)
-    queue.write(run, replace(run.wish(), not_before=time.time() + 10 * 365 * 86_400))
-    assert launcher.pump(root) == [run]
+    queue.write_desired_state(run, replace(run.wish(), not_before=time.time() + 10 * 365 * 86_400))
+    assert launcher.dispatch(root) == [run]
 
 
 def test_two_pumps_at_once_ask_for_one_retry(root, started):
     (run,) = asked(root, 1, retries=3)
     crash(run)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: launcher.pump(root), range(8)))
+        list(pool.map(lambda _: launcher.dispatch(root), range(8)))
     assert run.wish().attempt == 2 and run.wish().retried == 1 and started == []
 
 
@@ -394,7 +394,7 @@ def test_wishes_of_before_are_read_as_before(root, started):
     for run, asked_at in zip(runs, (2.0, 3.0, 1.0)):
         write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": asked_at})
     assert names(root, runs) == "cab"
-    launcher.pump(root)
+    launcher.dispatch(root)
     assert started == [(runs[number].id, 1) for number in (2, 0, 1)]
 
 
@@ -438,7 +438,7 @@ def test_any_object_is_a_wish_that_can_be_compared(stored):
     assert wish.order == wish.order and wish.not_before == wish.not_before
     assert wish.attempt >= 0 and wish.retries >= 0 and abs(wish.priority) <= 1000
     assert desired_state.parse_desired_state(wish.to_json()) == wish and isinstance(
-        desired_state.in_words(wish, NOW), str
+        desired_state.waiting_reason(wish, NOW), str
     )
 
 
@@ -452,7 +452,7 @@ def test_runs_that_are_over_are_not_read_again(root, monkeypatch):
     original = Run.read_json
     monkeypatch.setattr(Run, "read_json", lambda run, name: read.append(run.id) or original(run, name))
     assert waiting_runs(root) == runs[2:] and read == []
-    queue.ask(runs[0], "run", 2)
+    queue.request_attempt(runs[0], "run", 2)
     assert waiting_runs(root) == [runs[2], runs[0]] and set(read) == {runs[0].id}
 
 
@@ -467,9 +467,9 @@ def test_what_is_remembered_is_what_is_there(tmp_path_factory, steps):
         run = runs[number]
         attempt = max(1, run.state().attempt)
         if what == "ask":
-            queue.ask(run, "run", attempt + 1)
+            queue.request_attempt(run, "run", attempt + 1)
         elif what == "stop":
-            queue.ask(run, "stop", attempt)
+            queue.request_attempt(run, "stop", attempt)
         elif what == "crash":
             crash(run, attempt)
         elif what == "end":
@@ -483,8 +483,8 @@ def test_what_is_remembered_is_what_is_there(tmp_path_factory, steps):
 def test_a_run_that_cannot_be_read_keeps_no_waker_and_stops_nobody(root, started):
     bad, good = asked(root, 2)
     (bad.folder / "config.json").write_text("{")
-    assert launcher.pump(root) == [good]
-    queue.ask(good, "stop", 1)
+    assert launcher.dispatch(root) == [good]
+    queue.request_attempt(good, "stop", 1)
     assert waiting_runs(root) == [bad] and not queue.has_future(root)
 
 
@@ -526,7 +526,7 @@ def lps(root, capsys):
 
 
 def test_the_command_line_changes_the_line(root, started, lps, monkeypatch):
-    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *_: [])
     runs = asked(root, 4)
     short = [run.id[-6:] for run in runs]
     assert lps("queue", "first", short[2]) == (0, "", "") and names(root, runs) == "cabd"
@@ -623,15 +623,15 @@ def test_a_queue_that_stands_still_is_started_again_by_whoever_looks(root, start
     for command in (["queue"], ["list"], ["show"]):
         (run,) = asked(root, 1)
         started.clear()
-        assert not launcher.is_tended(root)
+        assert not launcher.has_daemon(root)
         lps(*command, *([run.id] if command == ["show"] else []))
         assert (run.id, 1) in started, command
-        queue.ask(run, "stop", 1)
+        queue.request_attempt(run, "stop", 1)
 
 
 def test_a_queue_that_cannot_be_started_again_is_said_to_stand_still(root, lps, monkeypatch):
     asked(root, 1)
-    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *_: [])
     code, out, _ = lps("queue")
     assert code == 0 and "the queue is blocked" in out and "python -m lps queue" in out
     assert json.loads(lps("queue", "--json")[1])["stands_still"] is True

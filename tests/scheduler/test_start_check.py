@@ -18,7 +18,7 @@ def misfit(tmp_path):
 
 def test_what_torch_need_not_judge_is_not_asked(monkeypatch):
     monkeypatch.setattr(start_check.subprocess, "run", lambda *_, **__: pytest.fail("asked"))
-    start_check.ask(configure())
+    start_check.check_start_in_subprocess(configure())
     start_check.check_start(configure())
 
 
@@ -27,10 +27,10 @@ def test_the_shipped_weights_are_judged_without_torch(monkeypatch):
     monkeypatch.setattr(start_check.subprocess, "run", lambda *_, **__: pytest.fail("asked"))
     config = configure({"features": "stored"})
     assert config.network_name == "efficientnet_lite0"
-    start_check.ask(config)
+    start_check.check_start_in_subprocess(config)
     monkeypatch.setattr(shipped, "PACKAGE", "no_such_package")
     with pytest.raises(UserError, match="the weights of efficientnet_lite0 are not installed; .* no-such-package"):
-        start_check.ask(config)
+        start_check.check_start_in_subprocess(config)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def test_what_differs_in_the_seed_alone_is_checked_once(monkeypatch):
 
 def test_all_folders_stand_and_are_noted_before_the_first_run_starts(tmp_path, launched):
     noted = []
-    runs = submit.begin(
+    runs = submit.create_runs(
         tmp_path,
         [RunRequest(config, f"run {config.seed}", "visit") for config in SEEDS],
         note=lambda runs: noted.append((len(list_runs(tmp_path)), len(launched))),
@@ -51,7 +51,7 @@ def test_all_folders_stand_and_are_noted_before_the_first_run_starts(tmp_path, l
     )
     assert noted == [(3, 0)] and [run.meta()["name"] for run in runs] == ["run 0", "run 1", "run 2"]
     assert launched == [([run.id], (), {"retries": 2}) for run in runs]
-    again = submit.begin(tmp_path, [RunRequest(config, "", "visit") for config in SEEDS])
+    again = submit.create_runs(tmp_path, [RunRequest(config, "", "visit") for config in SEEDS])
     assert [run.id for run in again] == [run.id for run in runs]
 
 
@@ -63,13 +63,13 @@ def test_nothing_starts_where_a_folder_cannot_be_made(tmp_path, launched, monkey
 
     monkeypatch.setattr(run_folders, "create_run", refuse)
     with pytest.raises(UserError, match="no room"):
-        submit.begin(tmp_path, [RunRequest(config) for config in SEEDS])
+        submit.create_runs(tmp_path, [RunRequest(config) for config in SEEDS])
     assert not launched
 
 
 def test_an_array_is_asked_for_at_once_with_the_runs_that_there_are(tmp_path, launched):
     old = create_run(tmp_path, SEEDS[0])
-    runs = submit.begin(
+    runs = submit.create_runs(
         tmp_path, [RunRequest(SEEDS[0], run=old), RunRequest(SEEDS[1])], ("train",), array="two", on=None
     )
     assert runs[0] == old and len(list_runs(tmp_path)) == 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lps.scores.estimates import enough, holm, of_mean, of_pairs, of_two
+from lps.scores.estimates import holm, of_mean, of_pairs, of_two, sample_size_needed
 
 DRAWS = 10_000
 
@@ -78,20 +78,20 @@ def test_holm_keeps_false_findings_among_ten_comparisons_at_5_of_100():
 
 @pytest.mark.parametrize("effect, known", [(0.5, 34), (1.0, 10), (0.2, 199)])
 def test_enough_pairs_are_those_of_the_tables_of_cohen(effect, known):
-    assert enough(effect, [1.0]) == enough(-3 * effect, [3.0]) == known
+    assert sample_size_needed(effect, [1.0]) == sample_size_needed(-3 * effect, [3.0]) == known
 
 
 @pytest.mark.parametrize("effect, known", [(0.5, 64), (0.8, 26)])
 def test_enough_in_two_groups_are_those_of_the_tables_of_cohen(effect, known):
-    assert enough(effect, [1.0, 1.0]) == known
+    assert sample_size_needed(effect, [1.0, 1.0]) == known
 
 
 def test_so_many_are_enough_in_simulation_and_one_less_is_not():
-    random, n = np.random.default_rng(1), enough(0.9, [1.0])
+    random, n = np.random.default_rng(1), sample_size_needed(0.9, [1.0])
     finds = [np.mean(of_mean(random.normal(0.9, 1, (DRAWS, size))).chance < 0.05) for size in (n - 1, n)]
     assert finds[0] < 0.8 <= finds[1] + 0.01
 
 
 def test_nothing_is_enough_for_no_difference_and_two_for_a_huge_one():
-    assert enough(0.0, [1.0]) is None and enough(0.01, [1.0]) is None
-    assert enough(1e4, [1.0]) == 2 and enough(100.0, [0.0, 1.0]) == 2
+    assert sample_size_needed(0.0, [1.0]) is None and sample_size_needed(0.01, [1.0]) is None
+    assert sample_size_needed(1e4, [1.0]) == 2 and sample_size_needed(100.0, [0.0, 1.0]) == 2

@@ -16,7 +16,9 @@ def kinds(found: list[Mark]) -> dict[str, int]:
 def of_gap(*gap: float) -> dict[str, int]:
     """Marks of a run with this gap at the epochs 1, 2, ..., without a KL; those of novel accuracy alone left out."""
     gap = np.array(gap)
-    found = kinds(milestones.find(np.arange(1, len(gap) + 1), 0.5 + gap / 2, 0.5 - gap / 2, np.full(len(gap), NAN)))
+    found = kinds(
+        milestones.find_milestones(np.arange(1, len(gap) + 1), 0.5 + gap / 2, 0.5 - gap / 2, np.full(len(gap), NAN))
+    )
     return {kind: epoch for kind, epoch in found.items() if kind not in ("best", "fall")}
 
 
@@ -57,11 +59,13 @@ def test_gap_by_hand(gap, expected):
 )
 def test_halving_by_hand(kl, epoch):
     nothing = np.full(len(kl), NAN)
-    assert kinds(milestones.find(np.arange(1, len(kl) + 1), nothing, nothing, np.array(kl))).get("kl") == epoch
+    assert (
+        kinds(milestones.find_milestones(np.arange(1, len(kl) + 1), nothing, nothing, np.array(kl))).get("kl") == epoch
+    )
 
 
 def test_words_name_the_epoch():
-    found = milestones.find(
+    found = milestones.find_milestones(
         np.array([5, 10, 15]), np.array([0.9, 0.9, 0.9]), np.array([0.5, 0.88, 0.91]), np.array([1, 0.6, 0.4])
     )
     assert [mark.words for mark in found] == [
@@ -70,7 +74,9 @@ def test_words_name_the_epoch():
         "KL halved at epoch 15",
         "best novel accuracy, 91.0 %, at epoch 15",
     ]
-    assert milestones.closings(np.array([1, 2]), np.array([0.0, 0.0]))[0].words == "gap below 5 points from the start"
+    assert (
+        milestones.gap_closings(np.array([1, 2]), np.array([0.0, 0.0]))[0].words == "gap below 5 points from the start"
+    )
 
 
 def naive(epochs, seen, novel, kl) -> dict[str, int]:
@@ -112,7 +118,7 @@ def test_agrees_with_a_naive_search():
         kl = random.uniform(0, 0.1, count)
         for values in (seen, novel, kl):
             values[random.random(count) < 0.15] = NAN
-        found = milestones.find(epochs, seen, novel, kl)
+        found = milestones.find_milestones(epochs, seen, novel, kl)
         assert kinds(found) == naive(epochs, seen, novel, kl)
         assert [mark.epoch for mark in found] == sorted(mark.epoch for mark in found)
         seen_kinds |= set(kinds(found))
@@ -121,7 +127,7 @@ def test_agrees_with_a_naive_search():
 
 def test_the_deepest_fall_of_novel_accuracy_is_told():
     seen, kl = np.full(4, 0.9), np.full(4, np.nan)
-    marks = milestones.find(np.arange(1, 5), seen, np.array([0.5, 0.7, 0.58, 0.38]), kl)
+    marks = milestones.find_milestones(np.arange(1, 5), seen, np.array([0.5, 0.7, 0.58, 0.38]), kl)
     assert [mark.words for mark in marks if mark.kind == "fall"] == ["novel falls from 58.0 to 38.0 % at epoch 4"]
-    assert not [mark for mark in milestones.find(np.arange(1, 4), seen[:3], np.array([0.5, 0.41, 0.32]), kl[:3])
-                if mark.kind == "fall"]  # fmt: skip
+    marks = milestones.find_milestones(np.arange(1, 4), seen[:3], np.array([0.5, 0.41, 0.32]), kl[:3])
+    assert not [mark for mark in marks if mark.kind == "fall"]

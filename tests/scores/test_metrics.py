@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lps.data.classes import Classes
-from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, match, matched_accuracy, prior_error
+from lps.scores.metrics import accuracy_by_size, class_accuracy, contingency, match_ids, matched_accuracy, prior_error
 from lps.scores.protocols import open_world
 
 
@@ -84,7 +84,7 @@ def test_more_clusters_than_classes_stay_unmatched():
 
 def test_match_is_one_to_one_and_class_accuracy_counts_hits():
     counts = contingency(np.array([0, 0, 1, 2]), np.array([1, 1, 0, 2]), 3)
-    assert match(counts).tolist() == [1, 0, 2]
+    assert match_ids(counts).tolist() == [1, 0, 2]
     shares = class_accuracy(np.array([0, 0, 1]), np.array([0, 1, 1]), 3)
     assert shares[0] == 1 and shares[1] == 0.5 and np.isnan(shares[2])
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lps.data.classes import Classes
 from lps.scores import protocols
-from lps.scores.metrics import match
+from lps.scores.metrics import match_ids
 from lps.scores.protocols import PROTOCOLS, open_world, score
 
 CLASSES = Classes(seen=2, total=4)
@@ -143,6 +143,6 @@ def test_without_truth_there_are_no_scores_and_an_unknown_protocol_is_named():
 
 def test_one_evaluation_matches_everything_once(monkeypatch):
     made = []
-    monkeypatch.setattr(protocols, "match", lambda counts: made.append(counts) or match(counts))
+    monkeypatch.setattr(protocols, "match_ids", lambda counts: made.append(counts) or match_ids(counts))
     open_world(np.array([0, 1, 3, 2]), np.array([0, 1, 2, -1]), CLASSES)
     assert len(made) == 1 and made[0].sum() == 3

@@ -84,7 +84,9 @@ def test_the_commands_list_what_is_broken(place, capsys, kind, texts):
 
 def test_the_doctor_names_broken_files(place):
     found = {
-        finding.about for finding in findings_of(environment.files, None) if finding.level == PROBLEM and finding.mend
+        finding.about
+        for finding in findings_of(environment.check_recipe_files, None)
+        if finding.level == PROBLEM and finding.mend
     }
     assert found == {f"methods/{name}.py" for name in METHODS} | {f"datasets/{name}.py" for name in DATASETS}
 
@@ -104,7 +106,9 @@ def test_without_lps_other_methods_and_their_commands_go_on(place, tmp_path, mon
     assert set(listed) == set(presets.PRESETS) and "broken: method: 'lps' is not one of" in listed["ablation"]
     assert main(["sweep", "--method", "orca", "--dry-run"]) == 0
     seen = []
-    monkeypatch.setattr("lps.scheduler.submit.begin", lambda root, orders, **wish: seen.extend(orders) or [Run(place)])
+    monkeypatch.setattr(
+        "lps.scheduler.submit.create_runs", lambda root, orders, **wish: seen.extend(orders) or [Run(place)]
+    )
     assert main(["launch", "--method", "orca", "--seed", "3"]) in (0, None)
     assert (seen[0].config.method, seen[0].config.seed) == ("orca", 3)
 

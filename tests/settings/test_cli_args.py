@@ -20,24 +20,27 @@ ASKED = {
 
 def test_settings_are_read_back_as_they_were():
     config = configure(ASKED | {"seed": 4})
-    own = cli_args.differing(config.flat(), config.defaults())
-    assert parse_settings(cli_args.settings(own), "lps") == own
+    own = cli_args.differing_settings(config.flat(), config.defaults())
+    assert parse_settings(cli_args.format_settings(own), "lps") == own
     assert own.keys() == ASKED.keys()
-    assert cli_args.task(config) == {"dataset": "digits", "method": "lps", "seed": 4}
+    assert cli_args.task_options(config) == {"dataset": "digits", "method": "lps", "seed": 4}
 
 
 def test_a_command_is_read_back_word_by_word_whatever_the_values_hold():
     values = {"name": "a 'b' $c; d", "set": {"lr": 0.5, "dataset.path": "/a b"}, "slurm": ["extra=--x=1", "time=1:00"]}
-    line = cli_args.command("launch", seed=0, light=True, priority=None, on="", **values)
+    line = cli_args.format_command("launch", seed=0, light=True, priority=None, on="", **values)
     assert shlex.split(line) == [
         "python", "-m", "lps", "launch", "--seed", "0", "--light", "--name", "a 'b' $c; d",
         "--set", "lr=0.5", "--set", "dataset.path=/a b", "--slurm", "extra=--x=1", "--slurm", "time=1:00",
     ]  # fmt: skip
-    assert cli_args.command("show", "a b", no_prune=False, sample_seed=3) == "python -m lps show 'a b' --sample-seed 3"
+    assert (
+        cli_args.format_command("show", "a b", no_prune=False, sample_seed=3)
+        == "python -m lps show 'a b' --sample-seed 3"
+    )
 
 
 def test_a_value_that_begins_with_a_dash_is_no_option():
-    words = shlex.split(cli_args.command("launch", name="-fast"))[3:]
+    words = shlex.split(cli_args.format_command("launch", name="-fast"))[3:]
     assert parser().parse_args(words).name == "-fast"
 
 

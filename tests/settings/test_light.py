@@ -41,7 +41,7 @@ def test_the_settings_are_settings_and_are_offered_where_they_change_something()
     known = protocol_parameters()
     for key, value in (recipes.LIGHT | recipes.STORED).items():
         assert known[key].check(value) == value
-    offered = {name: list(recipes.efforts(name)) for name in catalog.dataset_names()}
+    offered = {name: list(recipes.training_efforts(name)) for name in catalog.dataset_names()}
     assert [name for name, efforts in offered.items() if "light" not in efforts] == ["digits", "embeddings"]
     assert [name for name, efforts in offered.items() if "stored" in efforts] == ["arrays", "folder", "shards"]
 
@@ -58,16 +58,16 @@ def test_a_light_training_is_chosen_by_pictures_machine_and_what_was_said(tmp_pa
     coloured, grey = (arrays(tmp_path / f"{len(s)}.npz", *s) for s in ((8, 8, 3), (8, 8)))
     wrong = tmp_path / "wrong.npz"
     wrong.write_bytes(b"no arrays")
-    assert submit.lighter("folder", {}) == submit.lighter("arrays", {"dataset.path": coloured}) == "stored"
+    assert submit.light_effort("folder", {}) == submit.light_effort("arrays", {"dataset.path": coloured}) == "stored"
     for path in (grey, str(wrong), str(tmp_path / "none.npz"), None):
-        assert submit.lighter("arrays", {"dataset.path": path}) == "light"
-    assert submit.lighter("cifar10", {}) == "light" and submit.lighter("digits", {}) == "full"
+        assert submit.light_effort("arrays", {"dataset.path": path}) == "light"
+    assert submit.light_effort("cifar10", {}) == "light" and submit.light_effort("digits", {}) == "full"
     for said in ({"features": "live"}, {"network.name": "resnet50"}, {"pretrain.epochs": 9}):
-        assert submit.lighter("folder", said) == "light"
-    assert submit.lighter("folder", {"features": "stored", "network.tokens": "mean"}) == "stored"
+        assert submit.light_effort("folder", said) == "light"
+    assert submit.light_effort("folder", {"features": "stored", "network.tokens": "mean"}) == "stored"
     with_devices(monkeypatch, "cuda:0")
-    assert submit.lighter("folder", {}) == "light"
-    assert submit.lighter("folder", {}, on_this_machine=False) == "stored"
+    assert submit.light_effort("folder", {}) == "light"
+    assert submit.light_effort("folder", {}, on_this_machine=False) == "stored"
 
 
 def test_the_form_follows_the_pictures_until_a_person_chooses(tmp_path, monkeypatch):
@@ -91,8 +91,8 @@ def test_the_form_follows_the_pictures_until_a_person_chooses(tmp_path, monkeypa
 def test_command_script_and_form_mean_the_same(tmp_path, pictures, monkeypatch, effort, gpus):
     with_devices(monkeypatch, *gpus)
     monkeypatch.setattr("lps.scheduler.start_check.check_start", lambda config: None)  # which would load torch
-    monkeypatch.setattr("lps.scheduler.start_check.ask", lambda config: None)
-    own = recipes.efforts("folder")[effort]
+    monkeypatch.setattr("lps.scheduler.start_check.check_start_in_subprocess", lambda config: None)
+    own = recipes.training_efforts("folder")[effort]
     asked = {"dataset": "folder", "dataset.path": str(pictures), "split.num_novel": 1, "device": "cpu"}
     expected = configure(own | asked)
     usual = "light" if gpus else "stored"

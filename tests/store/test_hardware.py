@@ -16,20 +16,20 @@ from tests.short_runs import events, finished_run
 def test_facts_are_those_of_this_machine(monkeypatch, tmp_path):
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU @ 3 GHz\nmodel name\t: other\n")
     monkeypatch.setattr(provenance, "CPU_FACTS", tmp_path / "cpuinfo")
-    provenance.processor.cache_clear()
+    provenance.processor_model.cache_clear()
     found = provenance.machine_facts()
-    provenance.processor.cache_clear()
+    provenance.processor_model.cache_clear()
     assert found["device"] == "Some CPU @ 3 GHz" and found["python"] == platform.python_version()
-    assert found["torch"] == metadata.version("torch") and found.get("commit", "") == provenance.commit()
+    assert found["torch"] == metadata.version("torch") and found.get("commit", "") == provenance.git_commit()
     assert provenance.machine_facts("Big GPU")["device"] == "Big GPU"
     assert platform.node() not in json.dumps([v for k, v in found.items() if k != "device"]).split('"')
 
 
 def test_a_processor_without_a_name_is_its_kind(monkeypatch, tmp_path):
     monkeypatch.setattr(provenance, "CPU_FACTS", tmp_path / "none")
-    provenance.processor.cache_clear()
-    assert provenance.processor() == (platform.processor() or platform.machine())
-    provenance.processor.cache_clear()
+    provenance.processor_model.cache_clear()
+    assert provenance.processor_model() == (platform.processor() or platform.machine())
+    provenance.processor_model.cache_clear()
 
 
 def test_the_newest_start_counts_and_damage_is_nothing(tmp_path):

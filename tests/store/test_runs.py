@@ -21,7 +21,7 @@ from lps.files.locks import boot_id, folder_lock, is_held, try_lock
 from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store import events, run_folders, runs
-from lps.store.events import EventWriter, end_of_events, finite, read_events, read_last_event, rewind
+from lps.store.events import EventWriter, drop_repeated, end_of_events, read_events, read_last_event, replace_non_finite
 from lps.store.run_folders import create_run, delete_run, find_run, list_runs
 from lps.store.runs import RUN_ID, STATES, Run
 
@@ -415,7 +415,7 @@ event_lines = st.builds(
 @example(b'{"kind": "eval", "values": {"pi_hat": [0.5]}, "step": 3, "epoch": 1, "time": 1.0}')
 @settings(max_examples=200, deadline=None)
 def test_no_line_breaks_the_reader(line):
-    event = events.event_of(line)
+    event = events.parse_event(line)
     assert event is None or event["kind"] in {"start", "pretrain", "train", "eval", "finish", "stop", "fail"}
     assert (event is None) or (isinstance(event["values"], dict) and 0 <= event["step"] < 2**53)
 
@@ -494,11 +494,11 @@ def test_rewind_drops_what_was_done_over():
     second = [event("pretrain", e) for e in (1, 2)]
     start, train = event("start", 0), [event("train", e) for e in (1, 2, 3)]
     resumed, again = event("start", 1), [event("train", e) for e in (2, 3)]
-    assert rewind([*first, *second]) == second
-    assert rewind([*second, start, *train]) == [*second, start, *train]
-    assert rewind([*second, start, *train, resumed, *again]) == [*second, start, train[0], resumed, *again]
+    assert drop_repeated([*first, *second]) == second
+    assert drop_repeated([*second, start, *train]) == [*second, start, *train]
+    assert drop_repeated([*second, start, *train, resumed, *again]) == [*second, start, train[0], resumed, *again]
     reused = event("pretrain", 0, **{"pretrain/reused": 1})
-    assert rewind([*first, reused, start, *train, start]) == [*first, reused, start, start]
+    assert drop_repeated([*first, reused, start, *train, start]) == [*first, reused, start, start]
 
 
 # ---------------------------------------------------------------------------------------------------- locks, files
@@ -560,7 +560,7 @@ def test_clean_line_is_one_printable_line(text):
 
 
 def test_finite():
-    assert finite({"a": [1, float("nan"), (float("-inf"), "x")]}) == {"a": [1, None, [None, "x"]]}
+    assert replace_non_finite({"a": [1, float("nan"), (float("-inf"), "x")]}) == {"a": [1, None, [None, "x"]]}
 
 
 # ---------------------------------------------------------------------------------------------------- strange places
@@ -612,7 +612,7 @@ def test_a_run_that_was_deleted_meanwhile_is_called_so(run):
 
 
 def test_an_attempt_beyond_all_counting_is_refused_and_not_written(run, monkeypatch):
-    monkeypatch.setattr(launcher, "pump", lambda *_: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda *_: [])
     write(run, (2**53 - 1, "stop"), None, None)
     before = (run.folder / "want.json").read_bytes()
     with pytest.raises(UserError, match="^attempt: 9007199254740992 is too large an attempt number"):

@@ -11,7 +11,7 @@ from lps.cli import one_run
 from lps.interop import event_tables
 from lps.store import events, summary
 from lps.store import events_tail as recent
-from lps.store.events import read_events, read_history, rewind
+from lps.store.events import drop_repeated, read_events, read_history
 from lps.store.events_tail import EPOCHS, read_recent
 from lps.store.runs import Run
 from lps.store.summary import CRITERIA, Summary, criterion, summarize
@@ -45,7 +45,7 @@ def story(seed, length):
 
 def naive(path):
     """The summary by holding everything."""
-    history, last = rewind(read_events(path)[0]), {}
+    history, last = drop_repeated(read_events(path)[0]), {}
     for event in history:
         last |= event["values"]
     evaluations = [event for event in history if event["kind"] == "eval"]
@@ -63,9 +63,9 @@ def naive(path):
 @pytest.fixture
 def parsed(monkeypatch):
     """The lines that were parsed."""
-    lines, parse = [], events.event_of
+    lines, parse = [], events.parse_event
     for module in (events, recent):
-        monkeypatch.setattr(module, "event_of", lambda line: lines.extend([line][: len(line)]) or parse(line))
+        monkeypatch.setattr(module, "parse_event", lambda line: lines.extend([line][: len(line)]) or parse(line))
     return lines
 
 
@@ -76,7 +76,7 @@ def parsed(monkeypatch):
 def test_a_history_is_what_rewinding_everything_leaves(tmp_path, seed):
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(story(seed, 80)) + b'{"kind":"start","step":0,"epoch":0,"ti')
-    assert list(read_history(path)) == rewind(read_events(path)[0])
+    assert list(read_history(path)) == drop_repeated(read_events(path)[0])
 
 
 def test_the_stories_have_what_makes_records_void(tmp_path):
@@ -84,7 +84,7 @@ def test_the_stories_have_what_makes_records_void(tmp_path):
     for seed in range(60):
         path.write_bytes(b"".join(story(seed, 80)))
         everything = read_events(path)[0]
-        kept = [event["time"] for event in rewind(everything)]
+        kept = [event["time"] for event in drop_repeated(everything)]
         void |= {event["kind"] for event in everything if event["time"] not in kept}
     assert void == {"pretrain", "train", "eval", "stop"}
 
@@ -190,7 +190,7 @@ def test_memory_does_not_grow_with_the_records(tmp_path, read):
         run.events.write_bytes(b"".join(line("eval", 1 + n, a=0.1, b=[0.5] * 5) for n in range(count)))
         held.append(peak(partial(read, run)))
     assert held[2] < held[1] + 100_000 < 8 * held[1]
-    everything = peak(lambda: rewind(read_events(run.events)[0]))
+    everything = peak(lambda: drop_repeated(read_events(run.events)[0]))
     assert everything > held[1] + 1_000_000, "the control holds all"
 
 
@@ -203,7 +203,7 @@ def test_the_newest_records_are_those_of_the_whole(tmp_path, monkeypatch, seed, 
     monkeypatch.setattr(events, "FIRST_WINDOW", window)
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(story(seed, 80)) + b'{"kind":"eval","step"')
-    whole, found = rewind(read_events(path)[0]), read_recent(path)
+    whole, found = drop_repeated(read_events(path)[0]), read_recent(path)
     evaluations = [(event["epoch"], event["values"]) for event in whole if event["kind"] == "eval"]
     assert list(found.evaluations) == evaluations[-EPOCHS:]
     assert found.last.items() <= naive(path)["last"].items()
@@ -223,7 +223,7 @@ def test_of_a_long_run_few_lines_are_parsed(tmp_path, parsed):
 
 
 def test_the_list_looks_at_the_end_of_every_run(tmp_path, parsed, capsys, monkeypatch):
-    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root: [])  # one of the runs is to begin
+    monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda root: [])  # one of the runs is to begin
     runs = [sample_runs.make_run(tmp_path / "runs", state) for state in ("finished", "stopped", "failed", "queued")]
     told = {run.id: naive(run.events) for run in runs}
     parsed.clear()

@@ -9,7 +9,7 @@ from PIL import Image
 from lps.analysis import labels
 from lps.data import sources
 from lps.errors import UserError
-from lps.interop.recording import record
+from lps.interop.recording import record_run
 from lps.store import thumbnails
 from lps.store.snapshots import read_split
 from tests import sample_runs
@@ -22,12 +22,12 @@ def source(tmp_path_factory):
 
 @pytest.fixture
 def recorded(source, tmp_path):
-    return record(source, tmp_path, "Shown", with_pictures=True)
+    return record_run(source, tmp_path, "Shown", with_pictures=True)
 
 
 def test_a_recording_shows_the_pictures_of_its_run(source, recorded):
     split, targets = read_split(recorded.folder)
-    whole, found = sources.of(source.config()), labels.load_pictures(recorded, split, targets)
+    whole, found = sources.images_of(source.config()), labels.load_pictures(recorded, split, targets)
     assert found.pixels.shape == (*whole.pixels.shape[:3], 3) and found.class_names == whole.class_names
     assert np.array_equal(found.labels, whole.labels) and found.num_test == len(split.test)
     apart = np.abs(found.pixels[split.training].astype(int) - whole.pixels[split.training]).mean((1, 2, 3))
@@ -39,22 +39,22 @@ def test_nobody_needs_the_data_set(recorded, monkeypatch):
     def absent(config):
         raise UserError("dataset", "is not here")
 
-    monkeypatch.setattr(sources, "of", absent)
+    monkeypatch.setattr(sources, "images_of", absent)
     assert len(labels.load_pictures(recorded, *read_split(recorded.folder)).pixels)
 
 
 def test_without_being_asked_no_picture_comes_along(source, tmp_path):
-    made = record(source, tmp_path)
+    made = record_run(source, tmp_path)
     assert not (made.folder / thumbnails.FILE).exists() and not thumbnails.are_kept(made)
 
 
 @pytest.mark.slow
 def test_large_pictures_become_small_in_their_proportions(source, tmp_path):
     split, targets = read_split(source.folder)
-    images = sources.of(source.config())
+    images = sources.images_of(source.config())
     wide = np.repeat(np.repeat(images.pixels, 6, 1), 12, 2)
     folder = sample_runs.make_run(tmp_path, "finished", epochs=1).folder
-    thumbnails.write(folder, replace(images, pixels=wide), split)
+    thumbnails.write_thumbnails(folder, replace(images, pixels=wide), split)
     with Image.open(folder / thumbnails.FILE) as sheet:
         assert sheet.width == thumbnails.ACROSS * thumbnails.SIDE
         assert sheet.height == -(-len(split.training) // thumbnails.ACROSS) * thumbnails.SIDE // 2
@@ -63,7 +63,7 @@ def test_large_pictures_become_small_in_their_proportions(source, tmp_path):
 def test_too_many_are_refused_and_leave_nothing(source, tmp_path, monkeypatch):
     monkeypatch.setattr(thumbnails, "MOST", 10)
     with pytest.raises(UserError, match="would be 1,797 pictures; expected at most 10"):
-        record(source, tmp_path, with_pictures=True)
+        record_run(source, tmp_path, with_pictures=True)
     assert list(tmp_path.iterdir()) == []
 
 

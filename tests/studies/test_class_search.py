@@ -22,7 +22,7 @@ from lps.scheduler.class_count import ClassCount
 from lps.scheduler.costs import Span
 from lps.settings.config import configure
 from lps.studies import class_search
-from lps.studies.class_search import count_classes, search
+from lps.studies.class_search import count_classes, search_count
 from tests.visiting import whole_form, words_of
 
 
@@ -61,7 +61,7 @@ def test_a_wide_search_tries_few_numbers_and_ends_beside_the_choice():
 @pytest.mark.parametrize("most", [5, -5, 0, 1797])
 def test_a_largest_number_that_cannot_be_is_refused_before_anything_is_made(tmp_path, most):
     with pytest.raises(UserError, match="most: -?[0-9]+ is not a whole number from 6 to 1796"):
-        search(configure(), tmp_path, most, print)
+        search_count(configure(), tmp_path, most, print)
     assert not list(tmp_path.iterdir())
 
 
@@ -72,13 +72,13 @@ def test_the_same_seed_gives_the_same_count():
 
 def test_a_count_is_read_as_it_was_written(tmp_path):
     config = configure({"split.labeled_ratio": 0.3})
-    path = class_count.path_of(config, tmp_path)
+    path = class_count.class_count_path(config, tmp_path)
     assert class_count.read_class_count(path) is None
     count = ClassCount((6, 7), (0.5, 0.75), (0.1, 0.2), 0.01, 7, 5)
-    class_count.write(path, count)
+    class_count.write_class_count(path, count)
     assert class_count.read_class_count(path) == count and count.novel == 2
     blank = ClassCount((6, 7), (0.5, 0.75), (0.1, math.nan), 0.01, 7, 5)  # all pictures alike: no silhouette
-    class_count.write(path, blank)
+    class_count.write_class_count(path, blank)
     found = class_count.read_class_count(path)
     assert math.isnan(found.silhouette[1]) and found.silhouette[0] == 0.1 and found.numbers == (6, 7)
 
@@ -95,7 +95,7 @@ WHOLE = {"numbers": [6], "accuracy": [0.5], "silhouette": [0.1], "tolerance": 0.
 ], ids=str)  # fmt: skip
 def test_damaged_counts_are_a_sentence_on_the_page_and_none_is_waited_for(root, monkeypatch, wrong):
     monkeypatch.setenv("LPS_RUNS", str(root))
-    path = class_count.path_of(configure({"dataset": "digits"}), root)
+    path = class_count.class_count_path(configure({"dataset": "digits"}), root)
     path.parent.mkdir(parents=True)
     if wrong == "pipe":
         os.mkfifo(path)
@@ -112,10 +112,10 @@ def test_damaged_counts_are_a_sentence_on_the_page_and_none_is_waited_for(root, 
 def test_pictures_that_are_all_alike_are_counted_to_the_end(root, capsys, monkeypatch):
     features, labels = np.ones((60, 4), np.float32), np.repeat([0, 1, -1, -1], 15)
     count = count_classes(features, labels, 2, 0, most=4)
-    path = class_count.path_of(small(), root)
-    class_count.write(path, count)
+    path = class_count.class_count_path(small(), root)
+    class_count.write_class_count(path, count)
     assert class_count.read_class_count(path).total == count.total
-    monkeypatch.setattr(class_search, "search", lambda *_: count)
+    monkeypatch.setattr(class_search, "search_count", lambda *_: count)
     assert main(["count-classes", "--json", "--runs", str(root)]) == 0
     assert json.loads(capsys.readouterr().out)["silhouette"] == [None] * len(count.numbers)
 
@@ -135,7 +135,9 @@ def test_labels_that_lie_on_each_other_leave_the_features_as_they_are():
 
 def test_the_count_depends_on_data_and_start_but_not_on_the_method(tmp_path):
     def path(**settings):
-        return class_count.path_of(configure({key.replace("__", "."): v for key, v in settings.items()}), tmp_path)
+        return class_count.class_count_path(
+            configure({key.replace("__", "."): v for key, v in settings.items()}), tmp_path
+        )
 
     assert path() == path(method="orca", epochs=3, lr=0.3) == path(split__num_novel=7)
     assert len({path(), path(seed=1), path(split__num_seen=3), path(pretrain__epochs=3)}) == 4
@@ -157,20 +159,22 @@ def small(**more):
 def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
     """Told by hand; everybody sees it, and nobody can begin it twice."""
     config = small()
-    with background_jobs.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
-        (count,) = background_jobs.jobs(root)
+    with background_jobs.working_on(config, class_count.class_count_path(config, root), is_begun=False) as progress:
+        (count,) = background_jobs.list_jobs(root)
         assert (count.state, count.phase, count.share, count.left) == ("working", "prepare", None, None)
         progress.tell("count", 0.25, Span.about(60.0, 1.1))
-        (count,) = background_jobs.jobs(root)
+        (count,) = background_jobs.list_jobs(root)
         assert count.share == 0.25 and 55 < count.left_s <= 60 and count.phase_in_words == "clustering"
-        assert background_jobs.find(root, count.id[-6:]).id == background_jobs.find(root, count.id).id == count.id
+        assert (
+            background_jobs.find_job(root, count.id[-6:]).id == background_jobs.find_job(root, count.id).id == count.id
+        )
         assert count.title == "Class count of digits, seed 0" and configure(count.settings).dataset == "digits"
         with (
             pytest.raises(UserError, match="already running"),
-            background_jobs.at_work(config, class_count.path_of(config, root), False),
+            background_jobs.working_on(config, class_count.class_count_path(config, root), False),
         ):
             pass
-    assert background_jobs.jobs(root) == []  # it ended without a word and without a result
+    assert background_jobs.list_jobs(root) == []  # it ended without a word and without a result
 
 
 def test_nothing_is_written_through_a_linked_folder_of_counts(root, tmp_path):
@@ -180,12 +184,16 @@ def test_nothing_is_written_through_a_linked_folder_of_counts(root, tmp_path):
     (root / class_count.FOLDER).symlink_to(elsewhere)
 
     def work():
-        with background_jobs.at_work(config, class_count.path_of(config, root), is_begun=False):
+        with background_jobs.working_on(config, class_count.class_count_path(config, root), is_begun=False):
             pass
 
     count = ClassCount((6, 7), (0.5, 0.75), (0.1, 0.2), 0.01, 7, 5)
-    path = class_count.path_of(config, root)
-    for write in (work, lambda: class_count.begin(config, root), lambda: class_count.write(path, count)):
+    path = class_count.class_count_path(config, root)
+    for write in (
+        work,
+        lambda: class_count.start_class_count(config, root),
+        lambda: class_count.write_class_count(path, count),
+    ):
         with pytest.raises(UserError, match=r"cannot be used \(it is a link"):
             write()
     assert not list(elsewhere.iterdir())
@@ -200,8 +208,8 @@ def test_a_count_is_listed_from_the_click_on(root, monkeypatch):
         return subprocess.Popen(["true"])
 
     monkeypatch.setattr(background, "detach", silent)
-    class_count.begin(small(), root)
-    (count,) = background_jobs.jobs(root)
+    class_count.start_class_count(small(), root)
+    (count,) = background_jobs.list_jobs(root)
     assert (count.state, count.phase, count.title) == ("working", "prepare", "Class count of digits, seed 0")
     os.close(locks[0])
 
@@ -209,7 +217,7 @@ def test_a_count_is_listed_from_the_click_on(root, monkeypatch):
 @pytest.mark.parametrize("instead", ["folder", "link", "pipe"])
 @pytest.mark.parametrize("suffix", [".lock", ".stop", ".progress.json", ""])
 def test_what_stands_in_place_of_a_file_of_a_count_is_a_sentence(root, tmp_path, monkeypatch, instead, suffix):
-    path = class_count.path_of(small(), root)
+    path = class_count.class_count_path(small(), root)
     place = path.with_suffix(suffix) if suffix else path.parent
     place.parent.mkdir(parents=True)
     (tmp_path / "letter").write_text("mine")
@@ -218,7 +226,10 @@ def test_what_stands_in_place_of_a_file_of_a_count_is_a_sentence(root, tmp_path,
     else:
         place.mkdir() if instead == "folder" else os.mkfifo(place)
     monkeypatch.setattr(background, "detach", lambda *_: subprocess.Popen(["true"]))
-    for begin in (class_count.begin, lambda config, _: background_jobs.at_work(config, path, False).__enter__()):
+    for begin in (
+        class_count.start_class_count,
+        lambda config, _: background_jobs.working_on(config, path, False).__enter__(),
+    ):
         try:
             begin(small(), root)
         except UserError as error:
@@ -232,21 +243,21 @@ def test_a_suspended_count_is_woken_to_end(tmp_path):
     """However often it is suspended: whoever looks wakes it."""
     path = tmp_path / "counts" / "a.json"
     ends = "import os, time\nwhile not os.path.exists('{}'): time.sleep(0.05)\ntime.sleep(2)"
-    background.begin(path, [sys.executable, "-c", ends.format(path.with_suffix(background.STOP))])
+    background.start_job(path, [sys.executable, "-c", ends.format(path.with_suffix(background.STOP))])
     pid = int(path.with_suffix(".lock").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
-    background.cancel(path)
+    background.cancel_job(path)
     assert "T" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     os.kill(pid, signal.SIGSTOP)
     wait_for(lambda: background.job_state(path).state == "cancelled", 60)
     path.with_suffix(".lock").write_text("what is this")
-    background.cancel(path)
+    background.cancel_job(path)
 
 
 @pytest.mark.slow
 def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
     path = tmp_path / "counts" / "a.json"
-    background.begin(path, [sys.executable, "-c", "import os, time; time.sleep(1); print(os.nice(0))"])
+    background.start_job(path, [sys.executable, "-c", "import os, time; time.sleep(1); print(os.nice(0))"])
     wait_for(lambda: background.job_state(path).state == "failed", 60)
     assert int(background.job_state(path).message) == min(19, os.nice(0) + background.NICENESS)
 
@@ -276,22 +287,22 @@ def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
     def slow(points, total, seed, restarts, normalize):
         tried.append(total)
         if len(tried) == 2:
-            background_jobs.cancel(background_jobs.jobs(root)[0])
+            background_jobs.cancel_job(background_jobs.list_jobs(root)[0])
         return np.arange(len(points)) % total
 
     config = small(**{"pretrain.epochs": 0})
     monkeypatch.setattr(class_search, "kmeans", slow)
     with pytest.raises(background_jobs.Cancelled):
-        search(config, root, None, print)
-    path = class_count.path_of(config, root)
+        search_count(config, root, None, print)
+    path = class_count.class_count_path(config, root)
     assert (
         background.job_state(path).state == "cancelled"
         and class_count.read_class_count(path) is None
         and len(tried) <= 4
     )
     with pytest.raises(UserError, match="has already ended"):
-        background_jobs.cancel(background_jobs.jobs(root)[0])
-    with background_jobs.at_work(config, class_count.path_of(config, root), False) as progress:
+        background_jobs.cancel_job(background_jobs.list_jobs(root)[0])
+    with background_jobs.working_on(config, class_count.class_count_path(config, root), False) as progress:
         progress.check()  # another try is not cancelled
 
 
@@ -313,12 +324,12 @@ def test_one_k_means_uses_one_thread_whatever_the_machine_does(monkeypatch):
     '{"settings": {"dataset": {"a": 1}, "seed": "\\u001b[31m"}, "phase": ["x"], "time": 1e300}',
 ])  # fmt: skip
 def test_damaged_records_of_a_count_are_survived(root, text):
-    path = class_count.path_of(small(), root)
+    path = class_count.class_count_path(small(), root)
     path.parent.mkdir(parents=True)
     path.with_suffix(".progress.json").write_text(text)
-    assert background_jobs.jobs(root) == []
+    assert background_jobs.list_jobs(root) == []
     lock = try_lock(path.with_suffix(".lock"))
-    (count,) = background_jobs.jobs(root)
+    (count,) = background_jobs.list_jobs(root)
     assert count.is_working and count.left is None and count.title.isprintable()
     os.close(lock)
 
@@ -327,8 +338,8 @@ def test_damaged_records_of_a_count_are_survived(root, text):
 def test_a_count_in_a_process_of_its_own_is_listed_and_cancelled_by_the_queue(root, capsys):
     """Begun as a page does it, in the midst of pretraining; its steps are kept for the next."""
     config = small(**{"pretrain.epochs": 200})
-    class_count.begin(config, root)
-    (count,) = wait_for(lambda: [c for c in background_jobs.jobs(root) if c.phase == "pretrain" and c.left])
+    class_count.start_class_count(config, root)
+    (count,) = wait_for(lambda: [c for c in background_jobs.list_jobs(root) if c.phase == "pretrain" and c.left])
     assert main(["queue", "--runs", str(root)]) == 0
     out = capsys.readouterr().out
     assert count.id in out and "pretraining" in out and "left" in out

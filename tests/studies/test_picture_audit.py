@@ -16,7 +16,7 @@ from lps.settings import edit_log
 from lps.settings.config import configure
 from lps.studies import audits, picture_audit
 from lps.studies.audits import Audited, Doubt
-from lps.studies.class_search import search
+from lps.studies.class_search import search_count
 from lps.studies.picture_audit import audit_pictures
 
 
@@ -43,7 +43,11 @@ def small(path, **more):
 
 
 def words(config) -> list[str]:
-    return [f"--set={key}={value}" for key, value in background_jobs.asked_of(config).items() if key != "dataset.path"]
+    return [
+        f"--set={key}={value}"
+        for key, value in background_jobs.settings_of_job(config).items()
+        if key != "dataset.path"
+    ]
 
 
 def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictures):
@@ -52,13 +56,13 @@ def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictu
     first = found.findings[0]
     assert found.count == 52 and first.kind == "duplicate" and first.pictures == (2, 51)
     assert first.parts == ("labeled", "test") and "across labeled and test, with different labels" in first.words
-    assert audits.read_findings(audits.path_of(config, root)) == found and audits.kept_of(first) == 51
-    audits.decide(config, "leave out", [2], why="duplicate")
+    assert audits.read_findings(audits.audit_path(config, root)) == found and audits.kept_of(first) == 51
+    audits.record_finding_decision(config, "leave out", [2], why="duplicate")
     assert not audits.is_open(first, audits.said_of(config))
-    assert len(sources.of(small(pictures)).labels) == 51
-    assert audits.path_of(small(pictures), root) == audits.path_of(config, root)
-    audits.take_back(config, 1)
-    assert audits.is_open(first, audits.said_of(config)) and len(sources.of(small(pictures)).labels) == 52
+    assert len(sources.images_of(small(pictures)).labels) == 51
+    assert audits.audit_path(small(pictures), root) == audits.audit_path(config, root)
+    audits.undo_finding_decision(config, 1)
+    assert audits.is_open(first, audits.said_of(config)) and len(sources.images_of(small(pictures)).labels) == 52
 
 
 def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
@@ -71,7 +75,7 @@ def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
     assert main([*task, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [2, 51] not in [one["pictures"] for one in told["open"]] and told["pictures"] == 52
-    labels = sources.of(small(pictures)).labels
+    labels = sources.images_of(small(pictures)).labels
     assert len(labels) == 51 and labels[4] == 0
     assert main([*task, "--undo", "1"]) == 0 and "1 picture labeled 0: 5" in capsys.readouterr().out
     assert main([*task, "--undo", "1"]) == 2 and "is not a current decision; choices: 2" in capsys.readouterr().err
@@ -88,7 +92,7 @@ def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
 ])  # fmt: skip
 def test_what_cannot_be_decided_is_one_sentence_and_nothing_is_written(root, pictures, capsys, option, sentence):
     assert main(["audit", pictures, "--runs", str(root), *words(small(pictures)), *option]) == 2
-    assert sentence in capsys.readouterr().err and not edit_log.folder().exists()
+    assert sentence in capsys.readouterr().err and not edit_log.decisions_folder().exists()
 
 
 def test_what_is_neither_data_set_nor_path_is_refused(root, capsys):
@@ -100,13 +104,13 @@ def test_the_last_pictures_cannot_be_left_out(root, pictures):
     with pytest.raises(
         UserError, match="pictures: cannot all be left out; 52 pictures would be removed and none would be left"
     ):
-        audits.decide(small(pictures), "leave out", list(range(52)))
+        audits.record_finding_decision(small(pictures), "leave out", list(range(52)))
 
 
 def test_another_content_is_looked_at_anew(root, pictures):
-    before = audits.path_of(small(pictures), root)
+    before = audits.audit_path(small(pictures), root)
     os.utime(pictures, (0, 0))
-    assert audits.path_of(small(pictures), root) != before
+    assert audits.audit_path(small(pictures), root) != before
 
 
 def test_coloured_pictures_without_start_weights_are_looked_at_with_the_shipped_backbone(pictures):
@@ -124,23 +128,23 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
     def show(phase, share, left):
         told.append(phase)
         if phase == "reading pictures":
-            work = background_jobs.job_at(audits.path_of(config, root), 0.0)
+            work = background_jobs.job_at(audits.audit_path(config, root), 0.0)
             assert work.title == "Data check of a.npz, seed 0" and work.is_working
-            background_jobs.cancel(work)
+            background_jobs.cancel_job(work)
 
     with pytest.raises(background_jobs.Cancelled):
         audit_pictures(config, root, show_progress=show)
     assert told == ["preparing", "reading pictures"]
-    assert background.job_state(audits.path_of(config, root)).state == "cancelled"
+    assert background.job_state(audits.audit_path(config, root)).state == "cancelled"
 
 
 def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root, pictures):
     config, told = small(pictures, **{"features": "stored", "network.image_size": None}), []
     found = audit_pictures(config, root, show_progress=lambda phase, share, left: told.append((phase, share)))
     assert found.findings[0].pictures == (2, 51) and ("reading pictures", 1.0) in told
-    (store,) = feature_store.kept()
-    count = search(small(pictures, **{"features": "stored", "network.image_size": None}), root, 6, print)
-    assert count.numbers and feature_store.kept() == [store]
+    (store,) = feature_store.list_stores()
+    count = search_count(small(pictures, **{"features": "stored", "network.image_size": None}), root, 6, print)
+    assert count.numbers and feature_store.list_stores() == [store]
 
 
 def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, monkeypatch):
@@ -172,7 +176,7 @@ def test_findings_that_were_answered_are_not_open():
     ' "total": {"duplicate": 1, "stranger": 0, "label": 0}}',
 ])  # fmt: skip
 def test_damaged_findings_are_one_sentence(root, pictures, text):
-    path = audits.path_of(small(pictures), root)
+    path = audits.audit_path(small(pictures), root)
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(UserError, match="the findings are damaged .*; delete .* and check again"):
@@ -181,6 +185,6 @@ def test_damaged_findings_are_one_sentence(root, pictures, text):
 
 def test_findings_are_written_as_they_are_read(root, pictures):
     found = Audited(3, (Doubt("stranger", ("a/b.jpg",), 3.0),), {"duplicate": 0, "stranger": 1, "label": 0})
-    path = audits.path_of(small(pictures), root)
+    path = audits.audit_path(small(pictures), root)
     audits.write(path, found)
     assert audits.read_findings(path) == found

@@ -30,7 +30,7 @@ from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.studies import search, search_driver, search_results
-from lps.studies.search import ask, find_search, list_searches, read_request
+from lps.studies.search import create_search, find_search, list_searches, read_request
 from lps.studies.search_objective import OBJECTIVES, class_shares, evenness, value_of
 from lps.studies.search_results import read_results
 from lps.studies.search_space import Dimension, can_be_searched, read_dimension, read_space, suggested, usual_point
@@ -62,7 +62,7 @@ def asked(root, trials=4, space=SPACE, fixed=FIXED, objective="validation", name
     request = read_request(
         "digits", "lps", space, fixed, objective=objective, name=name, trials=trials, **({"parallel": 1} | more)
     )
-    return ask(request, root)
+    return create_search(request, root)
 
 
 def drive(found, said=None):
@@ -243,12 +243,12 @@ def test_an_impossible_request_is_a_sentence(changes, words):
 
 def test_a_request_is_kept_and_named_after_its_question(tmp_path):
     request = read_request("digits", "lps", SPACE, FIXED, trials=7)
-    found = ask(request, tmp_path)
+    found = create_search(request, tmp_path)
     assert find_search(tmp_path, request.name).request() == request
     assert read_request("digits", "lps", SPACE, FIXED, trials=99, parallel=3).name == request.name
     assert read_request("digits", "lps", SPACE[:1], FIXED).name != request.name
     identity = found.identity
-    assert ask(read_request("digits", "lps", SPACE, FIXED, trials=9), tmp_path).request().trials == 9
+    assert create_search(read_request("digits", "lps", SPACE, FIXED, trials=9), tmp_path).request().trials == 9
     assert find_search(tmp_path, request.name).identity == identity
 
 
@@ -278,7 +278,7 @@ def test_a_damaged_request_is_a_sentence(tmp_path, damage):
 
 def test_a_search_of_before_a_setting_existed_goes_on_as_it_began(tmp_path):
     request = read_request("digits", "legogcd", ["lr=0.01..0.1"], {}, objective="validation", trials=2, parallel=1)
-    found = ask(request, tmp_path)
+    found = create_search(request, tmp_path)
     stored = json.loads((found.folder / "search.json").read_text())
     assert stored["base"].pop("agreement") == "official"
     (found.folder / "search.json").write_text(json.dumps(stored))
@@ -332,7 +332,7 @@ def test_a_search_can_be_extended(root):
     found = asked(root, trials=2)
     drive(found)
     first = read_results(found).trials
-    search.extend(found, trials=3)
+    search.extend_search(found, trials=3)
     drive(found)
     assert read_results(found).trials[:2] == first and len(read_results(found).trials) == 3
 
@@ -398,7 +398,7 @@ def test_two_drivers_of_one_search_are_never_at_work_together(root):
     try:
         with pytest.raises(UserError, match="search: hunt is already running in another process"):
             drive(found)
-        assert not search.begin(found) and read_results(found).state in ("running", "new")
+        assert not search.start_driver(found) and read_results(found).state in ("running", "new")
     finally:
         os.close(lock)
     assert not list_runs(root)
@@ -414,14 +414,14 @@ def test_hopeless_trials_are_stopped_and_marked(root):
     # The first five draws must end by themselves: they are what the others are compared with.
     pruned_from = search_driver.STARTUP_TRIALS
     (root / "search_trainer.json").write_text("{}")
-    search.extend(found, trials=pruned_from)
+    search.extend_search(found, trials=pruned_from)
     drive(found)
     assert read_results(found).count("complete") == pruned_from
     (root / "search_trainer.json").write_text(json.dumps(plan))
     study = search.open_study(found, create=True)
     for bad in (9.5, 11.0):
         study.enqueue_trial({"margin_scale": bad})
-    search.extend(found, trials=pruned_from + 4)
+    search.extend_search(found, trials=pruned_from + 4)
     drive(found)
     result = read_results(found)
     pruned = [trial for trial in result.trials if trial.state == "pruned"]
@@ -552,7 +552,7 @@ def test_a_torn_line_is_cut_off_and_a_damaged_journal_is_a_sentence(root):
     with open(found.journal, "ab") as file:
         file.write(b'{"op_code":4,"worker_')
     assert read_results(found) == whole, "a reader takes no notice of a line that is being written"
-    search.extend(found, trials=2)
+    search.extend_search(found, trials=2)
     drive(found)
     assert len(read_results(found).trials) == 2 and read_results(found).trials[0] == whole.trials[0]
     found.journal.write_bytes(b"not JSON\n" + found.journal.read_bytes())
@@ -641,17 +641,17 @@ def test_importance_finds_the_setting_that_matters(root):
             assert bool(shares) == (number + 1 >= search_results.FEWEST)
     assert list(shares) == ["margin_scale", "temperature"] and shares["margin_scale"] > 0.9
     assert sum(shares.values()) == pytest.approx(1)
-    assert "24 finished trials" in search_results.caution(
+    assert "24 finished trials" in search_results.importance_caution(
         read_results(found)
-    ) and "guess" not in search_results.caution(read_results(found))
+    ) and "guess" not in search_results.importance_caution(read_results(found))
 
 
 @pytest.mark.slow
 def test_few_trials_come_with_a_caution(root):
     found = asked(root, trials=5)
     drive(found)
-    assert "only a rough estimate" in search_results.caution(read_results(found))
-    assert "needs at least 4 finished trials; there are 0" in search_results.caution(
+    assert "only a rough estimate" in search_results.importance_caution(read_results(found))
+    assert "needs at least 4 finished trials; there are 0" in search_results.importance_caution(
         read_results(asked(root, name="other"))
     )
 
@@ -671,12 +671,14 @@ def test_the_best_can_be_run_again_with_other_seeds(root, capsys):
 def test_an_estimate_counts_every_run(root, monkeypatch):
     monkeypatch.setattr("lps.store.run_folders.RECORDED", root / "none")
     request = read_request("digits", "lps", SPACE, FIXED, seeds="0,1", trials=5)
-    assert search.estimate(request, root) is None
+    assert search.estimate_search(request, root) is None
     found = asked(root, trials=1)
     drive(found)
     run = list_runs(root)[0]
     exit_record, process = run.read_json("exit.json"), run.read_json("process.json")
-    assert search.estimate(request, root).likely == pytest.approx(10 * (exit_record["time"] - process["started"]))
+    assert search.estimate_search(request, root).likely == pytest.approx(
+        10 * (exit_record["time"] - process["started"])
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- long ones

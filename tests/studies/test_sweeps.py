@@ -27,7 +27,7 @@ from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from lps.studies import presets, sweep_layout, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec, combinations, plan_runs, read_layout
-from lps.studies.sweeps import plan
+from lps.studies.sweeps import plan_sweep
 from tests.patience import LISTENS, until
 from tests.queued_runs import waiting_runs
 
@@ -41,9 +41,9 @@ def root(tmp_path, monkeypatch):
     monkeypatch.delenv("LPS_CPU_SLOTS", raising=False)
     monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "no recordings")
     monkeypatch.setattr(launcher.launch, "__defaults__", (TRAINER,))
-    for start in (launcher.resume, launcher.pump, sweeps.start):
+    for start in (launcher.resume, launcher.dispatch, sweeps.start_sweep):
         monkeypatch.setattr(start, "__defaults__", (TRAINER,))
-    monkeypatch.setattr(sweeps.watch, "__defaults__", (TRAINER, 0.02))
+    monkeypatch.setattr(sweeps.watch_items, "__defaults__", (TRAINER, 0.02))
     yield tmp_path / "runs"
     for run in list_runs(tmp_path / "runs"):
         launcher.stop(run, kill=True)
@@ -153,7 +153,7 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
     ],
 )
 def test_what_is_asked_for_in_vain_is_said(layout, words):
-    (said,) = sweep_layout.redundant(layout)
+    (said,) = sweep_layout.redundant_requests(layout)
     assert words in said
     assert sweep_layout.plan_runs(layout)
 
@@ -166,7 +166,7 @@ def test_nothing_is_said_where_every_run_is_one_of_its_own():
         SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "4", "4")}, mode="list"),
         SweepSpec(datasets=("digits", "cifar10"), fixed={"epochs": "40"}),
     ):
-        assert sweep_layout.redundant(layout) == []
+        assert sweep_layout.redundant_requests(layout) == []
 
 
 def test_what_comes_before_training_is_varied_for_methods_that_train_nothing():
@@ -220,7 +220,7 @@ def test_more_runs_than_anybody_means_are_refused_before_they_are_laid_out():
 def test_labels_say_what_varies():
     layout = read_layout("digits", "orca", "1", ["epochs=3"], ["split.labeled_ratio=0.1", "pretrain.seed=none"])
     (config,) = plan_runs(layout)
-    assert sweeps.label(config, layout) == "10 % labels, pretrain.seed=none, orca seed 1"
+    assert sweeps.item_label(config, layout) == "10 % labels, pretrain.seed=none, orca seed 1"
 
 
 # ---------------------------------------------------------------------------------------------------- reuse
@@ -229,7 +229,7 @@ def test_labels_say_what_varies():
 @pytest.mark.parametrize("state", ["finished", "queued", "stopped", "failed", "crashed"])
 def test_an_equal_run_is_recognised(root, state):
     run = in_state(root, state)
-    (same, other) = plan(SweepSpec(fixed=ON_CPU, varied={"margin_scale": ("10", "11")}), root).items
+    (same, other) = plan_sweep(SweepSpec(fixed=ON_CPU, varied={"margin_scale": ("10", "11")}), root).items
     expected = "exists" if state in ("finished", "queued") else "resumed"
     assert (same.run, same.action) == (run, expected)
     assert (other.run, other.action) == (None, "new")
@@ -238,12 +238,12 @@ def test_an_equal_run_is_recognised(root, state):
 def test_a_damaged_run_is_not_reused_and_the_best_of_several_is(root):
     damaged = in_state(root, "finished")
     (damaged.folder / "config.json").write_text("{")
-    assert plan(SweepSpec(fixed=ON_CPU), root).items[0].action == "new"
+    assert plan_sweep(SweepSpec(fixed=ON_CPU), root).items[0].action == "new"
     finished, failed = in_state(root, "finished"), in_state(root, "failed")
-    assert plan(SweepSpec(fixed=ON_CPU), root).items[0].run == finished
+    assert plan_sweep(SweepSpec(fixed=ON_CPU), root).items[0].run == finished
     write_json(failed.folder / "exit.json", {"attempt": 1, "state": "finished"})
     newest = max(finished, failed, key=lambda run: run.id)
-    assert plan(SweepSpec(fixed=ON_CPU), root).items[0].run == newest
+    assert plan_sweep(SweepSpec(fixed=ON_CPU), root).items[0].run == newest
 
 
 @pytest.mark.slow
@@ -251,10 +251,10 @@ def test_start_makes_resumes_and_reuses_and_a_second_time_changes_nothing(root):
     finished, stopped = in_state(root, "finished"), in_state(root, "stopped", {"seed": 1})
     finished.write_meta(tags=["mine"])
     layout = SweepSpec(seeds=(0, 1, 2), fixed=ON_CPU)
-    wanted = plan(layout, root, "three seeds")
+    wanted = plan_sweep(layout, root, "three seeds")
     assert [item.action for item in wanted.items] == ["exists", "resumed", "new"]
-    started = sweeps.start(wanted, root)
-    ended = list(sweeps.watch(started.items))
+    started = sweeps.start_sweep(wanted, root)
+    ended = list(sweeps.watch_items(started.items))
     assert {item.config.seed: item.state.name for item in ended} == dict.fromkeys((0, 1, 2), "finished")
     made = started.items[2].run
     assert starts(root) == [stopped.id, made.id]
@@ -262,38 +262,40 @@ def test_start_makes_resumes_and_reuses_and_a_second_time_changes_nothing(root):
     assert [item.run.meta()["tags"] for item in started.items] == [["mine", "sweep:three seeds"]] + [
         ["sweep:three seeds"]
     ] * 2
-    again = sweeps.start(plan(layout, root, "three seeds"), root)
+    again = sweeps.start_sweep(plan_sweep(layout, root, "three seeds"), root)
     assert [item.run for item in again.items] == [item.run for item in started.items]
     assert len(starts(root)) == 2 and len(list_runs(root)) == 3
-    assert sorted(r.id for r in sweeps.tagged(root, "sweep:three seeds")) == sorted(i.run.id for i in again.items)
+    assert sorted(r.id for r in sweeps.runs_with_tag(root, "sweep:three seeds")) == sorted(
+        i.run.id for i in again.items
+    )
 
 
 @pytest.mark.slow
 def test_two_equal_sweeps_at_once_make_every_run_once(root):
-    wanted = plan(SweepSpec(seeds=(0, 1, 2), fixed=ON_CPU), root)
+    wanted = plan_sweep(SweepSpec(seeds=(0, 1, 2), fixed=ON_CPU), root)
     with ThreadPoolExecutor(3) as pool:
-        started = list(pool.map(lambda _: sweeps.start(wanted, root), range(3)))
+        started = list(pool.map(lambda _: sweeps.start_sweep(wanted, root), range(3)))
     assert len(list_runs(root)) == 3 and len({tuple(i.run for i in sweep.items) for sweep in started}) == 1
-    assert [item.state.name for item in sweeps.watch(started[0].items)] == ["finished"] * 3
+    assert [item.state.name for item in sweeps.watch_items(started[0].items)] == ["finished"] * 3
     assert len(starts(root)) == 3
 
 
 def test_the_same_settings_have_the_same_name_and_others_another(root):
-    name = plan(SweepSpec(fixed=ON_CPU), root).name
-    assert name == plan(SweepSpec(varied={"device": ("cpu", "cpu")}), root).name
-    assert name != plan(SweepSpec(fixed=ON_CPU, seeds=(1,)), root).name
+    name = plan_sweep(SweepSpec(fixed=ON_CPU), root).name
+    assert name == plan_sweep(SweepSpec(varied={"device": ("cpu", "cpu")}), root).name
+    assert name != plan_sweep(SweepSpec(fixed=ON_CPU, seeds=(1,)), root).name
 
 
 @pytest.mark.slow
 def test_a_stopping_run_is_waited_for_by_the_person(root):
-    wanted = plan(SweepSpec(fixed=ON_CPU), root)
+    wanted = plan_sweep(SweepSpec(fixed=ON_CPU), root)
     run = create_run(root, wanted.items[0].config)
     write_json(run.folder / "plan.json", {"do": "hang"})
     launcher.launch(run)
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     launcher.stop(run)
     with pytest.raises(UserError, match="is stopping; start the sweep again"):
-        sweeps.start(wanted, root)
+        sweeps.start_sweep(wanted, root)
     assert run.meta()["tags"] == []
 
 
@@ -301,13 +303,15 @@ def test_a_stopping_run_is_waited_for_by_the_person(root):
 
 
 def test_the_estimate_is_what_finished_runs_of_the_kind_took(root):
-    wanted = plan(SweepSpec(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root)
-    nothing = sweeps.estimate(wanted, root)
+    wanted = plan_sweep(SweepSpec(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root)
+    nothing = sweeps.estimate_sweep(wanted, root)
     assert (nothing.runs, nothing.missing, nothing.unknown) == (6, 6, ("lps on digits", "orca on digits"))
     run = in_state(root, "finished", {"seed": 1})  # 60 s
     (run.folder / "weights").write_bytes(bytes(5000))
     size = sum(path.stat().st_size for path in run.folder.rglob("*") if path.is_file())
-    known = sweeps.estimate(plan(SweepSpec(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root), root)
+    known = sweeps.estimate_sweep(
+        plan_sweep(SweepSpec(methods=("lps", "orca"), seeds=(0, 1, 2), fixed=ON_CPU), root), root
+    )
     assert (known.runs, known.missing, known.unknown) == (5, 3, ("orca on digits",))
     assert (known.span.likely, known.bytes) == (2 * 60, 2 * size)
 
@@ -468,7 +472,7 @@ DRAWN = {"lr": ("0.1", "0.2"), "margin_scale": ("1", "2", "3")}
     ],
 )
 def test_what_was_asked_for_survives_the_disk_and_the_command_line(asked, tmp_path):
-    sweep_records.write(tmp_path, "a name / with | anything", asked.as_record())
+    sweep_records.write_sweep_record(tmp_path, "a name / with | anything", asked.as_record())
     kept, when = sweep_records.read_sweep_record(tmp_path, "a name / with | anything")
     assert sweeps.from_record(kept) == asked and when > 1e9
     words = shlex.split(asked.command("some name"))
@@ -496,7 +500,7 @@ def test_damaged_records_mean_nothing(kept):
 
 
 def test_damaged_files_of_records_mean_nothing(tmp_path):
-    sweep_records.write(tmp_path, "x", {"layout": {}})
+    sweep_records.write_sweep_record(tmp_path, "x", {"layout": {}})
     (path,) = (tmp_path / ".sweeps").iterdir()
     assert sweep_records.read_sweep_record(tmp_path, "y") == ({}, 0.0)
     for text in ("{", "[]", '{"name": "y", "asked": {}}', '{"name": "x", "asked": 1}'):
@@ -512,7 +516,7 @@ def test_a_preset_is_started_kept_and_found_again(root, capsys):
     assert known.name == "ablation-demo-device=cpu-epochs=2" and len(known.runs) == 5
     asked = presets.PresetRequest("ablation", "demo", (0,), (), {"device": "cpu", "epochs": "2"})
     assert sweeps.from_record(known.request) == asked
-    expected = {config.to_json() for config, _ in presets.sheet(asked).runs()}
+    expected = {config.to_json() for config, _ in presets.build_paper_table(asked).runs()}
     assert {run.config().to_json() for run in known.runs} == expected and len(starts(root)) == 5
     capsys.readouterr()
     assert command(root, *words) == 0 and "5 runs (5 exists)" in capsys.readouterr().err
@@ -546,8 +550,8 @@ def test_where_nothing_has_finished_recordings_tell_the_cost(root, monkeypatch, 
     text = [json.dumps({"kind": k, "step": 0, "epoch": 0, "time": t, "values": v}) for k, t, v in lines]
     recording.events.write_text("\n".join(text) + "\n")
     monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "recorded")
-    wanted = plan(SweepSpec(seeds=(0, 1), fixed=ON_CPU | {"epochs": "20"}), root)
-    found = sweeps.estimate(wanted, root)
+    wanted = plan_sweep(SweepSpec(seeds=(0, 1), fixed=ON_CPU | {"epochs": "20"}), root)
+    found = sweeps.estimate_sweep(wanted, root)
     assert (found.missing, found.span.likely, found.bytes) == (0, 30 + costs.START_S, 2 * (3 * 8 * 1000 + 20 * 4 * 100))
     in_state(root, "finished", {"seed": 5, "epochs": 20})  # 60 s
-    assert sweeps.estimate(wanted, root).span.likely == 2 * 60
+    assert sweeps.estimate_sweep(wanted, root).span.likely == 2 * 60

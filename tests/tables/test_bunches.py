@@ -28,9 +28,9 @@ def novel():
 
 def test_what_somebody_has_varied_is_a_column_and_what_a_data_set_brings_is_not():
     found = [*runs(), entry("other data", dataset="mnist", method="orca")]
-    assert columns.varying(found) == ["margin_scale"]
+    assert columns.varying_settings(found) == ["margin_scale"]
     assert columns.default_columns(found).index("margin_scale") < columns.default_columns(found).index("method")
-    assert columns.varying(found[:3]) == [] and columns.varying([]) == []
+    assert columns.varying_settings(found[:3]) == [] and columns.varying_settings([]) == []
 
 
 def test_what_only_recordings_vary_comes_last():

@@ -34,7 +34,7 @@ RUNS = [
 
 
 def found(text: str) -> list[int]:
-    return [RUNS.index(one) for one in run_filter.select(RUNS, text)]
+    return [RUNS.index(one) for one in run_filter.select_runs(RUNS, text)]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_expression_that_could_take_for_ever_is_refused(pattern):
 @pytest.mark.parametrize("pattern", SLOWEST)
 def test_the_slowest_that_is_taken_is_over_soon(pattern):
     began = time.process_time()
-    run_filter.select([entry("a" * 4000)], f'name~"{pattern}"')
+    run_filter.select_runs([entry("a" * 4000)], f'name~"{pattern}"')
     assert time.process_time() - began < 3
 
 
@@ -153,7 +153,7 @@ def test_any_text_is_a_filter_or_a_refusal():
 def test_ten_thousand_runs_are_filtered_at_once():
     many = RUNS * 2500
     began = time.process_time()
-    assert len(run_filter.select(many, "lr>0.05 and method=lps|orca and novel>=70 and not tag=new")) == 2500
+    assert len(run_filter.select_runs(many, "lr>0.05 and method=lps|orca and novel>=70 and not tag=new")) == 2500
     assert time.process_time() - began < 1.5
 
 

@@ -11,7 +11,7 @@ VIEW = {"find": ["lr>0.05"], "columns": ["lr", "accuracy/novel"]}
 
 
 def test_a_view_is_kept_replaced_and_dropped(tmp_path):
-    shelf = saved_views.views(tmp_path / "runs")
+    shelf = saved_views.run_views(tmp_path / "runs")
     assert shelf.read_views() == {} and shelf.put("  mine\n", VIEW) == "mine"
     shelf.put("b", {"sort": ["-lr"]})
     shelf.put("b", {"sort": ["lr"]})
@@ -24,7 +24,7 @@ def test_a_view_is_kept_replaced_and_dropped(tmp_path):
 @pytest.mark.parametrize("name", ["", " \n", "x" * 61])
 def test_what_is_no_name_is_refused(tmp_path, name):
     with pytest.raises(UserError, match="is not a name of 1 to 60 characters"):
-        saved_views.views(tmp_path).put(name, VIEW)
+        saved_views.run_views(tmp_path).put(name, VIEW)
 
 
 @pytest.mark.parametrize(
@@ -34,22 +34,22 @@ def test_what_is_no_name_is_refused(tmp_path, name):
 )  # fmt: skip
 def test_what_is_not_of_the_right_form_counts_as_not_there(tmp_path, content):
     (tmp_path / ".views.json").write_bytes(content)
-    assert saved_views.views(tmp_path).read_views() == {}
-    saved_views.views(tmp_path).put("mine", VIEW)
-    assert saved_views.views(tmp_path).read_views() == {"mine": VIEW}
+    assert saved_views.run_views(tmp_path).read_views() == {}
+    saved_views.run_views(tmp_path).put("mine", VIEW)
+    assert saved_views.run_views(tmp_path).read_views() == {"mine": VIEW}
 
 
 def test_the_file_of_a_newer_program_is_not_written_over(tmp_path):
     text = b'{"version": 2, "kept": {}}'
     (tmp_path / ".views.json").write_bytes(text)
     with pytest.raises(UserError, match="newer LPS Studio"):
-        saved_views.views(tmp_path).put("mine", VIEW)
-    assert saved_views.views(tmp_path).read_views() == {} and (tmp_path / ".views.json").read_bytes() == text
+        saved_views.run_views(tmp_path).put("mine", VIEW)
+    assert saved_views.run_views(tmp_path).read_views() == {} and (tmp_path / ".views.json").read_bytes() == text
 
 
 def test_there_is_an_end_to_it(tmp_path, monkeypatch):
     monkeypatch.setattr(saved_views, "MOST", 2)
-    shelf = saved_views.views(tmp_path)
+    shelf = saved_views.run_views(tmp_path)
     for name in "ab":
         shelf.put(name, VIEW)
     with pytest.raises(UserError, match="2 views are already saved"):

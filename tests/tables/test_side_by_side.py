@@ -6,7 +6,7 @@ import pytest
 
 from lps.__main__ import main
 from lps.store.runs import Run
-from lps.tables.side_by_side import beside
+from lps.tables.side_by_side import compare_two_runs
 from tests import sample_runs
 
 
@@ -25,7 +25,7 @@ def told(rows):
 
 
 def test_what_differs_is_told_and_the_rest_is_the_same(pair):
-    found = beside(*pair)
+    found = compare_two_runs(*pair)
     assert told(found.differing()["Settings"]) == {
         "seed": ("0", "1"), "lr": ("0.05", "0.2"), "split.labeled_ratio": ("0.5", "0.1"),
     }  # fmt: skip
@@ -38,7 +38,7 @@ def test_what_differs_is_told_and_the_rest_is_the_same(pair):
 
 
 def test_a_run_beside_itself_differs_in_nothing(pair):
-    found = beside(pair[0], pair[0])
+    found = compare_two_runs(pair[0], pair[0])
     assert not any(found.differing().values()) and {one.difference for one in found.last} <= {0.0}
 
 
@@ -48,15 +48,15 @@ def test_program_and_hardware_are_those_that_the_runs_told(tmp_path):
         machine = {"device": "a processor", "cores": cores, "torch": f"2.{cores}", "python": "3.11"}
         start = {"kind": "start", "step": 0, "epoch": 0, "time": 1.0, "values": {}, "version": 1, "machine": machine}
         run.events.write_text(json.dumps(start) + "\n" + run.events.read_text())
-    found = beside(*runs).differing()
+    found = compare_two_runs(*runs).differing()
     assert told(found["Hardware"]) == {"cores": ("2", "64")} and told(found["Program"]) == {"torch": ("2.2", "2.64")}
 
 
 @pytest.mark.parametrize("make", [sample_runs.make_unreadable, sample_runs.make_foreign, sample_runs.make_damaged])
 def test_what_cannot_be_read_is_missing(pair, tmp_path, make):
-    found = beside(make(tmp_path), pair[0])
+    found = compare_two_runs(make(tmp_path), pair[0])
     assert all(row.second for rows in found.sections.values() for row in rows)
-    assert beside(Run(tmp_path / "gone"), pair[0]).sections["Split"][0].first == "–"
+    assert compare_two_runs(Run(tmp_path / "gone"), pair[0]).sections["Split"][0].first == "–"
 
 
 def test_the_command_says_the_same(pair, capsys):

@@ -30,10 +30,10 @@ def parent(tmp_path_factory):
 
 def child_of(parent, from_weights=True, seed=0):
     changes = {"seed": seed} if seed else {}
-    planned = training_on.plan(parent, rule="all", from_weights=from_weights, changes=changes)
+    planned = training_on.plan_training_on(parent, rule="all", from_weights=from_weights, changes=changes)
 
     def bring(folder):
-        inherited.write(folder, planned.confirmed, planned.weights)
+        inherited.write_inherited(folder, planned.confirmed, planned.weights)
 
     return create_run(parent.root, planned.config, copy_files=bring)
 
@@ -106,10 +106,10 @@ def test_rows_of_the_classifier_go_to_the_classes_that_continue_them(parent):
     torch.manual_seed(5)
     method = training.build(configure(config.flat()), training.prepare(config, inherited.read_confirmed(run)))[0]
     before = method.network.classifier.weight.detach().clone()
-    continued.load(method, stored, torch.tensor([0, 1, 2, 3, 4, 6, 5, -1, 8, 99]))
+    continued.load_parent_weights(method, stored, torch.tensor([0, 1, 2, 3, 4, 6, 5, -1, 8, 99]))
     rows, there = method.network.classifier.weight, stored["network.classifier.weight"]
     assert torch.equal(rows[5], there[6]) and torch.equal(rows[6], there[5]) and torch.equal(rows[8], there[8])
     assert torch.equal(rows[7], before[7]) and torch.equal(rows[9], before[9])
     short = {name: value for name, value in stored.items() if "backbone" not in name}
     with pytest.raises(UserError, match="network.continues: does not match the network: network.backbone"):
-        continued.load(method, short, torch.arange(10))
+        continued.load_parent_weights(method, short, torch.arange(10))

@@ -8,7 +8,7 @@ import torch
 
 from lps.data.material import prepare
 from lps.settings.config import configure
-from lps.training.evaluate import evaluate, inference, inference_on_test
+from lps.training.evaluate import build_inference, evaluate, inference_on_test
 from lps.training.loop import build
 
 
@@ -23,7 +23,7 @@ def test_a_snapshot_has_the_features_of_as_many_images_as_asked_for(wanted):
     assert len(snapshot.features) == len(set(snapshot.feature_index.tolist())) == kept < 2000
     assert np.isin(snapshot.feature_index, unlabeled).all()
     assert len(snapshot.predicted) == len(snapshot.confidence) == len(unlabeled)  # of all images in any case
-    everything = inference(method, material, config).unlabeled.features
+    everything = build_inference(method, material, config).unlabeled.features
     rows = torch.from_numpy(np.flatnonzero(np.isin(unlabeled, snapshot.feature_index)))
     order = np.argsort(unlabeled[rows.numpy()])
     expected = everything[rows].numpy()[order]
@@ -47,7 +47,7 @@ def judged(name, **settings):
     config = configure({"method": name.partition(" ")[0]} | few | CLUSTERING[name] | settings)
     material = prepare(config)
     method, _ = build(config, material)
-    training = inference(method, material, config)
+    training = build_inference(method, material, config)
     with torch.inference_mode():
         prediction = method.predict(training)
 

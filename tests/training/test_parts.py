@@ -57,7 +57,7 @@ def test_each_part_has_its_ranks_and_all_meet_at_one_place(run):
 def test_a_failure_on_another_machine_ends_the_run_and_its_reason_is_recorded(run):
     body = """
 if rank == 3:
-    ranks.report("bug", "rank 3 has no eyes", 5, 1)
+    ranks.report_rank_failure("bug", "rank 3 has no eyes", 5, 1)
     sys.exit(1)
 time.sleep(60)
 """
@@ -71,11 +71,11 @@ time.sleep(60)
 def test_of_two_machines_the_earlier_reason_counts(run):
     body = """
 if rank == 2:
-    ranks.report("bug", "the cause", 5, 1)
+    ranks.report_rank_failure("bug", "the cause", 5, 1)
     sys.exit(1)
 if rank == 0:
     until(folder / "meeting-1.json")
-    ranks.report("bug", "connection closed by peer", 5, 1)
+    ranks.report_rank_failure("bug", "connection closed by peer", 5, 1)
     sys.exit(1)
 """
     ended(start(run, 0, body), start(run, 1, body))
@@ -84,8 +84,10 @@ if rank == 0:
 
 @pytest.mark.slow
 def test_what_an_earlier_attempt_left_is_no_failure_of_this_one(run):
-    parts.tell(run, Part(1, 2, "6.0"), {"failure": "bug", "reason": "old", "step": 0, "epoch": 0, "time": 0.0})
-    assert parts.reports(run, Part(0, 2, "7.0")) == []
+    parts.report_part_failure(
+        run, Part(1, 2, "6.0"), {"failure": "bug", "reason": "old", "step": 0, "epoch": 0, "time": 0.0}
+    )
+    assert parts.read_part_reports(run, Part(0, 2, "7.0")) == []
     assert ended(start(run, 0, ""), start(run, 1, "")) == [0, 0] and not read_events(run.events)[0]
 
 
@@ -101,16 +103,16 @@ def test_a_place_that_does_not_exist_is_one_sentence(monkeypatch, part, count):
     monkeypatch.setenv("LPS_PART", part)
     monkeypatch.setenv("LPS_PARTS", count)
     with pytest.raises(UserError, match="is not an index of the run's machines"):
-        parts.here()
+        parts.own_part()
 
 
 def test_every_part_becomes_a_parent_and_none_trains_beside_the_others(run, tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_PARTS", "2")
     monkeypatch.setenv("LPS_PART", "1")
-    assert ranks.wanted(run) == 4
+    assert ranks.ranks_to_start(run) == 4
     alone = create_run(tmp_path, configure({"device": "cpu"}))
     with pytest.raises(UserError, match="^processes: 1 cannot be shared evenly among 2 machines$"):
-        ranks.carry_out(alone, ranks.wanted(alone))
+        ranks.carry_out(alone, ranks.ranks_to_start(alone))
     (run.folder / "config.json").write_text(json.dumps({"method": "nothing"}))
     with pytest.raises(UserError):
-        ranks.wanted(run)
+        ranks.ranks_to_start(run)

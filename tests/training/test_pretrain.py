@@ -216,7 +216,7 @@ def test_a_death_costs_no_more_than_what_came_after_the_last_save(unbroken, tmp_
 
 def test_saving_is_rare(tmp_path, monkeypatch):
     saved = []
-    monkeypatch.setattr(checkpoints, "save", lambda folder, name, state: saved.append(name))
+    monkeypatch.setattr(checkpoints, "save_checkpoint", lambda folder, name, state: saved.append(name))
     make(tmp_path)
     assert len(saved) == 1 and saved[0].startswith("digits-")  # the finished weights alone
 
@@ -251,7 +251,7 @@ def test_who_needs_what_another_is_making_waits_and_reuses_it(unbroken, tmp_path
     told, asked = [], []
     thread, results = in_thread(tmp_path, lambda *a: told.append(a), lambda: asked.append(1) and False)
     until(lambda: (0, 7, {}) in told)
-    checkpoints.save(tmp_path, key, {"backbone": unbroken, "quality": {"pretrain/knn_accuracy": 0.5}})
+    checkpoints.save_checkpoint(tmp_path, key, {"backbone": unbroken, "quality": {"pretrain/knn_accuracy": 0.5}})
     os.close(lock)
     thread.join(60)
     assert_same(results[0], unbroken)
@@ -306,7 +306,7 @@ def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
     material = prepare(settings)
     torch.set_num_threads(1)
     alone = pretrain.train_simclr(settings, *material.training, silent, never)["backbone"]
-    stored = checkpoints.load(tmp_path / ".pretrained", pretrain.cache_key(settings, material.training[0]))
+    stored = checkpoints.load_checkpoint(tmp_path / ".pretrained", pretrain.cache_key(settings, material.training[0]))
     assert_same(stored["backbone"], alone)
 
 

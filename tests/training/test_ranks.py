@@ -29,7 +29,7 @@ RANK = """
 import os, signal, sys, time
 from pathlib import Path
 from lps.training import ranks
-rank, folder = ranks.place()[0], Path(sys.argv[1])
+rank, folder = ranks.own_rank()[0], Path(sys.argv[1])
 def until(path, longest=60):
     end = time.monotonic() + longest
     while not path.exists() and time.monotonic() < end:
@@ -74,7 +74,7 @@ def test_every_rank_is_told_its_place_and_where_to_meet(run):
 
 @pytest.mark.slow
 def test_a_rank_that_fails_ends_one_that_hangs_and_its_reason_is_recorded(run):
-    body = "ranks.report('out_of_memory', 'too big', 30, 2) and sys.exit(1) if rank else time.sleep(60)"
+    body = "ranks.report_rank_failure('out_of_memory', 'too big', 30, 2) and sys.exit(1) if rank else time.sleep(60)"
     code, (event,) = outcome(run, body, grace=0.2)
     assert code == 1 and (event["kind"], event["failure"], event["reason"]) == ("fail", "out_of_memory", "too big")
     assert (event["step"], event["epoch"]) == (30, 2)
@@ -87,7 +87,7 @@ def test_of_two_reasons_the_first_counts(run):
     body = """
 if rank == 0:
     until(folder / "told")
-ranks.report("device" if rank else "bug", "the first" if rank else "connection closed by peer", 0, 0)
+ranks.report_rank_failure("device" if rank else "bug", "the first" if rank else "connection closed by peer", 0, 0)
 (folder / "told").touch()
 sys.exit(1)
 """
@@ -103,7 +103,7 @@ if rank:
     os.kill(os.getpid(), signal.SIGKILL)
 until(folder / "told")
 time.sleep(0.3)
-ranks.report("bug", "connection closed by peer", 0, 0)
+ranks.report_rank_failure("bug", "connection closed by peer", 0, 0)
 sys.exit(1)
 """
     assert outcome(run, body) == (-signal.SIGKILL, [])
@@ -154,22 +154,22 @@ def test_ranks_die_with_their_parent(run):
 
 
 def test_who_becomes_a_parent(run, tmp_path, monkeypatch):
-    assert ranks.place() == (0, 1) and ranks.wanted(run) == 2
-    assert ranks.wanted(create_run(tmp_path, configure())) == 0
+    assert ranks.own_rank() == (0, 1) and ranks.ranks_to_start(run) == 2
+    assert ranks.ranks_to_start(create_run(tmp_path, configure())) == 0
     with monkeypatch.context() as patch:
         patch.setenv("RANK", "1"), patch.setenv("WORLD_SIZE", "4")  # as schedulers of clusters do
-        assert ranks.place() == (0, 1)
+        assert ranks.own_rank() == (0, 1)
         patch.setenv(ranks.TORCHRUN, "none")
-        assert ranks.place() == (1, 4) and ranks.wanted(run) == 0
+        assert ranks.own_rank() == (1, 4) and ranks.ranks_to_start(run) == 0
     (run.folder / "config.json").write_text("{")
-    assert ranks.wanted(run) == 0
-    assert not ranks.report("bug", "nobody listens", 0, 0)
+    assert ranks.ranks_to_start(run) == 0
+    assert not ranks.report_rank_failure("bug", "nobody listens", 0, 0)
 
 
 def test_a_report_is_one_line_whatever_the_reason(run, monkeypatch):
     reading, writing = os.pipe()
     monkeypatch.setenv(ranks.REPORT, str(writing))
-    assert ranks.report("bug", "two\nlines" * 10_000, 1, 0)
+    assert ranks.report_rank_failure("bug", "two\nlines" * 10_000, 1, 0)
     os.close(writing)
     told = json.loads(os.read(reading, 1 << 16))
     os.close(reading)

@@ -18,7 +18,9 @@ from lps.training import checkpoints
 @pytest.mark.slow
 def test_a_checkpoint_comes_back_and_damage_falls_back_to_the_one_before(tmp_path):
     for step in (1, 2):
-        checkpoints.save(tmp_path, f"step-{step:08d}", {"weight": torch.full((3,), float(step)), "epoch": step})
+        checkpoints.save_checkpoint(
+            tmp_path, f"step-{step:08d}", {"weight": torch.full((3,), float(step)), "epoch": step}
+        )
     assert checkpoints.load_newest(tmp_path)[1]["epoch"] == 2
     newest = tmp_path / "step-00000002.pt"
     whole = newest.read_bytes()
@@ -33,13 +35,13 @@ def test_a_checkpoint_comes_back_and_damage_falls_back_to_the_one_before(tmp_pat
 
 @pytest.mark.parametrize("state", [[1, 2], torch.ones(2), "text", None, 3, Averages()])
 def test_a_whole_file_that_is_no_checkpoint_is_passed_over_in_its_own_words(tmp_path, state):
-    checkpoints.save(tmp_path, "step-00000001", {"epoch": 1})
-    checkpoints.save(tmp_path, "step-00000002", state)
+    checkpoints.save_checkpoint(tmp_path, "step-00000001", {"epoch": 1})
+    checkpoints.save_checkpoint(tmp_path, "step-00000002", state)
     assert checkpoints.load_newest(tmp_path) == ("step-00000001", {"epoch": 1}, {"step-00000002": checkpoints.FOREIGN})
 
 
 def test_memory_that_runs_out_is_no_damage(tmp_path, monkeypatch):
-    checkpoints.save(tmp_path, "step-00000001", {"epoch": 1})
+    checkpoints.save_checkpoint(tmp_path, "step-00000001", {"epoch": 1})
 
     def load(*arguments, **options):
         raise MemoryError
@@ -53,7 +55,7 @@ def test_memory_that_runs_out_is_no_damage(tmp_path, monkeypatch):
 def test_of_damaged_checkpoints_the_newest_alone_is_kept(tmp_path):
     def save_and_damage(*steps):
         for step in steps:
-            checkpoints.save(tmp_path, f"step-{step:08d}", {"epoch": step})
+            checkpoints.save_checkpoint(tmp_path, f"step-{step:08d}", {"epoch": step})
             (tmp_path / f"step-{step:08d}.pt").write_bytes(b"damaged")
         checkpoints.set_aside(tmp_path, list(checkpoints.load_newest(tmp_path)[2]))
         return sorted(path.name for path in tmp_path.iterdir())
@@ -66,12 +68,12 @@ def test_of_damaged_checkpoints_the_newest_alone_is_kept(tmp_path):
 
 def test_only_the_newest_two_and_the_best_are_kept(tmp_path):
     for step in range(5):
-        checkpoints.save(tmp_path, f"step-{step:08d}", {"epoch": step})
+        checkpoints.save_checkpoint(tmp_path, f"step-{step:08d}", {"epoch": step})
         if step == 1:
             checkpoints.keep_as_best(tmp_path, "step-00000001")
-        checkpoints.prune(tmp_path)
+        checkpoints.prune_checkpoints(tmp_path)
     assert sorted(p.name for p in tmp_path.glob("*.pt")) == ["best.pt", "step-00000003.pt", "step-00000004.pt"]
-    assert checkpoints.load(tmp_path, "best")["epoch"] == 1 and len(list(tmp_path.iterdir())) == 6
+    assert checkpoints.load_checkpoint(tmp_path, "best")["epoch"] == 1 and len(list(tmp_path.iterdir())) == 6
 
 
 def test_split_and_snapshot_come_back(tmp_path):

@@ -20,7 +20,7 @@ from lps.files import disk
 from lps.files.atomic import write_checked
 from lps.settings.config import configure
 from lps.store import snapshots
-from lps.store.events import EventWriter, read_events, rewind
+from lps.store.events import EventWriter, drop_repeated, read_events
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.summary import summarize
@@ -52,7 +52,7 @@ def once_more(finished, tmp_path):
 
 
 def history(run):
-    return rewind(read_events(run.events)[0])
+    return drop_repeated(read_events(run.events)[0])
 
 
 def numbers(run):
@@ -367,7 +367,7 @@ def test_a_checkpoint_of_another_training_is_passed_over_in_its_own_words(finish
         del state["averages"]
     else:
         state["epoch"] = "two" if how == "type" else 10**6
-    checkpoints.save(run.checkpoints, name, state)
+    checkpoints.save_checkpoint(run.checkpoints, name, state)
     assert training.train(run) == 0
     assert f"checkpoint {name} belongs to another training" in capsys.readouterr().out
     assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
@@ -463,9 +463,9 @@ def test_a_bug_is_told_with_its_traceback_in_the_log(tmp_path, monkeypatch, caps
 
 def test_failures_are_sorted_by_their_cause():
     full = OSError(28, "No space left on device", "/runs/x")
-    assert training_failure.explain(full)[0] == "disk_full"
-    assert training_failure.explain(torch.OutOfMemoryError("CUDA out of memory"))[0] == "out_of_memory"
-    assert training_failure.explain(KeyError("x"))[0] == "bug"
+    assert training_failure.explain_failure(full)[0] == "disk_full"
+    assert training_failure.explain_failure(torch.OutOfMemoryError("CUDA out of memory"))[0] == "out_of_memory"
+    assert training_failure.explain_failure(KeyError("x"))[0] == "bug"
 
 
 def test_lps_passes_what_an_untrained_network_does_not(tmp_path):

@@ -114,7 +114,7 @@ def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, mon
     monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=3))
     run.checkpoints.mkdir()
-    checkpoints.save(run.checkpoints, "step-00000093", {"method": {}})
+    checkpoints.save_checkpoint(run.checkpoints, "step-00000093", {"method": {}})
     offered = [button.label for button in visit("live", run=[run.id]).button]
     ways = ["See all clusters", "Name the clusters", "Continue with these names", "Predict new pictures"]
     assert [label for label in offered if label in ways] == ways

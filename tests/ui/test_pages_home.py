@@ -19,7 +19,7 @@ def root(tmp_path, monkeypatch):
     """An empty folder of runs; no process is started."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(launcher, "launch", lambda run: None)
-    monkeypatch.setattr(launcher, "pump", lambda root: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda root: [])
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 

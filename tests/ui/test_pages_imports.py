@@ -24,7 +24,7 @@ def original(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def archive(original, tmp_path_factory):
-    return archives.pack(original, tmp_path_factory.mktemp("packed"))
+    return archives.pack_run(original, tmp_path_factory.mktemp("packed"))
 
 
 @pytest.fixture

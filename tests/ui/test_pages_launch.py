@@ -31,7 +31,7 @@ def root(tmp_path, monkeypatch):
     """A folder of runs that does not exist yet; no process is started."""
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     monkeypatch.setattr(launcher, "launch", lambda run: None)
-    monkeypatch.setattr(launcher, "pump", lambda root: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda root: [])
     return tmp_path / "runs"
 
 
@@ -388,12 +388,14 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
 @pytest.mark.slow
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):
     asked = []
-    monkeypatch.setattr(background, "begin", lambda result, command: asked.append((result, command)))
+    monkeypatch.setattr(background, "start_job", lambda result, command: asked.append((result, command)))
     at = whole_form()
     next(button for button in at.button if button.label == "Search").click().run()
     ((path, command),) = asked
     assert command[3:7] == ["count-classes", "--begun", "--runs", str(root)] and path.parent == root / ".counts"
-    class_count.write(path, class_count.ClassCount((6, 7, 8), (0.8, 0.95, 0.9), (0.1, 0.2, 0.1), 0.01, 7, 5))
+    class_count.write_class_count(
+        path, class_count.ClassCount((6, 7, 8), (0.8, 0.95, 0.9), (0.1, 0.2, 0.1), 0.01, 7, 5)
+    )
     at.run()
     assert not at.exception and "**7 classes, 2 of them novel**" in texts(at)
     next(button for button in at.button if button.label == "Look for 2 novel classes").click().run()
@@ -405,8 +407,8 @@ def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatc
 
 @pytest.mark.slow
 def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_cancelled(root):
-    config = background_jobs.searched(configure({"dataset": "digits"}))
-    with background_jobs.at_work(config, class_count.path_of(config, root), is_begun=False) as progress:
+    config = background_jobs.config_of_job(configure({"dataset": "digits"}))
+    with background_jobs.working_on(config, class_count.class_count_path(config, root), is_begun=False) as progress:
         progress.tell("count", 0.4, Span.about(180.0))
         for page in ("launch", "queue"):
             at = whole_form() if page == "launch" else visit(page)
@@ -421,8 +423,8 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
         assert [button for button in visit("queue").button if button.label == "Ending"]
     assert "The search was cancelled; the pretraining so far is saved" in texts(whole_form())
     assert "cancelled" in texts(visit("queue"))
-    class_count.write(
-        class_count.path_of(config, root), class_count.ClassCount((6, 7), (0.8, 0.9), (0.1, 0.2), 0.01, 7, 5)
+    class_count.write_class_count(
+        class_count.class_count_path(config, root), class_count.ClassCount((6, 7), (0.8, 0.9), (0.1, 0.2), 0.01, 7, 5)
     )
     assert "2 of them novel" in texts(visit("queue"))
 
@@ -455,7 +457,7 @@ def found(root, tmp_path, monkeypatch):
         Doubt("stranger", (7,), 3.0),
         Doubt("label", (4,), 0.9, label="4", other="9"),
     )
-    audits.write(audits.path_of(config, root), Audited(1797, findings, dict.fromkeys(KINDS, 1)))
+    audits.write(audits.audit_path(config, root), Audited(1797, findings, dict.fromkeys(KINDS, 1)))
     return config
 
 
@@ -472,7 +474,7 @@ def press(at: AppTest, label: str) -> AppTest:
 @pytest.mark.slow
 def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
     asked = []
-    monkeypatch.setattr(background, "begin", lambda result, command: asked.append((result, command)))
+    monkeypatch.setattr(background, "start_job", lambda result, command: asked.append((result, command)))
     press(whole_form(), "Check the pictures")
     ((path, command),) = asked
     assert command[3:6] == ["audit", "--begun", "digits"] and path.parent == root / ".audits"
@@ -493,21 +495,21 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     assert "decided on everything that was found among 1,797 pictures" in said(at)
     start(at).click().run()
     (run,) = list_runs(root)
-    labels = sources.of(run.config()).labels
+    labels = sources.images_of(run.config()).labels
     assert len(labels) == 1796 and labels[4] == 9 and run.config().dataset_decisions
     at = whole_form()
     for _ in range(3):
         press(at, "Undo")
     assert "next runs" not in said(at)
     assert "Labeled 4; of the nearest labeled pictures, 90 % are 9 and none is 4" in said(at)
-    assert len(sources.of(run.config()).labels) == 1796
+    assert len(sources.images_of(run.config()).labels) == 1796
 
 
 @pytest.mark.slow
 def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
-    path = audits.path_of(found, root)
+    path = audits.audit_path(found, root)
     path.unlink()
-    with background_jobs.at_work(audits.looked_at(found), path, is_begun=False) as progress:
+    with background_jobs.working_on(audits.looked_at(found), path, is_begun=False) as progress:
         progress.tell("features", 0.4, Span.about(180.0))
         at = whole_form()
         (button,) = [button for button in at.button if button.label == "Cancel"]
@@ -523,7 +525,7 @@ def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root)
     """It pretrains nothing, so that nothing pretrained is promised."""
     config = audits.looked_at(configure({"dataset": "cifar10"}))
     path = root / audits.FOLDER / "cifar10-0.json"
-    with background_jobs.at_work(config, path, is_begun=False):
+    with background_jobs.working_on(config, path, is_begun=False):
         work = background_jobs.job_at(path, time.time())
     assert work.kept == background_jobs.kept_in_words(config) == "the features computed so far are saved"
     random = configure({"network.start": "random"})
@@ -532,7 +534,7 @@ def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root)
 
 @pytest.mark.slow
 def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
-    path = audits.path_of(found, root)
+    path = audits.audit_path(found, root)
     whole = json.loads(path.read_text())
     twice = whole | {"findings": [*whole["findings"], whole["findings"][0]]}
     beyond = whole | {"findings": [whole["findings"][0] | {"score": 10**400}]}
@@ -540,7 +542,7 @@ def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
         path.write_text(text)
         assert "the findings are damaged" in texts(whole_form()).lower()
     path.unlink()
-    edit_log.folder().mkdir()
-    edit_log.path_of("digits", None).write_text("{")
+    edit_log.decisions_folder().mkdir()
+    edit_log.log_path("digits", None).write_text("{")
     at = whole_form()
     assert not at.exception and "s damaged and was not changed" in texts(at) and start(at).disabled

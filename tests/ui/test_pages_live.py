@@ -37,7 +37,7 @@ def visit(monkeypatch):
     AppTest takes every run for the first of a server; beginning again with app.py would lose what was pressed.
     """
     monkeypatch.setattr(routing, "through_app", lambda: None)
-    monkeypatch.setattr(sections.launcher, "pump", lambda root: [])  # a queued sample run stays queued
+    monkeypatch.setattr(sections.launcher, "dispatch", lambda root: [])  # a queued sample run stays queued
 
     def open_page(root: Path, page: str, **query) -> AppTest:
         monkeypatch.setenv("LPS_RUNS", str(root))
@@ -381,7 +381,7 @@ def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
 
 
 def test_labels_are_unique(made):
-    labels = [titles.label(run) for run in made.values()]
+    labels = [titles.run_label(run) for run in made.values()]
     assert len(set(labels)) == len(labels)
 
 

@@ -35,7 +35,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_DECISIONS", str(tmp_path / "decisions"))
     monkeypatch.delenv("LPS_FOLDERS", raising=False)
     monkeypatch.setattr(devices, "list_devices", lambda: [Device("cpu", "CPU")])
-    monkeypatch.setattr(background, "begin", lambda result, command: begun.append(command[3]))
+    monkeypatch.setattr(background, "start_job", lambda result, command: begun.append(command[3]))
     begun = []
     return tmp_path / "runs", begun
 
@@ -63,16 +63,16 @@ def test_a_folder_of_this_machine_is_found_and_looked_into(root, pictures):
 def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monkeypatch):
     runs, _ = root
     monkeypatch.setattr(launcher, "launch", lambda run, on=None: None)
-    monkeypatch.setattr("lps.scheduler.start_check.ask", lambda config: None)
+    monkeypatch.setattr("lps.scheduler.start_check.check_start_in_subprocess", lambda config: None)
     config = page._looked_at(pictures)
     count = ClassCount((3, 4, 5, 6), (0.7, 0.98, 0.99, 0.6), (0.1,) * 4, 0.02, 5, 2)
-    class_count.write(class_count.path_of(config, runs), count)
+    class_count.write_class_count(class_count.class_count_path(config, runs), count)
     at = visit("own", folder=str(pictures))
     assert at.number_input(key="own_novel").value == 3 and "3 suggested." in words_of(at)
     assert "2 to 3 are plausible" in words_of(at)
     assert "ImageNet's labels" in words_of(at)
     ended = []
-    monkeypatch.setattr(background, "cancel", ended.append)
+    monkeypatch.setattr(background, "cancel_job", ended.append)
     at.number_input(key="own_novel").set_value(4).run()
     assert "**4 novel classes** among 16 pictures" in words_of(at)
     button(at, "Start").click().run()
@@ -90,7 +90,7 @@ def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monke
 def test_unequal_folders_train_with_the_advised_prior_unless_a_person_says_no(root, pictures, monkeypatch, is_taken):
     runs, _ = root
     monkeypatch.setattr(launcher, "launch", lambda run, on=None: None)
-    monkeypatch.setattr("lps.scheduler.start_check.ask", lambda config: None)
+    monkeypatch.setattr("lps.scheduler.start_check.check_start_in_subprocess", lambda config: None)
     at = visit("own", folder=str(pictures))
     assert "own_prior" not in {toggle.key for toggle in at.toggle}, "the folders are alike"
     large = min(folder for folder in pictures.iterdir() if folder.name != "unlabeled")
@@ -145,7 +145,7 @@ def test_an_archive_from_the_browser_is_kept_and_looked_into(root, tmp_path, pic
     assert str(tmp_path / "kept" / "my_shapes") in at.query_params["folder"]
     assert "4 labeled" in words_of(at) and sorted(root[1]) == ["audit", "count-classes"]
     assert not at.file_uploader and forgotten == ["my shapes.zip"]
-    kept, own = (sources.load("folder", str(folder)) for folder in (own_pictures.home() / "my_shapes", pictures))
+    kept, own = (sources.load("folder", str(folder)) for folder in (own_pictures.home_folder() / "my_shapes", pictures))
     assert np.array_equal(kept.pixels, own.pixels)
     button(at, "Other pictures").click().run()
     assert button(at, "my_shapes") and "Earlier uploads" in words_of(at)
@@ -180,6 +180,6 @@ def test_uploaded_vectors_are_kept_under_a_free_name(root, tmp_path):
         upload = io.BytesIO(data)
         upload.name = "../birds.npz"
         kept = own_pictures.keep_vectors(upload)
-        assert kept == own_pictures.home() / name and kept.read_bytes() == data
+        assert kept == own_pictures.home_folder() / name and kept.read_bytes() == data
     assert [path.name for path in own_pictures.folders()] == ["birds-2.npz", "birds.npz"]
     assert own_pictures.folder(str(kept)) == kept

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from lps.cli._parser import parser, place
+from lps.cli._parser import parser, target_options
 from lps.cluster.executors import slurm
 from lps.cluster.jobs import RECORD
 from lps.errors import UserError
@@ -71,7 +71,7 @@ def test_a_run_is_handed_over_with_what_was_typed(root, handed_over):
     assert "place:at_once" not in [field.key for field in at.text_input], "one run is no sweep"
     words = shlex.split(at.code[0].value)
     options = parser().parse_args(words[3:])
-    assert place(options) == slurm.read_options(expected), "the command that is shown does the same"
+    assert target_options(options) == slurm.read_options(expected), "the command that is shown does the same"
     at.button(key="launch_start").click().run()
     ((runs, on, _),) = handed_over
     assert on.texts() == expected and runs == list_runs(root) and at.title[0].value == "Live"

@@ -50,7 +50,7 @@ def run(source, tmp_path, monkeypatch):
             main(command[3:])
         result.with_suffix(".log").write_text(said.getvalue())
 
-    monkeypatch.setattr(background, "begin", begin)
+    monkeypatch.setattr(background, "start_job", begin)
     return type(source)(shutil.copytree(source.folder, tmp_path / "runs" / source.id))
 
 
@@ -143,7 +143,7 @@ def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_
 
 @pytest.mark.slow
 def test_a_damaged_result_is_one_sentence(run, pictures):
-    path = prediction_work.path_of(run, pictures)
+    path = prediction_work.prediction_path(run, pictures)
     path.parent.mkdir()
     path.write_bytes(b"no arrays")
     at = visit("predict", run=run.id, folder=str(pictures))
@@ -192,13 +192,13 @@ def test_the_model_is_made_and_offered(run, monkeypatch):
 
 
 def test_another_state_of_weights_names_or_files_is_another_result(run, pictures):
-    found = [prediction_work.path_of(run, pictures)]
+    found = [prediction_work.prediction_path(run, pictures)]
     (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
-    found.append(prediction_work.path_of(run, pictures))
+    found.append(prediction_work.prediction_path(run, pictures))
     saved(pictures, digits(run)[60:61], name="more{}.png")
-    found.append(prediction_work.path_of(run, pictures))
+    found.append(prediction_work.prediction_path(run, pictures))
     next(run.checkpoints.glob("*.json")).unlink()
-    found.append(prediction_work.path_of(run, pictures))
+    found.append(prediction_work.prediction_path(run, pictures))
     assert len(set(found)) == 4
 
 
@@ -207,33 +207,33 @@ def test_old_results_are_forgotten(run, pictures, monkeypatch):
     monkeypatch.setattr(prediction_work, "_MOST_RESULTS", 2)
     for number in range(4):
         saved(pictures, digits(run)[60:61], name=f"more{number}.png")
-        prediction_work.begin(run, pictures)
+        prediction_work.start_prediction(run, pictures)
     kept = list((run.root / prediction_work.FOLDER).glob("*.npz"))
-    assert len(kept) == 3 and prediction_work.path_of(run, pictures) in kept
+    assert len(kept) == 3 and prediction_work.prediction_path(run, pictures) in kept
     assert len(list((run.root / prediction_work.FOLDER).glob("*.log"))) == 3
 
 
 def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures, monkeypatch):
-    path = prediction_work.path_of(run, pictures)
-    monkeypatch.setattr(background, "begin", lambda result, command: None)
-    prediction_work.begin(run, pictures)
+    path = prediction_work.prediction_path(run, pictures)
+    monkeypatch.setattr(background, "start_job", lambda result, command: None)
+    prediction_work.start_prediction(run, pictures)
     lock = try_lock(path.with_suffix(".lock"))
     try:
         progress = background_jobs.progress_of(path)
         progress.tell("predict", 0.25)
-        (job,) = background_jobs.jobs(run.root)
+        (job,) = background_jobs.list_jobs(run.root)
         assert (job.state, job.phase_in_words, job.share) == ("working", "predicting", 0.25)
-        assert job.title == f"Prediction of {pictures.name} by {titles.label(run)}"
+        assert job.title == f"Prediction of {pictures.name} by {titles.run_label(run)}"
         at = visit("queue")
         (bar,) = [bar.proto for bar in at.get("progress") if bar.proto.text.startswith(":small[Prediction of")]
         assert not at.exception and bar.value == 25 and "predicting" in bar.text
-        background_jobs.cancel(job)
+        background_jobs.cancel_job(job)
         with pytest.raises(background_jobs.Cancelled, match="the next one starts from the beginning"):
             progress.check()
     finally:
         os.close(lock)
     assert background_jobs.job_at(path, time.time()).state == "cancelled"
-    prediction_work.forget(path)
+    prediction_work.delete_result(path)
     assert not list(path.parent.glob("*"))
 
 

@@ -193,7 +193,7 @@ def test_a_map_that_cannot_be_begun_is_a_sentence(open_page, tmp_path):
 
 def test_maps_of_all_epochs_can_be_asked_for(run, open_page, monkeypatch):
     asked = []
-    monkeypatch.setattr(page.projection, "start_all", lambda *how: asked.append(how[1:]))
+    monkeypatch.setattr(page.projection, "start_all_maps", lambda *how: asked.append(how[1:]))
     app = open_page(run, map="umap", epoch="2")
     app.button(key="all_epochs").click().run()
     assert asked == [("umap", 2)] and not app.exception
@@ -202,7 +202,7 @@ def test_maps_of_all_epochs_can_be_asked_for(run, open_page, monkeypatch):
 def test_pca_of_very_many_images_can_be_asked_for(run, open_page, monkeypatch):
     monkeypatch.setattr(points, "MOST_POINTS", 500)
     asked = []
-    monkeypatch.setattr(page.projection, "start", lambda *how: asked.append(how[1:]))
+    monkeypatch.setattr(page.projection, "start_map", lambda *how: asked.append(how[1:]))
     app = open_page(run)
     app.button(key="whole_map").click().run()
     assert asked == [("pca", 3)] and not app.exception

@@ -16,7 +16,7 @@ from lps.ui.shared import estimates
 from tests.queued_runs import asked, beginning, hold, make, waiting_runs
 from tests.visiting import APP, Visit, visit
 
-IS_TENDED = launcher.is_tended  # which tests of pages do without
+IS_TENDED = launcher.has_daemon  # which tests of pages do without
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     monkeypatch.setattr(launcher, "_spawn", lambda *_: None)
-    monkeypatch.setattr(launcher, "_keep_waker", lambda *_: None)
-    monkeypatch.setattr(usage, "gpus", lambda: [])
+    monkeypatch.setattr(launcher, "_start_daemon", lambda *_: None)
+    monkeypatch.setattr(usage, "gpu_usage", lambda: [])
     page._asked_devices.clear()
     estimates._known_costs.clear()
     (tmp_path / "runs").mkdir()
@@ -125,7 +125,7 @@ def test_the_next_try_is_said(root, alive):
     alive(make(root), "cpu-0")
     (run,) = asked(root, 1)
     again = queue.replace(run.wish(), attempt=2, retries=3, retried=1, not_before=time.time() + 100)
-    queue.write(run, again)
+    queue.write_desired_state(run, again)
     frame = visit("queue").dataframe[0].value
     hour = datetime.fromtimestamp(again.not_before).strftime("%H:%M")
     assert list(frame["Waits for"]) == [f"again at {hour} (retry 1 of 3)"] and list(frame["Retries"]) == ["1 of 3"]
@@ -136,7 +136,7 @@ def test_gpus_with_what_runs_on_them(root, alive, monkeypatch):
     known = [devices.Device("cpu", "CPU")]
     known += [devices.Device(f"cuda:{n}", f"Fake {n}", index=n, uuid=f"GPU-{n}") for n in range(2)]
     monkeypatch.setattr(devices, "list_devices", lambda *_: known)
-    monkeypatch.setattr(usage, "gpus", lambda: gpus)
+    monkeypatch.setattr(usage, "gpu_usage", lambda: gpus)
     monkeypatch.setattr(usage, "gpu_processes", lambda _: {os.getpid(): 3 * 10**9})
     run = alive(make(root, name="on the second"), "cuda-1", step=1, steps=2)
     mine = {"runner_pid": os.getpid(), "runner_ticks": usage.start_ticks(os.getpid())}
@@ -235,7 +235,7 @@ def test_names_of_people_are_shown_as_they_are_written(root, alive):
     nasty = "**b** <script>x</script> $x$ :fire: [a](http://x)"
     alive(make(root, name=nasty), "cpu-0")
     run = make(root, name=nasty)
-    queue.ask(run, "run", 1)
+    queue.request_attempt(run, "run", 1)
     at = visit("queue")
     assert rows(at) == [nasty]  # a cell is never markdown
     (label,) = [link.proto.label for link in at.get("page_link") if "script" in link.proto.label]
@@ -259,7 +259,7 @@ def test_every_page_says_the_same_time_of_one_run_in_the_same_minute(root, alive
 def test_any_page_starts_a_queue_that_stands_still(root, monkeypatch, page_name):
     asked(root, 1)
     pumped = []
-    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda *_: pumped.append(1) or [])
+    monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda *_: pumped.append(1) or [])
     visit(page_name)
     assert pumped
 
@@ -268,7 +268,7 @@ def test_any_page_starts_a_queue_that_stands_still(root, monkeypatch, page_name)
 def test_a_page_leaves_the_queue_to_the_waker_that_lives(root, monkeypatch, page_name):
     (run,) = asked(root, 1)
     pumped = []
-    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda *_: pumped.append(1) or [])
+    monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda *_: pumped.append(1) or [])
     lock = try_lock(root / ".waker.lock")
     try:
         visit(page_name, **({"run": run.id} if page_name == "live" else {}))
@@ -282,14 +282,16 @@ def test_a_button_of_the_queue_starts_what_may_start_now(root, monkeypatch):
     queue.set_paused(root, True)
     at = visit("queue")
     found = []
-    monkeypatch.setattr("lps.scheduler.launcher.pump", lambda at, *_: found.append(queue.read_switch(at).paused) or [])
+    monkeypatch.setattr(
+        "lps.scheduler.launcher.dispatch", lambda at, *_: found.append(queue.read_switch(at).paused) or []
+    )
     press(at, "queue_switch")
     assert found[:1] == [False]
 
 
 @pytest.mark.parametrize("name", [".slots", ".sched.lock", ".slots/cpu-0.lock"])
 def test_a_queue_whose_folder_or_lock_is_a_link_stands_still_and_says_why(root, tmp_path, monkeypatch, capsys, name):
-    monkeypatch.setattr(launcher, "is_tended", IS_TENDED)
+    monkeypatch.setattr(launcher, "has_daemon", IS_TENDED)
     asked(root, 1)
     (root / name).parent.mkdir(exist_ok=True)
     (root / name).symlink_to(tmp_path / "elsewhere")
@@ -303,6 +305,6 @@ def test_a_queue_whose_folder_or_lock_is_a_link_stands_still_and_says_why(root, 
 
 def test_a_queue_that_stands_still_promises_no_time(root, monkeypatch):
     asked(root, 1)
-    monkeypatch.setattr(launcher, "is_tended", lambda root: False)
+    monkeypatch.setattr(launcher, "has_daemon", lambda root: False)
     said = words(visit("queue"))
     assert "The queue is blocked" in said and "done at" not in said

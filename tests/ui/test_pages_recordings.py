@@ -193,7 +193,7 @@ def test_every_page_shows_something_at_once(root, page):
 def test_they_are_told_apart_and_come_after_own_runs(root):
     own = sample_runs.make_run(root, "finished")
     labels = visit("projection").selectbox[0].options
-    assert labels == [titles.label(own), *(f"{name} (recorded)" for name in NAMES)]
+    assert labels == [titles.run_label(own), *(f"{name} (recorded)" for name in NAMES)]
 
 
 @pytest.mark.parametrize("state", ["queued", "stopped", "finished"])
@@ -432,9 +432,9 @@ def test_the_bars_of_the_clusters_have_their_colours_told(root):
 
 
 def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp_path):
-    from lps.interop.recording import record
+    from lps.interop.recording import record_run
 
-    made = record(sample_runs.make_run(root, "finished", epochs=3, settings={"split.num_seen": 4}), tmp_path / "to")
+    made = record_run(sample_runs.make_run(root, "finished", epochs=3, settings={"split.num_seen": 4}), tmp_path / "to")
     monkeypatch.setattr(run_folders, "RECORDED", tmp_path / "to")
     assert recordings_gallery._sentence("", made, {}).startswith("Accuracy at the end: ")
     home = visit()

@@ -388,7 +388,7 @@ def test_the_runs_that_a_chosen_run_goes_on_from_are_a_graph(tmp_path, monkeypat
     first = sample_runs.make_run(tmp_path, epochs=2, name='a "first" \\ run')
     naming.record_steps(first, 2, [{"do": "name", "id": 7, "name": "seven"}])
     monkeypatch.setattr(training_on.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
-    second = training_on.begin(training_on.plan(first, rule="all", from_weights=False))
+    second = training_on.start_training_on(training_on.plan_training_on(first, rule="all", from_weights=False))
     sample_runs.make_run(tmp_path, epochs=2, seed=1)
     for chosen in (first, second):
         (graph,) = visit("runs", run=[chosen.id]).get("graphviz_chart")

@@ -30,7 +30,7 @@ def root(tmp_path, monkeypatch):
 def begun(monkeypatch):
     """The searches that would have been begun, instead of processes."""
     found: list[search.Search] = []
-    monkeypatch.setattr(search, "begin", lambda one: not found.append(one))
+    monkeypatch.setattr(search, "start_driver", lambda one: not found.append(one))
     return found
 
 
@@ -42,7 +42,7 @@ def hunted(root, monkeypatch):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     found = asked(root, trials=6)
     assert drive(found) == "finished"
-    monkeypatch.setattr(launcher, "pump", lambda root, trainer=None: [])
+    monkeypatch.setattr(launcher, "dispatch", lambda root, trainer=None: [])
     return found
 
 
@@ -133,7 +133,7 @@ def test_a_failure_to_begin_is_a_sentence(root, monkeypatch):
     def refuse(one):
         raise UserError("search", "no process can be started")
 
-    monkeypatch.setattr(search, "begin", refuse)
+    monkeypatch.setattr(search, "start_driver", refuse)
     app = visit("search")
     button(app, "search_start").click().run()
     assert "search: no process can be started" in words_of(app) and not app.exception
@@ -183,12 +183,12 @@ def test_the_list_has_every_search_and_a_damaged_one(root, begun):
 
 @pytest.mark.slow
 def test_an_interrupted_search_goes_on_with_a_click_and_a_finished_one_can_have_more(root, hunted, begun):
-    request = search.extend(hunted, trials=9)
+    request = search.extend_search(hunted, trials=9)
     app = visit("search", search="hunt")
     assert request.trials == 9 and "All finished trials are saved" in words_of(app)
     button(app, "search_resume").click().run()
     assert [one.name for one in begun] == ["hunt"] and hunted.request().trials == 9
-    search.extend(hunted, trials=6)
+    search.extend_search(hunted, trials=6)
     button(visit("search", search="hunt"), "search_more").click().run()
     assert hunted.request().trials == 16 and len(begun) == 2
 
@@ -210,7 +210,7 @@ def test_the_best_is_run_with_several_seeds_and_its_own_run_is_used_again(root, 
     before = {run.id for run in list_runs(root)}
     button(app, "search_best").click().run()
     assert not app.exception and app.title[0].value == "Sweeps" and app.query_params["sweep"] == "best-of-hunt"
-    swept = sweeps.tagged(root, "sweep:best-of-hunt")
+    swept = sweeps.runs_with_tag(root, "sweep:best-of-hunt")
     assert sorted(run.config().seed for run in swept) == [0, 1, 2]
     assert [run.id for run in swept if run.id in before] == list(best.runs)
 

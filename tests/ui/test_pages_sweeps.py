@@ -39,7 +39,7 @@ def root(tmp_path, monkeypatch):
 def fill(root, asked, states):
     """Sample runs of what was asked for, in these states, kept as a sweep."""
     made = []
-    for (config, label), state in zip(presets.sheet(asked).runs(), states):
+    for (config, label), state in zip(presets.build_paper_table(asked).runs(), states):
         flat = config.flat()
         own = {key: flat[key] for line in presets.PRESETS[asked.preset].lines for key in line.settings}
         more = {"written": 1} if state not in ("finished", "queued") else {}
@@ -47,7 +47,7 @@ def fill(root, asked, states):
         assert run.config() == config
         run.write_meta(tags=[f"sweep:{asked.name}"])
         made.append(run)
-    sweep_records.write(root, asked.name, asked.as_record())
+    sweep_records.write_sweep_record(root, asked.name, asked.as_record())
     return made
 
 
@@ -98,7 +98,7 @@ def test_every_preset_can_be_chosen_at_both_scales(root):
     for name in presets.PRESETS:
         for scale in presets.SCALES:
             at = visit("sweeps", preset=name, scale=scale)
-            count = len(presets.sheet(presets.PresetRequest(name, scale)).runs())
+            count = len(presets.build_paper_table(presets.PresetRequest(name, scale)).runs())
             assert f"{count} runs: {count} new" in plain(at), (name, scale)
             if scale == "paper":  # the data are not here: it says so, and there is nothing to click
                 assert "not on this machine" in plain(at) or "dataset.path" in plain(at)
@@ -118,7 +118,7 @@ def test_a_click_starts_the_sweep_once(root, monkeypatch):
     runs = list_runs(root)
     assert len(runs) == 15 and all(run.meta()["tags"] == [f"sweep:{ASKED.name}"] for run in runs)
     assert {run.state().name for run in runs} == {"queued"}
-    assert {run.config().to_json() for run in runs} == {c.to_json() for c, _ in presets.sheet(ASKED).runs()}
+    assert {run.config().to_json() for run in runs} == {c.to_json() for c, _ in presets.build_paper_table(ASKED).runs()}
     (known,) = sweep_records.list_sweeps(root)
     assert sweeps.from_record(known.request) == ASKED
     at.session_state["sweep_asked"] = (ASKED.as_record(), ASKED.name, 0, form.HERE)  # the second click of two
@@ -233,13 +233,13 @@ def test_a_curve_is_drawn_beside_the_papers(root):
     fill(root, asked, ["finished"] * 6)
     at = visit("sweeps", sweep=asked.name)
     assert "dotted: the paper's CIFAR-10" in plain(at) and not at.exception
-    sheet = presets.sheet(asked)
+    sheet = presets.build_paper_table(asked)
     scored = page.finished_scores(page.course(sweep_records.list_sweeps(root)[0]))
-    ((_, figure, _),) = sweep_charts.figures(sheet, preset_tables.fill(sheet, scored), palette.LIGHT)
+    ((_, figure, _),) = sweep_charts.figures(sheet, preset_tables.fill_table(sheet, scored), palette.LIGHT)
     by_name = {trace.name: trace for trace in figure.figure().data}
     assert list(by_name["Novel, paper"].x) == [1, 5, 10, 15, 20]
     assert [round(100 * y, 1) for y in by_name["Novel, paper"].y] == [90.6, 91.9, 93.4, 93.3, 91.9]
-    groups = preset_tables.fill(sheet, scored)
+    groups = preset_tables.fill_table(sheet, scored)
     assert list(by_name["Novel"].y[:3]) == [groups[i, 0].mean("novel") for i in range(3)]
 
 
@@ -307,7 +307,7 @@ def test_an_own_layout_is_kept_with_its_sweep(root):
     layout = SweepSpec(seeds=(0,), fixed={"epochs": "2"}, varied={"margin_scale": ("1", "5")})
     run = make_run(root, epochs=2, settings={"margin_scale": 5.0})
     run.write_meta(tags=["sweep:own"])
-    sweep_records.write(root, "own", layout.as_record())
+    sweep_records.write_sweep_record(root, "own", layout.as_record())
     at = visit("sweeps", sweep="own")
     assert "LPS · Handwritten digits · Margin scale" in plain(at) and "1 missing" in progress(at)
     assert run.config() == configure({"epochs": 2, "margin_scale": 5.0})

@@ -171,7 +171,7 @@ def test_titles_groups_and_commands_write_a_setting_alike(name, value):
     forms = {
         titles.setting_in_words(name, value),
         run_groups.setting_in_words(name, value),
-        cli_args.setting(name, value),
+        cli_args.format_setting(name, value),
     }
     assert len(forms) == 1
 
@@ -185,7 +185,7 @@ def test_how_data_sets_differ_anyway_tells_no_line_from_another(tmp_path):
 
 def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path):
     same = [short(tmp_path), short(tmp_path)]
-    assert run_diff.short_labels(same) == [titles.label(run) for run in same]
+    assert run_diff.short_labels(same) == [titles.run_label(run) for run in same]
     named = make_run(tmp_path, epochs=1, name="the best one")
     assert run_diff.short_labels([same[0], named])[1] == "the best one"
     other = short(tmp_path, margin_scale=5.0)
@@ -194,19 +194,19 @@ def test_runs_that_nothing_tells_apart_and_named_ones_have_their_names(tmp_path)
         assert run_diff.short_labels([other, named])[1] == "margin_scale=10"
     named.write_meta(name="the best lps seed 0")
     assert run_diff.short_labels([other, named])[1] == "the best lps seed 0"
-    assert run_diff.short_labels([same[0]]) == [titles.title(same[0])] and run_diff.short_labels([]) == []
+    assert run_diff.short_labels([same[0]]) == [titles.run_title(same[0])] and run_diff.short_labels([]) == []
 
 
 def test_a_run_whose_data_set_broke_still_has_a_title(tmp_path, monkeypatch):
     run = short(tmp_path, margin_scale=5.0)
-    assert titles.title(run) == "LPS, margin_scale=5, epochs=1 on digits, seed 0"
+    assert titles.run_title(run) == "LPS, margin_scale=5, epochs=1 on digits, seed 0"
 
     def refuse(*asked):
         raise UserError("dataset", "digits.py is not written as it should be")
 
     monkeypatch.setattr(config, "_defaults", refuse)
     vars(run.config()).pop("changed", None)
-    assert titles.title(run) == "LPS on digits, seed 0" and run_diff.short_labels([run]) == [titles.title(run)]
+    assert titles.run_title(run) == "LPS on digits, seed 0" and run_diff.short_labels([run]) == [titles.run_title(run)]
 
 
 def test_what_follows_from_stored_features_is_not_named(tmp_path):
@@ -225,7 +225,7 @@ def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
 def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):
     settings = {"dataset": "folder", "dataset.path": str(tmp_path / "my animals"), "split.num_novel": 3}
     run = create_run(tmp_path / "runs", config.configure(settings))
-    assert titles.title(run) == "LPS, 3 novel classes on my animals, seed 0"
+    assert titles.run_title(run) == "LPS, 3 novel classes on my animals, seed 0"
     assert titles.setting_in_words("split.num_novel", 1) == "1 novel class"
     assert titles.setting_in_words("split.num_novel", None) == "split.num_novel=none"
 
@@ -244,4 +244,4 @@ def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):
 )
 def test_the_name_that_an_old_sweep_gave_says_first_what_varies(tmp_path, kept, shown):
     run = create_run(tmp_path, config.configure({}), kept)
-    assert titles.title(run) == shown and run.meta()["name"] == kept
+    assert titles.run_title(run) == shown and run.meta()["name"] == kept

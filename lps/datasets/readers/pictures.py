@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 from lps.datasets import Images, as_image, quoted
 from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
-from lps.datasets.readers.store import Writer, kept
+from lps.datasets.readers.store import Writer, cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 
@@ -78,7 +78,7 @@ class Listing:
             self.skip(folder, "is a link to a folder that was already read")
             return
         self._folders.add(identity)
-        yield from self._pictures(scan(folder), depth)
+        yield from self._pictures(scan_folder(folder), depth)
 
     def _pictures(self, paths: Iterable[os.PathLike], depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the pictures among these files, with one stat each; other files are recorded with the reason.
@@ -106,7 +106,7 @@ def _identity(folder: os.PathLike) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def scan(folder: os.PathLike) -> list[os.DirEntry]:
+def scan_folder(folder: os.PathLike) -> list[os.DirEntry]:
     """Return the entries of `folder`, sorted, without hidden files; raises `OSError`.
 
     An entry knows whether it is a folder without another system call, which matters for a million files.
@@ -123,9 +123,9 @@ def is_folder(entry: os.DirEntry) -> bool:
         return False
 
 
-def entries(folder: Path) -> list[Path]:
-    """Return the result of `scan` as paths."""
-    return [folder / entry.name for entry in scan(folder)]
+def list_entries(folder: Path) -> list[Path]:
+    """Return the result of `scan_folder` as paths."""
+    return [folder / entry.name for entry in scan_folder(folder)]
 
 
 def folder_stamp(path: str | None) -> object:
@@ -150,7 +150,7 @@ def existing_folder(path: str | None, expected: str) -> Path:
     return Path(path)
 
 
-def stored(
+def decode_listing(
     listing: Listing, class_names: tuple[str, ...], image_size: int, writer: Writer, is_whole: bool = False
 ) -> Images:
     """Decode the files of `listing` into `writer`; returns the `Images` of the readable ones, without pixels.
@@ -160,7 +160,7 @@ def stored(
     """
     rows, skipped, sizes = [], list(listing.skipped), []
     take = squeezed if is_whole else decode
-    pictures = decoded([listing.root / name for name, _, _ in listing.files], image_size, take)
+    pictures = decode_all([listing.root / name for name, _, _ in listing.files], image_size, take)
     for row, picture in enumerate(_with_progress(pictures, len(listing.files))):
         if isinstance(picture, str):
             skipped.append((clean_line(listing.files[row][0], 1000), picture))
@@ -186,24 +186,24 @@ def check_classes(labels: np.ndarray, class_names: Sequence[str]) -> None:
             raise UserError("dataset.path", f"class {shorten(name)} has no readable picture; expected at least one")
 
 
-def resized(images: Images, size: int, source: tuple, content: str) -> Images:
+def resize_images(images: Images, size: int, source: tuple, content: str) -> Images:
     """Return the same images with pixels (n, size, size, channels): short side resized, centre cropped.
 
     Large results are cached on disk under `source` and `content`, as `kept` explains.
     """
     count, channels = len(images.pixels), images.pixels.shape[3]
     if count * size * size * channels < IN_MEMORY:
-        return replace(images, pixels=np.stack(list(brought(images.pixels, size))))
+        return replace(images, pixels=np.stack(list(resize_pixels(images.pixels, size))))
 
     def make(writer: Writer) -> Images:
-        for picture in _with_progress(brought(images.pixels, size), count):
+        for picture in _with_progress(resize_pixels(images.pixels, size), count):
             writer.add(picture[None])
         return images
 
-    return kept(source, content, make, space=count * size * size * channels)
+    return cached_images(source, content, make, space=count * size * size * channels)
 
 
-def brought(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator[np.ndarray]:
+def resize_pixels(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator[np.ndarray]:
     """Resize every image to uint8 (size, width or size, channels)."""
 
     def fit(i: int) -> np.ndarray:
@@ -216,7 +216,7 @@ def brought(pixels: np.ndarray, size: int, width: int | None = None) -> Iterator
             yield from pool.map(fit, range(start, min(start + _CHUNK, len(pixels))))
 
 
-def decoded(sources: Iterable[Source], size: int, take: Callable) -> Iterator:
+def decode_all(sources: Iterable[Source], size: int, take: Callable) -> Iterator:
     """Yield the result of `take` for every picture in order, or the reason of its failure; some are read ahead."""
 
     def attempt(source: Source):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lps.datasets.readers.decoding import LONGEST
-from lps.datasets.readers.pictures import ENDINGS, is_folder, scan
+from lps.datasets.readers.pictures import ENDINGS, is_folder, scan_folder
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.wording import counted, data_size
@@ -54,7 +54,7 @@ class Shards:
     @classmethod
     def of(cls, root: Path) -> "Shards":
         """Return the shards in `root`; raises `OSError`."""
-        shards = [entry for entry in scan(root) if not is_folder(entry) and _is_shard(entry.name)]
+        shards = [entry for entry in scan_folder(root) if not is_folder(entry) and _is_shard(entry.name)]
         parts: dict[bool, list[os.DirEntry]] = {False: [], True: []}
         for entry in shards:
             parts[entry.name.lower().startswith(_TEST)].append(entry)

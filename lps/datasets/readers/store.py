@@ -88,7 +88,9 @@ class Writer:
         return digest.hexdigest()
 
 
-def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: int, root: Path | None = None) -> Images:
+def cached_images(
+    source: tuple, content: str, make: Callable[[Writer], Images], space: int, root: Path | None = None
+) -> Images:
     """Return the images of `source` (data set, path, size, ...) in the state `content`, made now if they are missing.
 
     `make` writes the pixels and returns the rest; its `Images.pixels` are ignored. space: upper limit of the bytes of
@@ -111,7 +113,7 @@ def kept(source: tuple, content: str, make: Callable[[Writer], Images], space: i
 
 
 def digest_of(pixels: Path, compute: Callable[[], str]) -> str:
-    """Return the result of `compute`, which reads a whole file of `kept`; cached beside the file until it changes."""
+    """Return the result of `compute`, which reads a whole file of `cached_images`; cached until the file changes."""
     memory, before = pixels.with_suffix(".sha256"), _state(pixels)
     try:
         remembered = json.loads(read_small(memory))

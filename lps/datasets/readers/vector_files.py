@@ -68,7 +68,7 @@ def has_vectors(path: str | os.PathLike) -> bool:
         return False
 
 
-def read(path: str | os.PathLike | None) -> VectorTable:
+def read_vectors(path: str | os.PathLike | None) -> VectorTable:
     """Read all columns of a file after checks of types, shapes and lengths; raises `UserError`."""
     if path is None:
         raise _wrong(f"is missing; expected {_EXPECTED}")
@@ -291,7 +291,7 @@ def _check_count(count: int) -> None:
 
 
 def _check_room(needed: int) -> None:
-    free = memory.free()
+    free = memory.free_memory()
     if free and needed > _ROOM * free[0]:
         raise _wrong(
             f"takes {data_size(needed)} of memory, but only {data_size(free[0])} are free. Save the vectors as .npy, "

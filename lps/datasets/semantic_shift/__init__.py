@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from lps.datasets import Images, quoted
-from lps.datasets.readers.pictures import Listing, existing_folder, folder_stamp, stored
-from lps.datasets.readers.store import kept
+from lps.datasets.readers.pictures import Listing, decode_listing, existing_folder, folder_stamp
+from lps.datasets.readers.store import cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, open_regular
 
@@ -155,10 +155,10 @@ class Download:
     def load_listing(self, listing: Listing, class_names: tuple[str, ...], image_size: int | None) -> Images:
         """Load the pictures of a listing, cached as squares with their own sizes; raises `UserError`."""
         size = image_size or SIZE
-        return kept(
+        return cached_images(
             (self.name, str(listing.root.resolve()), size),
             f"{listing.digest()}{class_names!r} whole",
-            lambda writer: stored(listing, class_names, size, writer, is_whole=True),
+            lambda writer: decode_listing(listing, class_names, size, writer, is_whole=True),
             space=len(listing.files) * size * size * 3,
             root=listing.root,
         )

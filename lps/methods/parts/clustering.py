@@ -19,7 +19,7 @@ _ROW = 1024  # numbers whose running sum one group of a GPU's threads takes
 _LOOKS = {False: 1, True: 16}  # rounds of k-means between two looks at whether it is over, on a host and on a GPU
 
 
-def unit(features: np.ndarray) -> np.ndarray:
+def unit_rows(features: np.ndarray) -> np.ndarray:
     """Rows (n, d) at length 1, float32."""
     features = np.asarray(features, np.float32)
     return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
@@ -29,14 +29,14 @@ def kmeans(features: np.ndarray, clusters: int, seed: int, restarts: int = 10, n
     """Cluster ids (n,) of the best of `restarts` k-means on unit features (n, d); fewer clusters where n is smaller."""
     if len(features) == 0:
         return np.zeros(0, np.int64)
-    points = unit(features) if normalize else np.asarray(features, np.float32)
+    points = unit_rows(features) if normalize else np.asarray(features, np.float32)
     cluster_ids = KMeans(min(clusters, len(points)), n_init=restarts, random_state=seed).fit_predict(points)
     return cluster_ids.astype(np.int64)
 
 
 def knn_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10, block: int = 4096) -> float:
     """Share of images whose class is the commonest among its `neighbours` nearest others (cosine), leave-one-out."""
-    points, total = unit(features), int(labels.max()) + 1
+    points, total = unit_rows(features), int(labels.max()) + 1
     hits = 0
     for start in range(0, len(points), block):
         similarity = points[start : start + block] @ points.T

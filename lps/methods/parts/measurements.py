@@ -16,7 +16,7 @@ class Ratio(NamedTuple):
 Measurement = float | Tensor | Ratio  # a scalar, or a vector by class id
 
 
-def summed(terms: dict[str, Tensor]) -> tuple[Tensor, dict[str, Measurement]]:
+def sum_terms(terms: dict[str, Tensor]) -> tuple[Tensor, dict[str, Measurement]]:
     """(the sum of a loss's terms, what is measured of it: each term, and the sum as loss/total)."""
     total = sum(terms.values())
     return total, {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}

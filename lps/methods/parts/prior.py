@@ -27,7 +27,7 @@ _RESTARTS = 3  # of k-means
 
 
 @torch.no_grad()
-def refresh(method: Method, inference: Inference, config: Config, epoch: int) -> None:
+def refresh_prior(method: Method, inference: Inference, config: Config, epoch: int) -> None:
     """Bring the method's prior up to date in every epoch (0-based) that `prior.every` divides.
 
     The first epoch has clusters already, but no predictions to believe.
@@ -59,8 +59,8 @@ def _by_rank(shares: Tensor, counts: Tensor) -> Tensor:
 def cluster_counts(method: Method, inference: Inference) -> Tensor:
     """Images of each class (classes,) by the sizes of as many k-means clusters, as in BaCon (NeurIPS 2023).
 
-    All training images are clustered by the unit features of the current network; `aligned` says which cluster is which
-    class. The network's features are the head's where it trains on stored ones.
+    All training images are clustered by the unit features of the current network; `_align_clusters` says which cluster
+    is which class. The network's features are the head's where it trains on stored ones.
     """
     labeled, unlabeled = inference.labeled.features, inference.unlabeled.features
     ids = torch.cat([inference.targets, method.predict(inference).ids])
@@ -68,12 +68,12 @@ def cluster_counts(method: Method, inference: Inference) -> Tensor:
     rows = np.linspace(0, len(points) - 1, min(len(points), _MOST)).astype(np.int64)
     is_labeled = rows < len(labeled)
     clusters = kmeans(points.cpu().numpy()[rows], method.classes.total, inference.seed, _RESTARTS)
-    classes = aligned(clusters, ids.cpu().numpy()[rows], is_labeled, method.classes)
+    classes = _align_clusters(clusters, ids.cpu().numpy()[rows], is_labeled, method.classes)
     counts = np.bincount(classes, minlength=method.classes.total)
     return torch.from_numpy(counts).to(points)
 
 
-def aligned(clusters: np.ndarray, ids: np.ndarray, is_labeled: np.ndarray, classes: Classes) -> np.ndarray:
+def _align_clusters(clusters: np.ndarray, ids: np.ndarray, is_labeled: np.ndarray, classes: Classes) -> np.ndarray:
     """Class ids (n,) of clusters (n,), one class a cluster (Hungarian).
 
     ids (n,): the label of labeled images, the model's prediction of others. Labels come first, whatever the model

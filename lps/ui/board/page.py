@@ -44,7 +44,7 @@ class Shown:
 
 def main() -> None:
     """The whole page."""
-    shelf = saved_views.boards(select.runs_root())
+    shelf = saved_views.chart_boards(select.runs_root())
     saved_view_menu.begin(shelf)
     page_head.show_title("Charts")
     runs = select.open_runs()
@@ -67,7 +67,7 @@ def _board(find: str) -> None:
     charts = _charts_of_address(by)
     with st.container(horizontal=True, gap="small", key="board_menus"):
         editing.offer_new(charts, words, _groupings(shown.entries))
-        saved_view_menu.show_menu(saved_views.boards(select.runs_root()), "Boards")
+        saved_view_menu.show_menu(saved_views.chart_boards(select.runs_root()), "Boards")
     if not shown.entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
@@ -102,7 +102,7 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
     if len(entries) <= _MOST_LINES:
         return ""
     numbers = {}
-    for key in (grouping.EVERYTHING, "method", *columns.varying(entries)):
+    for key in (grouping.EVERYTHING, "method", *columns.varying_settings(entries)):
         numbers[key] = len(grouping.group_runs(entries, grouping.names_of([key], entries)))
     telling = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
     return max(telling, key=numbers.get, default=grouping.EVERYTHING)
@@ -117,7 +117,7 @@ def _shown(find: str) -> Shown:
     chosen = select.picked(runs) or (runs if find.strip() else select.preferred(runs))
     entries = [run_index.read_run_row(run) for run in chosen]
     try:
-        fitting = run_filter.select(entries, find)
+        fitting = run_filter.select_runs(entries, find)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
         fitting = entries
@@ -126,14 +126,14 @@ def _shown(find: str) -> Shown:
         st.caption(f"Showing the newest {MOST} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
     entries = entries[:MOST]
     histories = [history(entry.run) for entry in entries]
-    notices.show_left_out({titles.label(entry.run): past for entry, past in zip(entries, histories)})
+    notices.show_left_out({titles.run_label(entry.run): past for entry, past in zip(entries, histories)})
     return Shown(entries, histories, run_diff.short_labels([entry.run for entry in entries]))
 
 
 def _groupings(entries: Sequence[RunRow]) -> dict[str, str]:
     """What lines can be means of: option -> words."""
     first = {"": "Each run", grouping.EVERYTHING: "All settings but the seed", "method": "Method", "tag": "Tag"}
-    return first | {key: key for key in columns.varying(entries)}
+    return first | {key: key for key in columns.varying_settings(entries)}
 
 
 # ---------------------------------------------------------------------------------------------------- charts

@@ -90,7 +90,7 @@ def columns_account(has_files: bool) -> str:
 
 def _command(view: View) -> str:
     """The command that exports the same."""
-    line = cli_args.command("export", short_id(view.run.id), epoch=view.epoch, to="labels.csv")
+    line = cli_args.format_command("export", short_id(view.run.id), epoch=view.epoch, to="labels.csv")
     return f"{line}    # or a folder: --to labels"
 
 

@@ -74,7 +74,7 @@ def _ask(view: View) -> None:
     unnamed = _ask_unnamed(view)
     how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
     try:
-        planned = training_on.plan(run, epoch, **how)
+        planned = training_on.plan_training_on(run, epoch, **how)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/block:")
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
@@ -107,7 +107,7 @@ def _show_named(view: View, planned: Plan) -> None:
 
 
 def _ask_unnamed(view: View) -> dict[int, int | None]:
-    """What becomes of the clusters without a name, as of `training_on.plan`.
+    """What becomes of the clusters without a name, as of `training_on.plan_training_on`.
 
     The default is to dissolve those that look mixed: trained on as one class, a cluster of leftovers grows and the
     model becomes sure of it.
@@ -151,8 +151,8 @@ def _usual_fate(view: View, cluster: Cluster) -> str:
 def _start(planned: Plan) -> None:
     """Begin the run, once a visit of the dialog, and turn to it; says why it cannot be."""
     try:
-        submit.check_configs([planned.config], judge=start_check.ask)
-        run = training_on.begin(planned, select.runs_root(), token=st.session_state[_VISIT])
+        submit.check_configs([planned.config], judge=start_check.check_start_in_subprocess)
+        run = training_on.start_training_on(planned, select.runs_root(), token=st.session_state[_VISIT])
     except (UserError, OSError) as error:
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     else:
@@ -162,4 +162,4 @@ def _start(planned: Plan) -> None:
 def _command(run: Run, epoch: int, rule: str, threshold: float, start: str, dissolve: list[int]) -> str:
     confidence = f"{threshold:g}" if rule == "confident" else None
     more = {"labels": rule, "confidence": confidence, "afresh": start == "afresh", "dissolve": list(map(str, dissolve))}
-    return cli_args.command("train-on", short_id(run.id), epoch=epoch, **more)
+    return cli_args.format_command("train-on", short_id(run.id), epoch=epoch, **more)

@@ -98,7 +98,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
             partial(url_fields.put, "run"),
             "Runs",
             list(by_id),
-            format_func=lambda name: f"{titles.label(by_id[name])} · {states[name]}",
+            format_func=lambda name: f"{titles.run_label(by_id[name])} · {states[name]}",
             placeholder=f"{help_text}. Choose by name or state to compare others" if usual else "Choose runs",
             label_visibility="collapsed",
         )
@@ -168,7 +168,7 @@ def _show_curves(scored: Sequence[Scored]) -> None:
     """One measurement over the epochs: the mean of every group and its band."""
     st.subheader("Curves", anchor=False)
     histories = {member.run.id: history(member.run) for member in scored}
-    notices.show_left_out({titles.title(member.run): histories[member.run.id] for member in scored})
+    notices.show_left_out({titles.run_title(member.run): histories[member.run.id] for member in scored})
     measures = measurements(list(histories.values()))
     if not measures:
         st.caption("No run has recorded a measurement.")

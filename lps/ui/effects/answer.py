@@ -75,7 +75,7 @@ def sentence(setting: str, groups: Mapping[object, Group], measure: str, fixed: 
 
 
 def _named(setting: str, value: object) -> str:
-    return escape.markdown(cli_args.setting(setting, value))
+    return escape.markdown(cli_args.format_setting(setting, value))
 
 
 def _number(group: Group, measure: str) -> str:

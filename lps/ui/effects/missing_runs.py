@@ -28,7 +28,7 @@ def start_asked() -> None:
         return
     with error_toasts.kept("effects"):
         sweeps.check_sweep(configs)
-        st.session_state[_STARTED] = sweeps.start(Sweep(NAME, tuple(_items(configs))), select.runs_root()).items
+        st.session_state[_STARTED] = sweeps.start_sweep(Sweep(NAME, tuple(_items(configs))), select.runs_root()).items
 
 
 def show_started() -> None:
@@ -48,7 +48,7 @@ def show_started() -> None:
 
 def offer(key: str, about: str, configs: Sequence[Config], label: str = "Launch", primary: bool = True) -> None:
     """The sentence and, where something is left to start, the button. about: the settings that make the cell."""
-    items = sweeps.recognise(_items(configs), select.runs_root())
+    items = sweeps.match_existing(_items(configs), select.runs_root())
     left = [item for item in items if item.action != "exists"]
     st.markdown(_sentence(about, items, _cost(left)), width="stretch")
     if left:
@@ -57,7 +57,7 @@ def offer(key: str, about: str, configs: Sequence[Config], label: str = "Launch"
 
 def left(configs: Sequence[Config]) -> list[Item]:
     """What of the configs a click would start."""
-    items = sweeps.recognise(_items(configs), select.runs_root()) if configs else []
+    items = sweeps.match_existing(_items(configs), select.runs_root()) if configs else []
     return [item for item in items if item.action != "exists"]
 
 
@@ -100,7 +100,7 @@ def _cost(items: Sequence[Item]) -> str:
     """How long they take one after another, where finished runs tell it."""
     if not items:
         return ""
-    estimate = sweeps.estimate(Sweep(NAME, tuple(items)), select.runs_root())
+    estimate = sweeps.estimate_sweep(Sweep(NAME, tuple(items)), select.runs_root())
     return "" if estimate.missing else f" One after another, they take about {costs.span_in_words(estimate.span)}."
 
 

@@ -240,7 +240,7 @@ def _show_command(fixed: Mapping[str, object], config: Config | None) -> None:
     dataset, method = (config.dataset, config.method) if config else ("digits", "lps")
     options = {"dataset": dataset != "digits" and dataset, "method": method != "lps" and method}
     st.caption("A useful set of runs, from the command line")
-    line = cli_args.command("sweep", **options, vary=example(method), seeds="0,1,2", set=fixed)
+    line = cli_args.format_command("sweep", **options, vary=example(method), seeds="0,1,2", set=fixed)
     st.code(line, language="bash", wrap_lines=True)
 
 

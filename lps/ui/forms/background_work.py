@@ -31,7 +31,9 @@ def show_work(job: BackgroundJob) -> None:
         st.markdown(f":small[{escape.markdown(f'{job.title} · {_outcome(job)}')}]", width="stretch")
         if not job.settings:
             return
-        own = cli_args.settings({key: value for key, value in job.settings.items() if key not in ("dataset", "seed")})
+        own = cli_args.format_settings(
+            {key: value for key, value in job.settings.items() if key not in ("dataset", "seed")}
+        )
         link = {"dataset": str(job.settings.get("dataset")), "seeds": str(job.settings.get("seed")), "set": own}
         st.page_link("pages/launch.py", label="Open in Launch", icon=":material/edit:", query_params=link)
 
@@ -47,7 +49,7 @@ def _offer_cancel(job: BackgroundJob) -> None:
 
 def _cancel(job: BackgroundJob) -> None:
     with error_toasts.told():
-        background_jobs.cancel(job)
+        background_jobs.cancel_job(job)
 
 
 def _outcome(job: BackgroundJob) -> str:

@@ -37,7 +37,7 @@ def show_data_check(config: Config | None) -> None:
         return
     try:
         decisions = audits.said_of(config)
-        path = audits.path_of(config, select.runs_root())
+        path = audits.audit_path(config, select.runs_root())
         standing = background.job_state(path)
         findings = audits.read_findings(path) if standing.state == "done" else None
     except UserError as error:
@@ -80,7 +80,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
     kept = background_jobs.kept_in_words(audits.looked_at(config))
     background_work.offer_work(
         "check", standing, f"The check was cancelled; {kept}.", about, "Check the pictures", ":material/troubleshoot:",
-        lambda: audits.begin(config, select.runs_root()),
+        lambda: audits.start_audit(config, select.runs_root()),
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def _show_found(config: Config, audited: Audited, left: Sequence[Doubt]) -> None
     )  # fmt: skip
     try:
         undecided = audits.looked_at(config)
-        images, keys = sources.of(undecided), sources.origin(undecided)[0]
+        images, keys = sources.images_of(undecided), sources.original_keys(undecided)[0]
     except UserError as error:
         fields.say(form.sentence(error))
         return
@@ -164,7 +164,7 @@ def _choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, 
 
 def _decide(config: Config, do: str, pictures: list[Key], label: str, why: str) -> None:
     """Callback: record a decision."""
-    _try(lambda: audits.decide(config, do, pictures, label=label, why=why))
+    _try(lambda: audits.record_finding_decision(config, do, pictures, label=label, why=why))
 
 
 def _try(act: Callable[[], object]) -> None:
@@ -183,8 +183,8 @@ def _show_decisions(config: Config) -> None:
     for number, entry in log_entries[:_DECISIONS]:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             when = ago(max(0.0, time.time() - entry.get("time", time.time())))
-            st.markdown(f":small[{escape.markdown(edit_log.words(entry))} :gray[· {when}]]", width="stretch")
+            st.markdown(f":small[{escape.markdown(edit_log.entry_in_words(entry))} :gray[· {when}]]", width="stretch")
             st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
-                      on_click=lambda number=number: _try(lambda: audits.take_back(config, number)))  # fmt: skip
+                      on_click=lambda n=number: _try(lambda: audits.undo_finding_decision(config, n)))  # fmt: skip
     if len(log_entries) > _DECISIONS:
         st.caption(f"and {len(log_entries) - _DECISIONS:,} older ones: python -m lps audit {config.dataset} --decided")

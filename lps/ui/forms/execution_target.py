@@ -42,7 +42,7 @@ class ExecutionTarget:
     @property
     def words(self) -> list[str]:
         """The same as options of the command line."""
-        return [] if self.on is None else cli_args.words(**{"on": self.on.place, self.on.place: self.on.texts()})
+        return [] if self.on is None else cli_args.option_words(**{"on": self.on.place, self.on.place: self.on.texts()})
 
     def without(self, name: str) -> str:
         """Why there are no retries or priorities of this machine's queue, for a field that nobody can fill in."""

@@ -168,7 +168,7 @@ def choose(key: str, label: str, titles: Mapping[str, str], broken: Mapping[str,
 
 def choose_effort() -> None:
     """How much training, where the data set offers a choice; what each costs and rests on."""
-    offered = [name for name in _EFFORTS if name in recipes.efforts(draft().dataset)]
+    offered = [name for name in _EFFORTS if name in recipes.training_efforts(draft().dataset)]
     if not offered:
         return
     url_fields.draw_field(

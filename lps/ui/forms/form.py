@@ -92,8 +92,8 @@ class Draft:
 
     @property
     def effort(self) -> str:
-        """The one of `recipes.efforts` whose every setting stands here, else "full"."""
-        offered = recipes.efforts(self.dataset).items()
+        """The one of `recipes.training_efforts` whose every setting stands here, else "full"."""
+        offered = recipes.training_efforts(self.dataset).items()
         fitting = (name for name, own in offered if all(self.text(k) == text_of(v) for k, v in own.items()))
         return next(fitting, "full")
 
@@ -101,7 +101,7 @@ class Draft:
         """The draft with the settings of another effort in place of its own; what belongs to neither stays."""
         if effort == self.effort:
             return self
-        offered = recipes.efforts(self.dataset)
+        offered = recipes.training_efforts(self.dataset)
         draft = self.without([*offered.get(self.effort, {}), *offered.get(effort, {}), *recipes.STORED])
         for key, value in offered.get(effort, {}).items():
             draft = draft.with_text(key, text_of(value))
@@ -132,7 +132,7 @@ def usual_effort(draft: Draft) -> str:
 
 def _lighter(draft: Draft) -> str:
     """The effort that --light means here for these pictures."""
-    return submit.lighter(draft.dataset, {"dataset.path": draft.texts.get("dataset.path")})
+    return submit.light_effort(draft.dataset, {"dataset.path": draft.texts.get("dataset.path")})
 
 
 def possible(draft: Draft) -> Draft:
@@ -215,7 +215,7 @@ def source(draft: Draft) -> Source:
     values = {k: documented[k].parse(v) for k, v in draft.texts.items() if k.startswith("dataset.")}
     with suppress(UserError):  # a seed that does not fit is the split's matter
         values["split.seed"] = documented["split.seed"].parse(draft.text("split.seed"))
-    return sources.source(configure(values | {"dataset": draft.dataset}))
+    return sources.load_arguments(configure(values | {"dataset": draft.dataset}))
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -283,7 +283,7 @@ def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
     """
     draft = Draft(name=(query.get("name") or [""])[-1])
     chosen = {_CHOSEN[key]: (query.get(key) or [getattr(draft, key)])[-1] for key in _CHOSEN}
-    return changed(draft, [*cli_args.settings(chosen), *query.get("set", [])])
+    return changed(draft, [*cli_args.format_settings(chosen), *query.get("set", [])])
 
 
 def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
@@ -321,13 +321,13 @@ def link(draft: Draft) -> dict[str, str | list[str]]:
         key: getattr(draft, key) for key in LINK_KEYS if getattr(draft, key) != getattr(plain, key)
     }
     documented = parameters(draft.method)
-    typed = cli_args.settings({key: text for key, text in draft.texts.items() if key in documented})
+    typed = cli_args.format_settings({key: text for key, text in draft.texts.items() if key in documented})
     return query | ({"set": typed} if typed else {})
 
 
 def told_apart(draft: Draft, shown: Iterable[str]) -> list[Parameter]:
     """The settings that differ from the defaults, besides those `shown` and what the effort says."""
-    away = {*shown, *recipes.efforts(draft.dataset).get(draft.effort, {})}
+    away = {*shown, *recipes.training_efforts(draft.dataset).get(draft.effort, {})}
     return [changed for key, changed in parameters(draft.method).items() if key in draft.texts.keys() - away]
 
 
@@ -335,11 +335,13 @@ def commands(draft: Draft, reading: Reading) -> str:
     """The same launches on the command line, one a line."""
     effort, usual = draft.effort, _lighter(draft)
     is_light = effort != "full" and effort in (usual, "light")
-    lighter = recipes.efforts(draft.dataset)[effort] if is_light else {}
+    lighter = recipes.training_efforts(draft.dataset)[effort] if is_light else {}
     own = {key: value for key, value in reading.values.items() if key not in lighter}
     own |= {"features": "live"} if is_light and effort != usual else {}  # else --light would be stored features here
     more = {"light": is_light, "set": own, "name": draft.name.strip()}
-    return "\n".join(cli_args.command("launch", **cli_args.task(config), **more) for config in reading.configs)
+    return "\n".join(
+        cli_args.format_command("launch", **cli_args.task_options(config), **more) for config in reading.configs
+    )
 
 
 def summary(draft: Draft, reading: Reading) -> str:
@@ -347,7 +349,7 @@ def summary(draft: Draft, reading: Reading) -> str:
     runs = len(reading.configs)
     count = "One run" if runs == 1 else f"{runs} runs"
     effort = draft.effort
-    own = reading.values.keys() - recipes.efforts(draft.dataset).get(effort, {}).keys()
+    own = reading.values.keys() - recipes.training_efforts(draft.dataset).get(effort, {}).keys()
     changed = f" · {len(own)} changed" if own else ""
     dataset = ", ".join([draft.dataset, *_EFFORTS.get(effort, ())])
     return f"**{count}** · {dataset} · {catalog.method_info(draft.method).title}{changed}"

@@ -51,10 +51,10 @@ def start(
     if target is not None:
         execution_target.check_target(target)
     for config in configs[:1]:  # they differ in nothing but the seed
-        start_check.ask(config)
+        start_check.check_start_in_subprocess(config)
     away = {} if target is None or target.on is None else {"array": name, "on": target.on}
     with as_user_error("runs", f"{select.runs_root()} cannot be used"):
-        runs = submit.begin(select.runs_root(), [RunRequest(config, name, visit) for config in configs], **away)
+        runs = submit.create_runs(select.runs_root(), [RunRequest(config, name, visit) for config in configs], **away)
     st.session_state.pop(f"{page}_visit", None)
     return [run.id for run in runs]
 

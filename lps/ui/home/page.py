@@ -237,7 +237,7 @@ def _show_accuracies(listed_run: _ListedRun) -> None:
 
 
 def _show_menu(listed_run: _ListedRun) -> None:
-    possible = run_actions.possible(listed_run.run, listed_run.state)
+    possible = run_actions.possible_actions(listed_run.run, listed_run.state)
     if not possible:
         return
     words = {action: f"{LABELS[action][1]} {label(action, listed_run.state)}" for action in possible}
@@ -260,7 +260,7 @@ def _act(action: str, run: Run) -> None:
 
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
-    name, days = escape.markdown(titles.label(run)), TRASH_S // 86_400
+    name, days = escape.markdown(titles.run_label(run)), TRASH_S // 86_400
     st.markdown(f"**{name}** moves to the folder `.trash` beside the runs and stays there for {days} days.")
     if st.button("Delete", type="primary", icon=":material/delete:"):
         error_toasts.try_change(lambda: delete_run(run))
@@ -277,7 +277,7 @@ def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[flo
     if state.name == "queued" and run.wish().on:
         return None, f"in {executors.executor_title(run.wish().on)}'s queue"
     if state.name == "queued":
-        before = queue.position(run)
+        before = queue.queue_position(run)
         return None, f"{before} ahead" if before else "next" if before == 0 else "not launched"
     if not state.is_alive:
         planned = counted(epochs, "epoch")

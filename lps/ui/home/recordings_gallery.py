@@ -92,10 +92,12 @@ def _show_story() -> None:
 def _show_card(run: Run, sentence: str, brief: bool) -> None:
     pair = _pair(run)
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{run.id}"):
-        st.markdown(f"**{escape.markdown(titles.title(run))}**")
+        st.markdown(f"**{escape.markdown(titles.run_title(run))}**")
         if len(pair):
             picture = drawings.gap(pair["accuracy/seen"].tolist(), pair["accuracy/novel"].tolist(), theme.palette())
-            st.image(picture, width="stretch", alt=f"Seen and novel accuracy of {titles.title(run)} over the epochs")
+            st.image(
+                picture, width="stretch", alt=f"Seen and novel accuracy of {titles.run_title(run)} over the epochs"
+            )
         st.markdown(f":small[{escape.markdown(sentence)}]")
         st.space("stretch")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):

@@ -23,18 +23,18 @@ def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
     """What the form asks for as far as the search looks at it; None while that cannot be."""
     requested_values = reading.values | {"dataset": draft.dataset, "method": draft.method, "split.num_novel": 1}
     try:
-        return background_jobs.searched(configure(requested_values | {"seed": form.parse_seeds(draft.seeds)[0]}))
+        return background_jobs.config_of_job(configure(requested_values | {"seed": form.parse_seeds(draft.seeds)[0]}))
     except (UserError, IndexError):
         return None
 
 
 def show_class_count(config: Config | None) -> None:
     """The search: a button, or how far it is, or its curve with a button that takes its number."""
-    path = class_count.path_of(config, select.runs_root()) if config else None
+    path = class_count.class_count_path(config, select.runs_root()) if config else None
     standing = background.job_state(path) if path else background.JobState("absent")
     others = [
         job
-        for job in background_jobs.jobs(select.runs_root())
+        for job in background_jobs.list_jobs(select.runs_root())
         if job.is_working and job.path.parent.name == class_count.FOLDER and job.path != path
     ]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
@@ -66,7 +66,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
     )
     background_work.offer_work(
         "search", standing, cancelled, about, "Search", ":material/search:",
-        lambda: class_count.begin(config, select.runs_root()),
+        lambda: class_count.start_class_count(config, select.runs_root()),
     )  # fmt: skip
 
 

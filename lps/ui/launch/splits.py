@@ -67,7 +67,7 @@ class Preview:
 
 def preview(config: Config) -> Preview:
     """The split that `config` asks for, in numbers; raises `UserError` where data or settings do not allow it."""
-    images = sources.of(config)
+    images = sources.images_of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     truth = split.targets(images.labels)
     targets = truth[split.unlabeled]
@@ -292,7 +292,7 @@ def _offer_download(draft: Draft) -> None:
 
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     """Two rows of classes with pictures, seen and novel, each under its counts; bars where class sizes differ."""
-    source = sources.source(config)
+    source = sources.load_arguments(config)
     is_other = split.looked_for != len(split.novel)
     looked_for = f" · training looks for {counted(split.looked_for, 'novel class')}" * is_other
     rows = [
@@ -328,7 +328,7 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
         st.caption("; ".join(apart) + ".")
     if split.is_imbalanced or config.split_labeled_imbalance > 1:
         _show_counts(split, colors)
-    for notice in preflight.notices(config):
+    for notice in preflight.start_warnings(config):
         st.caption(escape.markdown(notice))
 
 

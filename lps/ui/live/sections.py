@@ -45,12 +45,12 @@ def show_head(run: Run, state: State, past: History) -> None:
     """Title, state, the buttons that fit the state; below, how far it is or why it ended."""
     with st.container(gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.subheader(escape.markdown(titles.title(run)), anchor=False, width="content")
+            st.subheader(escape.markdown(titles.run_title(run)), anchor=False, width="content")
             theme.badge("recorded" if run.is_recorded else state.name)
             st.space("stretch")
             _show_actions(run, state)
         st.caption(escape.markdown(" · ".join(_about(run) + _ending(state, past, time.time(), run.is_recorded))))
-        if origin := inherited.in_words(run):
+        if origin := inherited.parent_in_words(run):
             st.caption(escape.markdown(capitalized(origin)))
         notices.show_labels_of_others(run.config_if_readable(), is_short=True)
     _show_standing(run, state, past)
@@ -81,7 +81,7 @@ def _show_actions(run: Run, state: State) -> None:
         return
     # Runs that failed or crashed have their buttons beside the advice (run_actions.show_failure).
     shown = {"stop", "kill", "resume"} if state.name not in ("failed", "crashed") else ()
-    for action in actions.possible(run, state):
+    for action in actions.possible_actions(run, state):
         if action in shown and run_actions.is_pressed(run, state, action):
             _ask(actions.ACTS[action], run)
 
@@ -126,12 +126,12 @@ def _ending(state: State, past: History, now: float, is_recorded: bool = False) 
 
 def _show_queued(run: Run) -> None:
     """The run's place in the queue; the first of it begins where a slot is free."""
-    before, reason = queue.position(run), desired_state.in_words(run.wish())
+    before, reason = queue.queue_position(run), desired_state.waiting_reason(run.wish())
     words = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
     sentence = words.get(before, f"Waiting for a free slot; {counted(before or 0, 'run')} ahead of it.")
     if before is not None and queue.read_switch(run.root).paused:
         sentence = "Waiting: the queue is paused."
-    elif before is not None and not launcher.is_tended(run.root):
+    elif before is not None and not launcher.has_daemon(run.root):
         sentence = f"Waiting: {overview.still_in_words(run.root)}."
     elif before is not None and reason:
         sentence = f"Waiting: {reason}."

@@ -75,7 +75,7 @@ def draft_of(folder: Path, novel: int | None = None, prior: str = "uniform") -> 
 
 
 def _show(folder: Path, seen: FolderPreview) -> None:
-    st.caption(escape.markdown(own_pictures.in_words(folder)))
+    st.caption(escape.markdown(own_pictures.folder_in_words(folder)))
     preview.show_preview(seen, is_vector_file(folder))
     config = _looked_at(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
@@ -99,14 +99,14 @@ def _looked_at(folder: Path) -> Config | None:
     reading = form.read_draft(draft_of(folder, 1))
     if reading.errors:
         st.error(escape.markdown(form.blocked_by(reading.errors)), icon=":material/error:")
-    return background_jobs.searched(reading.configs[0]) if reading.configs else None
+    return background_jobs.config_of_job(reading.configs[0]) if reading.configs else None
 
 
 def _begin(config: Config, seen: FolderPreview) -> None:
     """Count the classes and check the pictures in the background; both use the same stored features."""
     if seen.unlabeled:
-        class_count.begin(config, select.runs_root())
-    audits.begin(config, select.runs_root())
+        class_count.start_class_count(config, select.runs_root())
+    audits.start_audit(config, select.runs_root())
 
 
 # ---------------------------------------------------------------------------------------------------- novel classes
@@ -122,7 +122,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
             icon=":material/school:",
         )
         return None
-    path = class_count.path_of(config, select.runs_root()) if config else None
+    path = class_count.class_count_path(config, select.runs_root()) if config else None
     standing = background.job_state(path) if path else background.JobState("absent")
     class_count_found = _count(path) if standing.state == "done" else None
     if class_count_found is not None and st.session_state.get(_NOVEL) is None:
@@ -212,10 +212,10 @@ def _start_asked(text: str | None) -> None:
 def _stop_looking(folder: Path) -> None:
     """End what is still looked for: it gives way to runs, and the run would wait for the features that it computes."""
     for path in _results(_looked_at(folder)):
-        background.cancel(path)
+        background.cancel_job(path)
 
 
 def _results(config: Config | None) -> list[Path]:
     """Where the class count and the data check of these pictures are."""
     root = select.runs_root()
-    return [class_count.path_of(config, root), audits.path_of(config, root)] if config else []
+    return [class_count.class_count_path(config, root), audits.audit_path(config, root)] if config else []

@@ -61,7 +61,7 @@ def _show(runs: list[Run]) -> None:
         together = _agreeing(_pick(runs))
         if len(together) == 1:
             _suggest(together[0], runs)
-        notices.show_left_out({titles.label(run): history(run) for run in together})
+        notices.show_left_out({titles.run_label(run): history(run) for run in together})
     with race:
         race_view.show_race(together)
     if race_view.can_race(together):
@@ -87,7 +87,7 @@ def _pick(runs: list[Run]) -> list[Run]:
         lambda ids: url_fields.put("run", ids, "at", "epoch", "view"),
         "Runs",
         list(by_id),
-        format_func=lambda name: titles.label(by_id[name]),
+        format_func=lambda name: titles.run_label(by_id[name]),
         max_selections=comparable.MOST,
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
@@ -104,8 +104,8 @@ def _agreeing(chosen: list[Run]) -> list[Run]:
             together.append(run)
             continue
         words = (
-            f"{titles.label(run)} cannot be compared with {titles.label(chosen[0])}, because their images and labels "
-            "are "
+            f"{titles.run_label(run)} cannot be compared with {titles.run_label(chosen[0])}, because their images and "
+            "labels are "
         )
         words += f"not the same: {reason}."
         st.warning(escape.markdown(words), icon=":material/call_split:")
@@ -124,7 +124,7 @@ def _suggest(run: Run, runs: list[Run]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Compare with:", width="content")
         for partner in fitting:
-            label = escape.markdown(titles.label(partner))
+            label = escape.markdown(titles.run_label(partner))
             ids = [run.id, partner.id]
             icon = ":material/add:"
             st.button(label, key=f"beside-{partner.id}", icon=icon, on_click=_put_together, args=(ids,))
@@ -166,7 +166,7 @@ def _show_course(lanes: list[_Lane]) -> None:
 def _show_head(lane: _Lane, beside: list[Run]) -> None:
     """Who this is, how it stands, and what makes it differ from those beside it."""
     with st.container(gap="xxsmall"):
-        st.markdown(f"**{lane.letter} · {escape.markdown(titles.title(lane.run))}**")
+        st.markdown(f"**{lane.letter} · {escape.markdown(titles.run_title(lane.run))}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if lane.run.is_recorded:
                 theme.badge("recorded")

@@ -30,7 +30,7 @@ def show_race(runs: list[Run]) -> None:
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
         st.caption(
-            escape.markdown(f"The race shows at most three runs. {titles.label(run)} is only in the curves below.")
+            escape.markdown(f"The race shows at most three runs. {titles.run_label(run)} is only in the curves below.")
         )
 
 
@@ -62,7 +62,7 @@ def _show_waiting(runs: list[Run]) -> None:
     """How far every run is towards its first epoch."""
     st.caption("No epoch of training has been recorded yet.")
     for run in runs:
-        state, label = run.state(), titles.label(run)
+        state, label = run.state(), titles.run_label(run)
         if state.is_alive:
             share, words = estimates.progress_in_words(run, state, history(run), time.time())
             st.progress(share, text=escape.markdown(f"{label} · {words}"))

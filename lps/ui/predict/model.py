@@ -20,7 +20,7 @@ def show_model_export(run: Run) -> None:
         "your names, a model card with its training data and accuracy, and a short example."
     )
     error_toasts.show_errors("model")
-    path = model_work.path_of(run)
+    path = model_work.export_path(run)
     standing = background.job_state(path)
     if standing.state == "done":
         take_away.offer_file(
@@ -32,9 +32,9 @@ def show_model_export(run: Run) -> None:
         if standing.state == "failed":
             st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
         st.button("Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin, args=(run,))
-    take_away.show_command(cli_args.command("export", short_id(run.id), to="model"))
+    take_away.show_command(cli_args.format_command("export", short_id(run.id), to="model"))
 
 
 def _begin(run: Run) -> None:
     with error_toasts.kept("model"):
-        model_work.begin(run)
+        model_work.start_export(run)

@@ -50,7 +50,9 @@ def main() -> None:
                       on_click=_leave)  # fmt: skip
     if not prediction_work.has_weights(run):
         why = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
-        st.info(f"{escape.markdown(titles.label(run))} is {why}; choose another run.", icon=":material/image_search:")
+        st.info(
+            f"{escape.markdown(titles.run_label(run))} is {why}; choose another run.", icon=":material/image_search:"
+        )
         return
     _show(run, text)
     model.show_model_export(run)
@@ -69,12 +71,12 @@ def _show(run: Run, text: str | None) -> None:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
         bring.show_upload(_choose, _takes_vectors(run))
         return
-    st.caption(escape.markdown(own_pictures.in_words(folder)))
+    st.caption(escape.markdown(own_pictures.folder_in_words(folder)))
     error_toasts.show_errors("predict")
-    path = prediction_work.path_of(run, folder)
+    path = prediction_work.prediction_path(run, folder)
     if st.session_state.pop(_NEW, None) == str(folder):
         with error_toasts.kept("predict"):
-            prediction_work.begin(run, folder)
+            prediction_work.start_prediction(run, folder)
     standing = background.job_state(path)
     if standing.state == "working":
         background_work.wait_for_work(path, "It continues if you leave this page.")
@@ -84,7 +86,7 @@ def _show(run: Run, text: str | None) -> None:
     else:
         _offer(run, folder, standing)
     is_upload = folder.parent == own_pictures.home_of_new()
-    command = cli_args.command(
+    command = cli_args.format_command(
         "predict", titles.short_id(run.id), "FOLDER" if is_upload else str(folder), to="labels.csv"
     )
     take_away.show_command(f"{command}    # or a folder: --to sorted")
@@ -118,7 +120,7 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
     label = "Predict again" if seen_before else f"Predict these {'vectors' if is_vector_file(folder) else 'pictures'}"
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
         with error_toasts.kept("predict"):
-            prediction_work.begin(run, folder)
+            prediction_work.start_prediction(run, folder)
         st.rerun()
 
 
@@ -134,8 +136,8 @@ def _show_found(run: Run, folder: Path, path: Path) -> None:
 
 def _again(run: Run, folder: Path) -> None:
     with error_toasts.kept("predict"):
-        prediction_work.forget(prediction_work.path_of(run, folder))
-        prediction_work.begin(run, folder)
+        prediction_work.delete_result(prediction_work.prediction_path(run, folder))
+        prediction_work.start_prediction(run, folder)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)

@@ -291,7 +291,7 @@ def _thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
 def _items(path: str, ids: tuple[str, ...]) -> Images:
     """What is shown of some items of a file of vectors; their ids where the file cannot be read any more."""
     try:
-        table = vector_files.read(path)
+        table = vector_files.read_vectors(path)
         places = {text: row for row, text in enumerate(table.ids)}
         rows = np.array([places[text] for text in ids], np.int64)
         drawn, values = embeddings.shown(table, Path(path).parent).take(rows), table.values[rows]

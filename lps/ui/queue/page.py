@@ -86,7 +86,7 @@ def _show_head(snapshot: QueueSnapshot, now: float) -> None:
         words = escape.markdown(snapshot.still)
         st.warning(f"{capitalized(words)}.", icon=":material/hourglass_disabled:")
     if snapshot.switch.paused:
-        since = f" since {overview.clock(snapshot.switch.since, now)}" if snapshot.switch.since else ""
+        since = f" since {overview.time_of_day(snapshot.switch.since, now)}" if snapshot.switch.since else ""
         words = f"The queue is paused{since}: running runs continue, waiting runs do not start."
         st.info(words, icon=":material/pause_circle:")
     if not _is_moving(snapshot):
@@ -132,7 +132,7 @@ def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
     labels = {device.index: device.label for device in devices.list_devices() if device.name != "cpu"}
     with st.grid(min(2, 1 + len(gpus)), min_column_width=300):
         with st.container(border=True):
-            machine = usage.machine()
+            machine = usage.machine_load()
             st.markdown(f"**CPU** :gray[{counted(machine.cores, 'core')}]")
             _show_bar("Processor", share, "" if machine.load is None else f"load {machine.load:.1f}")
             _show_memory(machine.memory_used, machine.memory_total)
@@ -150,7 +150,7 @@ def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
 @st.cache_resource(ttl=_DRIVER_S, max_entries=1, show_spinner=False)
 def _asked_devices() -> tuple[list[usage.Gpu], dict[int, int], float | None]:
     """GPUs, GPU memory by process, and the share of busy cores since the last call; shared by all sessions."""
-    gpus = usage.gpus()
+    gpus = usage.gpu_usage()
     return gpus, usage.gpu_processes(gpus), _meter().read()
 
 
@@ -222,7 +222,7 @@ def _show_going(item: RunningJob, now: float, place_words: str, on_gpus: dict[in
     if item.state.name != "running":
         words.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
     if item.since:
-        words.append(f"since {overview.clock(item.since, now)}")
+        words.append(f"since {overview.time_of_day(item.since, now)}")
     words.append(overview.left_in_words(item.left))
     used = usage.of_runner(item.run.read_json("process.json"), on_gpus)
     if used is not None:
@@ -231,7 +231,7 @@ def _show_going(item: RunningJob, now: float, place_words: str, on_gpus: dict[in
     text = escape.markdown(" · ".join(words))
     with st.container(gap="xxsmall"):
         query = {"run": item.run.id}
-        st.page_link("pages/live.py", label=escape.markdown(titles.title(item.run)), query_params=query)
+        st.page_link("pages/live.py", label=escape.markdown(titles.run_title(item.run)), query_params=query)
         if item.share is None:
             st.caption(text)
         else:
@@ -294,13 +294,13 @@ def _columns(now: float) -> list[Column]:
     def of_run(cell: Callable[[QueuedJob], object]) -> Callable[[tuple[int, QueuedJob]], object]:
         return lambda row: cell(row[1])
 
-    waits = of_run(lambda item: desired_state.in_words(item.wish, now))
+    waits = of_run(lambda item: desired_state.waiting_reason(item.wish, now))
     takes = of_run(lambda item: "" if item.takes is None else costs.span_in_words(item.takes))
     starts = of_run(lambda item: _start_in_words(item, now))
     priority = of_run(lambda item: item.wish.priority)
     return [
         Column("Place", lambda row: row[0], "number", 40, label="#"),
-        Column("Name", of_run(lambda item: titles.title(item.run)), "text", 210, pinned=True),
+        Column("Name", of_run(lambda item: titles.run_title(item.run)), "text", 210, pinned=True),
         Column("Waits for", waits, "text", 190, about_wait, optional=True),
         Column("Priority", priority, "number", 64, "Runs of higher priority start first", optional=True),
         Column("Takes", takes, "text", 110, about_time, optional=True),
@@ -316,7 +316,7 @@ def _columns(now: float) -> list[Column]:
 def _start_in_words(item: QueuedJob, now: float) -> str:
     if item.start is None or item.start <= now:
         return ""
-    return overview.clock(item.start, now) + ("" if item.certain else " or later")
+    return overview.time_of_day(item.start, now) + ("" if item.certain else " or later")
 
 
 def _retries(item: QueuedJob) -> str:
@@ -370,7 +370,7 @@ def _cancel(run: Run) -> None:
 def _try(acts: Sequence[Callable[[], object]]) -> None:
     """Do all of it, then start the runs that can start; each refusal is shown once."""
     root = select.runs_root()
-    for act in (*acts, lambda: launcher.pump(root)):
+    for act in (*acts, lambda: launcher.dispatch(root)):
         with error_toasts.kept("queue"), as_user_error("runs", f"{root} cannot be written to"):
             act()
 
@@ -387,7 +387,7 @@ def _show_broken(snapshot: QueueSnapshot) -> None:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 state = run.state()
                 theme.badge(state.name)
-                words = f"{escape.markdown(titles.label(run))} :gray[{escape.markdown(state.reason)}]"
+                words = f"{escape.markdown(titles.run_label(run))} :gray[{escape.markdown(state.reason)}]"
                 st.markdown(words, width="stretch")
                 _button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
         if len(snapshot.broken) > _MOST_BROKEN:

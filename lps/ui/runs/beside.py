@@ -5,21 +5,23 @@ import streamlit as st
 from lps.analysis.run_index import RunRow
 from lps.settings import cli_args
 from lps.store import titles
-from lps.tables.side_by_side import SideBySide, beside
+from lps.tables.side_by_side import SideBySide, compare_two_runs
 from lps.ui.shared import data_table, escape, take_away
 from lps.ui.shared.data_table import Column
 
 
 def show_side_by_side(first: RunRow, second: RunRow) -> None:
     """Everything in which the two differ; what is the same is counted, and shown where asked for."""
-    side_by_side = beside(first.run, second.run)
-    names = (titles.label(first.run), titles.label(second.run))
+    side_by_side = compare_two_runs(first.run, second.run)
+    names = (titles.run_label(first.run), titles.run_label(second.run))
     with st.container(border=True, key="beside"):
         st.markdown(f"**{escape.markdown(names[0])}** beside **{escape.markdown(names[1])}**")
         is_all = st.toggle("Show equal settings too", key="beside_all")
         _show_sections(side_by_side, names, is_all)
         _show_numbers(side_by_side, names)
-        take_away.show_command(cli_args.command("diff", *(titles.short_id(entry.run.id) for entry in (first, second))))
+        take_away.show_command(
+            cli_args.format_command("diff", *(titles.short_id(entry.run.id) for entry in (first, second)))
+        )
 
 
 def _show_sections(side_by_side: SideBySide, names: tuple[str, str], is_all: bool) -> None:

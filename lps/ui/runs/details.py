@@ -38,7 +38,7 @@ def show_details(entry: RunRow) -> None:
             run_actions.show_failure(entry.run, entry.state, lambda: upkeep.resume(entry))
         for words in _remarks(entry):
             st.markdown(f":red[{escape.markdown(words)}]")
-        if origin := inherited.in_words(entry.run):
+        if origin := inherited.parent_in_words(entry.run):
             st.caption(escape.markdown(capitalized(origin)))
         _show_costs(entry)
         if entry.notes:

@@ -29,7 +29,7 @@ def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     requested = [
         key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known_columns([key], vocabulary)
     ]
-    offered = dict.fromkeys([*requested, *_FIRST, *columns.varying(entries), *vocabulary.settings])
+    offered = dict.fromkeys([*requested, *_FIRST, *columns.varying_settings(entries), *vocabulary.settings])
     with st.popover("Group", icon=":material/workspaces:", type="tertiary"):
         url_fields.draw_field(
             st.multiselect,

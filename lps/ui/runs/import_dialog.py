@@ -89,7 +89,7 @@ def show_outcome() -> None:
         for item in imported:
             notes = item.notes if item.is_new else ("already here, with the same results", *item.notes)
             for words in notes:
-                st.caption(f"{escape.markdown(titles.label(item.run))}: {escape.markdown(words)}.")
+                st.caption(f"{escape.markdown(titles.run_label(item.run))}: {escape.markdown(words)}.")
 
 
 def count_in_words(imported: list[Imported]) -> str:

@@ -19,7 +19,7 @@ _MOST = 40  # runs in a graph
 def show(entry: RunRow, entries: Sequence[RunRow]) -> None:
     """The runs that this one goes on from, and those that go on from any of them; nothing for a run without such."""
     parents = {one.run.id: inherited.parent_of(one.run) for one in entries if one.config and one.config.split_confirmed}
-    family = inherited.family(entry.run.id, parents)
+    family = inherited.run_family(entry.run.id, parents)
     if len(family) < 2:
         return
     by_id = {one.run.id: one for one in entries}
@@ -41,7 +41,7 @@ def _about(entry: RunRow) -> str:
 
 
 def graph(family: Mapping[str, str], names: Mapping[str, str], existing_runs, chosen: str, colors: Palette) -> str:
-    """Return the graph in DOT. family: of `inherited.family`; existing_runs: ids of the runs that can be opened."""
+    """Return the graph in DOT. family: of `inherited.run_family`; existing_runs: ids of the runs that can be opened."""
     usual = f'fontname="sans-serif" fontsize=12 fontcolor="{colors.ink}" color="{colors.muted}"'
     lines = ["digraph {", f'bgcolor="transparent" rankdir=LR; node [shape=box style=rounded {usual}]']
     lines.append(f'edge [color="{colors.muted}"]')

@@ -19,7 +19,7 @@ _TICK_S = 5.0  # while a run moves
 
 def main() -> None:
     """The whole page."""
-    saved_view_menu.begin(saved_views.views(select.runs_root()))
+    saved_view_menu.begin(saved_views.run_views(select.runs_root()))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Runs", width="stretch")
         import_dialog.show_button()
@@ -38,7 +38,7 @@ def main() -> None:
 
 def _show_way_to_effects(entries: list[run_index.RunRow], by: Sequence[Name]) -> None:
     """Which value is best is answered on Effects, of the setting that runs are put together by where there is one."""
-    varying = columns.varying(entries)
+    varying = columns.varying_settings(entries)
     if varying:
         setting = next((name.key for name in by if name.key in varying), None)
         query = {"setting": setting} if setting else {}
@@ -63,7 +63,7 @@ def _browse(filters: run_filters.Wanted, everything: list[run_index.RunRow]) -> 
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
         shown = table.in_sight(table.pick_columns(entries, vocabulary), filters.sort)
         by = groups.pick(entries, vocabulary)
-        saved_view_menu.show_menu(saved_views.views(select.runs_root()), "Views")
+        saved_view_menu.show_menu(saved_views.run_views(select.runs_root()), "Views")
         _show_way_to_effects(entries, by)
     base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
     chosen = groups.show_groups(entries, by, shown, base) if by else table.show_table(entries, shown, base)

@@ -57,7 +57,7 @@ def _show_links(chosen: Sequence[RunRow]) -> None:
 
 def _possible(chosen: Sequence[RunRow]) -> dict[str, list[RunRow]]:
     """Which actions make sense, and for which of the chosen runs; recordings and foreign folders stay as they are."""
-    offered = {entry.run.id: actions.possible(entry.run, entry.state) for entry in chosen}
+    offered = {entry.run.id: actions.possible_actions(entry.run, entry.state) for entry in chosen}
     own = [entry for entry in chosen if not entry.run.is_recorded and RUN_ID.fullmatch(entry.run.id)]
     possible_runs = {
         "rename": own if len(chosen) == 1 else [],

@@ -30,9 +30,9 @@ _TITLES = {
 
 def begin(request: Request) -> str:
     """Begin what was clicked on; its name. Raises `UserError`."""
-    search.check_request(request, start_check.ask)
+    search.check_request(request, start_check.check_start_in_subprocess)
     search.load_optuna()
-    search.begin(search.ask(request, select.runs_root()))
+    search.start_driver(search.create_search(request, select.runs_root()))
     return request.name
 
 
@@ -68,7 +68,7 @@ def show_search_form() -> None:
     if errors:
         return
     more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": at_once}
-    settings = cli_args.settings(fixed)
+    settings = cli_args.format_settings(fixed)
     try:
         request = search.read_request(dataset, method, texts, settings, seeds, objective, name, **more)
         search.check_request(request)
@@ -158,8 +158,8 @@ def _offer(request: Request, command: str) -> None:
 def _cost_in_words(request: Request) -> str:
     """How long all runs take where none is stopped early, and the labels that it costs."""
     runs = request.trials * len(request.seeds)
-    at_once = min(request.parallel or run_slots.at_once([request.base], select.runs_root()), request.trials)
-    span = search.estimate(request, select.runs_root())
+    at_once = min(request.parallel or run_slots.num_parallel_runs([request.base], select.runs_root()), request.trials)
+    span = search.estimate_search(request, select.runs_root())
     sentences = [f"{counted(runs, 'run')}, {at_once} at a time"]
     if span is None:
         sentences.append("time unknown because no run of this method on this data set has finished")
@@ -173,13 +173,13 @@ def _cost_in_words(request: Request) -> str:
 
 def _command(request: Request, settings: list[str]) -> str:
     """The command that asks for the same."""
-    return cli_args.command(
+    return cli_args.format_command(
         "search",
         dataset=request.base.dataset,
         method=request.base.method,
         space=[dimension.text for dimension in request.space],
         set=settings,
-        seeds=cli_args.listed(request.seeds),
+        seeds=cli_args.join_values(request.seeds),
         objective=request.objective,
         trials=request.trials,
         parallel=request.parallel,

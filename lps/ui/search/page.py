@@ -158,8 +158,8 @@ def _stop(one: Search) -> None:
 def _go_on(one: Search, more: int) -> None:
     with error_toasts.kept("search"):
         if more:
-            search.extend(one, trials=one.request().trials + more)
-        search.begin(one)
+            search.extend_search(one, trials=one.request().trials + more)
+        search.start_driver(one)
 
 
 # ---------------------------------------------------------------------------------------------------- best
@@ -198,7 +198,7 @@ def launch_link(result: Result, best: Trial) -> dict[str, str | list[str]]:
     base = result.request.base
     link: dict[str, str | list[str]] = {"dataset": base.dataset, "method": base.method}
     link["seeds"] = ", ".join(map(str, _SEEDS))
-    return link | {"set": cli_args.settings(settings)}
+    return link | {"set": cli_args.format_settings(settings)}
 
 
 def _ask_best(folder: str, number: int) -> None:
@@ -218,8 +218,8 @@ def _start_asked(one: Search) -> None:
         settings = search_results.settings_of(result.request, result.trials[number])
         fixed, base = {key: text_of(value) for key, value in settings.items()}, result.request.base
         layout = SweepSpec((base.dataset,), (base.method,), _SEEDS, fixed)
-        sweep = sweeps.plan(layout, select.runs_root(), search_results.sweep_name(result.request))
-        routing.turn_to("sweeps", sweep=sweeps.start(sweep, select.runs_root()).name)
+        sweep = sweeps.plan_sweep(layout, select.runs_root(), search_results.sweep_name(result.request))
+        routing.turn_to("sweeps", sweep=sweeps.start_sweep(sweep, select.runs_root()).name)
 
 
 # ---------------------------------------------------------------------------------------------------- charts
@@ -262,7 +262,7 @@ def _show_importance(one: Search, result: Result) -> None:
     how = (
         "fANOVA: how much of the variance between finished trials each setting explains, over the whole search space. "
     )
-    st.caption(f"{how * bool(shares)}{search_results.caution(result)}")
+    st.caption(f"{how * bool(shares)}{search_results.importance_caution(result)}")
 
 
 def _show_settings(one: Search, result: Result) -> None:
@@ -290,7 +290,7 @@ def _show_parallel(one: Search, result: Result) -> None:
 def _importance(folder: str, identity: str, complete: int, _one: Search, _result: Result) -> dict[str, float]:
     """The shares after so many finished trials; the forest is not fitted again on every refresh."""
     try:
-        return search_results.importance(_one, _result)
+        return search_results.read_importance(_one, _result)
     except UserError:
         return {}
 

@@ -104,7 +104,7 @@ def model(request: Request) -> Response:
     """The answer: the folder of the model as a .zip, or one sentence."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
-        path = model_work.path_of(run)
+        path = model_work.export_path(run)
         if not path.is_file():
             raise UserError(
                 "model", "was not exported yet, or weights or names have changed since. Export it on the page Predict"

@@ -50,7 +50,7 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
 
     shape: how many images, their height and width in pixels; without it nothing is known by the rule.
     """
-    alive = costs.alive(select.runs_root(), {costs.kind(config)})
+    alive = costs.running_of_kinds(select.runs_root(), {costs.cost_kind(config)})
     cost = known_costs().beside(alive).of(config)
     if cost is not None:
         return cost.span
@@ -58,7 +58,7 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
     if not on_cpu or shape is None:
         return None
     rough = costs.rule_of_thumb(config, *shape, devices.available_cores())
-    return None if rough is None else Span.about(rough, 1.0, costs.ROUGH * costs.busy())
+    return None if rough is None else Span.about(rough, 1.0, costs.ROUGH * costs.load_per_core())
 
 
 def in_words(span: Span | None, runs: int) -> str:

@@ -58,7 +58,7 @@ def _there(named: frozenset[str], runs: list[Run]) -> frozenset[str]:
 
 def _look(named: frozenset[str], there: frozenset[str]) -> None:
     """named: the runs that the page is about; there: those that it found. It begins again once that has changed."""
-    launcher.tend(select.runs_root())  # nobody else may be left to do so
+    launcher.ensure_daemon(select.runs_root())  # nobody else may be left to do so
     watched = st.session_state.setdefault("notices", Watched())
     runs = select.own_runs()
     if _there(named, runs) != there:
@@ -101,7 +101,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
         if score is None
         else f", all accuracy {100 * score:.1f} %"
     )
-    return [(f"**{escape.markdown(titles.title(run))}** {verb}{more}", icon)]
+    return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{more}", icon)]
 
 
 def _alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
@@ -109,7 +109,7 @@ def _alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
     now = {alarm.kind: alarm for alarm in run_index.measure_run(run).alarms if alarm.kind in _URGENT}
     new = [alarm for kind, alarm in now.items() if (run.id, kind) not in watched.alarmed]
     watched.alarmed = {pair for pair in watched.alarmed if pair[0] != run.id} | {(run.id, kind) for kind in now}
-    title = escape.markdown(titles.title(run))
+    title = escape.markdown(titles.run_title(run))
     return [] if quiet else [(f"**{title}**: {escape.markdown(a.words)}", ":material/warning:") for a in new]
 
 
@@ -149,14 +149,14 @@ def show_left_out(pasts: Mapping[str, History]) -> None:
 
 def show_shortage(configs: Sequence[Config]) -> None:
     """A line where the disk of the runs has no room for what is about to be started."""
-    if words := preflight.shortage(configs, select.runs_root()):
+    if words := preflight.disk_warning(configs, select.runs_root()):
         st.warning(escape.markdown(words), icon=":material/hard_drive:")
 
 
 def show_crowding(configs: Sequence[Config]) -> None:
     """A line for each thing of these runs that is large for the GPUs here; none where their data cannot be read."""
     with contextlib.suppress(UserError):
-        for words in preflight.crowding(configs):
+        for words in preflight.memory_warnings(configs):
             st.info(escape.markdown(words), icon=":material/memory:")
 
 

@@ -50,7 +50,7 @@ def begin_with(title: str, has: Callable[[Run], object], words: str, icon: str, 
     named = st.query_params.get_all("run")
     lacking = [run for run in runs if run.id in named and not has(run)]
     if lacking:
-        st.info(f"{markdown(titles.label(lacking[0]))} has nothing to show here yet.", icon=icon)
+        st.info(f"{markdown(titles.run_label(lacking[0]))} has nothing to show here yet.", icon=icon)
         _offer_others(page or title)
         if lacking[0].state().is_alive:
             live_part.wait(lambda: has(lacking[0]), lambda is_there: not is_there, _WATCH_S)

@@ -87,4 +87,4 @@ def _show_copy(run: Run, advice: failures.Advice) -> None:
     label, kind = (advice.button, "primary") if is_best else ("Launch a copy", "secondary")
     key, icon = f"{run.id}-copy", ":material/content_copy:"
     if st.button(label, key=key, icon=icon, type=kind, help="Opens the form with the settings of this run."):
-        routing.turn_to("launch", **failures.link(run.id, advice, run.config_if_readable()))
+        routing.turn_to("launch", **failures.form_link(run.id, advice, run.config_if_readable()))

@@ -81,7 +81,7 @@ def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
         return
     words = f"{counted(len(left_out), 'run')} {'is' if len(left_out) == 1 else 'are'} left out"
     with st.expander(words, icon=":material/visibility_off:", expanded=len(left_out) <= 3):
-        lines = [f"**{escape.markdown(titles.label(run))}** · {escape.markdown(why)}" for run, why in left_out]
+        lines = [f"**{escape.markdown(titles.run_label(run))}** · {escape.markdown(why)}" for run, why in left_out]
         st.caption("  \n".join(lines))
 
 

@@ -13,7 +13,7 @@ from lps.files.locks import is_held
 from lps.settings.config import Config
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.runs import RUN_ID, Run
-from lps.store.titles import label
+from lps.store.titles import run_label
 from lps.ui.shared import escape, url_fields
 
 _FEW = 2  # finished runs that can be held against each other
@@ -118,7 +118,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
         lambda ids: url_fields.put("run", ids, "epoch"),
         "Runs",
         list(by_id),
-        format_func=lambda name: label(by_id[name]),
+        format_func=lambda name: run_label(by_id[name]),
         placeholder="Following the latest run. Choose runs to keep them selected",
         label_visibility="collapsed",
     )
@@ -138,7 +138,7 @@ def pick_run(runs: list[Run]) -> Run | None:
         lambda name: url_fields.put("run", name, "epoch", "image", "where"),
         "Run",
         list(by_id),
-        format_func=lambda name: label(by_id[name]),
+        format_func=lambda name: run_label(by_id[name]),
     )
     return chosen
 

@@ -52,10 +52,10 @@ def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str
     if asked is None:
         return None
     with st.spinner("Creating the run folders"):
-        wanted = sweeps.sketch(asked, select.runs_root(), name)
+        wanted = sweeps.sketch_sweep(asked, select.runs_root(), name)
         execution_target.check_target(place)
-        sweeps.check_sweep([item.config for item in wanted.items], place.is_here, start_check.ask)
-        return sweeps.start(wanted, select.runs_root(), retries=retries or None, on=place.on).name
+        sweeps.check_sweep([item.config for item in wanted.items], place.is_here, start_check.check_start_in_subprocess)
+        return sweeps.start_sweep(wanted, select.runs_root(), retries=retries or None, on=place.on).name
 
 
 def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HERE) -> None:
@@ -123,7 +123,7 @@ def _ask_layout() -> _SweepDraft:
 
 def _checked(asked: SweepSpec | presets.PresetRequest, name: str, retries: int) -> _SweepDraft:
     try:
-        sweeps.sketch(asked, select.runs_root(), name)
+        sweeps.sketch_sweep(asked, select.runs_root(), name)
     except UserError as error:
         return _SweepDraft(None, {error.name: form.sentence(error)})
     return _SweepDraft(asked, {}, name, retries)
@@ -232,14 +232,14 @@ def _show_places() -> None:
 def _preview(draft: _SweepDraft) -> None:
     """What it costs, the button, and the runs with what becomes of them; nothing has been written so far."""
     root = select.runs_root()
-    wanted = sweeps.sketch(draft.asked, root, draft.name)
+    wanted = sweeps.sketch_sweep(draft.asked, root, draft.name)
     left = [item.config for item in wanted.items if item.action != "exists"]
     keys = tuple(config.to_json() for config in left)
     found, estimate = _estimate(str(root), keys, left)
     times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, found)}
     st.subheader("Preview", anchor=False)
     place = execution_target.read_target()
-    slots = run_slots.at_once(left, root) if place.is_here else 1
+    slots = run_slots.num_parallel_runs(left, root) if place.is_here else 1
     cost = _cost_in_words(estimate, found, slots)
     st.markdown(f"**{escape.markdown(wanted.tag)}** · {_counts_in_words(wanted)}  \n{cost}")
     notices.show_shortage(left)
@@ -256,14 +256,14 @@ def _preview(draft: _SweepDraft) -> None:
     data_table.show_data_table(columns, wanted.items, "The runs of this sweep", most=_MOST_ROWS)
     if isinstance(draft.asked, presets.PresetRequest):
         with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
-            sheet = presets.sheet(draft.asked)
-            table.show_grid(preset_tables.grid(sheet, {}))
+            sheet = presets.build_paper_table(draft.asked)
+            table.show_grid(preset_tables.build_grid(sheet, {}))
     take_away.show_command(execution_target.command(draft.asked.command(draft.name), place))
 
 
 def _show_redundant(asked: SweepSpec | presets.PresetRequest) -> None:
     """What is asked for in vain."""
-    said = sweep_layout.redundant(asked) if isinstance(asked, SweepSpec) else ()
+    said = sweep_layout.redundant_requests(asked) if isinstance(asked, SweepSpec) else ()
     if said:
         lines = "  \n".join(f"{escape.markdown(line)}." for line in said)
         st.warning(lines, icon=":material/content_copy:")
@@ -304,8 +304,8 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
 @st.cache_resource(ttl=20, max_entries=50, show_spinner=False)
 def _estimate(root: str, keys: tuple[str, ...], _configs: list[Config]) -> tuple[list[Cost | None], Estimate]:
     """The cost of each (None where no run of its kind has finished) and of all, read at most every 20 s."""
-    found = sweeps.expected(_configs, select.runs_root())
-    return found, sweeps.add_up(_configs, found)
+    found = sweeps.estimate_costs(_configs, select.runs_root())
+    return found, sweeps.total_estimate(_configs, found)
 
 
 def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> None:

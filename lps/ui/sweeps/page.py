@@ -90,7 +90,7 @@ def course(known: SweepRecord) -> SweepCourse:
     asked = sweeps.from_record(known.request)
     if asked is None:
         return SweepCourse(known, None, sweeps.tagged_items(known.runs))
-    return SweepCourse(known, asked, sweeps.sketch(asked, select.runs_root(), known.name).items)
+    return SweepCourse(known, asked, sweeps.sketch_sweep(asked, select.runs_root(), known.name).items)
 
 
 # ---------------------------------------------------------------------------------------------------- list
@@ -182,7 +182,7 @@ def _show_progress(now: SweepCourse) -> None:
 def remaining_in_words(now: SweepCourse) -> str:
     """When it will be over, as far as finished runs and the running ones tell."""
     moving = [item for item in now.items if item.state and item.state.is_moving]
-    if not launcher.is_tended(select.runs_root()):
+    if not launcher.has_daemon(select.runs_root()):
         words = escape.markdown(overview.still_in_words(select.runs_root()))
         return f"{capitalized(words)}."
     going = {item.run.id: item for item in moving if item.state.is_alive}
@@ -193,9 +193,9 @@ def remaining_in_words(now: SweepCourse) -> str:
         else:
             cost = known.of(item.config, made)
             left.append(cost and cost.span)
-        made.add(costs.start_of(item.config))
+        made.add(costs.start_weights_key(item.config))
     unknown = left.count(None)
-    slots = min(run_slots.at_once([item.config for item in moving], select.runs_root()), len(moving))
+    slots = min(run_slots.num_parallel_runs([item.config for item in moving], select.runs_root()), len(moving))
     together = costs.at_a_time(filter(None, left), slots)
     if unknown == len(moving):
         return "The remaining time can be estimated once the first run has finished."
@@ -323,5 +323,5 @@ def _made(name: str, kind: str) -> str:
     scored, sheet = finished_scores(now), sweep_charts.sheet_of(now.asked)
     if kind == "csv":
         return table.as_csv(sheet, scored)
-    caption = now.asked.command(name) if now.asked else cli_args.command("compare", tag=known.tag)
+    caption = now.asked.command(name) if now.asked else cli_args.format_command("compare", tag=known.tag)
     return table.as_latex(sheet, scored, caption)

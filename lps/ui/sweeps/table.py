@@ -20,8 +20,8 @@ from lps.wording import capitalized
 
 def show_sheet(name: str, sheet: PaperTable, scored: Sequence[Scored]) -> None:
     """Table and curve of the sweep `name` of a preset."""
-    groups = preset_tables.fill(sheet, scored)
-    show_grid(preset_tables.grid(sheet, groups))
+    groups = preset_tables.fill_table(sheet, scored)
+    show_grid(preset_tables.build_grid(sheet, groups))
     against.show_differences(preset_tables.named_groups(sheet, groups), "against")
     for words, figure, alt in figures(sheet, groups, theme.palette()):
         if words:
@@ -75,10 +75,10 @@ def as_latex(sheet: PaperTable | None, scored: Sequence[Scored], caption: str) -
     """The table as LaTeX."""
     if sheet is None:
         return score_tables.format_table(group_tables.sorted_groups(scored), "latex") if scored else ""
-    groups = preset_tables.fill(sheet, scored)
+    groups = preset_tables.fill_table(sheet, scored)
     comparison = differences.compare_groups(preset_tables.named_groups(sheet, groups))
     tables_of_both = [
-        preset_tables.latex(preset_tables.grid(sheet, groups), caption),
+        preset_tables.latex_of_grid(preset_tables.build_grid(sheet, groups), caption),
         score_tables.latex_differences(comparison),
     ]
     return "\n".join(filter(None, tables_of_both))
@@ -88,4 +88,4 @@ def as_csv(sheet: PaperTable | None, scored: Sequence[Scored]) -> str:
     """The table as comma-separated values, fractions."""
     if sheet is None:
         return score_tables.format_table(group_tables.sorted_groups(scored), "csv") if scored else ""
-    return tables.csv_text(preset_tables.csv_rows(sheet, preset_tables.fill(sheet, scored)))
+    return tables.csv_text(preset_tables.csv_rows(sheet, preset_tables.fill_table(sheet, scored)))
