@@ -22,7 +22,7 @@ APP = """
 import json, sys
 from lps.scheduler import launcher
 launcher.TRAINER = tuple(json.loads(sys.argv.pop(1)))
-launcher.pump.__defaults__ = (launcher.TRAINER,)
+launcher.dispatch.__defaults__ = (launcher.TRAINER,)
 from streamlit.web.cli import main
 main()
 """

@@ -420,10 +420,10 @@ def test_ctrl_c_while_waiting_leaves_the_runs_going(root):
 import sys
 from lps.scheduler import launcher; from lps.studies import sweeps
 from lps.__main__ import main
-for start in (launcher.launch, launcher.resume, launcher.pump, sweeps.start):
+for start in (launcher.launch, launcher.resume, launcher.dispatch, sweeps.start_sweep):
     start.__defaults__ = ({TRAINER!r},)
-watch = sweeps.watch
-sweeps.watch = lambda items: (print("waiting", file=sys.stderr, flush=True), watch(items, {TRAINER!r}, 0.02))[1]
+watch = sweeps.watch_items
+sweeps.watch_items = lambda items: (print("waiting", file=sys.stderr, flush=True), watch(items, {TRAINER!r}, 0.02))[1]
 sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--runs", {str(root)!r}]))
 """
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

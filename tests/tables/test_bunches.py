@@ -35,8 +35,11 @@ def test_what_somebody_has_varied_is_a_column_and_what_a_data_set_brings_is_not(
 
 def test_what_only_recordings_vary_comes_last():
     recording = dataclasses.replace(entry("a recording", **{"split.imbalance": 5.0}), run=recorded_runs()[0])
-    assert columns.varying([*runs(), recording]) == ["margin_scale", "split.imbalance"]
-    assert columns.varying([*runs(), entry("mine", **{"split.imbalance": 5.0})]) == ["split.imbalance", "margin_scale"]
+    assert columns.varying_settings([*runs(), recording]) == ["margin_scale", "split.imbalance"]
+    assert columns.varying_settings([*runs(), entry("mine", **{"split.imbalance": 5.0})]) == [
+        "split.imbalance",
+        "margin_scale",
+    ]
 
 
 def test_rows_are_sorted_by_any_column_and_those_without_it_come_last():
