@@ -88,8 +88,8 @@ def surroundings(request, monkeypatch, nowhere):
     page_test = request.module.__name__.rpartition(".")[2].startswith("test_pages")
     if page_test:
         # Pages heal the queue as they refresh; in their tests, sample runs that look queued must stay where they are.
-        monkeypatch.setattr("lps.scheduler.launcher.pump", lambda root, trainer=None: [])
-        monkeypatch.setattr("lps.scheduler.launcher.is_tended", lambda root: True)
+        monkeypatch.setattr("lps.scheduler.launcher.dispatch", lambda root, trainer=None: [])
+        monkeypatch.setattr("lps.scheduler.launcher.has_daemon", lambda root: True)
     if page_test and "recordings" not in request.module.__name__:
         # Tests of pages see the runs that they made; those that are about recordings say so in their name.
         monkeypatch.setattr("lps.store.run_folders.RECORDED", nowhere / "no recordings")

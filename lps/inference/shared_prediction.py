@@ -48,7 +48,7 @@ class _SharedPrediction:
     def __init__(self, predictor: Predictor, folder: Path, report: Report):
         self._predictor, self._report = predictor, report
         self._new = new_pictures.open_pictures(folder, predictor.model.form)
-        self._path = prediction_work.path_of(predictor.model.run, folder.resolve(), self._new.stamp)
+        self._path = prediction_work.prediction_path(predictor.model.run, folder.resolve(), self._new.stamp)
         self._home = self._path.with_suffix(prediction_work.PARTS)
         self._parts = {f"{number:06d}": part for number, part in enumerate(self._new.parts)}
 
@@ -56,7 +56,7 @@ class _SharedPrediction:
         with as_user_error("runs", f"{shorten(str(self._path.parent))} cannot be used"):
             with suppress(UserError):  # it is missing or damaged
                 return prediction_files.read_predictions(self._path)
-            prediction_work.forget(self._path)
+            prediction_work.delete_result(self._path)
             names = tuple(self._parts)
             shared_parts.work(self._home, names, self._is_done, self._compute, self._path.exists, self._tell)
             self._put_together()
