@@ -53,6 +53,8 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
     seen, names, truth = _classes(runs, pasts)
     epochs, recorded = _shown_epochs(pasts, len(names)), _recorded_epochs(pasts)
     is_whole = epochs == recorded
+    given = [titles.given_name(run) for run in runs]
+    given = given if all(given) and len(set(given)) == len(runs) else [""] * len(runs)
     return {
         "version": _VERSION,
         "classes": {"seen": seen, "names": names},
@@ -60,7 +62,10 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
         "epochs": epochs,
         "left_out": len(recorded) - len(epochs),
         "seconds": _seconds(pasts, epochs),
-        "runs": [_racer(letter, *pair, runs, epochs, is_whole) for letter, pair in zip(_LETTERS, zip(runs, pasts))],
+        "runs": [
+            _racer(letter, run, past, name, runs, epochs, is_whole)
+            for letter, run, past, name in zip(_LETTERS, runs, pasts, given)
+        ],
         "marks": _marks(pasts, epochs),
     }
 
@@ -140,9 +145,12 @@ def _seconds(pasts: Sequence[History], epochs: Sequence[int]) -> list[float]:
 
 
 def _racer(
-    letter: str, run: Run, past: History, beside: Sequence[Run], epochs: Sequence[int], with_steps: bool
+    letter: str, run: Run, past: History, name: str, beside: Sequence[Run], epochs: Sequence[int], with_steps: bool
 ) -> dict:
-    """What one run brings to the race; lists have a place for every epoch that is shown, null where nothing is."""
+    """What one run brings to the race; lists have a place for every epoch that is shown, null where nothing is.
+
+    name: its title; "" where its method and what differs are the title.
+    """
 
     def of_steps(name: str) -> list[list | None] | None:
         return _rows(past, name, epochs) if with_steps else None
@@ -156,8 +164,8 @@ def _racer(
         "letter": letter,
         "name": titles.run_title(run),
         "method": method,
-        "title": ", ".join([method, *changes[:1]]),
-        "about": [f"seed {config.seed}", *changes[1:]] if config else [run_diff.DAMAGED],
+        "title": name or ", ".join([method, *changes[:1]]),
+        "about": [f"seed {config.seed}", *changes[0 if name else 1 :]] if config else [run_diff.DAMAGED],
         "state": state.name,
         "is_over": state.is_over or state.name == "unreadable",
         "last": last,

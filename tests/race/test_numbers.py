@@ -63,6 +63,14 @@ def test_runs_are_told_apart_by_what_differs(root, pair):
     assert titles[1] == "LPS, use_margin=false" and titles[0].startswith("LPS") and titles[0] != titles[1]
 
 
+def test_runs_that_all_have_a_name_are_called_by_it(root):
+    named = [make_run(root, epochs=2, name=name, settings={"use_margin": name == "Demo"}) for name in ("Demo", "Plain")]
+    first, second = numbers.race_of_runs(named)["runs"]
+    assert (first["title"], second["title"]) == ("Demo", "Plain") and "use_margin=false" in second["about"]
+    same = [make_run(root, epochs=2, name="twin", settings={"use_margin": has_margin}) for has_margin in (True, False)]
+    assert [run["title"] for run in numbers.race_of_runs(same)["runs"]][1] == "LPS, use_margin=false"
+
+
 def test_time_goes_where_things_move(pair):
     pasts = [EventLog(run.events).read_history() for run in pair]
     race = numbers.race_of_runs(pair, pasts)
