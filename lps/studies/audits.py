@@ -22,7 +22,8 @@ from lps.settings.edit_log import Decided, Key
 from lps.wording import counted
 
 FOLDER = ".audits"
-KINDS = {"duplicate": "Near duplicates", "stranger": "Outliers", "label": "Labels that differ from their neighbours"}
+# The most harmful kind first: a wrong label teaches its class wrongly, a near duplicate mostly wastes time.
+KINDS = {"label": "Labels that differ from their neighbours", "stranger": "Outliers", "duplicate": "Near duplicates"}
 _COLOURED = ("cifar", "imagenet", "gcd")  # views of coloured pictures
 _SHIPPED = {
     "features": "stored",

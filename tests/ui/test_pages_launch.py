@@ -484,14 +484,14 @@ def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
 def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     at = whole_form()
     assert any("near duplicates: 1" in one.label.lower() for one in at.expander)
+    assert at.segmented_control(key="check_kind").value == "label"  # the most harmful kind is shown first
+    press(at, "Label it 9")
+    assert "the next runs relabel 1 picture" in said(at) and "3.0 standard deviations" in said(at)
+    press(at, "Keep as it is")
     assert "2 similar pictures" in said(at)
     assert [button.label for button in at.button if button.label.startswith("Leave")] == ["Leave out the copy"]
     press(at, "Leave out the copy")
-    assert "the next runs leave out 1 picture" in said(at) and "1 picture left out: 10" in said(at)
-    assert "3.0 standard deviations" in said(at)
-    press(at, "Keep as it is")
-    press(at, "Label it 9")
-    assert "leave out 1 picture and relabel 1 picture" in said(at)
+    assert "leave out 1 picture and relabel 1 picture" in said(at) and "1 picture left out: 10" in said(at)
     assert "decided on everything that was found among 1,797 pictures" in said(at)
     start(at).click().run()
     (run,) = list_runs(root)
@@ -501,6 +501,7 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
     for _ in range(3):
         press(at, "Undo")
     assert "next runs" not in said(at)
+    at = whole_form()
     assert "Labeled 4; of the nearest labeled pictures, 90 % are 9 and none is 4" in said(at)
     assert len(sources.images_of(run.config()).labels) == 1796
 
