@@ -4,6 +4,7 @@ from lps.cli._parser import Commands, add_settings, print_json, print_note
 from lps.errors import UserError, shorten
 from lps.settings.config import parse_settings
 from lps.store.run_folders import find_run
+from lps.wording import counted
 
 _RULES = ("all", "confident", "looked-at")
 _DIGITS = 9  # of the number of a cluster
@@ -100,7 +101,8 @@ def _train_on(options) -> int | None:
         changes=parse_settings(options.settings, run.config().method),
         unnamed=dict.fromkeys(options.dissolve),
     )
-    print_note("\n".join([planned.in_words(), *planned.notices()]))
+    counts = [f"  {name}: {counted(count, 'picture')}" for name, count in planned.labeled.items()]
+    print_note("\n".join([planned.in_words(), *counts, *planned.notices()]))
     if options.dry_run:
         return None
     submit.check_configs([planned.config], judge=start_check.check_start)
@@ -113,7 +115,8 @@ def _train_on(options) -> int | None:
     if options.json:
         confirmed = planned.confirmed
         result = {"run": str(run_started.folder), "names": confirmed.named, "pictures": confirmed.pictures}
-        print_json(result | {"new_classes": list(planned.new), "novel": planned.looked_for})
+        more = {"new_classes": list(planned.new), "novel": planned.looked_for, "labeled": dict(planned.labeled)}
+        print_json(result | more)
     else:
         print(run_started.folder)
     return 1 if options.wait and run_started.state().name not in ("finished", "stopped") else None

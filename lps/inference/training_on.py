@@ -27,9 +27,9 @@ from lps.store.titles import run_title
 from lps.wording import counted
 
 RULES = {  # which images of a named cluster count as labeled
-    "all": "all of its images",
-    "confident": "its images with enough confidence, and all images that you assigned one by one",
-    "looked-at": "only images that you assigned one by one",
+    "all": "all pictures of the cluster",
+    "confident": "pictures with at least this confidence, and all pictures that you assigned one by one",
+    "looked-at": "only pictures that you assigned one by one",
 }
 CONFIDENCE = 0.9
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
@@ -86,7 +86,7 @@ class Plan:
                     if hyperparameters[key] == value
                 }
             )
-            words = f" With {', '.join(off)}, nothing forces pictures into this class." if off else ""
+            words = f" Nothing forces pictures into it: the new run has {', '.join(off)}." if off else ""
             why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             sentences.append(
                 f"{why}, but the run adds one novel class for pictures that fit no name. This class may stay "
