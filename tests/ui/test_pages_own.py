@@ -129,6 +129,7 @@ def test_without_unlabeled_pictures_nobody_asks_for_a_number(pictures):
     (pictures / "unlabeled").rmdir()
     at = visit("own", folder=str(pictures))
     assert not at.exception and not at.number_input and "a demonstration" in words_of(at)
+    assert "rename it to **unlabeled**" in words_of(at)  # a folder of unsorted pictures is taken for a class
     assert not button(at, "Start").disabled
 
 

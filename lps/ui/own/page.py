@@ -27,6 +27,7 @@ from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
 _NOVEL = "own_novel"
+_UNSORTED = "If one of these folders holds unsorted pictures, rename it to **unlabeled** and open this page again."
 _PRIOR = "own_prior"  # whether to train with the advised prior
 
 
@@ -118,7 +119,8 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         why = "Every vector has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
             f"{why}, so this will be a demonstration. Half of your classes are hidden: training does not get the "
-            f"labels of their {_things(folder)}, and the model has to find these classes.",
+            f"labels of their {_things(folder)}, and the model has to find these classes."
+            + ("" if is_vector_file(folder) else f" {_UNSORTED}"),
             icon=":material/school:",
         )
         return None
