@@ -1,5 +1,5 @@
-# make app: set up and open the dashboard. make test: set up and run all tests. make quick: the tests that take
-# less than 0.2 s each. make check: style only. make docs: site/.
+# make app: set up and open the dashboard (make app PORT=8600: on another port). make test: set up and run all tests.
+# make quick: the tests that take less than 0.2 s each. make check: style only. make docs: site/.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -9,7 +9,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 app: .venv/ready
-	$(BIN)/streamlit run app.py
+	$(BIN)/streamlit run app.py $(if $(PORT),--server.port $(PORT))
 
 test: .venv/ready-for-tests check
 	$(BIN)/python -m pytest -m "not browser and not slurm" -n auto --dist worksteal
