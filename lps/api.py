@@ -339,10 +339,10 @@ def predict(
     """What a run says of new pictures: a folder, an .npz with `x`, or an array uint8 (n, height, width[, 3]).
 
     One row a picture: file, name (None for none of these), guess, confidence, cluster, group, distance, nearest (ids of
-    the training images that it is most like). keep: share of known pictures that stay some class, 0.95 without it; 1
-    lets every picture be some. to: a .csv file to be written as well. workers: processes of this machine that share a
-    folder; join: share it with all processes that predict the same with the same run, also on other machines. Raises
-    `UserError`.
+    the training images that it is most like). keep: share of the pictures of known classes to accept, 0.95 without it;
+    with 1 every picture gets a class. to: a .csv file to be written as well. workers: processes of this machine that
+    share a folder; join: share it with all processes that predict the same with the same run, also on other machines.
+    Raises `UserError`.
     """
     from lps.inference import prediction_files
     from lps.inference.predicted import check_share

@@ -267,7 +267,7 @@ def _step_words(step: Mapping) -> str:
         "name": f"named {clean_line(step.get('name', ''), NAME_LIMIT)}",
         "unname": "no longer named",
         "merge": f"merged into cluster {step.get('into')}",
-        "reject": "rejected",
+        "reject": "marked as not a class",
         "accept": "marked as a class again",
     }
     return f"cluster {cluster} {endings[kind]}" if kind in endings else ""

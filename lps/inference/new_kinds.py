@@ -1,9 +1,9 @@
 """Possible novel classes: new pictures that are far from everything known and like each other.
 
-A picture is far if its distance to the training images exceeds that of a share `_KNOWN_SHARE` of the known pictures.
-Two far pictures are neighbours if their distance is below that of a share `_ALIKE` of the known pictures to their
-neighbours. DBSCAN makes the kinds (Ester, Kriegel, Sander, Xu, KDD 1996). Both shares were chosen on two draws of
-`python -m benchmarks.new_kinds`, which measures on other draws how often the rule is right.
+A picture is far if its distance to the training images exceeds that of a share `_KNOWN_SHARE` of the known classes'
+pictures. Two far pictures are neighbours if their distance is below that of a share `_ALIKE` of these
+pictures to their neighbours. DBSCAN makes the kinds (Ester, Kriegel, Sander, Xu, KDD 1996). Both shares were chosen on
+two draws of `python -m benchmarks.new_kinds`, which measures on other draws how often the rule is right.
 """
 
 import numpy as np

@@ -14,7 +14,7 @@ import numpy as np
 from lps.wording import counted
 
 NEIGHBOURS = 5
-DEFAULT_KEEP = 0.95  # of the known pictures, where nobody says otherwise
+DEFAULT_KEEP = 0.95  # of the pictures of known classes
 _STEPS = 201  # thresholds of a curve
 _QUERIES = 2000  # pictures that a curve rests on, at most
 _BLOCK = 256  # pictures that are compared with all others at a time
@@ -25,8 +25,8 @@ _FEWEST = 10  # withheld labels that a threshold has to keep, too
 class TradeOff:
     """Shares by threshold, each (steps,), thresholds ascending.
 
-    kept: of known pictures at most that far from the others. measured: on what, in words. withheld: number of withheld
-    labels; withheld_kept, right: shares of them that are kept, and kept under their own name.
+    kept: of pictures of known classes at most that far from the others. measured: on what, in words. withheld: number
+    of withheld labels; withheld_kept, right: shares of them that are kept, and kept under their own name.
     """
 
     thresholds: np.ndarray
@@ -37,7 +37,7 @@ class TradeOff:
     right: np.ndarray
 
     def threshold(self, share: float) -> float:
-        """The smallest threshold that keeps so many of the known pictures, and of those with withheld labels."""
+        """The smallest threshold that keeps so many pictures of known classes, and of those with withheld labels."""
         both = np.minimum(self.kept, self.withheld_kept) if self.withheld >= _FEWEST else self.kept
         enough = np.flatnonzero(both >= share - 1e-9)
         return float(self.thresholds[enough[0]]) if len(enough) else float("inf")

@@ -43,7 +43,7 @@ class Predicted:
     kinds: tuple[tuple[int, ...], ...] = field(default=())
 
     def threshold(self, keep: float | None = None) -> float:
-        """The distance that keeps such a share of known pictures, `DEFAULT_KEEP` without it.
+        """The distance that keeps such a share of the pictures of known classes, without it `DEFAULT_KEEP`.
 
         Raises `UserError` for no share.
         """
@@ -66,6 +66,6 @@ class Predicted:
 
 
 def check_share(keep: float | None) -> None:
-    """Raises `UserError` for what is no share of known pictures."""
+    """Raises `UserError` for a number that is not a share."""
     if keep is not None and not 0 < keep <= 1:
         raise UserError("keep", f"{keep:g} is not a share; expected more than 0 and at most 1")

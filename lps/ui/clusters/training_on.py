@@ -19,7 +19,7 @@ from lps.ui.shared import data_table, escape, select, take_away
 from lps.ui.shared.data_table import Column
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
-_STARTS = {"weights": "The weights of this run", "afresh": "The start weights of this run"}
+_STARTS = {"weights": "Trained weights of this run", "afresh": "Start weights of this run"}
 _ABOUT_LABELED = "Pictures that get this name as their label in the new run"
 _ABOUT_MERGED = "Clusters that you merged into this one"
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"

@@ -33,7 +33,7 @@ from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estima
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
-from lps.wording import ago, capitalized, counted, data_size, step_in_words
+from lps.wording import capitalized, counted, data_size, step_in_words
 
 _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
 
@@ -120,7 +120,7 @@ def _ending(state: State, past: History, now: float, is_recorded: bool = False) 
     if not state.is_over:
         return []
     words = [counted(past.last_epoch, "epoch")] if past.last_epoch else []
-    words += [f"ended {ago(now - past.last_time)}"] if past.last_time and not is_recorded else []
+    words += [f"ended {overview.clock(past.last_time, now)}"] if past.last_time and not is_recorded else []
     return words + ([state.reason] if state.name == "stopped" and state.reason else [])
 
 

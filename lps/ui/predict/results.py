@@ -77,7 +77,8 @@ def _ask_threshold(predicted: Predicted) -> float:
     """The distance from which on a picture is none of these, by the share of known ones that shall be kept."""
     with st.container(border=True, gap="small"):
         share = st.slider(
-            "Share of known pictures to accept", 50, 100, round(100 * DEFAULT_KEEP), format="%d %%", key="predict_keep",
+            "Pictures of known classes to accept", 50, 100, round(100 * DEFAULT_KEEP), format="%d %%",
+            key="predict_keep",
             help="Every picture has a distance to the training images. The limit is set so that this share of the "
             f'pictures of known classes is within it. Pictures beyond the limit are marked "{NONE}". At 100 %, every '
             "picture gets a class.",

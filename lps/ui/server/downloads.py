@@ -61,7 +61,7 @@ def predictions_pattern() -> str:
 def predictions_address(run: Run, result: Path, kept_share: int) -> str:
     """Where predicted pictures sorted by class are. result: the file of the prediction.
 
-    kept_share: percent of known pictures that are accepted (see `Predicted.threshold`).
+    kept_share: percent of the pictures of known classes that are accepted (see `Predicted.threshold`).
     """
     return paths.path_of(f"predictions/{run.id}/{result.stem}/{kept_share}.zip")
 
