@@ -146,7 +146,9 @@ def _tell(prediction, threshold: float) -> None:
         print(f"{count:>7,}  {shown(name)}", flush=True)
     rule = f'a picture is "{NONE}" if its distance from the training images is larger than {threshold:.3f}; '
     rule += prediction.trade_off.in_words(threshold)
-    print_note(rule if math.isfinite(threshold) else f'only pictures in clusters that you marked as not a class are "{NONE}"')
+    print_note(
+        rule if math.isfinite(threshold) else f'only pictures in clusters that you marked as not a class are "{NONE}"'
+    )
     for kind in prediction.kinds:
         print_note(shown(prediction.kind_in_words(kind), 500))
     if prediction.lost:

@@ -335,7 +335,7 @@ def test_on_the_command_line(run, capsys):
     assert "cluster: 99 is not a cluster of epoch 3; choices: 0, 1" in capsys.readouterr().err
     assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
-    told, planned = capsys.readouterr().err, training_on.plan(run, rule="all", from_weights=False)
+    told, planned = capsys.readouterr().err, training_on.plan_training_on(run, rule="all", from_weights=False)
     assert "2 names: 2 new seen classes" in told
     assert all(f"{name}: {planned.labeled[name]} pictures" in told for name in ("seven", "five"))
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", "--dissolve", "6", *here]) == 0

@@ -120,7 +120,7 @@ def _ending(state: State, past: History, now: float, is_recorded: bool = False) 
     if not state.is_over:
         return []
     words = [counted(past.last_epoch, "epoch")] if past.last_epoch else []
-    words += [f"ended {overview.clock(past.last_time, now)}"] if past.last_time and not is_recorded else []
+    words += [f"ended {overview.time_of_day(past.last_time, now)}"] if past.last_time and not is_recorded else []
     return words + ([state.reason] if state.name == "stopped" and state.reason else [])
 
 
