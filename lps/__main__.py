@@ -11,13 +11,13 @@ from lps.cli._parser import one_line, parser
 from lps.errors import UserError, shown
 from lps.files.atomic import disk_error_in_words
 
-_PRIVATE = 0o077  # whatever belongs to runs is its owner's alone
+_PRIVATE = 0o077  # umask: only the owner may read the files of runs
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Carry out one command; returns its exit code. What a person got wrong is one line on stderr and code 2."""
+    """Run one command and return its exit code. Invalid input prints one line to stderr and returns 2."""
     words = sys.argv[1:] if arguments is None else arguments
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks for completions
         from lps.cli import completion
 
         completion.answer()
@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"lps: {one_line(str(error))}", file=sys.stderr)
         return 2
     except OSError as error:
-        if isinstance(error, BrokenPipeError):  # the reader, `head` for one, has seen enough
+        if isinstance(error, BrokenPipeError):  # the reader, such as `head`, closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         where = shown(error.filename or "the system")
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 @contextmanager
 def _leaving_in_order() -> Iterator[None]:
-    """A SIGTERM ends the command as Ctrl-C does: what was half made is removed; the exit code is the one of a shell."""
+    """Let SIGTERM end the command like Ctrl-C, so that incomplete files are removed; exit with 128 + its number."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,8 +1,8 @@
 """Runs from scripts and notebooks, without a browser: `run = lps.launch(epochs=5); run.wait(); run.events()`.
 
-The same run folders, settings and words as on the command line and in the dashboard; docs/api.md has examples. Nothing
-here but `predict` needs torch: training happens in processes of its own, which go on when this one ends. What a person
-got wrong is a `ConfigError` of one sentence.
+The API uses the same run folders and settings as the command line and the dashboard; docs/api.md has examples. Only
+`predict` needs torch in this process: training runs in separate processes, which continue when this one ends. Invalid
+input raises a `ConfigError` with a message of one sentence.
 """
 
 import json
@@ -17,8 +17,7 @@ from lps.cluster.job_options import Options
 from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular
 from lps.files.cache import runs_folder
-from lps.scheduler import launcher as processes
-from lps.scheduler import start_check, submit
+from lps.scheduler import launcher, start_check, submit
 from lps.settings import config as settings_of
 from lps.store import run_folders
 from lps.store import runs as folders
@@ -33,11 +32,11 @@ __all__ = (
 )  # fmt: skip
 ConfigError = UserError  # the name by which scripts know it
 
-POLL_S = 0.5  # how often a run that goes on is looked at
+POLL_S = 0.5  # between two looks at an active run
 
 
 class Run:
-    """One run: a folder, and what its files say at this moment. Nothing is kept between two questions."""
+    """A run: a folder, read anew at every access. Nothing is cached in this object."""
 
     def __init__(self, folder: Path | str):
         self._run = folders.Run(Path(folder))
@@ -61,7 +60,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """What people call it; "" where nobody gave it a name."""
+        """The name that the user gave the run; "" without one."""
         return self._run.meta()["name"]
 
     @property
@@ -71,25 +70,28 @@ class Run:
 
     @property
     def reason(self) -> str:
-        """Why it stopped, failed or crashed, in a sentence; "" where there is nothing to say."""
+        """One sentence on why the run stopped, failed or crashed; "" for every other state."""
         return self._run.state().reason
 
     @property
     def config(self) -> dict[str, object]:
-        """Every setting under its key, as in config.json."""
+        """All settings by key, as in config.json."""
         return self._run.config().flat()
 
-    # ------------------------------------------------------------------------------------------------ while it goes on
+    # ------------------------------------------------------------------------------------------------ control
 
     def wait(self, timeout: float | None = None) -> str:
-        """Its state once it is over; raises `TimeoutError` where it is not after `timeout` seconds."""
-        state = processes.wait(self._run, timeout)
+        """Wait until the run has ended and return its state; raises `TimeoutError` after `timeout` seconds."""
+        state = launcher.wait(self._run, timeout)
         if not state.is_over and state.name != "unreadable":
             raise TimeoutError(f"{self.id} is {state.name} after {timeout:g} s")
         return state.name
 
     def follow(self) -> Iterator[dict]:
-        """Its events as they come, from the first one on, until it is over. What is done over comes twice."""
+        """Yield all events from the first one on, then new ones until the run ends.
+
+        Epochs that are repeated after a resume are yielded again.
+        """
         offset = 0
         while True:
             state = self._run.state()
@@ -101,26 +103,26 @@ class Run:
             time.sleep(POLL_S)
 
     def stop(self, kill: bool = False) -> None:
-        """Ask it to write a checkpoint and end, or with `kill` to end at once; `wait` tells when it has."""
-        processes.stop(self._run, kill)
+        """Ask the run to write a checkpoint and end, or with `kill` to end at once. Returns immediately; see `wait`."""
+        launcher.stop(self._run, kill)
 
     def resume(self) -> None:
-        """Let a stopped, failed or crashed run go on from its last checkpoint."""
-        processes.resume(self._run)
+        """Resume a stopped, failed or crashed run from its newest checkpoint."""
+        launcher.resume(self._run)
 
-    # ------------------------------------------------------------------------------------------------ what it found
+    # ------------------------------------------------------------------------------------------------ results
 
     def events(self, kind: str | None = None) -> list[dict]:
-        """Its events so far, as it went in the end; of one kind ("train", "eval", ...) where asked for.
+        """Return the events so far, all or of one kind ("train", "eval", ...), without epochs that were repeated later.
 
-        Each is {"kind", "step", "epoch", "time", "values": {name: number, list or None}}; the names: docs/formats.md.
+        Each is {"kind", "step", "epoch", "time", "values": {name: number, list or None}}; names: docs/formats.md.
         """
         return [event for event in read_history(self._run.events) if kind in (None, event["kind"])]
 
     def curve(self, name: str, over: str = "epoch") -> tuple[list, list]:
-        """(epochs, values) of a measurement such as "accuracy/novel": `plt.plot(*run.curve("kl"))`.
+        """Return (x, values) of a measurement such as "accuracy/novel": `plt.plot(*run.curve("kl"))`.
 
-        over: "epoch", "step", "time" (hours since the first record), or a measurement recorded at the same epochs.
+        over: what x is: "epoch", "step", "time" (hours since the first event), or a measurement of the same epochs.
         """
         events = list(read_history(self._run.events))
         events_with_value = [(event, event["values"][name]) for event in events if name in event["values"]]
@@ -136,26 +138,26 @@ class Run:
         return [x for x, _ in both if x is not None], [value for x, value in both if x is not None]
 
     def summary(self) -> dict:
-        """{"last": newest value of every name, "best": values of the best epoch, "best_by": name, "epochs": n}."""
+        """Return {"last": newest value by name, "best": values of the best epoch, "best_by": name, "epochs": count}."""
         return summarize(self._run)
 
     def classes(self) -> list[dict]:
-        """The classes by id, seen ones first: {"class", "name", "group"}; `UserError` where it has no split yet."""
+        """Return {"class", "name", "group"} per class id, seen classes first; raises `UserError` before the split."""
         split, _ = read_split(self.folder)
         named = enumerate(split.class_names[: split.classes.total])
         return [{"class": k, "name": name, "group": "seen" if k < split.classes.seen else "novel"} for k, name in named]
 
     def labels(self, epoch: int | None = None) -> list[dict]:
-        """What every training image is called: image, file, truth, predicted, cluster, name, confidence, group, source.
+        """Return one dict per training image: image, file, truth, predicted, cluster, name, confidence, group, source.
 
-        Without `epoch` that which a person named last, else the last one. truth is the name of its class; it, file,
-        predicted, cluster and confidence are None where there is none.
+        epoch: by default the newest epoch with names that the user gave, else the last one. truth: name of the true
+        class. truth, file, predicted, cluster and confidence are None where they are unknown.
         """
         checked = label_all(self._run, epoch)
         split, targets = read_split(self.folder)
         try:
             files = load_pictures(self._run, split, targets).file_names
-        except UserError:  # the data set is not here any more
+        except UserError:  # the data set is missing now
             files = ()
         columns = zip(
             checked.images.tolist(), checked.predicted.tolist(), checked.cluster.tolist(), checked.confidence.tolist(),
@@ -172,12 +174,12 @@ class Run:
         ]  # fmt: skip
 
     def snapshot(self, epoch: int | None = None) -> Snapshot:
-        """Predictions, confidences and features after an epoch as arrays (`lps.store.snapshots.Snapshot`)."""
+        """Return predictions, confidences and features after an epoch (default: the last stored one) as arrays."""
         epochs = stored_epochs(self._run)
         return read_snapshot(self._run.snapshots, epochs[-1] if epoch is None else epoch)
 
     def log(self) -> str:
-        """What its training process printed."""
+        """Return the output of the training process."""
         try:
             with open_regular(self._run.log) as file:
                 return file.read().decode("utf-8", "replace")
@@ -196,13 +198,13 @@ def launch(
     on: Mapping[str, object] | None = None,
     **settings,
 ) -> Run:
-    """Start a run in the background and give it; raises `ConfigError` before anything is written.
+    """Start a run in the background and return it; raises `ConfigError` before anything is written.
 
-    settings: any setting by the name it has after --set; a dot may be an underscore: `split_labeled_ratio=0.1`,
-    `margin_scale=5`. light: what a machine without a GPU trains in minutes (`lps.settings.recipes`), where the settings
-    do not say otherwise. runs: the folder of the runs; without it LPS_RUNS, else `runs`. on: what to ask of SLURM,
-    which then carries the run out, by the names they have after --slurm: `{"partition": "gpu", "time": "4:00:00"}`, or
-    `{}` for whatever the cluster does by itself; `extra` may be a list, and `place` names another place than SLURM.
+    settings: any setting under its name after --set, with an underscore for the dot: `split_labeled_ratio=0.1`,
+    `margin_scale=5`. light: use defaults that train in minutes without a GPU (`lps.settings.recipes`). runs: the folder
+    of the runs; default: LPS_RUNS, else `runs`. on: run on SLURM with these options, named as after --slurm:
+    `{"partition": "gpu", "time": "4:00:00"}`, or `{}` for the cluster's defaults; `extra` may be a list, and `place`
+    names another executor than "slurm".
     """
     settings_by_key = _by_key(method, settings)
     lighter = submit.light_settings(dataset, settings_by_key, on is None) if light else {}
@@ -223,12 +225,12 @@ def train_on(
     name: str = "",
     **settings,
 ) -> Run:
-    """Start a run that goes on with what a person called the clusters of `run`, and give it; raises `ConfigError`.
+    """Start a run that continues `run` with the cluster names that the user gave; return it. Raises `ConfigError`.
 
-    epoch: whose names count; the newest with names without it. labels: which pictures of a named cluster become
-    labeled, "all", "confident" (from this `confidence` on) or "looked-at". from_weights: begin with the run's weights
-    in place of its own start. dissolve: clusters without a name that no class shall continue. settings: those of
-    training that shall be others than the run's, as of `launch`.
+    epoch: the epoch whose names are used; default: the newest one with names. labels: the pictures of a named cluster
+    that become labeled: "all", "confident" (at least `confidence`) or "looked-at". from_weights: start from the weights
+    of `run`. dissolve: ids of unnamed clusters that do not stay a novel class. settings: training settings that differ
+    from those of `run`, as in `launch`.
     """
     from lps.inference import training_on
 
@@ -240,7 +242,7 @@ def train_on(
 
 
 def _options(asked: Mapping[str, object]) -> Options:
-    """What a person asks of a place, after the place was asked whether it takes such a job."""
+    """Parse the options of an executor and ask it whether it accepts such a job; raises `UserError`."""
     if not isinstance(asked, Mapping):
         raise UserError("on", f"{shorten(asked)} is not a dictionary of options such as {{'partition': 'gpu'}}")
     on, texts = str(asked.get("place", "slurm")), []
@@ -256,22 +258,22 @@ def _options(asked: Mapping[str, object]) -> Options:
 
 
 def _by_key(method: str, settings: Mapping[str, object]) -> dict[str, object]:
-    """Settings by their keys: `split.num_novel` of what a script has to call `split_num_novel`."""
+    """Return the settings by key: a keyword `split_num_novel` stands for `split.num_novel`."""
     key_by_name = {key.replace(".", "_"): key for key in settings_of.parameters(method)}
     return {key_by_name.get(key, key): value for key, value in settings.items()}
 
 
 def find_run(text: str, runs: Path | str | None = None) -> Run:
-    """The run called `text`: its id, the end of its id, or its folder; raises `UserError`."""
+    """Return the run with this id, end of an id, or folder; raises `UserError`."""
     return Run(run_folders.find_run(_root(runs), str(text)).folder)
 
 
 def list_runs(
     runs: Path | str | None = None, state: str | None = None, tag: str | None = None, filter: str = ""
 ) -> list[Run]:
-    """All runs, newest first; those in a state, or with a tag such as "sweep:NAME", where asked for.
+    """Return all runs, newest first, or those with a state, a tag such as "sweep:NAME", or a matching filter.
 
-    filter: such as 'lr>0.05 and method=lps', in the language of the page Runs (`lps.tables.run_filter`).
+    filter: for example 'lr>0.05 and method=lps', in the syntax of the page Runs (`lps.tables.run_filter`).
     """
     selected_runs = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
     if filter.strip():
@@ -292,10 +294,11 @@ def compare_runs(
     images: str = "unlabeled",
     against: Run | None = None,
 ) -> list[dict] | str:
-    """Mean and spread over the seeds of equal runs: a list of groups, or a table in `form` (markdown, latex, csv).
+    """Return mean and standard deviation over the seeds of runs with equal settings, as a list or a table.
 
-    protocol, select, seen, images: as for `python -m lps compare`. against: one of the runs, whose group all others are
-    held against; the usual one without it. Runs that cannot be scored so are a `UserError`.
+    form: markdown, latex or csv; without it, a list with one dict per group. protocol, select, seen, images: as in
+    `python -m lps compare`. against: a run of the reference group; default: as on the page Compare. Raises `UserError`
+    if a run cannot be scored in this way.
     """
     from lps.analysis.run_groups import group_runs
     from lps.analysis.run_scores import score_all
@@ -320,7 +323,7 @@ def compare_runs(
 
 
 def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path]:
-    """Write runs for other programs: to = tensorboard, csv, parquet or archive; gives the files and folders."""
+    """Export runs; returns the new files and folders. to: tensorboard, csv, parquet or archive."""
     from lps.interop import archives, event_tables, tensorboard
 
     inner_runs, into = [run._run for run in exported], Path(into)
@@ -336,13 +339,13 @@ def export_runs(exported: Sequence[Run], to: str, into: Path | str) -> list[Path
 def predict(
     run: Run, pictures, *, keep: float | None = None, to: Path | str | None = None, workers: int = 1, join: bool = False
 ) -> list[dict]:
-    """What a run says of new pictures: a folder, an .npz with `x`, or an array uint8 (n, height, width[, 3]).
+    """Predict new pictures: a folder, an .npz with `x`, or an array uint8 (n, height, width[, 3]); raises `UserError`.
 
-    One row a picture: file, name (None for none of these), guess, confidence, cluster, group, distance, nearest (ids of
-    the training images that it is most like). keep: share of the pictures of known classes to accept, 0.95 without it;
-    with 1 every picture gets a class. to: a .csv file to be written as well. workers: processes of this machine that
-    share a folder; join: share it with all processes that predict the same with the same run, also on other machines.
-    Raises `UserError`.
+    Returns one dict per picture: file, name (None: none of the classes), guess, confidence, cluster, group, distance,
+    nearest (ids of the most similar training images). keep: share of the pictures of known classes to accept
+    (default 0.95); with 1, every picture gets a class. to: also write this .csv file. workers: number of processes that
+    share a folder. join: share it with all processes that predict the same folder with the same run, also on other
+    machines.
     """
     from lps.inference import prediction_files
     from lps.inference.predicted import check_share
@@ -369,7 +372,7 @@ def predict(
 
 
 def replay(raced: Sequence[Run], to: Path | str) -> Path:
-    """Write the race of one to three runs of one split, and gives its path: one HTML file that opens offline."""
+    """Write the race of one to three runs of one split as an HTML file that opens offline; returns its path."""
     try:
         from lps.race import document  # pandas and jinja2, which training does without
     except ModuleNotFoundError as error:

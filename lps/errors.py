@@ -1,8 +1,8 @@
-"""A refusal: what a person asked for and cannot have, in one sentence with the value and what was expected."""
+"""The error that a user sees: one sentence with the value and what was expected."""
 
 
 class UserError(ValueError):
-    """What cannot be done, in one sentence for the person who asked; `name` is the setting or thing it is about."""
+    """Invalid input or an impossible request, in one sentence for the user. name: the setting or thing it is about."""
 
     def __init__(self, name, message):
         super().__init__(f"{name}: {message}")
@@ -13,7 +13,7 @@ Refusal = UserError  # the name up to 0.3.0, in method and data set files that p
 
 
 def shorten(value, limit: int = 60) -> str:
-    """A value as it may stand in a one-line message: quoted, without control characters, cut at `limit`."""
+    """Quote a value for a one-line message: without control characters, cut at `limit` characters."""
     try:
         text = repr(value)
     except ValueError:  # integers of more than 4,300 digits refuse to become text
@@ -22,6 +22,6 @@ def shorten(value, limit: int = 60) -> str:
 
 
 def shown(text, limit: int = 200) -> str:
-    """A path or name in a sentence: as it is, or shortened and quoted where it is no short piece of a line."""
+    """Return a path or name for a sentence, unchanged if it is short and on one line; else shortened and quoted."""
     text = str(text)
     return text if 0 < len(text) <= limit and text.isprintable() else shorten(text, limit)

@@ -1,8 +1,8 @@
 """Every chart of the dashboard as a plotly figure: `figures.pace("runs/20260101-...").show()`. Needs no browser.
 
-Each function takes runs as `lps.Run`, folder or path, and draws what the page draws. dark: in the colours of the dark
-theme. scoring: protocol, select, seen and images, as of `lps.compare_runs`. What cannot be drawn is a `ConfigError` of
-one sentence. The button "Python" of a chart hands out the call that draws it.
+Each function takes runs as `lps.Run`, folder or path and draws the same chart as the page. dark: use the colours of the
+dark theme. scoring: protocol, select, seen and images, as in `lps.compare_runs`. If there is nothing to draw, a
+`ConfigError` says why in one sentence. The button "Python" of a chart shows the call that draws it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -70,7 +70,7 @@ def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
 
 
 def losses(run, *, dark: bool = False) -> go.Figure:
-    """The terms of the loss over the epochs, as they enter the sum."""
+    """The weighted terms of the loss over the epochs."""
     run, past = _run_and_history(run)
     return line_charts.losses(past, planned_epochs(run, past), _palette(dark)).figure()
 
@@ -88,7 +88,7 @@ def pretraining(run, *, dark: bool = False) -> go.Figure:
 
 
 def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
-    """Any measurement of docs/formats.md over the epochs; of one by class the means over seen and novel classes."""
+    """A measurement of docs/formats.md over the epochs; if it has one value per class, the means over seen and novel."""
     run, past = _run_and_history(run)
     if name not in past.epochs and name not in past.vectors:
         raise UserError("name", f"{shorten(name)} was not measured by {run.id}")
@@ -96,7 +96,7 @@ def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
 
 
 def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, dark: bool = False) -> go.Figure:
-    """A measurement of the first run minus that of each other one, in points; of the gap the difference in size."""
+    """A measurement of the first run minus that of each other run, in points; for the gap, the difference of its size."""
     _, past = _run_and_history(first)
     pasts = [_run_and_history(run)[1] for run in others]
     columns = {
@@ -117,7 +117,7 @@ def chart(
     pinned: Mapping[str, str] | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """A chart of the page Charts, as its address has it: "y=accuracy/novel;x=epoch;smooth=0.6;by=margin_scale".
+    """A chart of the page Charts, in the form of its address: "y=accuracy/novel;x=epoch;smooth=0.6;by=margin_scale".
 
     runs: those to draw; without them the runs in `root` (`LPS_RUNS` or ./runs) that fit `filter`, newest first.
     hidden: ids of runs that are left out; the others keep their colours. pinned: id of a run -> its colour, as hex.
@@ -174,7 +174,7 @@ def class_accuracy(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 
 def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """The share of the unlabeled images in every cluster after an epoch, beside equal ones."""
+    """The share of the unlabeled images in every cluster after an epoch, beside equal shares."""
     run, past = _run_and_history(run)
     table = group_tables.cluster_shares(run, read_split(run.folder)[0])
     if epoch not in table.index:
@@ -184,7 +184,7 @@ def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 
 def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """Counts of the images of every true class in every cluster after an epoch, with a person's merges and splits."""
+    """Number of images of every true class in every cluster after an epoch, with the user's merges and splits."""
     run = _run(run)
     split, targets = read_split(run.folder)
     network, decisions = (
@@ -206,7 +206,7 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 
 def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
-    """How sure a run was of an unlabeled image after each stored epoch, with the confidence thresholds."""
+    """The confidence of an unlabeled image after each stored epoch, with the confidence thresholds."""
     run, past = _run_and_history(run)
     split, _ = read_split(run.folder)
     (rows,) = np.nonzero(split.unlabeled == image)
@@ -286,7 +286,7 @@ def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = Fa
 
 
 def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scoring: str) -> go.Figure:
-    """Mean and spread of accuracies by the value of a setting, the gap below, with the paper's line where it has one.
+    """Mean and standard deviation of accuracies by the value of a setting, the gap below, and the paper's curve if any.
 
     All other settings have to be equal; where they are not, the set with most values is drawn.
     """
@@ -301,7 +301,7 @@ def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scorin
 def setting_matrix(
     runs: Sequence, rows: str, columns: str, measure: str = "novel", *, dark: bool = False, **scoring: str
 ) -> go.Figure:
-    """A cell for each pair of values of two settings: mean, spread, number of runs. measure: novel, seen, all, gap."""
+    """A heat map of two settings: mean, standard deviation, number of runs. measure: novel, seen, all, gap."""
     background = _background(_scored(runs, scoring), [rows, columns])
     down, across = (Axis.from_values(setting, background.values(setting)) for setting in (rows, columns))
     return effect_charts.matrix(down, across, background.groups, set(), measure, _palette(dark), None).figure()
@@ -310,7 +310,7 @@ def setting_matrix(
 def setting_lines(
     runs: Sequence, settings: Sequence[str] = (), measure: str = "novel", *, dark: bool = False, **scoring: str
 ) -> go.Figure:
-    """One line a run through its settings to a measure (parallel coordinates). settings: all varied ones without it."""
+    """Parallel coordinates: one line per run through its settings to a measure. settings: default: all varied ones."""
     scored = [member for member in _scored(runs, scoring) if not np.isnan(member.value(measure))]
     varied = effects.varied_settings([member.config for member in scored])
     chosen = {name: varied[name] for name in settings or varied}
@@ -330,7 +330,7 @@ def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = F
 
 
 def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) -> go.Figure:
-    """The curve of a sweep that was laid out by a preset, beside the paper's. block: its title, such as CIFAR-10."""
+    """The curve of a sweep that was started from a preset, beside the paper's. block: its title, such as CIFAR-10."""
     root = Path(root or runs_folder())
     record = next((one for one in sweep_records.list_sweeps(root) if one.name == name), None)
     request = sweeps.from_record(record.request) if record else None
@@ -367,12 +367,12 @@ def search_setting(name: str, setting: str, *, root=None, dark: bool = False) ->
 
 
 def search_lines(name: str, *, root=None, dark: bool = False) -> go.Figure:
-    """One line a finished trial of a search through its settings to its value (parallel coordinates)."""
+    """Parallel coordinates: one line per finished trial of a search through its settings to its value."""
     return search_charts.parallel(_search(name, root)[1], _palette(dark)).figure()
 
 
 def search_importance(name: str, *, root=None, dark: bool = False) -> go.Figure:
-    """How much of what the finished trials of a search differ by goes with each setting (fANOVA)."""
+    """The share of the variance between finished trials of a search that each setting explains (fANOVA)."""
     return search_charts.importance(search_results.read_importance(*_search(name, root)), _palette(dark)).figure()
 
 
@@ -380,7 +380,7 @@ def search_importance(name: str, *, root=None, dark: bool = False) -> go.Figure:
 
 
 def _run(run) -> Run:
-    """The run of an `lps.Run`, a folder or a path."""
+    """Return the run that an `lps.Run`, a folder or a path stands for."""
     folder_run = Run(Path(getattr(run, "folder", run)))
     if not folder_run.folder.is_dir():
         raise UserError("run", f"{shorten(str(folder_run.folder), 120)} is not a folder")
@@ -401,7 +401,7 @@ def _palette(dark: bool) -> Palette:
 
 
 def _class_names(run: Run, past: History) -> list[str]:
-    """What charts call every class id; without truth an id is a cluster, which a person may have named."""
+    """Return the name of every class id; without true labels, an id is a cluster, which the user may have named."""
     try:
         split, _ = read_split(run.folder)
         return labels.cluster_names(run, split) if past.is_blind else list(split.class_names)
@@ -417,7 +417,7 @@ def _by_class(run: Run, past: History, name: str, epoch: int) -> np.ndarray:
 
 
 def _assignments(run: Run, split: Split) -> dict[int, Assignment]:
-    """The predictions of all stored epochs that can be read, one at least."""
+    """Return the predictions of all readable stored epochs, at least one; raises `UserError`."""
     assignments = {}
     for epoch in snapshot_epochs(run.snapshots):
         try:
@@ -430,7 +430,7 @@ def _assignments(run: Run, split: Split) -> dict[int, Assignment]:
 
 
 def _scored(runs: Sequence, scoring: dict[str, str] | None = None) -> list[Scored]:
-    """The scores of runs; raises `UserError` where one of them has none."""
+    """Return the scores of runs; raises `UserError` if one cannot be scored."""
     how = {"protocol": "orca", "select": "last", "seen": "default", "images": "unlabeled"}
     unknown = set(scoring or {}) - set(how)
     if unknown:
@@ -444,7 +444,7 @@ def _scored(runs: Sequence, scoring: dict[str, str] | None = None) -> list[Score
 
 
 def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background:
-    """Runs that are equal but for these settings and the seed: of several sets the one with most values."""
+    """Return the runs that differ only in these settings and the seed; of several sets, the one with most values."""
     for setting in settings:
         if not any(setting in member.config.flat() for member in scored):
             raise UserError("setting", f"{shorten(setting)} is not a setting of these runs")

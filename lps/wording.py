@@ -1,4 +1,4 @@
-"""How amounts are said, everywhere alike: how many, how large, how long, how long ago."""
+"""Format counts, sizes, durations and ages in the same way everywhere."""
 
 from collections.abc import Mapping
 
@@ -6,18 +6,18 @@ _HANDFUL = 30  # things, below which a percentage says too little without their 
 
 
 def capitalized(text: str) -> str:
-    """The text with a capital first letter; the other letters stay."""
+    """Return the text with a capital first letter and all other letters unchanged."""
     return text[:1].upper() + text[1:]
 
 
 def counted(number: float, noun: str) -> str:
-    """How many of a thing, as people say it: 1 epoch, 2,000 images, 2 classes."""
+    """Format a number with its noun: "1 epoch", "2,000 images", "2 classes"."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"
     return f"{number:,.0f} {noun}{ending}"
 
 
 def step_in_words(values: Mapping[str, object]) -> str:
-    """What a step of training takes and waits for, of the measurements of an epoch; "" where they tell no stages."""
+    """Describe the time of a training step and of its stages from the measurements of an epoch; "" without stages."""
     stages = {"read": "to read the data", "views": "to make the views", "network": "to run the network"}
     spent = {words: values.get(f"time/{stage}_s") for stage, words in stages.items()}
     total = sum(seconds for seconds in spent.values() if isinstance(seconds, (int, float)))
@@ -32,19 +32,19 @@ def step_in_words(values: Mapping[str, object]) -> str:
 
 
 def share_of(share: float, count: int) -> str:
-    """A share of `count` things, to be followed by their name: "62 % of 240", of a handful "5 of 8"."""
+    """Format a share of `count` things: "62 % of 240"; if there are few, "5 of 8". The caller adds the noun."""
     if count < _HANDFUL:
         return f"{round(share * count)} of {count}"
     return f"{100 * share:.0f} % of {count:,}"
 
 
 def data_size(count: float) -> str:
-    """Bytes as "3 MB" or "1.2 GB", in powers of ten."""
+    """Format bytes as "3 MB" or "1.2 GB", in powers of ten."""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(1, round(count / 1e6))} MB"
 
 
 def duration(seconds: float) -> str:
-    """A measured time span in its largest fitting unit."""
+    """Format a measured time span in its largest fitting unit."""
     for length, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"
@@ -52,12 +52,12 @@ def duration(seconds: float) -> str:
 
 
 def ago(seconds: float) -> str:
-    """How long ago something was: "4 min ago"."""
+    """Format an age: "4 min ago"."""
     return f"{duration(seconds)} ago"
 
 
 def estimated(seconds: float) -> str:
-    """ "50 s", "4 min", "2.5 h": as exact as what is but estimated deserves."""
+    """Format an estimated time span with one or two digits: "50 s", "4 min", "2.5 h"."""
     if seconds < 100:
         return f"{max(5, 5 * round(seconds / 5))} s"
     if seconds < 5400:
@@ -66,7 +66,7 @@ def estimated(seconds: float) -> str:
 
 
 def estimated_range(least: float, most: float) -> str:
-    """ "4 to 20 min", "50 s to 5 min"; one estimate where both are said alike."""
+    """Format an estimated range: "4 to 20 min", "50 s to 5 min"; one value if both ends look the same."""
     (low, unit), (high, last) = estimated(least).split(), estimated(most).split()
     if (low, unit) == (high, last):
         return f"{high} {last}"
