@@ -241,14 +241,14 @@ def train_on(
     return Run(training_on.start_training_on(planned, name=name).folder)
 
 
-def _options(asked: Mapping[str, object]) -> Options:
+def _options(given: Mapping[str, object]) -> Options:
     """Parse the options of an executor and ask it whether it accepts such a job; raises `UserError`."""
-    if not isinstance(asked, Mapping):
-        raise UserError("on", f"{shorten(asked)} is not a dictionary of options such as {{'partition': 'gpu'}}")
-    on, texts = str(asked.get("place", "slurm")), []
+    if not isinstance(given, Mapping):
+        raise UserError("on", f"{shorten(given)} is not a dictionary of options such as {{'partition': 'gpu'}}")
+    on, texts = str(given.get("place", "slurm")), []
     if on not in executors.AWAY:
         raise UserError("on", f"{shorten(on)} is not a known cluster system; choices: {', '.join(executors.AWAY)}")
-    for name, value in asked.items():
+    for name, value in given.items():
         if name == "place":
             continue
         texts += [f"{name}={one}" for one in (value if isinstance(value, (list, tuple)) else [value])]

@@ -88,7 +88,7 @@ def pretraining(run, *, dark: bool = False) -> go.Figure:
 
 
 def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
-    """A measurement of docs/formats.md over the epochs; if it has one value per class, the means over seen and novel."""
+    """A measurement (docs/formats.md) over the epochs; with one value per class, the means over seen and novel."""
     run, past = _run_and_history(run)
     if name not in past.epochs and name not in past.vectors:
         raise UserError("name", f"{shorten(name)} was not measured by {run.id}")
@@ -96,7 +96,7 @@ def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
 
 
 def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, dark: bool = False) -> go.Figure:
-    """A measurement of the first run minus that of each other run, in points; for the gap, the difference of its size."""
+    """A measurement of the first run minus that of each other one, in points; for the gap, the difference of sizes."""
     _, past = _run_and_history(first)
     pasts = [_run_and_history(run)[1] for run in others]
     columns = {

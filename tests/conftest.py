@@ -24,7 +24,10 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Every parser of commands asks the disk for translations, of each of its words anew.
-gettext.find = functools.cache(gettext.find)
+_find_catalog = functools.cache(gettext.find)
+gettext.find = lambda domain, localedir=None, languages=None, all=False: _find_catalog(
+    domain, localedir, languages and tuple(languages), all
+)
 
 # Every core has a worker; the threads of a second matrix product beside it would only wait for each other, spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -33,7 +33,7 @@ def waiting_runs(root: Path) -> list[Run]:
 
 def hold(run: Run) -> None:
     """What earlier versions wrote to keep a run in its place without starting it."""
-    queue.write_desired_state(run, replace(run.wish(), held=True))
+    queue.write_desired_state(run, replace(run.desired(), held=True))
 
 
 @contextmanager

@@ -42,9 +42,9 @@ def started(monkeypatch):
         return run
 
     monkeypatch.setattr(api.run_folders, "create_run", planned)
-    monkeypatch.setattr(api.processes, "launch", lambda run, **more: begin(run, FAKE, **more))
+    monkeypatch.setattr(api.launcher, "launch", lambda run, **more: begin(run, FAKE, **more))
     resume = processes.resume
-    monkeypatch.setattr(api.processes, "resume", lambda run: resume(run, FAKE))
+    monkeypatch.setattr(api.launcher, "resume", lambda run: resume(run, FAKE))
     return plan
 
 
@@ -54,7 +54,7 @@ def started(monkeypatch):
 def test_a_run_is_handed_to_a_cluster_with_what_was_asked(tmp_path, monkeypatch):
     asked, checked = [], []
     monkeypatch.setattr(slurm, "check", checked.append)
-    monkeypatch.setattr(api.processes, "launch", lambda run, on: asked.append((run.folder, on)))
+    monkeypatch.setattr(api.launcher, "launch", lambda run, on: asked.append((run.folder, on)))
     more = {"partition": "gpu", "cpus": 4, "extra": ["--constraint=a100", "--exclusive"]}
     run = api.launch(runs=tmp_path, device="cuda", on=more)  # a GPU that this machine need not have
     plain = api.launch(runs=tmp_path, on={})

@@ -195,12 +195,12 @@ def _with_nmi(row: Row) -> Row:
     matches = [
         other_row
         for other_row in paper_rows()
-        if other_row.table == "table2_nmi_novel" and _about(other_row) == _about(row)
+        if other_row.table == "table2_nmi_novel" and _experiment_of(other_row) == _experiment_of(row)
     ]
     return replace(row, nmi=matches[0].nmi) if matches and row.table == "table1_main" else row
 
 
-def _about(row: Row) -> tuple[str, float, str]:
+def _experiment_of(row: Row) -> tuple[str, float, str]:
     return row.dataset, row.labeled_ratio, row.method
 
 

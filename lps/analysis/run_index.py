@@ -40,7 +40,7 @@ class RunRow:
 
     run: Run
     state: State
-    standing: str  # the name of its state, or "recorded"
+    shown_state: str  # the name of its state, or "recorded"
     name: str
     method: str
     dataset: str
@@ -147,7 +147,7 @@ def _entry(run: Run) -> RunRow:
     return RunRow(
         run=run,
         state=state,
-        standing="recorded" if is_recorded else state.name,
+        shown_state="recorded" if is_recorded else state.name,
         name=titles.run_title(run) if method else meta["name"] or run.id,
         method=method,
         dataset=dataset,

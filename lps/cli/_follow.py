@@ -1,4 +1,4 @@
-"""Follow a run from a terminal: a progress bar a phase, Ctrl-C as the wish to stop."""
+"""Follow a run from a terminal: a progress bar per phase; Ctrl-C asks the run to stop."""
 
 import sys
 import time

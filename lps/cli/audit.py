@@ -92,12 +92,12 @@ def _decide(options, config) -> None:
         print_json([{"number": number, **entry} for number, entry in entries])
         return
     for number, entry in entries:
-        print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {_words(entry)}")
+        print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {_decision_in_words(entry)}")
     state = audits.said_of(config).state
     print(f"the next runs have dataset.decisions={state}" if state else "the next runs use all pictures unchanged")
 
 
-def _words(entry) -> str:
+def _decision_in_words(entry) -> str:
     from lps.settings.edit_log import entry_in_words
 
     return entry_in_words(entry)

@@ -100,17 +100,17 @@ def _make(options) -> int:
 
     from lps.data import features
 
-    wishes, bars = [], []
+    interrupts, bars = [], []
 
     def report(done: int, total: int) -> None:
         if not bars:
             bars.append(tqdm(unit=" views", desc="features", total=total, file=sys.stderr))
         bars[0].update(done - bars[0].n)
 
-    before = signal.signal(signal.SIGINT, lambda *_: wishes.append(True))
+    before = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
     try:
         with processes.workers(options.workers - 1, _joining(options, config.threads)) as workers:
-            store = features.build_store(config, report, lambda: bool(wishes), options.join or bool(workers))
+            store = features.build_store(config, report, lambda: bool(interrupts), options.join or bool(workers))
             failed = sum(worker.poll() not in (None, 0, 130) for worker in workers)
     finally:
         signal.signal(signal.SIGINT, before)

@@ -143,7 +143,7 @@ def _set_paused(options, paused: bool) -> None:
 
 
 def _change(options, change) -> None:
-    """Change the wish of a run, then start what may start now."""
+    """Change the request of a run, then start what can start."""
     from lps.scheduler import launcher
 
     run = _run(options)
@@ -204,8 +204,8 @@ def _line_in_words(snapshot, now: float) -> list[str]:
     lines = [", ".join(counts) + paused]
     rows = []
     for item in snapshot.waiting:
-        words = [f"priority {item.wish.priority}"] if item.wish.priority else []
-        words += [text] if (text := desired_state.waiting_reason(item.wish, now)) else []
+        words = [f"priority {item.desired.priority}"] if item.desired.priority else []
+        words += [text] if (text := desired_state.waiting_reason(item.desired, now)) else []
         words += [f"takes about {span_in_words(item.takes)}"] if item.takes is not None else []
         rows.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
@@ -229,9 +229,9 @@ def _as_json(snapshot) -> dict:
     ]
     queued_rows = []
     for item in snapshot.waiting:
-        request = {k: v for k, v in asdict(item.wish).items() if k in ("priority", "held", "retries", "retried")}
+        request = {k: v for k, v in asdict(item.desired).items() if k in ("priority", "held", "retries", "retried")}
         times = {"seconds": item.seconds, "start": item.start, "end": item.end, "certain": item.certain}
-        queued_rows.append({"run": item.run.id} | request | {"not_before": item.wish.not_before or None} | times)
+        queued_rows.append({"run": item.run.id} | request | {"not_before": item.desired.not_before or None} | times)
     return {
         "paused": snapshot.switch.paused,
         "stands_still": not snapshot.is_tended,

@@ -83,14 +83,14 @@ class StoredFeatures:
                 draws = torch.rand(len(ids), len(tables), generator=noise, device=noise.device)
                 orders[kind] = draws.argsort(dim=1)
             if kind in orders:
-                drawn_views.append(self._there(_drawn(tables, orders[kind][:, used[kind] % len(tables)], ids)))
+                drawn_views.append(self._to_device(_drawn(tables, orders[kind][:, used[kind] % len(tables)], ids)))
             else:
-                drawn_views.append(self._there(tables[0][ids]))
+                drawn_views.append(self._to_device(tables[0][ids]))
             used[kind] += 1
         lap("read")
         return drawn_views
 
-    def _there(self, rows: Tensor) -> Tensor:
+    def _to_device(self, rows: Tensor) -> Tensor:
         """Copy rows of a table to the device, without waiting."""
         if self.home != self.device and self.device.type == "cuda":
             rows = rows.pin_memory()
@@ -100,7 +100,7 @@ class StoredFeatures:
         """Yield all images in order in the first view of a kind, `piece` of them at a time."""
         for ids in torch.arange(len(self), device=self.home).split(piece):
             rows = ids if self.rows is None else self.rows[ids]
-            yield self._there(self.tables[view][0][rows])
+            yield self._to_device(self.tables[view][0][rows])
 
     def feed(self, digest) -> None:
         """Feed the store's key into a digest of `hashlib`: it changes with pictures, weights and views."""
@@ -147,8 +147,8 @@ def build_store(
     """
     torch.set_num_threads(config.threads or available_cores())
     images = pictures_on_device(sources.images_of(config), resolve_device(config.device))
-    made = feature_parts.complete_store_together if is_together else feature_store.complete_store
-    return _store_of(config, images, _table_names(config), report, should_stop, made)
+    complete = feature_parts.complete_store_together if is_together else feature_store.complete_store
+    return _store_of(config, images, _table_names(config), report, should_stop, complete)
 
 
 def plain_features(
@@ -220,8 +220,8 @@ def _store_of(
     names: Sequence[str],
     report: Report,
     should_stop: Callable[[], bool],
-    made: Callable[..., Store | None] = feature_store.complete_store,
+    complete: Callable[..., Store | None] = feature_store.complete_store,
 ) -> Store | None:
     """Return the store with these tables, of all pictures of the config's data set; None if stopped meanwhile."""
     extraction = Extraction(config, images)
-    return made(extraction.key, len(images), names, extraction.begin, report, should_stop)
+    return complete(extraction.key, len(images), names, extraction.begin, report, should_stop)

@@ -148,7 +148,7 @@ def _check(headers: dict[str, ArrayHead]) -> None:
         raise UserError("dataset.path", f"images of x_test have the shape {test}, those of x_train {train}")
     names = headers.get("class_names")
     if names and (len(names.shape) != 1 or names.dtype.kind not in "US"):
-        raise UserError("dataset.path", f"class_names is {_words(names)}; expected one text per class")
+        raise UserError("dataset.path", f"class_names is {_shape_in_words(names)}; expected one text per class")
 
 
 def _check_pixels(x_name: str, x: ArrayHead) -> None:
@@ -165,7 +165,7 @@ def _check_pixels(x_name: str, x: ArrayHead) -> None:
 def _check_part(x_name: str, x: ArrayHead, y_name: str, y: ArrayHead) -> None:
     _check_pixels(x_name, x)
     if y.dtype.kind not in "iu" or len(y.shape) != 1:
-        raise UserError("dataset.path", f"{y_name} is {_words(y)}; expected one whole number per image")
+        raise UserError("dataset.path", f"{y_name} is {_shape_in_words(y)}; expected one whole number per image")
     if y.shape[0] != x.shape[0]:
         raise UserError("dataset.path", f"{x_name} has {x.shape[0]} images and {y_name} {y.shape[0]} labels")
     _check_sides(x_name, x)
@@ -180,7 +180,7 @@ def _check_sides(x_name: str, x: ArrayHead) -> None:
         )
 
 
-def _words(header: ArrayHead) -> str:
+def _shape_in_words(header: ArrayHead) -> str:
     return f"{header.dtype} of the shape {header.shape}"
 
 

@@ -39,7 +39,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
     with as_user_error("dataset.path", f"{quoted(root)} cannot be read"):
         species = _species(root)
         listing = Listing(root)
-        for number, label in _places().items():
+        for number, label in _image_paths().items():
             if not listing.add(root / _TRAINING / species[number], label):
                 raise UserError("dataset.path", f"{_TRAINING}/{shorten(species[number])} has no picture")
         if (root / _TEST).is_dir():
@@ -54,7 +54,7 @@ def stamp(path: str | None) -> object:
     return _DOWNLOAD.stamp(path), *(folder_stamp(f"{root}/{name}") for root in roots for name in (_TRAINING, _TEST))
 
 
-def _places() -> dict[int, int]:
+def _image_paths() -> dict[int, int]:
     """Return index of a folder in sorted order -> label, in the order of the benchmark."""
     return {index: label for index, label in sorted((c.index, i) for i, c in enumerate(class_split("herbarium19")))}
 
@@ -74,7 +74,7 @@ def _species(root: Path) -> list[str]:
 
 
 def _add_test(listing: Listing, folder: Path, species: list[str]) -> None:
-    labels = {species[number]: label for number, label in _places().items()}
+    labels = {species[number]: label for number, label in _image_paths().items()}
     for path in list_entries(folder):
         if not path.is_dir():
             listing.skip(path, "is not in a folder of a species")

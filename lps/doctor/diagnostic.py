@@ -81,8 +81,8 @@ class Machine:
         answer = subprocess.run(words, capture_output=True, text=True, timeout=_IMPORT_S, cwd=SOURCE, check=False)
         lines = answer.stdout.strip().splitlines()
         if answer.returncode or not lines:
-            said = answer.stderr.strip().splitlines()
-            reason = said[-1][:300] if said else f"exit code {answer.returncode}"
+            error_lines = answer.stderr.strip().splitlines()
+            reason = error_lines[-1][:300] if error_lines else f"exit code {answer.returncode}"
             return {"said": dict.fromkeys(names, reason), "cuda": {}}
         return json.loads(lines[-1])
 
@@ -94,8 +94,8 @@ class Machine:
 
     def usage(self, folder: Path):
         """(free bytes, free inodes or None where the file system counts none)."""
-        about = os.statvfs(folder)
-        return about.f_bavail * about.f_frsize, about.f_favail if about.f_files else None
+        usage = os.statvfs(folder)
+        return usage.f_bavail * usage.f_frsize, usage.f_favail if usage.f_files else None
 
 
 def level_of(free: int, limits: tuple[int, int]) -> str:

@@ -108,8 +108,8 @@ def check_imports(machine: Machine) -> Iterator[tuple]:
         return
     for name, words in packages.items():
         if words:
-            level, mend = PROBLEM if name in TRAINING else NOTE, f"{PYTHON} -m pip install --force-reinstall {name}"
-            yield level, f"cannot be imported: {words}", name, mend
+            level, remedy = PROBLEM if name in TRAINING else NOTE, f"{PYTHON} -m pip install --force-reinstall {name}"
+            yield level, f"cannot be imported: {words}", name, remedy
     if any(packages.values()):
         return
     yield OK, f"{len(packages)} packages can be imported"
@@ -138,23 +138,23 @@ def check_gpus(machine: Machine) -> Iterator[tuple]:
 
 def check_cuda(machine: Machine) -> Iterator[tuple]:
     """Whether torch can use the GPUs that are there."""
-    *_, said, failure = _tried(machine)
+    *_, cuda_facts, failure = _tried(machine)
     if failure or not any(gpu.available for gpu in machine.gpus()):
         return
-    if not said.get("built"):
+    if not cuda_facts.get("built"):
         yield PROBLEM, "this torch was built without CUDA", "CUDA", "Install a torch with CUDA for your driver."
-    elif said.get("error") or not said.get("available"):
-        yield PROBLEM, f"{said['built']} does not work: {said.get('error') or 'torch finds no GPU'}"
+    elif cuda_facts.get("error") or not cuda_facts.get("available"):
+        yield PROBLEM, f"{cuda_facts['built']} does not work: {cuda_facts.get('error') or 'torch finds no GPU'}"
     else:
-        yield OK, said["built"]
+        yield OK, cuda_facts["built"]
 
 
 def check_memory(machine: Machine) -> Iterator[tuple]:
     """Memory that is free, also within the limit of a container or job."""
-    if (found := machine.memory()) is None:
+    if (memory := machine.memory()) is None:
         yield NOTE, "the system does not report free memory", "memory", ""
         return
-    free, is_limited = found
+    free, is_limited = memory
     where = " within the limit of this container or job" if is_limited else ""
     yield level_of(free, _MEMORY), f"{free / 2**30:.1f} GiB free{where}"
 

@@ -32,8 +32,8 @@ _ASIDE = "*/checkpoints/damaged-*.pt", "*/damaged-*.json", ".pretrained/*/damage
 def check_runs_folder(machine: Machine) -> Iterator[tuple]:
     """Whose the folder of the runs is, who can read it, and whether it can hold locked, whole files."""
     root = machine.runs
-    if said := blocked_by(root):
-        yield PROBLEM, said
+    if obstacle := blocked_by(root):
+        yield PROBLEM, obstacle
         return
     if not root.exists():
         parent = _existing(root)
@@ -42,16 +42,16 @@ def check_runs_folder(machine: Machine) -> Iterator[tuple]:
         else:
             yield PROBLEM, f"{root} does not exist yet and {parent} cannot be written to"
         return
-    about = root.stat()
-    if about.st_uid != os.geteuid():
-        mend = "Set LPS_RUNS to a folder of your own, or ask the owner of this folder to start the runs."
-        yield PROBLEM, f"{root} belongs to another user (id {about.st_uid})", "runs", mend
-    if about.st_mode & 0o077:
-        says = f"{root} can be read by others on this machine (mode {stat.S_IMODE(about.st_mode):04o})"
-        yield NOTE, says, "runs", f"chmod 700 {root}"
+    root_stat = root.stat()
+    if root_stat.st_uid != os.geteuid():
+        remedy = "Set LPS_RUNS to a folder of your own, or ask the owner of this folder to start the runs."
+        yield PROBLEM, f"{root} belongs to another user (id {root_stat.st_uid})", "runs", remedy
+    if root_stat.st_mode & 0o077:
+        message = f"{root} can be read by others on this machine (mode {stat.S_IMODE(root_stat.st_mode):04o})"
+        yield NOTE, message, "runs", f"chmod 700 {root}"
     if reason := _probe(root):
-        mend = "Mount it writable, fix its owner and mode, or set LPS_RUNS to another folder."
-        yield PROBLEM, f"{root} {reason}", "runs", mend
+        remedy = "Mount it writable, fix its owner and mode, or set LPS_RUNS to another folder."
+        yield PROBLEM, f"{root} {reason}", "runs", remedy
     else:
         yield OK, f"{root} can be written to, {len(machine.listed)} folders"
 
@@ -83,11 +83,11 @@ def check_space(machine: Machine) -> Iterator[tuple]:
     place, trash = _existing(machine.runs), machine.runs / ".trash"
     free, inodes = machine.usage(place)
     more = f" ({trash} can be deleted)" if trash.is_dir() and any(trash.iterdir()) else ""
-    says = f"{free / 2**30:.1f} GiB free in {place}"
-    yield level_of(free, _SPACE), says, "disk", f"Delete runs or other files{more}."
+    message = f"{free / 2**30:.1f} GiB free in {place}"
+    yield level_of(free, _SPACE), message, "disk", f"Delete runs or other files{more}."
     if inodes is not None and inodes < _INODES:
-        mend = f"Delete folders with many small files{more}."
-        yield PROBLEM, f"only {inodes} more files can be created in {place}", "disk", mend
+        remedy = f"Delete folders with many small files{more}."
+        yield PROBLEM, f"only {inodes} more files can be created in {place}", "disk", remedy
 
 
 def check_file_system(machine: Machine) -> Iterator[tuple]:
@@ -105,8 +105,8 @@ def check_locks(machine: Machine) -> Iterator[tuple]:
     """Slots and who holds them; a lock that no run of ours explains is stuck."""
     alive = [run for run in machine.listed if is_held(run.lock)]
     owners = {slot: run for run in alive for slot in str(run.read_json("process.json").get("slot", "")).split(",")}
-    held = [path for path in sorted((machine.runs / ".slots").glob("*.lock")) if is_held(path)]
-    for path in held:
+    held_locks = [path for path in sorted((machine.runs / ".slots").glob("*.lock")) if is_held(path)]
+    for path in held_locks:
         if path.stem in owners:
             yield OK, f"used by {owners[path.stem].id}", path.stem
             continue
@@ -114,10 +114,10 @@ def check_locks(machine: Machine) -> Iterator[tuple]:
 
         pids = [str(pid) for pid in whose.processes_that_opened(path)]
         who = f"process {', '.join(pids)}" if pids else "a process that cannot be seen"
-        mend = f"kill {' '.join(pids)}" if pids else "Ask the other users of this folder, or restart the machine."
-        yield PROBLEM, f"is held by {who}, which does not belong to a run in {machine.runs}", path.stem, mend
+        remedy = f"kill {' '.join(pids)}" if pids else "Ask the other users of this folder, or restart the machine."
+        yield PROBLEM, f"is held by {who}, which does not belong to a run in {machine.runs}", path.stem, remedy
     waiting = [run for run in machine.listed if run.state().name == "queued" and run.waiting_attempt()]
-    if all(path.stem in owners for path in held):
+    if all(path.stem in owners for path in held_locks):
         yield OK, f"{counted(len(alive), 'run')} running, {len(waiting)} waiting"
 
 
@@ -129,21 +129,21 @@ def check_leftovers(machine: Machine) -> Iterator[tuple]:
     drafts = list(dict.fromkeys([*unfinished, *(path for place in places for path in abandoned_drafts(place))]))
     if drafts:
         size = _size(path for draft in drafts for path in (draft, *draft.rglob("*")))
-        says = f"{counted(len(drafts), 'unfinished folder')} left by killed processes ({size}), such as {drafts[0]}"
-        mend = f"The next upload, import or export removes these folders; to remove this one now: rm -r {drafts[0]}"
-        yield NOTE, says, "leftovers", mend
+        message = f"{counted(len(drafts), 'unfinished folder')} left by killed processes ({size}), such as {drafts[0]}"
+        remedy = f"The next upload, import or export removes these folders; to remove this one now: rm -r {drafts[0]}"
+        yield NOTE, message, "leftovers", remedy
     torn = [path for path in machine.runs.glob("*/**/.*.tmp") if _age(machine, path) > INCOMING_S]
     if torn:
-        says = f"{counted(len(torn), 'unfinished file')} left by processes that were killed while writing: {torn[0]}"
-        says += ", ..." * (len(torn) > 1)
-        yield NOTE, says, "leftovers", "Resume the run to remove them, or delete them."
+        message = f"{counted(len(torn), 'unfinished file')} left by processes that were killed while writing: {torn[0]}"
+        message += ", ..." * (len(torn) > 1)
+        yield NOTE, message, "leftovers", "Resume the run to remove them, or delete them."
     aside = [path for pattern in _ASIDE for path in machine.runs.glob(pattern)]
     if aside:
         count = f"{counted(len(aside), 'damaged file')} {'was' if len(aside) == 1 else 'were'}"
         yield NOTE, f"{count} set aside ({_size(aside)}): {aside[0]}{', ...' * (len(aside) > 1)}"
     for pid, run in orphaned_processes(machine):
-        mend = f"kill {pid} (or start the next run, which does it)"
-        yield PROBLEM, f"process {pid} belongs to {run.id}, which has ended", "processes", mend
+        remedy = f"kill {pid} (or start the next run, which does it)"
+        yield PROBLEM, f"process {pid} belongs to {run.id}, which has ended", "processes", remedy
 
 
 def _size(paths: Iterable[Path]) -> str:
@@ -161,43 +161,43 @@ def orphaned_processes(machine: Machine) -> list[tuple[int, Run]]:
     """Processes that say (LPS_RUN) which run in the folder they belong to, while its lock is free."""
     from lps.machine import whose
 
-    found = [(pid, Run(Path(folder))) for pid, folder in whose.processes_with("LPS_RUN") if pid != os.getpid()]
+    found_runs = [(pid, Run(Path(folder))) for pid, folder in whose.processes_with("LPS_RUN") if pid != os.getpid()]
     root = machine.runs.resolve()
-    return [(pid, run) for pid, run in found if run.root == root and run.folder.is_dir() and not is_held(run.lock)]
+    return [(pid, run) for pid, run in found_runs if run.root == root and run.folder.is_dir() and not is_held(run.lock)]
 
 
 def check_runs(machine: Machine) -> Iterator[tuple]:
     """Runs that are unreadable, crashed or have a damaged file."""
     states = {run: run.state().name for run in machine.listed}
-    for name, mend in (
+    for name, remedy in (
         ("unreadable", "python -m lps show RUN shows the reason; move folders that are not runs elsewhere."),
         ("crashed", "python -m lps resume RUN continues from the last checkpoint."),
     ):
         if ids := [run.id for run in machine.listed if states[run] == name]:
-            yield NOTE, f"{len(ids)} {name}: {', '.join(ids[:3])}", "runs", mend
-    damaged = [(run, says) for run in machine.listed if states[run] != "unreadable" for says in run.damages()]
-    for run, says in damaged[:_SHOWN]:
-        command = f"resume {run.id} (or stop)" if says.startswith("want.json") else f"rename {run.id} NAME"
-        mend = f"python -m lps {command} writes a new file and keeps the damaged one beside it."
-        if "newer" in says:
-            mend = "Use the LPS Studio version that wrote it; this version does not change it."
-        yield NOTE, f"{run.id}: {says}", "runs", mend
+            yield NOTE, f"{len(ids)} {name}: {', '.join(ids[:3])}", "runs", remedy
+    damaged = [(run, message) for run in machine.listed if states[run] != "unreadable" for message in run.damages()]
+    for run, message in damaged[:_SHOWN]:
+        command = f"resume {run.id} (or stop)" if message.startswith("want.json") else f"rename {run.id} NAME"
+        remedy = f"python -m lps {command} writes a new file and keeps the damaged one beside it."
+        if "newer" in message:
+            remedy = "Use the LPS Studio version that wrote it; this version does not change it."
+        yield NOTE, f"{run.id}: {message}", "runs", remedy
     if len(damaged) > _SHOWN:
         yield NOTE, f"{len(damaged) - _SHOWN} more damaged files", "runs", "python -m lps list names them."
 
 
 def check_datasets(machine: Machine) -> Iterator[tuple]:
     """Which data sets are on this machine."""
-    here, absent = [], []
+    available, absent = [], []
     for name in catalog.dataset_names():
         module = import_module(f"lps.datasets.{name}")
         if hasattr(module, "fetch") or not catalog.dataset_info(name).path:  # else every run names its own folder
             is_here = not hasattr(module, "stamp") or module.stamp(None)
-            (here if is_here else absent).append(name)
-    yield OK, f"available: {', '.join(here)}"
+            (available if is_here else absent).append(name)
+    yield OK, f"available: {', '.join(available)}"
     if absent:
-        mend = f"python -m lps datasets --fetch {absent[0]} downloads it, if you need it."
-        yield NOTE, f"not available: {', '.join(absent)}", "data sets", mend
+        remedy = f"python -m lps datasets --fetch {absent[0]} downloads it, if you need it."
+        yield NOTE, f"not available: {', '.join(absent)}", "data sets", remedy
 
 
 def check_clock(machine: Machine) -> Iterator[tuple]:

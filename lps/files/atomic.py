@@ -102,12 +102,12 @@ def clean_line(text: str, limit: int = 120) -> str:
 
 
 @contextlib.contextmanager
-def as_user_error(name: str, said: str) -> Iterator[None]:
+def as_user_error(name: str, message: str) -> Iterator[None]:
     """Turn disk errors inside into a `UserError`: `said`, with the reason in brackets."""
     try:
         yield
     except OSError as error:
-        raise UserError(name, f"{said} ({disk_error_in_words(error)})") from None
+        raise UserError(name, f"{message} ({disk_error_in_words(error)})") from None
 
 
 def disk_error_in_words(error: OSError) -> str:
@@ -158,7 +158,7 @@ def read_small(path: str | os.PathLike) -> bytes:
 def fingerprint(path: str | os.PathLike) -> tuple[int, int, int, int] | None:
     """Return the identity, size and times of a file, which change with its content; None without a file."""
     try:
-        about = os.stat(path)
+        file_stat = os.stat(path)
     except OSError:
         return None
-    return about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+    return file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns, file_stat.st_ctime_ns

@@ -51,13 +51,13 @@ def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
 
 def abandoned_drafts(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
     """Return the abandoned drafts in `parent`, by name. pattern: as of `Path.glob`."""
-    found = []
+    drafts = []
     for path in sorted(parent.glob(pattern)):
         descriptor = _claim(path)
         if descriptor is not None:
             os.close(descriptor)
-            found.append(path)
-    return found
+            drafts.append(path)
+    return drafts
 
 
 def remove_abandoned_drafts(parent: Path, pattern: str) -> None:
@@ -110,7 +110,7 @@ def refuse_existing(target: Path) -> None:
 
 
 @contextmanager
-def draft_of(target: Path, about: dict) -> Iterator[Path]:
+def draft_of(target: Path, facts: dict) -> Iterator[Path]:
     """A folder to fill inside the `with`; at its end it is at `target`, or after an error nothing has changed.
 
     A kill between the two renames at the end leaves the earlier folder beside `target`; the next export puts it back.
@@ -124,7 +124,7 @@ def draft_of(target: Path, about: dict) -> Iterator[Path]:
         check_place(target)
         with draft_folder(target.parent, target.name, 0o777) as draft:
             yield draft
-            write_json(draft / MARK, about)
+            write_json(draft / MARK, facts)
             with folder_lock(target.parent):
                 _put(draft, target)
         disk.sync_folder(target.parent)

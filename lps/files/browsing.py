@@ -43,13 +43,15 @@ def check_folder(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: 
 
 def list_files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     """The files in an allowed folder that end so, by name; raises `UserError`."""
-    with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as found:
-        names = sorted(one.name for one in found if not one.name.startswith(".") and one.is_file(follow_symlinks=False))
+    with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as listed:
+        names = sorted(
+            one.name for one in listed if not one.name.startswith(".") and one.is_file(follow_symlinks=False)
+        )
     return [folder / name for name in names if name.lower().endswith(endings)][:MOST] if endings else []
 
 
 def list_subfolders(folder: Path) -> list[Path]:
     """The folders in an allowed one by name, without hidden ones and links that lead elsewhere; raises `UserError`."""
-    with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as found:
-        names = sorted(one.name for one in found if not one.name.startswith(".") and one.is_dir(follow_symlinks=False))
+    with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as listed:
+        names = sorted(one.name for one in listed if not one.name.startswith(".") and one.is_dir(follow_symlinks=False))
     return [folder / name for name in names[:MOST]]

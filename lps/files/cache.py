@@ -30,9 +30,9 @@ def runs_folder() -> Path:
 
     Otherwise `runs` in the clone of this program, or in the user's data folder where the program is installed.
     """
-    here = Path("runs")
+    local_runs = Path("runs")
     if os.environ.get("LPS_RUNS"):
         return Path(os.environ["LPS_RUNS"])
-    if here.is_dir():
-        return here
-    return SOURCE / here if IS_CLONE else data_folder("LPS_RUNS", "runs")
+    if local_runs.is_dir():
+        return local_runs
+    return SOURCE / local_runs if IS_CLONE else data_folder("LPS_RUNS", "runs")

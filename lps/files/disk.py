@@ -31,11 +31,11 @@ class TooSmall(OSError):
 def free_bytes(folder: Path) -> int:
     """Return the bytes that this user can still write on the disk of `folder`; `_UNKNOWN` if not available."""
     try:
-        about = os.statvfs(folder)
+        usage = os.statvfs(folder)
     except OSError:
         return _UNKNOWN
-    blocks = about.f_bavail if os.geteuid() else about.f_bfree  # some are kept for the administrator
-    return blocks * about.f_frsize if about.f_blocks else _UNKNOWN
+    blocks = usage.f_bavail if os.geteuid() else usage.f_bfree  # some are kept for the administrator
+    return blocks * usage.f_frsize if usage.f_blocks else _UNKNOWN
 
 
 def folder_bytes(folder: Path) -> int:

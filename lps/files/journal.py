@@ -119,19 +119,19 @@ def in_effect(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
             places.append(place)
         elif count <= place:
             place = count
-    held: list[tuple[int, Mapping]] = []
+    active: list[tuple[int, Mapping]] = []
     for place in reversed(places):
         entry = entries[place]
         undone = entry.get("undo", False)
         if undone is False:
-            held.append((place + 1, entry))
+            active.append((place + 1, entry))
         elif undone is True:
-            del held[-1:]
+            del active[-1:]
         elif isinstance(undone, int):
-            held = [one for one in held if one[0] != undone]
+            active = [one for one in active if one[0] != undone]
         else:
-            held = [one for one in held if one[1].get("key") != undone]
-    return held
+            active = [one for one in active if one[1].get("key") != undone]
+    return active
 
 
 def is_key(value) -> bool:

@@ -148,7 +148,7 @@ def is_own_file(path: str | os.PathLike) -> bool:
 def is_file_at(descriptor: int, path: Path) -> bool:
     """Whether the open file is still the one at `path` (it may have been deleted or moved meanwhile)."""
     try:
-        ours, there = os.fstat(descriptor), os.lstat(path)
+        ours, at_path = os.fstat(descriptor), os.lstat(path)
     except OSError:
         return False
-    return (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino)
+    return (ours.st_dev, ours.st_ino) == (at_path.st_dev, at_path.st_ino)

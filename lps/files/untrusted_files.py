@@ -104,8 +104,8 @@ def open_entries(
     except _DAMAGES as error:
         if isinstance(error, UserError):
             raise
-        said = str(error).partition("\n")[0] or type(error).__name__
-        raise UserError("archive", f"{shorten(path.name)} is damaged or not an archive ({said})") from None
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise UserError("archive", f"{shorten(path.name)} is damaged or not an archive ({reason})") from None
     except OSError as error:
         raise UserError("path", f"{shorten(str(path))} cannot be read ({error.strerror or error})") from None
 
@@ -118,11 +118,11 @@ def _of_folder(folder: Path, allowance: Allowance) -> Iterator[UntrustedFile]:
                 folders.remove(name)
         for name in sorted(names):
             path = Path(place) / name
-            about = path.lstat()
-            if stat.S_ISREG(about.st_mode):
+            file_stat = path.lstat()
+            if stat.S_ISREG(file_stat.st_mode):
                 shown = path.relative_to(folder.parent).as_posix()
-                allowance.admit(shown, about.st_size)
-                yield UntrustedFile(shown, about.st_size, lambda path=path: open_regular(path))
+                allowance.admit(shown, file_stat.st_size)
+                yield UntrustedFile(shown, file_stat.st_size, lambda path=path: open_regular(path))
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
@@ -132,7 +132,7 @@ def open_zip(file: BinaryIO) -> zipfile.ZipFile:
 
 def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> list[zipfile.ZipInfo]:
     """The regular files of an archive of `packed` bytes, all checked before one is read; raises `UserError`."""
-    found, inside = [], 0
+    members, inside = [], 0
     for info in archive.infolist():
         mode = info.external_attr >> 16
         if "\0" in info.orig_filename:
@@ -149,10 +149,10 @@ def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> 
                 "archive", f"has an entry {shorten(info.filename)} that is encrypted or uses an unknown compression"
             )
         if not info.is_dir():
-            found.append(info)
+            members.append(info)
     if inside > packed:
         raise UserError("archive", "has entries that overlap: a zip bomb")
-    return found
+    return members
 
 
 def _of_zip(file: BinaryIO, allowance: Allowance) -> Iterator[UntrustedFile]:

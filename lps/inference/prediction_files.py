@@ -73,7 +73,7 @@ def write_folder(
     root = predicted.root
     pictures = (
         (path, next(pixels) if root is None else Path(root, file))
-        for path, file in zip(_places(predicted, threshold), predicted.files)
+        for path, file in zip(_folder_of_pictures(predicted, threshold), predicted.files)
     )
     return class_folders.write_class_folders(target, pictures, (TABLE, as_csv(predicted, threshold, files)))
 
@@ -91,11 +91,11 @@ def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: s
     originals = [Path(predicted.root, file) for file in predicted.files]
     if absent := next((path for path in originals if not path.is_file()), None):
         raise UserError("pictures", f"{shorten(absent.name)} no longer exists; predict the folder again")
-    pictures = zip(_places(predicted, threshold), originals, strict=True)
+    pictures = zip(_folder_of_pictures(predicted, threshold), originals, strict=True)
     return class_folders.as_zip(pictures, (TABLE, as_csv(predicted, threshold, files)), name)
 
 
-def _places(predicted: Predicted, threshold: float) -> Iterator[str]:
+def _folder_of_pictures(predicted: Predicted, threshold: float) -> Iterator[str]:
     """Sub-folder and name of every picture."""
     called = [NONE if none else name for none, name in zip(predicted.is_none(threshold).tolist(), predicted.names())]
     folders = folder_names([NONE, *sorted({*called} - {NONE})])

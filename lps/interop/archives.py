@@ -1,7 +1,8 @@
 """A run as one .zip for another machine, and what of a run folder may travel at all.
 
 `lps.interop.imports` takes only what `is_exported`: results and settings. What stays behind is what only means
-something here (lock, wishes), can be made again (exported pictures), or could not be told from anything else.
+something here (lock, stop and resume requests), can be made again (exported pictures), or could not be told from
+anything else.
 """
 
 import os

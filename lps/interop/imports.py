@@ -2,8 +2,9 @@
 
 Only files that `archives.is_exported` knows are taken, each written anew. A run comes in as a whole or not at all: it
 is filled and checked in `.incoming/` and then renamed. Checkpoints are compared with their sha256 and not opened; a
-trainer that resumes the run loads them with `weights_only`. Nothing that was going on elsewhere goes on here: wishes
-stay behind, and a run without an end is recorded as crashed where it was copied. `imported.json` says where it is from.
+trainer that resumes the run loads them with `weights_only`. A run that was active elsewhere does not continue here:
+requests stay behind, and a run without an end is recorded as crashed where it was copied. `imported.json` says where it
+is from.
 """
 
 import hashlib
@@ -82,7 +83,7 @@ def import_runs(
                 notes[run_id] = notes.get(run_id, []) + check_imported_run(
                     Run(drafts / run_id), path.name, dataset_path
                 )
-            imported += _place([drafts / run_id for run_id in ids], root, notes)
+            imported += _move_into_runs([drafts / run_id for run_id in ids], root, notes)
     return imported
 
 
@@ -190,7 +191,7 @@ def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
         os.fsync(target.fileno())
 
 
-def _place(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[Imported]:
+def _move_into_runs(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[Imported]:
     """Put checked runs among the others, all or none; those that are there already stay, and must be the same ones."""
     imported, moved_folders = [], []
     with folder_lock(root):

@@ -98,13 +98,13 @@ def write_folder(target: Path, labels: Labels, images: Images, root: Path | None
     if links and (not images.are_files or is_in_shard(images.file_names[0])):
         raise UserError("links", "cannot be made: the images of this data set are no files; leave it out")
     pictures = (
-        (path, _original(image, images, root) or images.pixels[image]) for path, image in _places(labels, images)
+        (path, _original(image, images, root) or images.pixels[image]) for path, image in _image_folders(labels, images)
     )
     table = _TABLE, as_csv(labels, images.file_names)
     return class_folders.write_class_folders(target, pictures, table, links)
 
 
-def _places(labels: Labels, images: Images) -> list[tuple[str, int]]:
+def _image_folders(labels: Labels, images: Images) -> list[tuple[str, int]]:
     """(sub-folder and name, image) of every picture."""
     folders = folder_names(sorted(set(labels.names) - {""})) | {"": _UNNAMED}
     ids = labels.images.tolist()
@@ -141,6 +141,6 @@ def as_zip(labels: Labels, images: Images, root: Path | None, name: str) -> Iter
 
     Raises `UserError` before the first one.
     """
-    originals = [(path, image, _original(image, images, root)) for path, image in _places(labels, images)]
+    originals = [(path, image, _original(image, images, root)) for path, image in _image_folders(labels, images)]
     pictures = ((path, original or images.pixels[image]) for path, image, original in originals)
     return class_folders.as_zip(pictures, (_TABLE, as_csv(labels, images.file_names)), name)

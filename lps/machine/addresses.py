@@ -8,7 +8,7 @@ def is_loopback(address: str) -> bool:
     if address == "localhost":
         return True
     try:
-        found = ipaddress.ip_address(address.strip("[]").partition("%")[0])
+        parsed = ipaddress.ip_address(address.strip("[]").partition("%")[0])
     except ValueError:
         return False
-    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+    return (getattr(parsed, "ipv4_mapped", None) or parsed).is_loopback

@@ -90,8 +90,11 @@ def _gpus() -> tuple[list[Device], str]:
     except OSError as error:
         return [], f"nvidia-smi cannot be run ({error.strerror})"
     if answer.returncode:
-        said = (answer.stdout + answer.stderr).strip().splitlines()
-        return [], f"the NVIDIA driver reports: {said[0][:200] if said else f'exit code {answer.returncode}'}"
+        lines = (answer.stdout + answer.stderr).strip().splitlines()
+        return (
+            [],
+            f"the NVIDIA driver reports: {lines[0][:200] if lines else f'exit code {answer.returncode}'}",
+        )
     rows = [[cell.strip() for cell in row] for row in csv.reader(answer.stdout.splitlines())]
     return _visible([row for row in rows if len(row) == 4], os.environ.get("CUDA_VISIBLE_DEVICES"))
 

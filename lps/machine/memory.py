@@ -15,10 +15,10 @@ _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] | None:
     """(free bytes, whether the limit of a control group and not the machine sets them)."""
-    found = re.search(r"^MemAvailable:\s*([0-9]+) kB", _read(proc / "meminfo"), re.MULTILINE)
-    if not found:
+    available = re.search(r"^MemAvailable:\s*([0-9]+) kB", _read(proc / "meminfo"), re.MULTILINE)
+    if not available:
         return None
-    machine = int(found[1]) << 10
+    machine = int(available[1]) << 10
     limited = [bytes_left for bytes_left in _left(proc, groups) if bytes_left < machine]
     return (max(0, min(limited)), True) if limited else (machine, False)
 
@@ -27,10 +27,10 @@ def count_oom_kills(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
     """How many processes the kernel has killed because memory ran out: of our control group, else of the machine."""
     for folder in _folders(proc, groups):
         for name in ("memory.events", "memory.oom_control"):
-            if found := re.search(r"^oom_kill ([0-9]+)$", _read(folder / name), re.MULTILINE):
-                return int(found[1])
-    found = re.search(r"^oom_kill ([0-9]+)$", _read(proc / "vmstat"), re.MULTILINE)
-    return int(found[1]) if found else None
+            if match := re.search(r"^oom_kill ([0-9]+)$", _read(folder / name), re.MULTILINE):
+                return int(match[1])
+    match = re.search(r"^oom_kill ([0-9]+)$", _read(proc / "vmstat"), re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 @cache
@@ -59,15 +59,15 @@ def _left(proc: Path, groups: Path) -> list[int]:
 
 def _folders(proc: Path, groups: Path) -> list[Path]:
     """Our control group and those around it, ours first: of the one hierarchy, and of the older one for memory."""
-    found = []
+    folders = []
     for line in _read(proc / "self" / "cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers in ("", "memory"):
             inner = Path(path.lstrip("/"))
             base = groups / controllers
-            found += [base / part for part in (inner, *inner.parents)]
-    return list(dict.fromkeys(found))
+            folders += [base / part for part in (inner, *inner.parents)]
+    return list(dict.fromkeys(folders))
 
 
 def _read(path: Path) -> str:

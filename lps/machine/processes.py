@@ -61,12 +61,12 @@ def wake_one(pid: int, ticks: int) -> None:
 
 def with_words(*words: str) -> list[int]:
     """The pids of the processes whose command line holds these words in this order, from /proc; empty without it."""
-    wanted, found = b"".join(b"\0" + os.fsencode(word) for word in words) + b"\0", []
+    wanted, pids = b"".join(b"\0" + os.fsencode(word) for word in words) + b"\0", []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if wanted in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def descendants(ancestor: int) -> list[int]:
@@ -76,11 +76,11 @@ def descendants(ancestor: int) -> list[int]:
         with contextlib.suppress(OSError):
             parent = int(_stat_fields(int(entry.name))[1])
             children.setdefault(parent, []).append(int(entry.name))
-    found, next_ones = [], children.get(ancestor, [])
+    pids, next_ones = [], children.get(ancestor, [])
     while next_ones:
-        found += next_ones
+        pids += next_ones
         next_ones = [child for pid in next_ones for child in children.get(pid, [])]
-    return found
+    return pids
 
 
 def start_ticks(pid: int) -> int | None:

@@ -105,10 +105,10 @@ def gpu_usage() -> list[Gpu]:
 
 def gpu_processes(gpus: Iterable[Gpu]) -> dict[int, int]:
     """Bytes of GPU memory by process, over all of `gpu_usage`."""
-    found: Counter[int] = Counter()
+    memory_by_pid: Counter[int] = Counter()
     for gpu in gpus:
-        found.update(gpu.processes)
-    return dict(found)
+        memory_by_pid.update(gpu.processes)
+    return dict(memory_by_pid)
 
 
 def of_runner(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Share | None:
@@ -155,16 +155,18 @@ def _ask(answer: SimpleQueue) -> None:
 
 def _gpu(index: int) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)  # without what the driver reserves
+    memory = _ask_driver(
+        pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2
+    )  # without what the driver reserves
     of_memory = (None, None) if memory is None else (memory.used, memory.total)
-    busy = _told(pynvml.nvmlDeviceGetUtilizationRates, handle)
+    busy = _ask_driver(pynvml.nvmlDeviceGetUtilizationRates, handle)
     share = None if busy is None else min(1.0, busy.gpu / 100)
-    processes = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
+    processes = _ask_driver(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
     by_process = {each.pid: each.usedGpuMemory for each in processes if each.usedGpuMemory is not None}
     return Gpu(index, pynvml.nvmlDeviceGetUUID(handle), *of_memory, share, by_process)
 
 
-def _told(question: Callable, *about: Any) -> Any:
+def _ask_driver(question: Callable, *about: Any) -> Any:
     """What the driver answers, None where it has no answer for this device."""
     try:
         return question(*about)

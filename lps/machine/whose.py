@@ -24,5 +24,5 @@ def processes_that_opened(path: Path) -> list[int]:
 
 def file_system(path: Path) -> str:
     """The kind of file system that `path` is on, such as ext4 or nfs4; "" where the system does not say."""
-    around = [mount for mount in psutil.disk_partitions(all=True) if path.resolve().is_relative_to(mount.mountpoint)]
-    return max(around, key=lambda mount: len(mount.mountpoint)).fstype if around else ""
+    mounts = [mount for mount in psutil.disk_partitions(all=True) if path.resolve().is_relative_to(mount.mountpoint)]
+    return max(mounts, key=lambda mount: len(mount.mountpoint)).fstype if mounts else ""

@@ -279,7 +279,7 @@ def soft_contrastive(projections: Tensor, likeness: Tensor, chosen: Tensor, temp
     """
     both = chosen.repeat(2)
     similarity = similarities(projections, temperature)
-    apart = similarity - similarity.masked_fill(~both, _OUTSIDE).logsumexp(dim=1, keepdim=True)
+    log_probability = similarity - similarity.masked_fill(~both, _OUTSIDE).logsumexp(dim=1, keepdim=True)
     weights = (likeness.repeat(2, 2) * both).fill_diagonal_(0)
-    per_row = -(weights * apart.masked_fill(weights == 0, 0)).sum(dim=1) / weights.sum(dim=1).clamp_min(TINY)
+    per_row = -(weights * log_probability.masked_fill(weights == 0, 0)).sum(dim=1) / weights.sum(dim=1).clamp_min(TINY)
     return torch.where(both, per_row, 0).sum() / both.sum()

@@ -145,7 +145,7 @@ def _seconds(pasts: Sequence[History], epochs: Sequence[int]) -> list[float]:
 
 
 def _racer(
-    letter: str, run: Run, past: History, name: str, beside: Sequence[Run], epochs: Sequence[int], with_steps: bool
+    letter: str, run: Run, past: History, name: str, others: Sequence[Run], epochs: Sequence[int], with_steps: bool
 ) -> dict:
     """What one run brings to the race; lists have a place for every epoch that is shown, null where nothing is.
 
@@ -159,7 +159,7 @@ def _racer(
     config = run.config_if_readable()
     method = titles.method_title(config.method) if config else "this run"
     last = past.last_epoch
-    changes = titles.without_paths(titles.changed_settings(run, beside))
+    changes = titles.without_paths(titles.changed_settings(run, others))
     return {
         "letter": letter,
         "name": titles.run_title(run),
@@ -176,7 +176,7 @@ def _racer(
         "kl": _column(past, "kl", epochs),
         "shares": _rows(past, "pi_hat", epochs),
         "priors": _rows(past, "class/prior", epochs),
-        "taken": _taken(past, epochs),
+        "taken": _predicted_shares(past, epochs),
         "margins": _rows(past, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}
         | {"brake": {group: of_steps(key) for group, key in _BRAKES.items()}},
@@ -197,7 +197,7 @@ def _rows(past: History, name: str, epochs: Sequence[int]) -> list[list | None] 
     return [[_number(x) for x in table.loc[epoch]] if epoch in table.index else None for epoch in epochs]
 
 
-def _taken(past: History, epochs: Sequence[int]) -> list[list | None] | None:
+def _predicted_shares(past: History, epochs: Sequence[int]) -> list[list | None] | None:
     """Share of the unlabeled images that are predicted as each class; None where that is not recorded."""
     rows = _rows(past, "class/count_predicted", epochs)
     if rows is None:
@@ -221,8 +221,8 @@ def marks_of(past: History) -> list[Mark]:
 
 def _marks(pasts: Sequence[History], epochs: Sequence[int]) -> list[dict]:
     """What happened when, in words, by epoch (`lps.scores.milestones`)."""
-    found = []
+    marks_by_epoch = []
     for number, past in enumerate(pasts):
         marks = [mark for mark in marks_of(past) if mark.epoch in epochs]
-        found += [{"run": number, "epoch": mark.epoch, "words": mark.words} for mark in marks]
-    return sorted(found, key=lambda mark: mark["epoch"])[:_MOST_MARKS]
+        marks_by_epoch += [{"run": number, "epoch": mark.epoch, "words": mark.words} for mark in marks]
+    return sorted(marks_by_epoch, key=lambda mark: mark["epoch"])[:_MOST_MARKS]

@@ -45,7 +45,7 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
     if entered is None:
         return 0
     number, lock = entered
-    backend = executors.executor_named(run.wish().on)
+    backend = executors.executor_named(run.desired().on)
     attempt = _JobAttempt(
         run, number, f"{backend.NAME}-{backend.own_job()}", "", lock, trainer, token=token, place=backend
     )
@@ -66,7 +66,7 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
         print(f"{run.id}: another process is working on this run", file=sys.stderr)
         return None
     with folder_lock(run.folder):
-        desired, begun = run.wish(), run.begun_attempt()
+        desired, begun = run.desired(), run.begun_attempt()
         is_ours = desired.on in executors.AWAY and run.read_json(RECORD).get("token") == token
         if not is_ours or desired.attempt == begun == run.ended_attempt():
             print(f"{run.id}: nothing to do for this job", file=sys.stderr)
@@ -132,17 +132,17 @@ class _JobAttempt(Attempt):
             with folder_lock(self.run.folder):
                 if self._still_asks(self.number + 1):
                     write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": reason})
-                    queue.write_desired_state(self.run, replace(self.run.wish(), attempt=self.number))
+                    queue.write_desired_state(self.run, replace(self.run.desired(), attempt=self.number))
 
     def _ask_again(self, idle: int) -> None:
         with folder_lock(self.run.folder):
             if self._still_asks(self.number):
                 write_json(self.run.folder / RECORD, self.run.read_json(RECORD) | {"idle": idle})
-                queue.write_desired_state(self.run, replace(self.run.wish(), attempt=self.number + 1))
+                queue.write_desired_state(self.run, replace(self.run.desired(), attempt=self.number + 1))
 
     def _still_asks(self, attempt: int) -> bool:
         """Return whether `want.json` still asks this job for the attempt; the caller holds its lock."""
-        desired = self.run.wish()
+        desired = self.run.desired()
         is_ours = desired.on == self.place.NAME and self.run.read_json(RECORD).get("token") == self.token
         return is_ours and desired.want == "run" and desired.attempt == attempt
 

@@ -110,7 +110,7 @@ def end_job(run: Run, kill: bool) -> None:
 
     Raises `UserError` if the executor cannot be reached; the runner still obeys `want.json`.
     """
-    on = run.wish().on
+    on = run.desired().on
     try:
         backend = executors.executor_named(on)
         job = backend.job_of(run.read_json(RECORD)).id
@@ -125,7 +125,7 @@ def end_job(run: Run, kill: bool) -> None:
 
 def options_of(run: Run) -> Options | None:
     """Return the executor options of a submitted run; None for a run on this machine. Raises `UserError`."""
-    on = run.wish().on
+    on = run.desired().on
     if not on:
         return None
     try:

@@ -130,9 +130,9 @@ class KnownCosts:
             spread, load = _OTHERS, load_per_core()
         each = [pace.other_s + config.epochs * pace.epoch_s for pace in nearest]
         seconds, least, most = median(each), min(each), max(each)
-        apart = min(ROUGH, max(most / seconds, seconds / least)) if least > 0 else 1.0
+        ratio = min(ROUGH, max(most / seconds, seconds / least)) if least > 0 else 1.0
         alike = all(_work(pace.config) == _work(config) for pace in nearest)
-        spread = max(_ALIKE if alike else _OTHERS, spread, apart, *(pace.spread for pace in nearest))
+        spread = max(_ALIKE if alike else _OTHERS, spread, ratio, *(pace.spread for pace in nearest))
         epoch_s, start = median(pace.epoch_s for pace in nearest), start_weights_key(config)
         if pretrains is None:
             pretrains = start is not None and not any(

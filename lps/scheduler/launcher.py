@@ -1,6 +1,6 @@
 """Launch, stop and resume runs: every run is a detached process, independent of its caller.
 
-A wish is a file (`want.json`); `dispatch` starts what is wished for, in the order of the queue (lps.scheduler.queue),
+A request is a file (`want.json`); `dispatch` starts the requested runs in the order of the queue (lps.scheduler.queue),
 as slots become free. Every launch, every runner at its end and every page refresh call it. While something waits, one
 small process (lps.scheduler.queue_daemon) calls it too, so that the queue goes on after a runner was killed and crashed
 runs are retried while no page is open. The daemon starts by itself. A slot is a kernel lock in `runs/.slots/`, held
@@ -77,7 +77,7 @@ def launch_all(
     """Ask for many runs in this order, and look for free slots once; elsewhere they are one array of jobs, `name`.
 
     What is over and not finished is resumed, here or there as `on` says and wherever it was before; what is asked for
-    already, or finished, stays as it is. Everything is checked before the first wish is written. Raises `UserError`
+    already, or finished, stays as it is. Everything is checked before the first request is written. Raises `UserError`
     as `launch` does, and for a run that is stopping.
     """
     _ask_for(runs, _next_attempt, trainer, retries, priority, on, name)
@@ -92,7 +92,7 @@ def _ask_for(
     on: job_options.Options | None = None,
     name: str = "",
 ) -> None:
-    """Write a wish for every run for which `find_attempt` finds one to ask for, then start what can be."""
+    """Write a request for every run for which `find_attempt` returns an attempt, then start what can start."""
     runs = [Run(run.folder.resolve()) for run in runs]
     check_request(retries, priority, on)
     for run in runs:
@@ -158,14 +158,14 @@ def stop(run: Run, kill: bool = False) -> State:
     run.check_writable()
     with run.changing():
         state = run.state()
-        pressing = run.wish().want == "kill" and state.name == "stopping"
+        pressing = run.desired().want == "kill" and state.name == "stopping"
         if state.is_moving and not pressing:
             queue.request_attempt(run, "kill" if kill else "stop", state.attempt)
         elif queue.is_due(run, state):  # it is over, but would come back by itself
             queue.request_attempt(run, "stop", state.attempt)
-        if state.is_alive and not run.wish().on:
+        if state.is_alive and not run.desired().on:
             _wake_runner(run)
-        is_away = not state.is_over and bool(run.wish().on)
+        is_away = not state.is_over and bool(run.desired().on)
     if is_away:
         cluster_submit.end_job(run, kill)
     return run.state()
@@ -179,7 +179,7 @@ def wait(run: Run, timeout: float | None = None) -> State:
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         state = run.state()
-        if state.name == "stopping" and not run.wish().on:
+        if state.name == "stopping" and not run.desired().on:
             _wake_runner(run)
         is_last = state.name == "unreadable" or (state.is_over and not queue.is_due(run, state))
         if is_last or (end is not None and time.monotonic() >= end):
@@ -239,7 +239,7 @@ def ensure_daemon(root: Path) -> None:
     root = Path(root)
     with contextlib.suppress(UserError, OSError):
         for run in slot_holders(root):
-            if run.wish().want in ("stop", "kill") or not (run.folder / "config.json").exists():
+            if run.desired().want in ("stop", "kill") or not (run.folder / "config.json").exists():
                 _wake_runner(run)
         _wake_daemon(root)
         if not is_held(root / ".waker.lock"):

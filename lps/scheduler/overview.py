@@ -54,7 +54,7 @@ class QueuedJob:
     """
 
     run: Run
-    wish: DesiredState
+    desired: DesiredState
     takes: Span | None = None
     start: float | None = None
     end: float | None = None
@@ -103,7 +103,7 @@ class QueueSnapshot:
 
     @property
     def held(self) -> int:
-        return sum(item.wish.held for item in self.waiting)
+        return sum(item.desired.held for item in self.waiting)
 
     def on(self, slot: str) -> RunningJob | None:
         """Return the run that holds the slot, if the run folders name it."""
@@ -141,7 +141,7 @@ def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:
 def _most_threads(snapshot: QueueSnapshot) -> int:
     """Return the largest number of threads of a CPU run; a run without a limit counts as all cores."""
     cores, gpus = devices.available_cores(), devices.available_gpus()
-    local_runs = (item.run for item in [*snapshot.going, *snapshot.waiting] if not item.run.wish().on)
+    local_runs = (item.run for item in [*snapshot.going, *snapshot.waiting] if not item.run.desired().on)
     configs = filter(None, (run.config_if_readable() for run in local_runs))
     return max((config.threads or cores for config in configs if config.device == "cpu" or not gpus), default=cores)
 
@@ -165,7 +165,7 @@ def _unfinished(root: Path, now: float, known_costs: KnownCosts) -> tuple[KnownC
     ids = {run.id for run in unfinished_runs}
     for run in [*unfinished_runs, *(run for run in list_runs(root) if run.id not in ids and is_held(run.lock))]:
         state = run.state()
-        if state.is_alive or (state.name == "queued" and run.wish().on):
+        if state.is_alive or (state.name == "queued" and run.desired().on):
             alive.append((run, state))
         elif state.name == "crashed" or state.kind == queue.PREEMPTED:
             broken.append(run)
@@ -205,7 +205,7 @@ def _plan(
         cost = config and known_costs.of(config, pretrained_starts)
         item = QueuedJob(run, desired, cost and cost.span)
         line.append(item)
-        if item.wish.held or not is_moving or config is None:
+        if item.desired.held or not is_moving or config is None:
             continue
         pretrained_starts.add(costs.start_weights_key(config))
         kind = (config.device, config.processes)
@@ -214,7 +214,7 @@ def _plan(
         for slot in candidates:
             free.setdefault(slot.name, _at(now))
         first_free = sorted((slot.name for slot in candidates), key=lambda name: free[name].likely)[:needed]
-        early = item.wish.not_before if queue.is_early(item.wish, now) else now
+        early = item.desired.not_before if queue.is_early(item.desired, now) else now
         start = _latest([_at(early), *(free[name] for name in first_free)])
         end = start.plus(item.takes) if item.takes else start
         certain = not vague & set(first_free)

@@ -57,7 +57,7 @@ class _Entry:
     attempt that was asked for; "" where none is recorded (it waits, runs or crashed).
     """
 
-    wish: DesiredState
+    desired: DesiredState
     attempt: int = 0
     retriable: bool = False
     ended: str = ""
@@ -71,7 +71,7 @@ def waiting_runs(root: Path) -> list[tuple[Run, DesiredState]]:
 
     Held runs and runs that wait for their next try are among them, in their places.
     """
-    entries = [(run, entry.wish) for run, entry in _entries(root) if entry.attempt and not is_held(run.lock)]
+    entries = [(run, entry.desired) for run, entry in _entries(root) if entry.attempt and not is_held(run.lock)]
     return sorted(entries, key=lambda item: (-item[1].priority, item[1].order, item[0].id))
 
 
@@ -100,7 +100,7 @@ def has_future(root: Path) -> bool:
     if read_switch(root).paused:
         return False
     for run, entry in _entries(root):
-        if entry.attempt and not entry.wish.held and not is_held(run.lock) and run.config_if_readable():
+        if entry.attempt and not entry.desired.held and not is_held(run.lock) and run.config_if_readable():
             return True
         if entry.retriable and (is_held(run.lock) or is_due(run)):
             return True
@@ -131,7 +131,7 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
 
 
 def _read_entry(run: Run) -> _Entry:
-    desired, exit_record = run.wish(), run.read_json("exit.json")
+    desired, exit_record = run.desired(), run.read_json("exit.json")
     ended = ""
     if positive_integer(exit_record.get("attempt")) >= desired.attempt:
         is_preempted = _is_preempted(exit_record.get("state"), exit_record.get("kind"))
@@ -156,7 +156,7 @@ def request_attempt(
 
     after: the order of the run that was asked for just before this one.
     """
-    before = run.wish()
+    before = run.desired()
     now = max(round(time.time(), 6), after + _NEXT_S)
     desired = DesiredState(
         want,
@@ -171,9 +171,9 @@ def request_attempt(
     return desired
 
 
-def write_desired_state(run: Run, wish: DesiredState) -> None:
+def write_desired_state(run: Run, desired: DesiredState) -> None:
     run.keep_damaged("want.json")
-    write_json(run.folder / "want.json", wish.to_json())
+    write_json(run.folder / "want.json", desired.to_json())
 
 
 def check_retries(number: int) -> int:
@@ -215,23 +215,23 @@ def lock_queue(root: Path) -> Iterator[None]:
 
 def retry_now(run: Run) -> None:
     """Let a run that waits for its next try, or that an earlier version held, start as soon as a slot is free."""
-    _change(run, lambda wish: replace(wish, held=False, not_before=0.0))
+    _change(run, lambda desired: replace(desired, held=False, not_before=0.0))
 
 
 def set_priority(run: Run, number: int) -> None:
     """A run of higher priority starts before all others that wait."""
     check_priority(number)
-    _change(run, lambda wish: replace(wish, priority=number))
+    _change(run, lambda desired: replace(desired, priority=number))
 
 
 def put_first(run: Run) -> None:
     """Start a waiting run before all others. It takes the highest priority among them."""
     run = Run(run.folder.resolve())
 
-    def go_first(wish: DesiredState) -> DesiredState:
-        first, ahead = next(iter(waiting_runs(run.root)), (run, wish))
-        order = wish.order if first.id == run.id else ahead.order - 1.0
-        return replace(wish, priority=ahead.priority, order=order, held=False, not_before=0.0)
+    def go_first(desired: DesiredState) -> DesiredState:
+        first, ahead = next(iter(waiting_runs(run.root)), (run, desired))
+        order = desired.order if first.id == run.id else ahead.order - 1.0
+        return replace(desired, priority=ahead.priority, order=order, held=False, not_before=0.0)
 
     _change(run, go_first)
 
@@ -289,7 +289,7 @@ def _change(run: Run, edit: Callable[[DesiredState], DesiredState]) -> None:
         if not run.waiting_attempt() or is_held(run.lock):
             state = state_in_words(run)
             raise UserError("run", f"{run.id} is {state}; only waiting runs are in the queue")
-        desired = run.wish()
+        desired = run.desired()
         if (changed := edit(desired)) != desired:
             write_desired_state(run, changed)
 
@@ -309,7 +309,7 @@ def is_due(run: Run, state: State | None = None) -> bool:
     True only where its processes vanished or a signal from outside ended it. An error that training reported, or a
     lack of memory, would occur again; a run that a person stopped stays stopped.
     """
-    state, desired = state or run.state(), run.wish()
+    state, desired = state or run.state(), run.desired()
     if not _may_retry(desired) or desired.attempt != state.attempt:
         return False
     return _is_preempted(state.name, state.kind) or state.name == "crashed"
@@ -328,7 +328,7 @@ def request_retry(root: Path, now: float) -> list[Run]:
             continue
         with suppress(UserError, OSError), run.changing():  # deleted meanwhile, or the disk is full
             if is_due(run):
-                desired = run.wish()
+                desired = run.desired()
                 number = desired.retried + 1
                 start = round(now + retry_after_s(number), 3)
                 write_desired_state(

@@ -51,7 +51,7 @@ def _watch(root: Path, lock: int, trainer: list[str]) -> None:
         time.sleep(max(pause, _SPARING * spent))
         began, started = time.process_time(), {}
         with contextlib.suppress(UserError, OSError):  # no process can be started now; perhaps later
-            started = {run.id: run.wish().attempt for run in launcher.dispatch(root, trainer)}
+            started = {run.id: run.desired().attempt for run in launcher.dispatch(root, trainer)}
         pause = min(2 * pause, _LONGEST_S) if started.items() & before.items() else _POLL_S
         before, spent = started or before, time.process_time() - began
 

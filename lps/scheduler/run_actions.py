@@ -31,5 +31,5 @@ def possible_actions(run: Run, state: State) -> list[str]:
         return ["copy"]
     if state.name == "unreadable":
         return ["delete"] if RUN_ID.fullmatch(run.id) else []
-    also = () if state.name == "stopping" and run.wish().want == "kill" else _ALSO[state.name]
+    also = () if state.name == "stopping" and run.desired().want == "kill" else _ALSO[state.name]
     return ["rename", "copy", *also]

@@ -117,8 +117,8 @@ class Attempt:
             ending = {"state": "failed", **_runner_failure(error)}
         finally:
             end_descendants()
-        about = {"kind": "", "code": None, "signal": None, "forced": bool(self.forced)}
-        ending = self.settle(about | ending)
+        record = {"kind": "", "code": None, "signal": None, "forced": bool(self.forced)}
+        ending = self.settle(record | ending)
         return self._write_record(ending)
 
     def _write_record(self, ending: dict) -> bool:
@@ -187,7 +187,7 @@ class Attempt:
         return process
 
     def _watch(self) -> None:
-        """Until the training process ends: copy its output, look for wishes every `POLL_S` seconds."""
+        """Copy the output of the training process and poll for requests every `POLL_S` seconds until it ends."""
         next_look, hook = 0.0, notify_hook.NotifyHook(self.run.folder, self.run.events)
         while self.process.poll() is None:
             if time.monotonic() >= next_look:
@@ -245,12 +245,12 @@ class Attempt:
     def _want(self) -> str:
         """Return what `want.json` asks of this attempt: run, stop or kill."""
         if self._is_asked_to_end():
-            return self.run.wish().want
+            return self.run.desired().want
         return "stop" if self.terminated else "run"
 
     def _is_asked_to_end(self) -> bool:
         """Whether a person wants this attempt to end, in contrast to a signal from outside."""
-        desired = self.run.wish()
+        desired = self.run.desired()
         return desired.attempt == self.number and desired.want in ("stop", "kill")
 
     def _force(self, reason: str) -> None:

@@ -82,23 +82,23 @@ def create_runs(
     *,
     note: Callable[[list[Run]], None] = lambda runs: None,
     array: str | None = None,
-    **wish,
+    **request,
 ) -> list[Run]:
     """Make the folders of all orders, then launch them; raises `UserError`.
 
     note: writes down what has to be known of the runs before they start. array: the name under which all of them are
     asked for at once, what broke off too (`launch_all`); without it those that nobody has asked for yet are, one after
-    the other. wish: as of `launch`.
+    the other. request: as in `launch`.
     """
     runs = [o.run or run_folders.create_run(root, o.config, o.name, o.token, o.bring) for o in orders]
     note(runs)
     how = () if trainer is None else (trainer,)
     if array is not None:
-        launcher.launch_all(runs, *how, name=array, **wish)
+        launcher.launch_all(runs, *how, name=array, **request)
         return runs
     for run in runs:
         if run.state().name == "queued":
-            launcher.launch(run, *how, **wish)
+            launcher.launch(run, *how, **request)
     return runs
 
 

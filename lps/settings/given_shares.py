@@ -23,9 +23,9 @@ def read_shares(text: str) -> str:
     Numbers are separated by commas, blanks or line ends. They must be finite, at least 0, and add up to 1 within 0.01;
     they are divided by their sum when used. The config keeps the numbers, so a run does not depend on the file.
     """
-    words = _words(text)
+    words = _split_shares(text)
     if not _are_numbers(words):
-        words = _words(_content(text))
+        words = _split_shares(_content(text))
         if not _are_numbers(words):
             raise BadSetting(SHARES, f"the file {shorten(text, 120)} has values that are not numbers")
     return " ".join(f"{share:.9g}" for share in _checked([float(word) for word in words]))
@@ -33,7 +33,7 @@ def read_shares(text: str) -> str:
 
 def shares_of(text: str) -> list[float]:
     """The numbers of what `read_shares` gives; they add up to 1."""
-    shares = [float(word) for word in _words(text)]
+    shares = [float(word) for word in _split_shares(text)]
     return [share / sum(shares) for share in shares]
 
 
@@ -43,7 +43,7 @@ def check_count(count: int, classes: int) -> None:
         raise BadSetting(SHARES, f"has {count} shares for {classes} classes; expected one for each, seen classes first")
 
 
-def _words(text: str) -> list[str]:
+def _split_shares(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 

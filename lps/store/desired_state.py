@@ -74,13 +74,13 @@ def is_sound(stored: Mapping) -> bool:
     return stored.get("want") in WANTS and positive_integer(stored.get("attempt")) > 0
 
 
-def waiting_reason(wish: DesiredState, now: float | None = None) -> str:
+def waiting_reason(desired: DesiredState, now: float | None = None) -> str:
     """Explain why a requested run does not begin though its turn may have come; "" if it simply waits."""
-    if wish.held:
+    if desired.held:
         return "put on hold by an older version of LPS Studio; retry it in the queue to start it"
-    if (time.time() if now is None else now) < wish.not_before:
-        return f"again at {time.strftime('%H:%M', time.localtime(wish.not_before))} ({_retry_in_words(wish)})"
-    return f"starts again after a crash ({_retry_in_words(wish)})" if wish.retried else ""
+    if (time.time() if now is None else now) < desired.not_before:
+        return f"again at {time.strftime('%H:%M', time.localtime(desired.not_before))} ({_retry_in_words(desired)})"
+    return f"starts again after a crash ({_retry_in_words(desired)})" if desired.retried else ""
 
 
 def _retry_in_words(desired: DesiredState) -> str:

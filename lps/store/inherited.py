@@ -76,7 +76,7 @@ def weights_name(record: dict) -> str:
 
 def parent_of(run: Run) -> str:
     """Return the id of the run that this one continues; "" for none, and if that cannot be read."""
-    origin = _told(run)
+    origin = _read_confirmed_or_none(run)
     return origin.parent if origin and RUN_ID.fullmatch(origin.parent) else ""
 
 
@@ -102,7 +102,7 @@ def run_family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
 
 def parent_in_words(run: Run) -> str:
     """Where a run comes from: "continues q6hlr3 with 6 names, 431 pictures"; "" where it comes from none."""
-    origin = _told(run)
+    origin = _read_confirmed_or_none(run)
     if origin is None:
         return ""
     sentence = (
@@ -111,7 +111,7 @@ def parent_in_words(run: Run) -> str:
     return f"{sentence}, {'from its final weights' if run.config().network_continues else 'from its start weights'}"
 
 
-def _told(run: Run) -> Confirmed | None:
+def _read_confirmed_or_none(run: Run) -> Confirmed | None:
     try:
         return read_confirmed(run) if (run.folder / LABELS).exists() else None
     except UserError:
@@ -127,7 +127,7 @@ def copy_inherited(config: Config, runs: Iterable[Run]) -> Callable[[Path], None
     for run in runs:
         known = run.config_if_readable()
         if known and config.split_confirmed and known.split_confirmed == config.split_confirmed:
-            labels = labels or _told(run)
+            labels = labels or _read_confirmed_or_none(run)
         if known and config.network_continues and known.network_continues == config.network_continues:
             weights = weights or run.folder / f"{WEIGHTS}.pt"
     if config.split_confirmed and labels is None:

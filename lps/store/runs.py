@@ -272,7 +272,7 @@ class Run:
         """
         started = self.begun_attempt()
         is_locked = is_held(self.lock)
-        ended, desired = self.read_json("exit.json"), self.wish()
+        ended, desired = self.read_json("exit.json"), self.desired()
         over, wish_attempt = positive_integer(ended.get("attempt")), desired.attempt
         started = max(started, over)
         if is_locked and (wish_attempt > started or over < started or not started):
@@ -299,12 +299,12 @@ class Run:
 
     def waiting_attempt(self) -> int:
         """Return the attempt that this machine's queue will begin; 0 for none. Checks no lock."""
-        desired = self.wish()
+        desired = self.desired()
         if desired.want != "run" or desired.on or desired.attempt <= self.begun_attempt():
             return 0
         return desired.attempt if desired.attempt > self.ended_attempt() else 0
 
-    def wish(self) -> DesiredState:
+    def desired(self) -> DesiredState:
         """Return the newest request in `want.json`."""
         return desired_state.parse_desired_state(self.read_json("want.json"))
 
@@ -316,7 +316,7 @@ class Run:
         """The attempt in process.json; a damaged one counts as the newest, so that no attempt is begun twice."""
         process = self.read_json("process.json")
         if not process and os.path.lexists(self.folder / "process.json"):
-            return max(1, self.wish().attempt)
+            return max(1, self.desired().attempt)
         return positive_integer(process.get("attempt"))
 
     def stop_s(self) -> float:
@@ -334,29 +334,29 @@ class Run:
             return ""
         return f"waiting for the current step to finish (up to {step:.0f} s); after {grace:.0f} s, the run is killed"
 
-    def _state_elsewhere(self, wish: DesiredState, started: int, ended: State) -> State:
+    def _state_elsewhere(self, desired: DesiredState, started: int, ended: State) -> State:
         """The state of a run whose lock is not held as far as is seen from here: its own records, then its executor.
 
         A record that is there when the executor says that the job is over was written before, so it is read once more.
         """
-        if started and ended.attempt == started and wish.attempt <= started:
+        if started and ended.attempt == started and desired.attempt <= started:
             return ended
-        if wish.attempt > started and wish.want != "run":
-            return _cancelled(wish.attempt)
-        about, attempt = self.read_json(RECORD), max(wish.attempt, started)
+        if desired.attempt > started and desired.want != "run":
+            return _cancelled(desired.attempt)
+        submission, attempt = self.read_json(RECORD), max(desired.attempt, started)
         try:
-            job = executors.executor_named(wish.on).job_of(about)
+            job = executors.executor_named(desired.on).job_of(submission)
         except BackendUnavailable as error:
             return State("unknown", f"{error.in_words()}; {self._last_news()}", attempt=attempt)
         if job.is_over:
             record = self.read_json("exit.json")
-            if positive_integer(record.get("attempt")) >= max(self.begun_attempt(), wish.attempt):
+            if positive_integer(record.get("attempt")) >= max(self.begun_attempt(), desired.attempt):
                 return _ended(record)
-        begun = started >= wish.attempt
-        name, reason, kind = state_from_job(job, begun, about.get("time"))
+        begun = started >= desired.attempt
+        name, reason, kind = state_from_job(job, begun, submission.get("time"))
         if name == "queued" and begun:  # its node failed, and the executor requeued it
-            return State("stopping" if wish.want != "run" else "queued", reason, kind, started + 1)
-        return State("stopping" if name == "running" and wish.want != "run" else name, reason, kind, attempt)
+            return State("stopping" if desired.want != "run" else "queued", reason, kind, started + 1)
+        return State("stopping" if name == "running" and desired.want != "run" else name, reason, kind, attempt)
 
     def _last_news(self) -> str:
         """Describe when the run wrote its newest record."""

@@ -47,7 +47,7 @@ class Summary:
                 self._forget()
                 for event in self._follower.history():
                     self._add(event)
-            return self._told()
+            return self._selected()
 
     def _forget(self) -> None:
         self._last: dict[str, object] = {}
@@ -80,7 +80,7 @@ class Summary:
             if isinstance(values.get(name), (int, float)) and (not best or values[name] > best["values"][name]):
                 self._best[name] = event
 
-    def _told(self) -> dict:
+    def _selected(self) -> dict:
         best = self._best.get(self._by)
         return {
             "last": dict(self._last),

@@ -119,12 +119,12 @@ def suggested(parameter: Parameter, value) -> Dimension | None:
         return Dimension(parameter.name, parameter.kind, choices=parameter.choices) if parameter.choices[1:] else None
     if parameter.kind not in ("int", "float") or value is None:
         return None
-    low, high = _around(parameter, value)
+    low, high = _range_around(parameter, value)
     log = low > 0 and high >= _DECADES * low
     return Dimension(parameter.name, parameter.kind, low, high, log) if low < high else None
 
 
-def _around(parameter: Parameter, value: float) -> tuple[float, float]:
+def _range_around(parameter: Parameter, value: float) -> tuple[float, float]:
     """Return the range from a third to three times `value`; a tenth to ten times up to 0.1; 0 to 1 for 0."""
     factor = 10 if 0 < value <= 0.1 else 3
     low, high = (value / factor, value * factor) if value else (0, 1)

@@ -68,10 +68,10 @@ def read_layout(
     many: dict[str, tuple[str, ...]] = {}
     for name, text in (_assignment(text, "--vary") for text in varied):
         many[name] = many.get(name, ()) + split_values(name, text)
-    named = catalog.method_names() if methods.strip() == "all" else _words(methods)
+    named = catalog.method_names() if methods.strip() == "all" else _split_list(methods)
     seed = protocol_parameters()["seed"]
-    numbers = tuple(seed.parse(text) for text in _words(seeds))
-    return SweepSpec(tuple(_words(datasets)), tuple(named), numbers, fixed_settings, many, **more)
+    numbers = tuple(seed.parse(text) for text in _split_list(seeds))
+    return SweepSpec(tuple(_split_list(datasets)), tuple(named), numbers, fixed_settings, many, **more)
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, str]:
@@ -254,5 +254,5 @@ def _assignment(text: str, option: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _words(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]

@@ -239,8 +239,8 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
 
     on: as of `start_sweep`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
     """
-    wishes = [item.run.wish() for item in items if item.state is not None and item.state.name == "queued"]
-    staying = [desired.on for desired in wishes if desired.want and desired.on != (on.place if on else "")]
+    desired_states = [item.run.desired() for item in items if item.state is not None and item.state.name == "queued"]
+    staying = [desired.on for desired in desired_states if desired.want and desired.on != (on.place if on else "")]
     if not staying:
         return ""
     where = " and ".join(

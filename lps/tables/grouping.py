@@ -60,13 +60,13 @@ def group_runs(entries: Sequence[RunRow], names: Sequence[Name]) -> list[RunGrou
     """The runs by their values under `names`, sorted by these; a run is in the group of each of its tags."""
     runs_by_values: dict[tuple[str, ...], list[RunRow]] = {}
     for entry in entries:
-        for values in itertools.product(*(_words(name, entry) for name in names)):
+        for values in itertools.product(*(_values_in_words(name, entry) for name in names)):
             runs_by_values.setdefault(values, []).append(entry)
     ordered = sorted(runs_by_values, key=lambda values: list(map(sort_key, values)))
     return [RunGroup(values, tuple(runs_by_values[values])) for values in ordered]
 
 
-def _words(name: Name, entry: RunRow) -> list[str]:
+def _values_in_words(name: Name, entry: RunRow) -> list[str]:
     value = name.read_value(entry)
     if isinstance(value, tuple):
         return list(value) or ["–"]

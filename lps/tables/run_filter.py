@@ -84,7 +84,7 @@ def _searchable_text(entry: RunRow) -> str:
     """The text in which words are looked for."""
     seed = "" if entry.seed is None else f"seed {entry.seed}"
     texts = (entry.run.id, entry.name, entry.method, entry.method_title, entry.dataset, seed)
-    more = (entry.standing, entry.state.reason, entry.notes, *entry.tags, *entry.troubles)
+    more = (entry.shown_state, entry.state.reason, entry.notes, *entry.tags, *entry.troubles)
     return " ".join([*texts, *more]).casefold()
 
 

@@ -70,7 +70,7 @@ def _fields() -> dict[str, Name]:
         (
             named("name", "text", lambda e: e.name),
             named("id", "text", lambda e: e.run.id),
-            named("state", "text", lambda e: e.standing, (*STATES, "recorded")),
+            named("state", "text", lambda e: e.shown_state, (*STATES, "recorded")),
             named("tag", "text", lambda e: e.tags),
             named("note", "text", lambda e: e.notes),
             named("alarm", "text", lambda e: tuple(e.troubles)),

@@ -32,7 +32,7 @@ def test_two_and_three_clicks_make_what_one_click_makes(open_page, studio):
         made = list_runs(studio.runs)
         assert len(made) == count
         for run in made:
-            assert run.id in page.url and run.wish().attempt == 1 and run.state().name == "queued"
+            assert run.id in page.url and run.desired().attempt == 1 and run.state().name == "queued"
         page.close()
         for run in made:
             shutil.rmtree(run.folder)

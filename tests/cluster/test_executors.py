@@ -83,7 +83,7 @@ def test_every_place_offers_what_the_house_asks_for(place):
 @pytest.mark.slow
 def test_a_run_is_carried_from_launch_to_finished(run):
     begin(run)
-    assert run.wish().on == "folder_place" and run.waiting_attempt() == 0, "nobody here starts it"
+    assert run.desired().on == "folder_place" and run.waiting_attempt() == 0, "nobody here starts it"
     assert launcher.wait(run, PATIENCE_S).name == "finished"
     assert run.read_json("process.json")["slot"] == f"folder_place-{run.read_json(RECORD)['job']}"
     assert kinds(run) == ["start", "finish"]
@@ -97,7 +97,7 @@ def test_a_run_is_stopped_and_resumed_there(run, place):
     assert (state.name, state.reason) == ("stopped", "stopped by request")
     write_json(run.folder / "plan.json", {"do": "finish"})
     launcher.resume(run, TRAINER)
-    assert run.wish().on == "folder_place" and run.read_json(RECORD)["job"] == "1", "it goes back, as another job"
+    assert run.desired().on == "folder_place" and run.read_json(RECORD)["job"] == "1", "it goes back, as another job"
     state = launcher.wait(run, PATIENCE_S)
     assert (state.name, state.attempt) == ("finished", 2)
 

@@ -329,7 +329,7 @@ def test_a_stopped_job_started_here_waits_in_the_queue_of_this_machine(cluster, 
     write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
     launcher.launch_all([run])
-    assert (run.state().name, run.waiting_attempt(), run.wish().on) == ("queued", 2, "")
+    assert (run.state().name, run.waiting_attempt(), run.desired().on) == ("queued", 2, "")
     assert waiting_runs(run.root) == [run] and not (run.folder / RECORD).exists()
     assert cluster_submit.options_of(run) is None and not cluster.calls("sbatch"), "resuming it stays here from now on"
 
@@ -341,7 +341,7 @@ def test_resuming_a_stopped_job_goes_back_to_the_cluster(cluster, run):
     write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
     assert main(["queue", "retry", run.id, "--runs", str(run.root)]) == 0
-    assert (run.wish().on, run.wish().attempt, run.read_json(RECORD)["job"]) == ("slurm", 2, "12")
+    assert (run.desired().on, run.desired().attempt, run.read_json(RECORD)["job"]) == ("slurm", 2, "12")
     (call,) = cluster.calls("sbatch")
     assert "--partition=low" in call["argv"] and not run.waiting_attempt()
 
@@ -366,7 +366,7 @@ def test_a_sweep_says_what_stays_where_it_waits(cluster, tmp_path, monkeypatch, 
     assert main([*words, "0,1,2", "--on", "slurm"]) == 0
     said = "2 runs already wait on this machine and stay there; to move them, stop them and start the sweep again"
     assert said in capsys.readouterr().err
-    assert sorted(run.wish().on for run in list_runs(tmp_path / "runs")) == ["", "", "slurm"]
+    assert sorted(run.desired().on for run in list_runs(tmp_path / "runs")) == ["", "", "slurm"]
     assert main([*words, "2", "--dry-run"]) == 0
     assert "1 run already waits in SLURM and stays there" in capsys.readouterr().err
 
@@ -599,7 +599,7 @@ def test_a_stop_that_the_cluster_cannot_be_told_of_stays_a_wish(cluster, run):
     )
     with pytest.raises(UserError, match="^slurm: SLURM could not cancel the job .* will stop itself when it can$"):
         launcher.stop(run)
-    assert run.wish().want == "stop" and run.wish().on == "slurm"
+    assert run.desired().want == "stop" and run.desired().on == "slurm"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_every_damage_is_told_kept_and_no_matter_for_the_state(run, name):
             continue
         save(run, name)
         assert kept(run, name) == [content] and run.damages() == [], content[:100]
-        assert run.meta()["notes"] == "new" if name == "meta.json" else run.wish().want == "stop"
+        assert run.meta()["notes"] == "new" if name == "meta.json" else run.desired().want == "stop"
         for path in run.folder.glob("damaged-*"):
             path.unlink()
     (run.folder / name).write_bytes(before)

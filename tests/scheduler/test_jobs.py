@@ -118,7 +118,7 @@ def kinds(run: Run) -> list[str]:
 
 def test_a_run_is_submitted_and_finishes(root):
     run = submitted(make(root))
-    assert run.wish().on == "slurm" and job_of(run).isdigit()
+    assert run.desired().on == "slurm" and job_of(run).isdigit()
     assert over(run, "finished").attempt == 1
     process = run.read_json("process.json")
     assert process["slot"] == f"slurm-{job_of(run)}" and process["boot_id"] and kinds(run) == ["start", "finish"]
@@ -131,7 +131,7 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     run = make(root)
     write_json(run.folder / "want.json", {"want": "stop", "attempt": 1, "time": 1.0, "retries": 3})
     launcher.launch_all([run], TRAINER, on=HELD)
-    assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.wish().retries == 3
+    assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.desired().retries == 3
     assert launcher.dispatch(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_future(root)
     with pytest.raises(UserError, match="only waiting runs"):
         queue.put_first(run)
@@ -207,11 +207,11 @@ def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
         slurm.check(read_options([option]))
     stopped = submitted(make(root), HELD)
     launcher.stop(stopped)
-    about, wish = stopped.read_json(RECORD), stopped.wish()
+    about, wish = stopped.read_json(RECORD), stopped.desired()
     write_json(stopped.folder / RECORD, about | {"options": [option]})
     with pytest.raises(UserError, match=words):
         launcher.resume(stopped, TRAINER)
-    assert stopped.wish() == wish and stopped.state().name == "stopped" and not squeue()
+    assert stopped.desired() == wish and stopped.state().name == "stopped" and not squeue()
 
 
 def test_a_job_leaves_a_run_alone_that_has_another_one(root):
@@ -252,7 +252,7 @@ def test_a_preempted_run_is_queued_again_and_goes_on(root, partition):
     until(lambda: seen.add(run.state().name) or run.state().name == "finished")
     assert "queued" in seen and not seen & {"stopped", "crashed", "failed"}
     assert over(run, "finished").attempt == 2 and job_of(run) == job, "the same job"
-    assert kinds(run) == ["start", "stop", "start", "finish"] and run.wish().on == "slurm"
+    assert kinds(run) == ["start", "stop", "start", "finish"] and run.desired().on == "slurm"
     over(urgent, "finished")
     assert urgent.read_json("exit.json")["time"] < run.read_json("exit.json")["time"]
 
@@ -335,7 +335,7 @@ def test_a_stopped_job_that_is_started_again_here_runs_here(root):
     write_json(item.run.folder / "plan.json", {"do": "finish"})
     (again,) = sweeps.start_sweep(sweeps.plan_sweep(layout, root, "one"), root, TRAINER).items
     assert again.action == "resumed" and again.run.id == item.run.id
-    assert over(again.run, "finished").attempt == 2 and not again.run.wish().on
+    assert over(again.run, "finished").attempt == 2 and not again.run.desired().on
     assert not again.run.read_json("process.json")["slot"].startswith("slurm")
 
 

@@ -227,7 +227,7 @@ def test_a_suspended_runner_is_woken_to_stop(root, kill):
 def test_a_runner_that_is_suspended_while_it_stops_is_woken_by_whoever_looks(root):
     run = running(root, "hang")
     os.kill(pids(run)[0], signal.SIGSTOP)
-    queue.write_desired_state(run, replace(run.wish(), want="kill"))
+    queue.write_desired_state(run, replace(run.desired(), want="kill"))
     time.sleep(3 * POLL_S)
     assert run.state().name == "stopping"
     launcher.ensure_daemon(root)
@@ -603,7 +603,7 @@ def test_a_crashed_run_is_tried_again_when_nobody_looks(root, monkeypatch):
     os.kill(runner, signal.SIGKILL)
     until(lambda: run.state().name == "finished")
     assert run.state().attempt == 2 and starts(root) == [run.id, run.id]
-    assert run.wish().retried == 1 and "--- attempt 2" in run.log.read_text()
+    assert run.desired().retried == 1 and "--- attempt 2" in run.log.read_text()
     until(lambda: not wakers(root))
 
 

@@ -123,7 +123,7 @@ def test_a_phase_that_is_over_is_not_said_beside_the_time_of_the_next(root, aliv
 def test_the_time_of_the_next_try_is_waited_for(root):
     finished(root, 50.0, seed=99)
     (run,) = asked(root, 1)
-    wish = run.wish()
+    wish = run.desired()
     queue.write_desired_state(run, overview.replace(wish, not_before=NOW + 200, retries=1, retried=1))
     (item,) = overview.read_queue(root, NOW).waiting
     assert (item.start, item.end) == (NOW + 200, NOW + 250)

@@ -99,7 +99,7 @@ def test_a_higher_priority_goes_first_and_first_takes_it_over(root):
     queue.set_priority(runs[2], -1)
     assert names(root, runs) == "dabc"
     queue.put_first(runs[0])
-    assert names(root, runs) == "adbc" and runs[0].wish().priority == 5
+    assert names(root, runs) == "adbc" and runs[0].desired().priority == 5
     late = make(root)
     queue.request_attempt(late, "run", 1)
     assert names(root, [*runs, late]) == "adbec"
@@ -142,7 +142,7 @@ def test_launching_many_keeps_their_order_and_looks_for_slots_once(root, started
     runs = [make(root, seed=seed) for seed in (3, 1, 2)]
     launcher.launch_all(runs, retries=2, priority=7)
     assert waiting_runs(root) == runs and len(pumps) == 1
-    assert {(run.wish().retries, run.wish().priority) for run in runs} == {(2, 7)}
+    assert {(run.desired().retries, run.desired().priority) for run in runs} == {(2, 7)}
 
 
 def test_launching_many_resumes_what_broke_off_and_leaves_the_rest_alone(root, started):
@@ -152,7 +152,7 @@ def test_launching_many_resumes_what_broke_off_and_leaves_the_rest_alone(root, s
     queue.request_attempt(waits, "run", 1)
     before = stored(waits)
     launcher.launch_all(runs)
-    assert (new.wish().attempt, failed.wish().attempt, stored(waits)) == (1, 2, before)
+    assert (new.desired().attempt, failed.desired().attempt, stored(waits)) == (1, 2, before)
     assert not (finished.folder / "want.json").exists()
 
 
@@ -265,13 +265,13 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
         if attempt == 4:
             break
         state = first.state()
-        assert (state.name, state.attempt, first.wish().retried) == ("queued", attempt + 1, attempt)
+        assert (state.name, state.attempt, first.desired().retried) == ("queued", attempt + 1, attempt)
         assert state.reason.endswith(f"(retry {attempt} of 3)") and state.reason.startswith("again at ")
         assert names(root, [first, second]) == "ab"  # its old place
         begin = clock[0]
-        clock[0] = first.wish().not_before - 0.01
+        clock[0] = first.desired().not_before - 0.01
         assert launcher.dispatch(root) == []
-        clock[0] = first.wish().not_before
+        clock[0] = first.desired().not_before
         waits.append(clock[0] - begin)
     assert waits == [30, 120, 480]
     assert first.state().name == "crashed" and len(started) == 4 and not queue.has_future(root)
@@ -302,7 +302,7 @@ def test_what_is_tried_again_by_itself(root, started, record, again, retries):
     (run,) = asked(root, 1, retries=retries)
     crash(run) if record is None else end(run, **record)
     launcher.dispatch(root)
-    assert (run.wish().attempt == 2) == (run.state().name == "queued") == (again and retries == 1)
+    assert (run.desired().attempt == 2) == (run.state().name == "queued") == (again and retries == 1)
 
 
 @pytest.mark.parametrize("want", ["stop", "kill"])
@@ -343,10 +343,10 @@ def test_priority_and_retries_stay_when_a_person_resumes_and_count_from_the_begi
     (run,) = asked(root, 1, retries=2, priority=4)
     crash(run)
     launcher.dispatch(root)
-    assert run.wish().retried == 1
+    assert run.desired().retried == 1
     launcher.stop(run)
     launcher.resume(run)
-    wish = run.wish()
+    wish = run.desired()
     assert (wish.attempt, wish.priority, wish.retries, wish.retried, wish.not_before) == (3, 4, 2, 0, 0)
 
 
@@ -361,7 +361,7 @@ def test_retries_are_few(root, number):
 def test_a_time_that_no_back_off_explains_holds_nothing_back(root, started):
     """The clock was wrong when it was written, or the file came from elsewhere."""
     (run,) = asked(root, 1)
-    queue.write_desired_state(run, replace(run.wish(), not_before=time.time() + 10 * 365 * 86_400))
+    queue.write_desired_state(run, replace(run.desired(), not_before=time.time() + 10 * 365 * 86_400))
     assert launcher.dispatch(root) == [run]
 
 
@@ -370,7 +370,7 @@ def test_two_pumps_at_once_ask_for_one_retry(root, started):
     crash(run)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: launcher.dispatch(root), range(8)))
-    assert run.wish().attempt == 2 and run.wish().retried == 1 and started == []
+    assert run.desired().attempt == 2 and run.desired().retried == 1 and started == []
 
 
 def test_the_first_wait_can_be_set(monkeypatch):
@@ -476,7 +476,7 @@ def test_what_is_remembered_is_what_is_there(tmp_path_factory, steps):
             end(run, attempt, state="finished")
         else:
             (run.folder / "want.json").unlink(missing_ok=True)
-        expected = sorted((r for r in runs if r.waiting_attempt()), key=lambda r: (r.wish().order, r.id))
+        expected = sorted((r for r in runs if r.waiting_attempt()), key=lambda r: (r.desired().order, r.id))
         assert waiting_runs(root) == expected
 
 
@@ -533,11 +533,11 @@ def test_the_command_line_changes_the_line(root, started, lps, monkeypatch):
     assert lps("queue", "priority", short[1], "3") == (0, "", "") and names(root, runs)[0] == "b"
     assert lps("queue", "priority", short[1], "-3") == (0, "", "") and names(root, runs)[3] == "b"
     hold(runs[0])
-    assert lps("queue", "retry", short[0])[0] == 0 and not runs[0].wish().held
+    assert lps("queue", "retry", short[0])[0] == 0 and not runs[0].desired().held
     assert lps("queue", "cancel", short[0]) == (0, "", "") and runs[0].state().name == "stopped"
     assert lps("queue", "pause") == (0, "", "") and queue.read_switch(root).paused
     assert lps("queue", "resume") == (0, "", "") and not queue.read_switch(root).paused
-    assert lps("queue", "retry", short[0])[0] == 0 and runs[0].wish().attempt == 2
+    assert lps("queue", "retry", short[0])[0] == 0 and runs[0].desired().attempt == 2
 
 
 def test_the_queue_in_words_and_as_json(root, started, lps):
@@ -602,12 +602,12 @@ def test_a_stop_that_takes_long_is_told_with_the_way_to_cut_it_short(root, lps):
     lock = try_lock(run.lock)
     write_json(run.folder / "progress.json", {"stop_s": 70})
     code, out, said = lps("stop", run.id)
-    assert (code, out) == (0, "") and run.wish().want == "stop"
+    assert (code, out) == (0, "") and run.desired().want == "stop"
     assert "the current step to finish (up to 70 s)" in said and said.endswith(
         f"python -m lps stop --kill {run.id} ends it now\n"
     )
     assert "after 210 s, the run is killed" in lps("list")[1]
-    assert lps("stop", "--kill", run.id) == (0, "", "") and run.wish().want == "kill"
+    assert lps("stop", "--kill", run.id) == (0, "", "") and run.desired().want == "kill"
     os.close(lock)
 
 
@@ -615,7 +615,7 @@ def test_stopping_what_is_over_says_so(root, lps):
     (run,) = asked(root, 1)
     end(run, state="finished")
     assert lps("stop", run.id) == (0, "", f"{run.id} is already finished; there is nothing to stop\n")
-    assert run.wish().want == "run"
+    assert run.desired().want == "run"
 
 
 def test_a_queue_that_stands_still_is_started_again_by_whoever_looks(root, started, lps):

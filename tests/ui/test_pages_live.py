@@ -103,7 +103,7 @@ def test_a_stop_that_takes_long_is_explained_and_can_be_cut_short(visit, tmp_pat
         assert f"stopping after a checkpoint: {said}" in app.get("progress")[0].proto.text.replace("\\", "")
         button = next(button for button in app.button if button.label == "End now")
         app = button.click().run()
-        assert run.wish().want == "kill" and not app.exception
+        assert run.desired().want == "kill" and not app.exception
         assert "End now" not in [button.label for button in app.button]
 
 

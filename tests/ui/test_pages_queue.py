@@ -124,7 +124,7 @@ def test_many_runs_are_one_table_in_the_order_of_the_queue(root, alive):
 def test_the_next_try_is_said(root, alive):
     alive(make(root), "cpu-0")
     (run,) = asked(root, 1)
-    again = queue.replace(run.wish(), attempt=2, retries=3, retried=1, not_before=time.time() + 100)
+    again = queue.replace(run.desired(), attempt=2, retries=3, retried=1, not_before=time.time() + 100)
     queue.write_desired_state(run, again)
     frame = visit("queue").dataframe[0].value
     hour = datetime.fromtimestamp(again.not_before).strftime("%H:%M")
@@ -189,7 +189,7 @@ def test_a_held_run_is_retried_and_a_run_is_cancelled(root):
     runs = asked(root, 1, 2, 3)
     hold(runs[1])
     at = press(ticked(runs[1]), "queue_now")
-    assert not runs[1].wish().held and at.button(key="queue_now").disabled
+    assert not runs[1].desired().held and at.button(key="queue_now").disabled
     at = press(at, "queue_cancel")
     assert runs[1].state().reason == "cancelled before it started" and seeds(root) == [1, 3]
     assert at.session_state["queue_chosen"] == []
@@ -200,7 +200,7 @@ def test_priority(root):
     at = ticked(runs[2])
     at.number_input(key="queue_priority").set_value(9).run()
     press(at, "queue_set")
-    assert runs[2].wish().priority == 9 and seeds(root) == [3, 1, 2]
+    assert runs[2].desired().priority == 9 and seeds(root) == [3, 1, 2]
 
 
 def test_pause_and_go_on(root):
@@ -228,7 +228,7 @@ def test_a_run_that_broke_off_is_tried_again(root):
     assert [expander.label for expander in at.expander] == ["Interrupted (1)"]
     assert "the run's processes were killed" in words(at).replace("\\", "")
     at = press(at, f"queue_retry_{run.id}")
-    assert run.state().name == "queued" and run.wish().attempt == 2 and not at.expander
+    assert run.state().name == "queued" and run.desired().attempt == 2 and not at.expander
 
 
 def test_names_of_people_are_shown_as_they_are_written(root, alive):

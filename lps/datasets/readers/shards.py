@@ -134,8 +134,8 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
                 names.add(member.name)
                 picture = member_path, _content(archive, member), (member.offset_data, member.size)
         elif kind in (".cls", ".txt", ".json") and member.size <= _MOST_TEXT:
-            said = _label_of(kind, _content(archive, member))
-            label = said if said is not None else label
+            given_label = _label_of(kind, _content(archive, member))
+            label = given_label if given_label is not None else label
     if picture:
         yield Sample(*picture[:2], label, picture[2])
     archive.fileobj.seek(archive.offset)  # `next` gives None for a damaged header too, as at the end of the archive
@@ -202,12 +202,12 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
                 return
             for batch in file.iter_batches(_ROWS, columns=[image, label] if label else [image]):
                 labels = batch.column(label).to_pylist() if label else [None] * len(batch)
-                for said, picture in zip(labels, batch.column(image)):
+                for given_label, picture in zip(labels, batch.column(image)):
                     name, count = f"{shard.name}/{count:08d}", count + 1
                     value = picture.as_py()
                     content = value.get("bytes") if isinstance(value, dict) else value
                     if content:
-                        yield Sample(name, content, _as_label(said))
+                        yield Sample(name, content, _as_label(given_label))
                     else:
                         shards.skip(name, "has no image bytes")
     except (pyarrow.ArrowException, OSError, ValueError) as error:

@@ -189,14 +189,14 @@ def labels_of_numbers(dataset: str, names: Mapping[int, str], where: str) -> lis
     labels = labels_by_name(dataset)
     if len(names) != len(labels):
         raise UserError("dataset.path", f"{where} names {len(names)} classes; expected {len(labels)}")
-    found = []
+    known_labels = []
     for number in sorted(names):
         label = labels.get(plain_name(names[number]))
-        if label is None or label in found:
+        if label is None or label in known_labels:
             words = "is listed twice" if label is not None else "is not a class of the benchmark"
             raise UserError("dataset.path", f"{where} names {shorten(names[number])}, which {words}")
-        found.append(label)
-    return found
+        known_labels.append(label)
+    return known_labels
 
 
 def class_names(dataset: str) -> tuple[str, ...]:

@@ -216,8 +216,8 @@ def _lloyd(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor, 
 
 def _moved(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor) -> Tensor:
     """Means (k, d) of what is nearest to a centre or pinned to it; empty clusters get the farthest points."""
-    found = [squared_distances(part, centres).min(dim=1) for part in points.split(_BLOCK)]
-    nearest, ids = (torch.cat(column) for column in zip(*found))
+    nearest_parts = [squared_distances(part, centres).min(dim=1) for part in points.split(_BLOCK)]
+    nearest, ids = (torch.cat(column) for column in zip(*nearest_parts))
     sums, counts = (free + fixed for free, fixed in zip(_sums(points, ids, len(centres)), pinned_sums))
     farthest = points[nearest.topk(min(len(centres), len(points))).indices]
     empty = counts == 0

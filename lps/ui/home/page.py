@@ -274,8 +274,8 @@ def _series(history: event_log.History, name: str) -> list[float | None]:
 
 def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[float | None, str]:
     """Share of the present phase, and where the run is, in words."""
-    if state.name == "queued" and run.wish().on:
-        return None, f"in {executors.executor_title(run.wish().on)}'s queue"
+    if state.name == "queued" and run.desired().on:
+        return None, f"in {executors.executor_title(run.desired().on)}'s queue"
     if state.name == "queued":
         before = queue.queue_position(run)
         return None, f"{before} ahead" if before else "next" if before == 0 else "not launched"

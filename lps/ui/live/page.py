@@ -1,6 +1,6 @@
 """Watch runs: how they stand, what they have learned, and any epoch again.
 
-A refresh reads state, progress and wishes from the run's folder (`lps.store.runs`), and of its events only the bytes
+A refresh reads state, progress and requests from the run's folder (`lps.store.runs`), and of its events only the bytes
 that are new (`lps.charts.event_log`).
 """
 

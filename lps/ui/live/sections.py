@@ -101,10 +101,10 @@ def _show_standing(run: Run, state: State, past: History) -> None:
         share, words = estimates.progress_in_words(run, state, past, time.time())
         used = usage.of_runner(run.read_json("process.json"))
         words += f" · {data_size(used.memory)} of memory" if used else ""
-        if on := run.wish().on:
+        if on := run.desired().on:
             words += f" · {executors.executor_title(on)} job {run.read_json(RECORD).get('job')}"
         st.progress(share, text=escape.markdown(words))
-    elif state.name == "queued" and run.wish().on:
+    elif state.name == "queued" and run.desired().on:
         st.info(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/schedule:")
     elif state.name == "queued":
         _show_queued(run)
@@ -126,7 +126,7 @@ def _ending(state: State, past: History, now: float, is_recorded: bool = False) 
 
 def _show_queued(run: Run) -> None:
     """The run's place in the queue; the first of it begins where a slot is free."""
-    before, reason = queue.queue_position(run), desired_state.waiting_reason(run.wish())
+    before, reason = queue.queue_position(run), desired_state.waiting_reason(run.desired())
     words = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
     sentence = words.get(before, f"Waiting for a free slot; {counted(before or 0, 'run')} ahead of it.")
     if before is not None and queue.read_switch(run.root).paused:

@@ -245,7 +245,7 @@ def _show_elsewhere(items: Sequence[RunningJob], now: float) -> None:
     with st.container(border=True):
         st.markdown("**Runs without a slot on this machine** :gray[they are starting, or run on a cluster]")
         for item in items:
-            _show_going(item, now, item.run.wish().on or "this machine", {})
+            _show_going(item, now, item.run.desired().on or "this machine", {})
 
 
 # ---------------------------------------------------------------------------------------------------- background jobs
@@ -294,10 +294,10 @@ def _columns(now: float) -> list[Column]:
     def of_run(cell: Callable[[QueuedJob], object]) -> Callable[[tuple[int, QueuedJob]], object]:
         return lambda row: cell(row[1])
 
-    waits = of_run(lambda item: desired_state.waiting_reason(item.wish, now))
+    waits = of_run(lambda item: desired_state.waiting_reason(item.desired, now))
     takes = of_run(lambda item: "" if item.takes is None else costs.span_in_words(item.takes))
     starts = of_run(lambda item: _start_in_words(item, now))
-    priority = of_run(lambda item: item.wish.priority)
+    priority = of_run(lambda item: item.desired.priority)
     return [
         Column("Place", lambda row: row[0], "number", 40, label="#"),
         Column("Name", of_run(lambda item: titles.run_title(item.run)), "text", 210, pinned=True),
@@ -308,7 +308,7 @@ def _columns(now: float) -> list[Column]:
         Column("Retries", of_run(_retries), "text", 70, about_retries, optional=True),
         Column("Method", of_run(lambda item: _id_part(item.run, 3).upper()), "text", 90),
         Column("Data set", of_run(lambda item: _id_part(item.run, 2)), "text", 80),
-        Column("Submitted", of_run(lambda item: _submitted(item.wish.time)), "time", 130, **submitted),
+        Column("Submitted", of_run(lambda item: _submitted(item.desired.time)), "time", 130, **submitted),
         Column("Id", of_run(lambda item: item.run.id[-6:]), "text", 75, about_id),
     ]
 
@@ -320,7 +320,7 @@ def _start_in_words(item: QueuedJob, now: float) -> str:
 
 
 def _retries(item: QueuedJob) -> str:
-    return f"{item.wish.retried} of {item.wish.retries}" if item.wish.retries else ""
+    return f"{item.desired.retried} of {item.desired.retries}" if item.desired.retries else ""
 
 
 def _id_part(run: Run, part_index: int) -> str:
@@ -334,7 +334,7 @@ def _submitted(seconds: float) -> datetime | None:
 def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
     """Buttons for the selected rows; they are always shown, so that nothing moves when a row is selected."""
     runs = [item.run for item in chosen]
-    delayed = [item.run for item in chosen if item.wish.held or queue.is_early(item.wish, now)]
+    delayed = [item.run for item in chosen if item.desired.held or queue.is_early(item.desired, now)]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="queue_bar"):
         st.markdown(f"**{len(chosen)} selected**" if chosen else ":gray[Select rows]", width="content")
         words = "Start before all other waiting runs"
@@ -347,7 +347,7 @@ def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
         words = "Remove from the queue; the run can be resumed later"
         _button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel)
         with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
-            first = chosen[0].wish.priority if chosen else 0
+            first = chosen[0].desired.priority if chosen else 0
             words = "Runs of higher priority start first"
             number = st.number_input(words, -MOST_PRIORITY, MOST_PRIORITY, first, 1, key="queue_priority")
             _button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))

@@ -30,7 +30,7 @@ def show_details(entry: RunRow) -> None:
     with st.container(border=True, key="dossier"):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape.markdown(entry.name)}**", width="content")
-            theme.badge(entry.standing)
+            theme.badge(entry.shown_state)
             for alarm in entry.measured.alarms:
                 st.badge(alarm.title, color="red", icon=":material/warning:")
         st.code(entry.run.id, language=None)

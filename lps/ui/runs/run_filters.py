@@ -80,7 +80,7 @@ def matching(entries: Sequence[RunRow], filters: Wanted) -> list[RunRow]:
 
 
 def _fits(entry: RunRow, filters: Wanted) -> bool:
-    choices = ((filters.states, entry.standing), (filters.methods, entry.method), (filters.datasets, entry.dataset))
+    choices = ((filters.states, entry.shown_state), (filters.methods, entry.method), (filters.datasets, entry.dataset))
     if any(chosen and value not in chosen for chosen, value in choices):
         return False
     return set(filters.tags) <= set(entry.tags) and (filters.hidden or not entry.hidden)
@@ -99,7 +99,7 @@ def in_order(entries: list[RunRow], sort: str) -> list[RunRow]:
     have = [entry for entry in entries if key(entry) is not None]
     ordered = sorted(have, key=key) + [entry for entry in entries if key(entry) is None]
     # by date, recordings stay behind a person's own runs: they are as old as the program
-    return sorted(ordered, key=lambda e: e.standing == "recorded") if sort in ("newest", "oldest") else ordered
+    return sorted(ordered, key=lambda e: e.shown_state == "recorded") if sort in ("newest", "oldest") else ordered
 
 
 def _down(value: float | None) -> float | None:
@@ -111,7 +111,7 @@ def ask(entries: Sequence[RunRow]) -> Wanted:
     tags = sorted({tag for entry in entries for tag in entry.tags})
     hidden = sum(entry.hidden for entry in entries)
     methods = {name: titles.method_title(name) for name in sorted({e.method for e in entries if e.method})}
-    standings = [name for name in theme.BADGES if any(entry.standing == name for entry in entries)]
+    standings = [name for name in theme.BADGES if any(entry.shown_state == name for entry in entries)]
     find = filter_box.ask()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="run_filters"):
         filters = Wanted(

@@ -177,7 +177,7 @@ def name_of(entry: RunRow) -> str:
 
 _TOLD = {
     "name": lambda entry: name_of(entry),
-    "state": lambda entry: [theme.BADGES[entry.standing][0]],
+    "state": lambda entry: [theme.BADGES[entry.shown_state][0]],
     "epoch": lambda entry: entry.measured.recent.epoch or None,
     "alarm": lambda entry: entry.troubles,
     "method": lambda entry: entry.method_title,

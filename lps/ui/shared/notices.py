@@ -125,7 +125,7 @@ def show_alarms(run: Run) -> None:
 
 
 def show_damages(run: Run) -> None:
-    """A line for each file of texts or wishes that cannot be read, and how to come by a sound one."""
+    """Show a line for each unreadable file of texts or requests, and how to replace it."""
     mend = {
         "meta.json": "Renaming the run writes a new file",
         "want.json": "Stopping or resuming the run writes a new file",
