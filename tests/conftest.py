@@ -80,6 +80,15 @@ def forks():
 
 
 @pytest.fixture(scope="session")
+def trained_run(tmp_path_factory):
+    """A finished run on 200 digits. Tests leave it as it is, or change a copy."""
+    from tests.inference.test_prediction import KINDS
+    from tests.short_runs import finished_run
+
+    return finished_run(tmp_path_factory.mktemp("runs"), **KINDS["live"])
+
+
+@pytest.fixture(scope="session")
 def nowhere(tmp_path_factory):
     """A folder that only the tests that need it make, and that each of them finds gone."""
     return tmp_path_factory.getbasetemp() / "made by one test"

@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,17 @@ def words_of(command: str) -> list[str]:
     return shlex.split(COMMAND.match(command)[1], comments=True)
 
 
+@cache
+def the_parser():
+    return parser()
+
+
 def refusal(line: str) -> str:
     """What the parser says against a command; empty if it takes it."""
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said):
-            parser().parse_args(words_of(line))
+            the_parser().parse_args(words_of(line))
     except SystemExit:
         return f"{line}: {said.getvalue()}"
     return ""

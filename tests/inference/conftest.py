@@ -1,19 +1,10 @@
-"""One trained run for all tests of predictions, which they leave as it is; its weights are loaded once."""
+"""The trained run of all tests of predictions, which they leave as it is: its weights are loaded once."""
 
 import functools
 
 import pytest
 
 from lps.inference import trained
-
-
-@pytest.fixture(scope="session")
-def trained_run(tmp_path_factory):
-    """A finished run on 200 digits."""
-    from tests.inference.test_prediction import KINDS
-    from tests.short_runs import finished_run
-
-    return finished_run(tmp_path_factory.mktemp("runs"), **KINDS["live"])
 
 
 @pytest.fixture(scope="session")

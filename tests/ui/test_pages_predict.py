@@ -24,19 +24,13 @@ from lps.store.run_folders import create_run
 from lps.training import loop
 from lps.ui.server import uploads
 from tests import vector_files
-from tests.inference.test_prediction import SMALL, digits, saved
-from tests.short_runs import finished_run
+from tests.inference.test_prediction import digits, saved
 from tests.ui.test_serving import ask
 from tests.visiting import visit, words_of
 
 
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return finished_run(tmp_path_factory.mktemp("runs"), "lps", **SMALL)
-
-
 @pytest.fixture
-def run(source, tmp_path, monkeypatch):
+def run(trained_run, tmp_path, monkeypatch):
     """A run with weights; what a page begins is over when it returns."""
     (tmp_path / "home").mkdir()
     for variable, name in {"HOME": "home", "LPS_RUNS": "runs", "LPS_PICTURES": "kept"}.items():
@@ -51,7 +45,7 @@ def run(source, tmp_path, monkeypatch):
         result.with_suffix(".log").write_text(said.getvalue())
 
     monkeypatch.setattr(background, "start_job", begin)
-    return type(source)(shutil.copytree(source.folder, tmp_path / "runs" / source.id))
+    return type(trained_run)(shutil.copytree(trained_run.folder, tmp_path / "runs" / trained_run.id))
 
 
 @pytest.fixture
