@@ -49,6 +49,15 @@ def test_many_runs_are_drawn_as_means_until_somebody_wants_each_of_them(root, tm
     assert "14 lines" in charts_of(at)["board_0"]["alt"] and "2 lines" in charts_of(at)["board_1"]["alt"]
 
 
+def test_the_values_of_a_sweep_name_its_runs_as_the_run_list_does(tmp_path, monkeypatch):
+    """A narrow column showed "margin_scale=2, entropy_w" in every row."""
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    for margin in (2.0, 5.0):
+        settings, name = {"margin_scale": margin, "entropy_weight": 0.25}, f"margin_scale={margin:g}, lps seed 0"
+        sample_runs.make_run(tmp_path, epochs=1, pretrain=0, name=name, settings=settings)
+    assert sorted(visit("charts").dataframe[0].value["Run"]) == ["C=2", "C=5"]
+
+
 def test_filter_and_charts_are_in_the_address(root):
     at = visit(
         "charts", find="margin_scale=5", chart=["y=kl;log=y;x=step", "y=accuracy/all;by=margin_scale;smooth=0.5"]

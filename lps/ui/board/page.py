@@ -127,7 +127,8 @@ def _shown(find: str) -> Shown:
     entries = entries[:MOST]
     histories = [history(entry.run) for entry in entries]
     notices.show_left_out({titles.run_label(entry.run): past for entry, past in zip(entries, histories)})
-    return Shown(entries, histories, run_diff.short_labels([entry.run for entry in entries]))
+    labels = run_diff.short_labels([entry.run for entry in entries], in_symbols=True)
+    return Shown(entries, histories, labels)
 
 
 def _groupings(entries: Sequence[RunRow]) -> dict[str, str]:
