@@ -155,7 +155,8 @@ def curves_of_groups(
         _add_mean(figure, curve, color, dash, tickformat)
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     figure.update_layout(legend=legend | {"font": {"size": 12}}, showlegend=True)
-    return figure.update_layout(margin={"t": 12, "l": 58, "r": 12}, hoverlabel={"namelength": -1})
+    tools = {"orientation": "h"}  # above the legend, which they would cover
+    return figure.update_layout(margin={"t": 34, "l": 58, "r": 12}, hoverlabel={"namelength": -1}, modebar=tools)
 
 
 def _add_mean(figure: Chart, curve: GroupCurve, color: str, dash: str, tickformat: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lps.errors import UserError
+from lps.scores.measurement_names import measurement_name
 from lps.settings.parameters import text_of
 from lps.store import provenance, snapshots
 from lps.store.event_follower import Follower
@@ -145,5 +146,5 @@ def _number(name: str, values: Mapping[str, object]) -> float | None:
 
 def _epochs(summary: dict) -> str:
     best = summary["best"].get("epoch")
-    best = f", best at {best} by {summary['best_by']}" if best is not None else ""
+    best = f", best at {best} by {measurement_name(summary['best_by']).lower()}" if best is not None else ""
     return counted(summary["epochs"], "epoch") + best

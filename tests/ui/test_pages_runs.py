@@ -312,7 +312,7 @@ def test_two_chosen_runs_stand_beside_one_another(root, shelved):
     table = at.dataframe[1].value
     assert list(table["Setting or fact"]) == ["use_margin"] and sorted(table.iloc[0, 2:4]) == ["false", "true"]
     numbers = at.dataframe[2].value.set_index("Measurement")
-    first, second, difference = numbers.loc["accuracy/novel"]
+    first, second, difference = numbers.loc["Novel accuracy"]
     assert difference == pytest.approx(second - first) and abs(difference) > 5
     at.toggle(key="beside_all").set_value(True).run()
     assert len(at.dataframe[1].value) > 60 and not at.exception

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from lps.analysis.run_index import RunRow
+from lps.scores.measurement_names import measurement_name
 from lps.settings import cli_args
 from lps.store import titles
 from lps.tables.side_by_side import SideBySide, compare_two_runs
@@ -65,7 +66,7 @@ def _show_numbers(side_by_side: SideBySide, names: tuple[str, str]) -> None:
 def _number_columns(names: tuple[str, str]) -> list[Column]:
     first, second = _heads(names)
     return [
-        Column("Measurement", lambda one: one.name, "text", pinned=True),
+        Column("Measurement", lambda one: measurement_name(one.name), "text", pinned=True),
         Column(first, lambda one: one.first, "number", format="%.5g"),
         Column(second, lambda one: one.second, "number", format="%.5g"),
         Column("Difference", lambda one: one.difference, "number", format="%+.5g", help="Second minus first"),

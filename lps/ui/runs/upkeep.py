@@ -24,7 +24,7 @@ def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
     """How many are chosen, where they can be opened, and what can be done with them. base: see `table.show_table`."""
     if base:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(f"Baseline: {escape.markdown(base.name)} (Δ, points)", width="content")
+            st.caption(f"Baseline: {escape.markdown(table.name_of(base))} (Δ, points)", width="content")
             st.button("Clear baseline", key="against_back", type="tertiary", on_click=_hold, args=(None,))
     if not chosen:
         st.caption(f"{counted(total, 'run')}. Tick rows to open, name, tag, hide, stop, resume or delete them.")
