@@ -16,7 +16,7 @@ from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.clusters import exports, image_history, single_pictures, split_cluster, training_on
 from lps.ui.clusters import naming as names
-from lps.ui.pictures import gallery, points, predictions
+from lps.ui.pictures import gallery, paging, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
 from lps.ui.shared import data_table, epoch_choice, escape, page_head, select, theme, url_fields
@@ -331,9 +331,7 @@ def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ..
         return ()
     pages = -(-len(rows) // PAGE)
     key = f"{view.run.id} {view.epoch} {chosen}"
-    number = 1
-    if pages > 1:
-        number = st.pagination(pages, key=f"page of {key} {order} {class_id}")
+    number = paging.choose_page(pages, f"page of {key} {order} {class_id}")
     part = rows[(number - 1) * PAGE : number * PAGE]
     ids = view.split.unlabeled[part]
     decisions = view.said

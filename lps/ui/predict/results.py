@@ -18,7 +18,7 @@ from lps.inference.none_of_these import DEFAULT_KEEP
 from lps.inference.predicted import NONE, Predicted
 from lps.store.runs import Run
 from lps.store.titles import short_id
-from lps.ui.pictures import frames, gallery, left_out, points
+from lps.ui.pictures import frames, gallery, left_out, paging, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
 from lps.ui.server import downloads
@@ -200,9 +200,7 @@ def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows:
     if not rows:
         st.caption("No pictures match.")
         return
-    pages, number = -(-len(rows) // _PAGE), 1
-    if pages > 1:
-        number = st.pagination(pages, key=f"predict page {st.query_params.get('class', '')}")
+    number = paging.choose_page(-(-len(rows) // _PAGE), f"predict page {st.query_params.get('class', '')}")
     shown = rows[(number - 1) * _PAGE : number * _PAGE]
     opened = url_fields.number("picture")
     sheet, one = st.columns([5, 3], gap="medium")
