@@ -39,7 +39,9 @@ def root(monkeypatch, tmp_path):
     for name in ("launch", "launch_all", "resume", "_detach", "_spawn"):
         monkeypatch.setattr(launcher, name, never)
     monkeypatch.setattr(launcher, "dispatch", lambda root, trainer=None: [])
-    for module, name in ((search, "begin"), (search, "ask"), (sweeps, "start"), (background, "begin")):
+    for module, name in (
+        (search, "start_driver"), (search, "create_search"), (sweeps, "start_sweep"), (background, "start_job"),
+    ):  # fmt: skip
         monkeypatch.setattr(module, name, never)
     monkeypatch.setattr(slurm, "is_here", lambda: False)
     monkeypatch.setattr("lps.store.run_folders.RECORDED", tmp_path / "no recordings")
