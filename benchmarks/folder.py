@@ -51,7 +51,7 @@ def way(page: Page, address: str) -> list[dict]:
         began = now
 
     page.goto(address)
-    page.get_by_role("link", name="Own pictures").last.click()
+    page.get_by_role("link", name="Add pictures").last.click()
     page.get_by_role("button", name=NAME, exact=True).click()
     wait_for_run(page)
     page.get_by_role("button", name="Use this folder").click()

@@ -84,7 +84,7 @@ class Run:
         """Wait until the run has ended and return its state; raises `TimeoutError` after `timeout` seconds."""
         state = launcher.wait(self._run, timeout)
         if not state.is_over and state.name != "unreadable":
-            raise TimeoutError(f"{self.id} is {state.name} after {timeout:g} s")
+            raise TimeoutError(f"{self.id} is still {state.name} after {timeout:g} s; wait longer or stop it")
         return state.name
 
     def follow(self) -> Iterator[dict]:

@@ -14,8 +14,8 @@ _FULL = "Full LPS"
 # Settings that switch each part off. The two of the margin are the same computation.
 WITHOUT = {
     "Without margin": ({"use_margin": False}, {"margin_scale": 0.0}),
-    "Without pseudo-label contrast": ({"pseudo_label_weight": 0.0},),
-    "Without unsupervised contrast": ({"unsupervised_weight": 0.0},),
+    "Without pseudo-label contrastive loss": ({"pseudo_label_weight": 0.0},),
+    "Without unsupervised contrastive loss": ({"unsupervised_weight": 0.0},),
     "Without entropy": ({"entropy_weight": 0.0},),
 }
 

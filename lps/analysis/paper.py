@@ -149,8 +149,8 @@ def find_inconsistencies(row: Row) -> list[str]:
     weighted_mean = share * row.seen + (1 - share) * row.novel
     if row.method in _MATCHED and row.all > weighted_mean + _SLACK:
         doubts_found.append(
-            f"All is {row.all - weighted_mean:.1f} points above the weighted mean of seen and novel, its upper limit "
-            "if both are matched"
+            f'the accuracy "All" is {row.all - weighted_mean:.1f} points above the weighted mean of "Seen" and '
+            '"Novel", which is impossible if each of them uses its best matching'
         )
     other_row = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
     if other_row and (other_row.seen, other_row.novel, other_row.all) == (row.seen, row.novel, row.all):

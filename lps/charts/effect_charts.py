@@ -375,7 +375,8 @@ def main_effects(effects: Sequence[MainEffect], colors: Palette) -> Chart:
     points = np.array([100 * item.difference for item in items])
     has_interval = any(item.seeds > 1 for item in items)
     reach = np.array([100 * item.half_width for item in items])  # NaN draws no interval
-    hover = [f"{name}<br>{in_points(item)}<br>{counted(item.contexts, 'context')}" for name, item in zip(names, items)]
+    averaged = [f"mean over {counted(item.contexts, 'combination')} of the other settings" for item in items]
+    hover = [f"{name}<br>{in_points(item)}<br>{words}" for name, item, words in zip(names, items, averaged)]
     figure = figures.blank((_BAR + 12) * len(items) + 76, colors)
     bar = {"array": reach, "color": colors.ink, "thickness": 1.5, "width": 5, "visible": has_interval}
     figures.add_side_bars(figure, points, names, "Main effect", colors, error_x=bar, hovertext=hover)

@@ -69,7 +69,7 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
     add_line(figure, kl, "KL(prior, estimate)", colors.ink, 2, ".3f", legend=False)
     if turned:
         add_line(
-            figure, margin_kl, "KL of the margin: (estimate, prior)", colors.ink, 2, ".3f", legend=False, dash="dot"
+            figure, margin_kl, "KL(estimate, prior), used by the margin", colors.ink, 2, ".3f", legend=False, dash="dot"
         )
     for group in ("seen", "novel"):
         color = getattr(colors, group)

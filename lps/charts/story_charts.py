@@ -46,7 +46,7 @@ def kl_and_margins(past: History, colors: Palette, until: int) -> Chart:
     axis = {"rangemode": "tozero", "nticks": 4, "gridcolor": colors.grid, "zeroline": False}
     axis["tickfont"] = {"color": colors.muted, "size": 12}
     figure.update_layout(yaxis=axis | {"domain": [0.56, 0.95]}, yaxis2=axis | {"domain": [0, 0.39], "anchor": "x"})
-    heads = {0.95: "KL: how uneven the guesses are", 0.39: "Margin: how strongly it holds back"}
+    heads = {0.95: "KL: how uneven the guesses are", 0.39: "Margin: how strongly classes are held back"}
     for y, words in heads.items():
         text_position = {"xref": "paper", "yref": "paper", "x": 0, "y": y, "xanchor": "left", "yanchor": "bottom"}
         figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, showarrow=False, **text_position)

@@ -38,7 +38,10 @@ def add(commands: Commands) -> None:
     priority.register("type", int, any_whole)
     priority.add_argument("number", type=int, metavar="N", help="a whole number; runs without one have 0")
     _action(actions, "cancel", _cancel, "remove a run from the queue, or cancel a background job", run=True)
-    words = "start a run now that ended early, is waiting for a retry, or was put on hold by an older LPS Studio"
+    words = (
+        "as soon as a slot is free, start a run that ended early, waits for a retry, or was put on hold by an older "
+    )
+    words += "LPS Studio"
     _action(actions, "retry", _retry, words, run=True)
     for name in _REMOVED:
         removed = actions.add_parser(name)  # without a help text, so that it is not listed

@@ -69,7 +69,7 @@ class Job:
     ENDING: ClassVar[tuple[str, ...]] = ("ending",)
     ENDINGS: ClassVar[dict[str, tuple[str, str, str]]] = {  # of a run that left no record: state, kind, reason
         "cancelled": ("stopped", "", "job {job} was cancelled in {place}"),
-        "": ("crashed", "killed", "{place} no longer knows job {job}, and the run left no record"),
+        "": ("crashed", "killed", "{place} no longer lists job {job}, and the run did not record how it ended"),
     }
 
     @property
@@ -99,7 +99,7 @@ class Job:
         return f" on {self.nodes}" if self.nodes else ""
 
 
-_OTHER_ENDING = ("crashed", "killed", "job {job} ended as {state}{where} and the run left no record")
+_OTHER_ENDING = ("crashed", "killed", "job {job} ended as {state}{where} and the run did not record how it ended")
 
 
 def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> tuple[str, str, str]:

@@ -62,7 +62,9 @@ def _read(folder: Path, name: str) -> np.ndarray:
                 raise UserError(SETTING, f"{shorten(str(path), 120)} is not a list of whole numbers")
             return ids.astype(np.int64)
     raise UserError(
-        SETTING, f"{shorten(str(folder), 120)} has no {name}.pt or {name}.npy; BaCon publishes all three files"
+        SETTING,
+        f"{shorten(str(folder), 120)} has no {name}.pt or {name}.npy; expected the three index files of a split, as "
+        "the authors of BaCon publish them",
     )
 
 

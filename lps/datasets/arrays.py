@@ -203,10 +203,15 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         if len(set(names)) < len(names):
             raise UserError("dataset.path", "class_names has a name twice; expected a different name for each class")
         if len(names) < len(counts):
-            raise UserError("dataset.path", f"class_names has {len(names)} names, but y_train goes to {y.max()}")
+            raise UserError(
+                "dataset.path", f"class_names has {len(names)} names, but y_train has class ids up to {y.max()}"
+            )
     missing = np.flatnonzero(np.bincount(y[y >= 0], minlength=len(names)) == 0)
     if len(missing):
         raise UserError("dataset.path", f"class {missing[0]} ({names[missing[0]]}) has no image in y_train")
     if "y_test" in arrays and arrays["y_test"].max(initial=-1) >= len(names):
-        raise UserError("dataset.path", f"y_test holds {arrays['y_test'].max()}; y_train ends at {len(names) - 1}")
+        highest = arrays["y_test"].max()
+        raise UserError(
+            "dataset.path", f"y_test holds class {highest}; expected only classes of y_train, 0 to {len(names) - 1}"
+        )
     return names

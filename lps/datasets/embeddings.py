@@ -18,7 +18,7 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import fingerprint
 from lps.settings.backbone_names import GIVEN
 
-TITLE = "Own embeddings"
+TITLE = "Embeddings in a file"
 SUMMARY = "Vectors in one .npy, .npz or Parquet file, with ids, known labels, and titles or pictures."
 PATH = "The file of vectors"
 RECIPE = {

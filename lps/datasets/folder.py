@@ -28,7 +28,7 @@ from lps.datasets.readers.store import cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
 
-TITLE = "Own pictures"
+TITLE = "Pictures in a folder"
 SUMMARY = "A folder: labeled classes are sub-folders; all other pictures lie beside them or in one called unlabeled."
 PATH = "The folder"
 

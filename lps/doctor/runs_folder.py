@@ -53,7 +53,7 @@ def check_runs_folder(machine: Machine) -> Iterator[tuple]:
         remedy = "Mount it writable, fix its owner and mode, or set LPS_RUNS to another folder."
         yield PROBLEM, f"{root} {reason}", "runs", remedy
     else:
-        yield OK, f"{root} can be written to, {len(machine.listed)} folders"
+        yield OK, f"{root} can be written to and has {counted(len(machine.listed), 'folder')}"
 
 
 def _existing(folder: Path) -> Path:

@@ -116,7 +116,7 @@ def _card(model: Trained, decisions: Naming, curve: TradeOff, label_facts: Mappi
     config, form = model.config, model.form
     info = catalog.method_info(config.method)
     stored = ", whose features are fixed: only a small head was trained on them" if model.backbone is not None else ""
-    on = "own embeddings, with a small head" if form.are_vectors else f"{config.network_name}{stored}"
+    on = "embeddings, with a small head" if form.are_vectors else f"{config.network_name}{stored}"
     parts = {
         "": [f"# {model.run.title}", "", f"Run {model.run.id}, epoch {model.epoch}; made with LPS Studio."],
         "About the model": [
@@ -250,7 +250,7 @@ def _start(model: Trained) -> list[str]:
     elif start == "checkpoint":
         words = ["A user's file of weights; its licence is not known here."]
     elif start == "simclr":
-        words = ["Own pretraining on the same pictures, without weights of others."]
+        words = ["Pretrained from scratch on the same pictures; no published weights were used."]
     elif start == "random":
-        words = ["Random weights, without weights of others."]
+        words = ["Random weights; no published weights were used."]
     return words + ([f"{ABOUT_LABELS}."] if config.rests_on_labels else [])

@@ -78,7 +78,7 @@ def import_runs(
             notes = _copy(source, drafts, root, most_bytes)
             ids = sorted(entry.name for entry in drafts.iterdir())
             if not ids:
-                raise UserError("path", f"{shorten(path.name)} has no run: no folder has the name of a run")
+                raise UserError("path", f"{shorten(path.name)} has no run: none of its folders is named like a run")
             for run_id in ids:
                 notes[run_id] = notes.get(run_id, []) + check_imported_run(
                     Run(drafts / run_id), path.name, dataset_path
@@ -252,7 +252,7 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
     counts = ", ".join(_count(names, kind) for kind in _LATER if any(name.startswith(f"{kind}/") for name in names))
     lock = try_lock(run.lock)
     if lock is None:
-        return (f"still without {counts}; import the run again when it has ended",)
+        return (f"not added, because the run is in use here: {counts}; import it again when it has ended",)
     try:
         for name in names:
             disk.make_folder((run.folder / name).parent)

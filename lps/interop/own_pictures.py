@@ -81,7 +81,7 @@ def folders(parent: Path | None = None) -> list[Path]:
 def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
     """Store an uploaded file of vectors in `parent`, by default `home_folder`; returns its path. Raises `UserError`."""
     parent, name = parent or home_folder(), Path(upload.name)
-    with as_user_error("vectors", f"{shorten(str(parent))} cannot store them"):
+    with as_user_error("vectors", f"{shorten(str(parent))} cannot store the file"):
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         remove_abandoned_drafts(parent, ".*.tmp")
         size = upload.seek(0, os.SEEK_END)

@@ -72,7 +72,7 @@ def without_local_paths(config: Config) -> Config:
     config = replace(config, dataset_path=None)
     for name, value in config.flat().items():
         if isinstance(value, str) and (os.path.isabs(value) or "\\" in value):
-            raise UserError(name, "is a file of this machine, so the run cannot be recorded")
+            raise UserError(name, "is a path that exists only on this machine, so the run cannot be recorded")
     return config
 
 

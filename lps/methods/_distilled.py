@@ -74,10 +74,12 @@ class Distilled(Method):
         ] = 0.15,
         unsupervised_temperature: Annotated[
             float,
-            "tau_u: temperature of the contrast of all images",
+            "tau_u: temperature of the contrastive loss over all images",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly; near images count less", paper="1 (SimGCD's code)"
+                "Contrastive losses",
+                larger="similarities count more evenly; near images count less",
+                paper="1 (SimGCD's code)",
             ),
         ] = 1.0,
         supervised_temperature: Annotated[
@@ -85,7 +87,7 @@ class Distilled(Method):
             "tau: temperature of the contrastive loss between images with the same label",
             (0.01, 10),
             ParameterDocs(
-                "Contrast",
+                "Contrastive losses",
                 larger="similarities count more evenly; near images count less",
                 paper="0.07 (SimGCD's code)",
             ),

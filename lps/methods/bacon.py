@@ -1,4 +1,4 @@
-r"""BaCon: for unequal classes; a classifier follows class sizes estimated by k-means and guides a second network.
+r"""BaCon: for classes of unequal size. A classifier follows sizes estimated by k-means and guides a second network.
 
 Citation:
     J. Bai, Z. Liu, H. Wang, R. Chen, L. Mu, X. Li, J. T. Zhou, Y. Feng, J. Wu, H. Hu: Towards Distribution-Agnostic
@@ -20,10 +20,10 @@ Views:
     w1 and w2 are weak. Two networks are trained. The first loss trains network 1, whose outputs are p and q as in
     SimGCD. The second loss trains network 2, whose outputs are the unit projections v. Network 2 is evaluated. L_sup is
     the contrastive loss of SimGCD between images with the same label. z are the cosines of network 1, divided by the
-    temperature of the student. s are soft labels of all images, labeled ones too. They are averaged over both views and
-    have no gradient. S contains both views of the labeled images and of the selected unlabeled images. m_ab is 1 if a
-    and b are two views of one image. During the first `warmup_epochs`, L_sup has weight lambda instead of lambda / 2,
-    and L_soft has weight 0.
+    temperature tau_s. s are soft labels of all images, labeled ones too. They are averaged over both views, and no
+    gradient flows through them. S contains both views of the labeled images and of the selected unlabeled images. m_ab
+    is 1 if a and b are two views of one image. During the first `warmup_epochs`, L_sup has weight lambda instead of
+    lambda / 2, and L_soft has weight 0.
 
     n are the estimated class sizes, one per class, and pi = n / sum n. Every `estimate_every` epochs, k-means finds K
     clusters in the unit features of all training images, computed by network 2. Each seen class is matched with one
@@ -46,7 +46,7 @@ Deviations:
     - The random numbers of the draw depend only on the image and the epoch (original: on the state of torch's
       generator), so a resumed run draws the same images.
     - An empty cluster counts as one image. k-means is our own implementation.
-    - alpha is 0, as in the scripts of the authors (default of their program: 0.8).
+    - alpha is 0, as in the authors' scripts (default of their code: 0.8).
     - `prior` is not used, because this method estimates the class sizes itself. The estimate is recorded as
       `class/prior`.
 """
@@ -91,20 +91,24 @@ class BaCon(Distilled, Method):
             "rho: exponent of the estimated class sizes in the entropy term",
             (0, 5),
             ParameterDocs(
-                "Class sizes", larger="guesses follow the estimated sizes more; 0: equal shares", paper="1.1 (code)"
+                "Class sizes",
+                larger="guesses follow the estimated sizes more; 0: equal shares",
+                paper="1.1 (authors' code)",
             ),
         ] = 1.1,
         estimate_every: Annotated[
             int,
             "epochs between two estimates of the class sizes",
             (1, 100000),
-            ParameterDocs("Class sizes", larger="the estimate is older but costs less time", paper="10 (code)"),
+            ParameterDocs(
+                "Class sizes", larger="the estimate is older but costs less time", paper="10 (authors' code)"
+            ),
         ] = 10,
         adjustment: Annotated[
             float,
             "tau_r: factor of log(estimated share), which is subtracted from the logits of the soft labels",
             (0, 10),
-            ParameterDocs("Class sizes", larger="soft labels favor small classes more", paper="0.5 (code)"),
+            ParameterDocs("Class sizes", larger="soft labels favor small classes more", paper="0.5 (authors' code)"),
         ] = 0.5,
         sampling_labeled: Annotated[
             float,
@@ -113,26 +117,32 @@ class BaCon(Distilled, Method):
             "unlabeled images predicted as k is used",
             (0, 10),
             ParameterDocs(
-                "Class sizes", larger="fewer images of large classes are used", paper="0 (scripts), 0.8 (program)"
+                "Class sizes",
+                larger="fewer images of large classes are used",
+                paper="0 in the authors' scripts, 0.8 by default in their code",
             ),
         ] = 0.0,
         sampling_unlabeled: Annotated[
             float,
             "beta: exponent that replaces alpha if the batch has no labels of the class",
             (0, 10),
-            ParameterDocs("Class sizes", larger="fewer images of large classes are used", paper="0.5 (code)"),
+            ParameterDocs("Class sizes", larger="fewer images of large classes are used", paper="0.5 (authors' code)"),
         ] = 0.5,
         warmup_epochs: Annotated[
             int,
-            "epochs before the contrast by soft labels begins",
+            "epochs before the contrastive loss with soft labels is used",
             (0, 100000),
-            ParameterDocs("Contrast", larger="the contrast by soft labels begins later", paper="1 (code)"),
+            ParameterDocs(
+                "Contrastive losses",
+                larger="the contrastive loss with soft labels is used later",
+                paper="1 (authors' code)",
+            ),
         ] = 1,
         kmeans_restarts: Annotated[
             int,
             "runs of k-means; the one with the tightest clusters is used",
             (1, 1000),
-            ParameterDocs("Prediction", larger="slower; clusters are at least as tight", paper="10 (code)"),
+            ParameterDocs("Prediction", larger="slower; clusters are at least as tight", paper="10 (authors' code)"),
         ] = 10,
         **of_distilled,
     ):

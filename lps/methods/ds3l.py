@@ -15,9 +15,9 @@ Objective:
 Views:
     Views 1 and 2 are both weak. View 1 is used for the cross-entropy of labeled rows and for the target of the
     consistency term. Its predictions are also the input of the weight network g_a. The prediction for view 2 should
-    agree with the target. Each training step has two parts. A virtual step updates theta on trial, and the
-    cross-entropy of view 2 of the labeled rows measures the result. This cross-entropy trains the weight network. The
-    real step then updates theta with the image weights w, which have no gradient there.
+    agree with the target. Each training step has two parts. The virtual step updates a temporary copy of theta. The
+    cross-entropy of the labeled rows in view 2 measures the result and trains the weight network. The real step then
+    updates theta with the image weights w; no gradient flows through w there.
 
 Prediction:
     As in FixMatch, an image gets a seen class if its confidence reaches the threshold. The other images are novel and
@@ -33,7 +33,7 @@ Deviations:
       and unlabeled images have the same proportion in a batch as in the split (original: half and half). In c(t), t is
       the completed share of the training steps: as in the original, c increases during the whole run.
     - Cross-entropy is a mean over labeled rows. The original divides by the number of all rows. If half of the rows are
-      labeled, this equals `supervised_weight` = 0.5.
+      labeled, the original corresponds to `supervised_weight` = 0.5 here.
     - The pass that measures the virtual step does not change the running statistics of batch norm. The original uses a
       copy of the network for this pass, with the same effect.
     - Rejection and clustering are not in the original; the LPS paper evaluates DS3L this way.
@@ -71,32 +71,38 @@ class DS3L(Method):
             float,
             "eta: weight of the cross-entropy of labeled images",
             (0, 100),
-            ParameterDocs("Labels", larger="the labels count more", paper="0.5 (code, which divides by all rows)"),
+            ParameterDocs(
+                "Labels",
+                larger="the labels count more",
+                paper="0.5 (authors' code, which divides by the size of the whole batch)",
+            ),
         ] = 1.0,
         consistency_weight: Annotated[
             float,
             "c_max: weight of the consistency term at the end of the run",
             (0, 1000),
             ParameterDocs(
-                "Consistency", larger="predictions of both views of an image become more similar", paper="10 (code)"
+                "Consistency",
+                larger="predictions of both views of an image become more similar",
+                paper="10 (authors' code)",
             ),
         ] = 10.0,
         virtual_lr: Annotated[
             float,
             "alpha: learning rate of the virtual step",
             (0, 100),
-            ParameterDocs("Weights of images", larger="the virtual step is larger", paper="0.001 (code)"),
+            ParameterDocs("Weights of images", larger="the virtual step is larger", paper="0.001 (authors' code)"),
         ] = 1e-3,
         weight_lr: Annotated[
             float,
             "learning rate of the weight network's Adam",
             (0, 100),
-            ParameterDocs("Weights of images", larger="the weights change faster", paper="6e-05 (code)"),
+            ParameterDocs("Weights of images", larger="the weights change faster", paper="6e-05 (authors' code)"),
         ] = 6e-5,
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
-            "how novel images are recognized. The choice 'the lowest weights' takes as many images as would be novel "
-            "if all classes had equal size",
+            "how novel images are recognized. With the choice 'the lowest weights', the images with the lowest weights "
+            "are novel, as many as there would be if all classes had equal size",
             ParameterDocs(
                 "Prediction",
                 words={
@@ -121,7 +127,9 @@ class DS3L(Method):
         head: Annotated[
             Literal["linear", "network"],
             "kind of classifier",
-            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as set by network.head"}),
+            ParameterDocs(
+                "Prediction", words={"linear": "linear (authors' code)", "network": "as set by network.head"}
+            ),
         ] = "linear",
         test_clusters: Annotated[
             Literal["training", "test"],

@@ -12,15 +12,15 @@ Objective:
 Views:
     Training has two stages. The first stage minimizes the cross-entropy of labeled rows in one weak view. The second
     stage minimizes the objective above on unlabeled rows only. In its variant PI, q is computed from the weak view w1
-    and q' from the weak view w2. Both have gradient. The targets t are computed from q for all unlabeled images, in
-    evaluation mode and without augmentation. They are stored per image and have no gradient.
+    and q' from the weak view w2. Gradients flow through both. The targets t are computed from q for all unlabeled
+    images, in evaluation mode and without augmentation. They are stored per image, and no gradient flows through them.
 
     At the start of the second stage, the features of the unlabeled images are projected onto as many principal
     components as there are classes. k-means on these projections gives the centres mu and the first targets. The linear
     map (A, b) starts with random weights. The second stage begins with a warm-up, in which the targets stay fixed and w
     is 0. The targets are updated at the end of the warm-up, after the next epoch, and then every `target_interval`
     epochs. The variant TE is the default for 100 classes or more. It uses w1 only: q' is the average of earlier q of
-    the same image, without gradient.
+    the same image, and no gradient flows through q'.
 
 Prediction:
     An image gets the id of the nearest of the K centres. During the first stage, k-means on the principal components
@@ -29,12 +29,12 @@ Prediction:
 Deviations:
     - Open world (ORCA, section 4): K counts all classes, and all unlabeled images are used (original: novel classes
       only).
-    - Common protocol: SimCLR start (original: none), its optimizer, schedule, steps, trained stages and weak views, and
-      one optimizer for both stages. The length of each stage is a share of the run. The original has 180 supervised
-      epochs from random weights (here, SimCLR replaces some of them), 10 epochs of warm-up and then 100 epochs of
-      clustering. With 200 epochs on CIFAR, our warm-up has 2000 steps, as in the original. A warm-up of few steps is
-      too short to fit A and b to the centres, and the targets that follow are useless. T, the number of epochs in which
-      w increases, is a share of the epochs after the warm-up (original: 5 of 100).
+    - Common protocol: SimCLR start (original: none), optimizer, schedule, steps, trained stages and weak views. Both
+      stages use one optimizer. The length of each stage is a share of the run. The original has 180 supervised epochs
+      from random weights (here, SimCLR replaces some of them), 10 epochs of warm-up and then 100 epochs of clustering.
+      With 200 epochs on CIFAR, our warm-up has 2000 steps, as in the original. A warm-up of few steps is too short to
+      fit A and b to the centres, and the targets that follow are useless. T, the number of epochs in which w increases,
+      is a share of the epochs after the warm-up (original: 5 of 100).
     - TE: the average of an image is updated when the image is drawn, about once an epoch (original: at the end of the
       epoch). As long as an image has no earlier q, it has no consistency loss (original: the earlier q counts as 0).
     - If there are fewer features than classes, all principal components are used. In the first stage, a batch has only
@@ -90,27 +90,31 @@ class DTC(Method):
             ParameterDocs(
                 "Consistency",
                 larger="predictions stay closer to the other view or to earlier predictions",
-                paper="10 (code)",
+                paper="10 (authors' code)",
             ),
         ] = 10.0,
         ramp_share: Annotated[
             float,
             "T: share of the epochs after the warm-up during which the consistency weight increases",
             (0, 1),
-            ParameterDocs("Consistency", larger="the weight increases more slowly", paper="5 of 100 epochs (code)"),
+            ParameterDocs(
+                "Consistency", larger="the weight increases more slowly", paper="5 of 100 epochs (authors' code)"
+            ),
         ] = 0.05,
         average_decay: Annotated[
             float,
             "TE, TEP: decay of an image's moving average",
             (0, 0.999),
-            ParameterDocs("Consistency", larger="the average looks further back", paper="0.6 (code)"),
+            ParameterDocs("Consistency", larger="the average looks further back", paper="0.6 (authors' code)"),
         ] = 0.6,
         target_interval: Annotated[
             int | None,
             "epochs between updates of the targets; none: 5 for fewer than 100 classes, otherwise 10",
             (1, 100000),
             ParameterDocs(
-                "Clusters", larger="targets stay the same for longer", paper="5 on CIFAR-10, 10 on CIFAR-100 (code)"
+                "Clusters",
+                larger="targets stay the same for longer",
+                paper="5 on CIFAR-10, 10 on CIFAR-100 (authors' code)",
             ),
         ] = None,
         supervised_share: Annotated[
@@ -120,7 +124,7 @@ class DTC(Method):
             ParameterDocs(
                 "Stages",
                 larger="more epochs on labeled images, fewer on clusters",
-                paper="180 epochs before 110 of clustering on CIFAR-10 (code)",
+                paper="180 epochs before 110 of clustering on CIFAR-10 (authors' code)",
             ),
         ] = 0.3,
         warmup_share: Annotated[
@@ -130,7 +134,7 @@ class DTC(Method):
             ParameterDocs(
                 "Stages",
                 larger="the first targets are used for longer",
-                paper="10 of 110 epochs on CIFAR-10, 30 of 130 on CIFAR-100 (code)",
+                paper="10 of 110 epochs on CIFAR-10, 30 of 130 on CIFAR-100 (authors' code)",
             ),
         ] = 0.1,
         kl_reduction: Annotated[
@@ -138,19 +142,22 @@ class DTC(Method):
             "average of the clustering loss",
             ParameterDocs(
                 "Variants of the paper",
-                words={"mean": "over images and clusters (code)", "batchmean": "over images only"},
+                words={"mean": "over images and clusters (authors' code)", "batchmean": "over images only"},
             ),
         ] = "mean",
         init_linear_from_pca: Annotated[
             bool,
-            "start A and b from the principal components instead of random values (code: random)",
+            "start the linear map before the clusters from the principal components instead of random values (authors' "
+            "code: random values)",
             ParameterDocs("Variants of the paper"),
         ] = False,
         kmeans_restarts: Annotated[
             int,
             "runs of k-means; the one with the tightest clusters is used",
             (1, 1000),
-            ParameterDocs("Clusters", larger="slower; the first clusters are at least as tight", paper="20 (code)"),
+            ParameterDocs(
+                "Clusters", larger="slower; the first clusters are at least as tight", paper="20 (authors' code)"
+            ),
         ] = 20,
     ):
         super().__init__(network, classes)

@@ -11,9 +11,9 @@ Objective:
 
 Views:
     View w is weak: a flip and a crop, with pixels beyond the border filled by reflection. It is used for the
-    cross-entropy of labeled rows and for the pseudo-labels of unlabeled rows, which have no gradient. View s is strong.
-    It is used for the cross-entropy of confident unlabeled rows, averaged over all unlabeled rows. The classifier has
-    one output per seen class.
+    cross-entropy of labeled rows and for the pseudo-labels of unlabeled rows; no gradient flows through these. View s
+    is strong. It is used for the cross-entropy of confident unlabeled rows, averaged over all unlabeled rows. The
+    classifier has one output per seen class.
 
 Prediction:
     Predictions use the moving average of the weights. An unlabeled image gets a seen class if its confidence reaches
@@ -58,9 +58,9 @@ class FixMatch(Method):
         *,
         unlabeled_weight: Annotated[
             float,
-            "lambda: weight of the pseudo-labeled strong views",
+            "lambda: weight of the cross-entropy of images with a pseudo-label",
             (0, 100),
-            ParameterDocs("Pseudo-labels", larger="guesses count more relative to labels", paper="1 (code)"),
+            ParameterDocs("Pseudo-labels", larger="guesses count more relative to labels", paper="1 (authors' code)"),
         ] = 1.0,
         threshold: Annotated[
             float,
@@ -69,20 +69,26 @@ class FixMatch(Method):
             ParameterDocs(
                 "Pseudo-labels",
                 larger="fewer guesses are learned from, and more images are predicted as novel",
-                paper="0.95 (code)",
+                paper="0.95 (authors' code)",
             ),
         ] = 0.95,
         rejection: Annotated[
             Literal["confidence", "closed_set_argmax"],
-            "rule for novel predictions; nothing: every image gets a seen class",
+            "which images are predicted as novel",
             ParameterDocs(
-                "Prediction", words={"confidence": "images below the threshold", "closed_set_argmax": "nothing"}
+                "Prediction",
+                words={
+                    "confidence": "images below the threshold",
+                    "closed_set_argmax": "none: every image gets a seen class",
+                },
             ),
         ] = "confidence",
         head: Annotated[
             Literal["linear", "network"],
             "kind of classifier",
-            ParameterDocs("Prediction", words={"linear": "linear (code)", "network": "as set by network.head"}),
+            ParameterDocs(
+                "Prediction", words={"linear": "linear (authors' code)", "network": "as set by network.head"}
+            ),
         ] = "linear",
         use_average: Annotated[
             bool, "predict with the moving average of the weights instead of the weights", ParameterDocs("Prediction")
@@ -92,7 +98,10 @@ class FixMatch(Method):
             "decay of the moving average per step",
             (0, 0.999999),
             ParameterDocs(
-                "Prediction", larger="the average looks further back", paper="0.999 (code)", needs="use_average"
+                "Prediction",
+                larger="the average looks further back",
+                paper="0.999 (authors' code)",
+                needs="use_average",
             ),
         ] = 0.999,
         test_clusters: Annotated[

@@ -1,4 +1,4 @@
-r"""GCD: contrastive learning on all images and on the labels, then k-means that fixes labeled images to their class.
+r"""GCD: contrastive learning on all images and on labels, then k-means that keeps labeled images in their class.
 
 Citation:
     S. Vaze, K. Han, A. Vedaldi, A. Zisserman: Generalized Category Discovery. CVPR 2022.
@@ -11,9 +11,9 @@ Objective:
     \qquad \lambda = 0.35$$
 
 Views:
-    w1 and w2 are weak, both with gradient. The index a is a row: one view of one image. v are unit outputs of a
-    projection head. a' denotes the other view of the same image. P(a) are the other labeled rows of both views with the
-    label of a. The first term is computed for all rows, labeled ones too.
+    w1 and w2 are weak; gradients flow through both. The index a is a row: one view of one image. v are unit outputs of
+    a projection head. a' denotes the other view of the same image. P(a) are the other labeled rows of both views with
+    the label of a. The first term is computed for all rows, labeled ones too.
 
 Prediction:
     Semi-supervised k-means clusters the unit backbone features (before the projection head) of all training images.
@@ -23,11 +23,11 @@ Prediction:
 
 Deviations:
     - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
-      trained), its optimizer, schedule, steps and weak views; labeled and unlabeled images have the same proportion in
-      a batch as in the split (original: half and half); the results are those of the last epoch.
+      trained); the optimizer, schedule, steps and weak views of all methods; labeled and unlabeled images have the same
+      proportion in a batch as in the split (original: half and half); the results are those of the last epoch.
     - The projection head has 256 outputs. The original adds a weight-normalized layer with 65,536 outputs. The hidden
       layers (original: 2048) are at most 4 times as wide as the features, which only matters for small backbones.
-    - k-means has 10 restarts, the default of the original program (its scripts: 100). Each start is the best of a few
+    - k-means has 10 restarts, the default of the authors' code (their scripts: 100). Each start is the best of a few
       draws. An empty cluster gets the farthest point (original: its mean is undefined). Ids are those of the final
       centres (original: of the centres of the previous iteration).
     - k-means gives no probabilities. Confidence is 1 - distance to the nearest centre / distance to the second one.
@@ -63,25 +63,29 @@ class GCD(Method):
             "lambda: share of the supervised contrastive loss; the rest is unsupervised",
             (0, 1),
             ParameterDocs(
-                "Contrast",
+                "Contrastive losses",
                 larger="labels shape the features more; the images themselves shape them less",
-                paper="0.35 (code)",
+                paper="0.35 (authors' code)",
             ),
         ] = 0.35,
         unsupervised_temperature: Annotated[
             float,
-            "tau_u: temperature of the loss over all images",
+            "tau_u: temperature of the contrastive loss over all images",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly; near images count less", paper="1 (code)"
+                "Contrastive losses",
+                larger="similarities count more evenly; near images count less",
+                paper="1 (authors' code)",
             ),
         ] = 1.0,
         supervised_temperature: Annotated[
             float,
-            "tau: temperature of the loss over labeled images",
+            "tau: temperature of the contrastive loss over labeled images",
             (0.01, 10),
             ParameterDocs(
-                "Contrast", larger="similarities count more evenly; near images count less", paper="0.07 (code)"
+                "Contrastive losses",
+                larger="similarities count more evenly; near images count less",
+                paper="0.07 (authors' code)",
             ),
         ] = 0.07,
         projection_width: Annotated[
@@ -89,16 +93,16 @@ class GCD(Method):
             "width of the two hidden layers of the projection head; none: 2048, but at most 4 times the "
             "number of features",
             (1, 16384),
-            ParameterDocs("Projection", larger="a more powerful but slower head", paper="2048 (code)"),
+            ParameterDocs("Projection", larger="a more powerful but slower head", paper="2048 (authors' code)"),
         ] = None,
         projection_outputs: Annotated[
             int,
-            "outputs of the projection head, used by the losses",
+            "outputs of the projection head, used by the contrastive losses",
             (2, 65536),
             ParameterDocs(
                 "Projection",
                 larger="images are compared in more dimensions",
-                paper="65536, after a layer of 256 (code)",
+                paper="65536, after a layer of 256 (authors' code)",
             ),
         ] = 256,
         kmeans_restarts: Annotated[
@@ -108,7 +112,7 @@ class GCD(Method):
             ParameterDocs(
                 "Prediction",
                 larger="slower; clusters are at least as tight",
-                paper="10 in the program, 100 in the scripts (code)",
+                paper="100 in the authors' scripts, 10 by default in their code",
             ),
         ] = 10,
         kmeans_iterations: Annotated[
@@ -118,7 +122,7 @@ class GCD(Method):
             ParameterDocs(
                 "Prediction",
                 larger="slower; centres converge further",
-                paper="10 in the program, 200 in the scripts (code)",
+                paper="200 in the authors' scripts, 10 by default in their code",
             ),
         ] = 200,
         test_clusters: Annotated[

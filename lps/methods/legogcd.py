@@ -13,9 +13,9 @@ Objective:
     + m \log \hat q\big)\Big), \qquad r_a = \mathrm{softmax}\big(\tfrac{\cos(h_a, W)}{\tau_r}\big)$$
 
 Views:
-    The views are those of SimGCD. LER is computed over the unlabeled rows $\mathcal{U}$ of both views. Both arguments
-    of its cross-entropy have gradient, even the target r. DKL compares w1 with w2 over all images and has gradient on
-    both sides.
+    The views are those of SimGCD. LER is computed over the unlabeled rows $\mathcal{U}$ of both views. Gradients flow
+    through both arguments of its cross-entropy, even through the target r. DKL compares w1 with w2 over all images, and
+    gradients flow through both.
 
 Deviations:
     - The deviations of SimGCD apply. All constants and the form of both terms are those of the authors' code.
@@ -25,8 +25,8 @@ Deviations:
     - The confidence $\theta$ is 0.95, as in their CIFAR-10 script. They use 0.85 on CIFAR-100 and 0.8 on ImageNet-100.
       An earlier revision of the scripts had 0.97, 0.9 and 0.8.
     - q, the moving average of the mean prediction, is computed from cosines that are not divided by a temperature, as
-      in their code. q stays nearly uniform, so m has little effect. For this reason, an unequal prior (`prior`) is used
-      only in the entropy term of SimGCD.
+      in their code. q stays nearly uniform, so m has little effect. For this reason, a prior other than equal shares
+      (`prior`) is used only in the entropy term of SimGCD.
 """
 
 from typing import Annotated, Literal
@@ -60,7 +60,7 @@ class LegoGCD(Distilled, Method):
         ] = 2.0,
         agreement_weight: Annotated[
             float,
-            "gamma: weight of the KL between the predictions of two views, times 1 - lambda",
+            "gamma: weight of the KL divergence between the predictions of two views; it is multiplied by 1 - lambda",
             (0, 100),
             ParameterDocs("Consistency", larger="predictions of both views of an image become more similar"),
         ] = 1.0,
@@ -69,15 +69,15 @@ class LegoGCD(Distilled, Method):
             "how two views are compared",
             ParameterDocs(
                 "Consistency",
-                words={"official": "softmax of probabilities (code)", "kl": "KL divergence (paper)"},
+                words={"official": "softmax of probabilities (authors' code)", "kl": "KL divergence (paper)"},
                 before="kl",
             ),
         ] = "official",
         known_threshold: Annotated[
             float,
-            "theta: confidence needed to predict an image as seen",
+            "theta: confidence from which an image predicted as seen counts in this cross-entropy",
             (0, 1),
-            ParameterDocs("Keeping seen classes", larger="fewer but more confident images are predicted as seen"),
+            ParameterDocs("Keeping seen classes", larger="fewer but more confident images count"),
         ] = 0.95,
         known_temperature: Annotated[
             float,

@@ -13,15 +13,17 @@ Objective:
 Views:
     w1 and w2 are weak, s is strong. View w1 is used for the cross-entropy of labeled rows and for the entropy term.
     View w2 gives the pseudo-labels and the class distribution. View s is used for the cross-entropy of confident
-    unlabeled rows. Both contrastive terms use w2 and s. Pseudo-labels, class distribution and margin have no gradient.
+    unlabeled rows. Both contrastive terms use w2 and s. No gradient flows through pseudo-labels, class distribution and
+    margin.
 
 Deviations:
-    - The defaults follow the authors' code where it differs from their text. The variants of the text are options:
+    - The defaults follow the authors' code where it differs from the paper. The variants of the paper are options:
       `kl_direction`, `contrast_space`, `contrast_normalizer`, `threshold_clock`, `weak_views`. `contrast_variant` also
-      offers a form that is in neither of them.
-    - Thresholds depend on the completed share of the epochs. The code divides the epoch by 200 (90 on ImageNet).
-    - Contrastive sums are log-sum-exps in float32 with the diagonal masked. The code sums over all entries and then
-      subtracts the exponential of the diagonal.
+      offers a form that is neither in the code nor in the paper.
+    - Thresholds depend on the completed share of the epochs. The authors' code divides the epoch by 200 (90 on
+      ImageNet).
+    - Contrastive sums are log-sum-exps in float32 with the diagonal masked. The authors' code sums over all entries and
+      then subtracts the exponential of the diagonal.
     - The estimated distribution is clamped at 1e-8 inside the logarithm.
     - The prior of the paper is equal shares. With another prior q (`prior`), KL is KL(q || pi) or KL(pi || q), the
       entropy term is w KL(p || q), up to a constant, and the last factor of the margin is r_k / max r instead of
@@ -113,7 +115,9 @@ class LPS(Method):
             "eta1: weight of the pseudo-label contrastive loss",
             (0, 100),
             ParameterDocs(
-                "Contrast", larger="images with the same guess are pulled together more", paper="1; tried 0.6 to 1.4"
+                "Contrastive losses",
+                larger="images with the same guess are pulled together more",
+                paper="1; tried 0.6 to 1.4",
             ),
         ] = 1.0,
         unsupervised_weight: Annotated[
@@ -121,7 +125,9 @@ class LPS(Method):
             "eta2: weight of the unsupervised contrastive loss",
             (0, 100),
             ParameterDocs(
-                "Contrast", larger="images without a confident guess are pushed apart more", paper="1; tried 0.6 to 1.4"
+                "Contrastive losses",
+                larger="images without a confident guess are pushed apart more",
+                paper="1; tried 0.6 to 1.4",
             ),
         ] = 1.0,
         temperature: Annotated[
@@ -129,7 +135,7 @@ class LPS(Method):
             "tau: temperature of both contrastive losses",
             (0.01, 10),
             ParameterDocs(
-                "Contrast",
+                "Contrastive losses",
                 larger="similarities count more evenly; near images count less",
                 paper="0.4; tried 0.2 to 0.6",
             ),
@@ -139,14 +145,17 @@ class LPS(Method):
             "w: weight of the entropy term that keeps all classes in use",
             (0, 100),
             ParameterDocs(
-                "Entropy", larger="guesses are spread more evenly over the classes", paper="1 (code; the text has none)"
+                "Entropy",
+                larger="guesses are spread more evenly over the classes",
+                paper="1 (authors' code; the paper gives no value)",
             ),
         ] = 1.0,
         threshold_clock: Annotated[
             Literal["epoch", "iteration"],
             "when the novel threshold moves",
             ParameterDocs(
-                "Variants of the paper", words={"epoch": "every epoch (code)", "iteration": "every step (text)"}
+                "Variants of the paper",
+                words={"epoch": "every epoch (authors' code)", "iteration": "every step (paper)"},
             ),
         ] = "epoch",
         kl_direction: Annotated[
@@ -154,7 +163,10 @@ class LPS(Method):
             "direction of the KL divergence in the margin",
             ParameterDocs(
                 "Variants of the paper",
-                words={"uniform_to_est": "prior ‖ estimate (code)", "est_to_uniform": "estimate ‖ prior (text)"},
+                words={
+                    "uniform_to_est": "prior ‖ estimate (authors' code)",
+                    "est_to_uniform": "estimate ‖ prior (paper)",
+                },
                 needs="use_margin",
             ),
         ] = "uniform_to_est",
@@ -164,18 +176,21 @@ class LPS(Method):
             ParameterDocs(
                 "Variants of the paper",
                 words={
-                    "cosine_logits": "logits, length 1 (code)",
-                    "raw_logits": "logits as they are (text)",
+                    "cosine_logits": "logits, length 1 (authors' code)",
+                    "raw_logits": "logits as they are (paper)",
                     "features": "features, length 1",
                 },
             ),
         ] = "cosine_logits",
         contrast_normalizer: Annotated[
             Literal["batch", "subset"],
-            "denominator of the unsupervised contrast",
+            "what the denominator of the unsupervised contrastive loss sums over",
             ParameterDocs(
                 "Variants of the paper",
-                words={"batch": "all rows (code)", "subset": "only rows without a confident guess (text)"},
+                words={
+                    "batch": "all views of the batch (authors' code)",
+                    "subset": "only views of images without a confident guess (paper)",
+                },
             ),
         ] = "batch",
         contrast_variant: Annotated[
@@ -183,13 +198,13 @@ class LPS(Method):
             "position of the mean over images with the same guess",
             ParameterDocs(
                 "Variants of the paper",
-                words={"in": "inside the logarithm (code, text)", "out": "outside the logarithm"},
+                words={"in": "inside the logarithm (authors' code, paper)", "out": "outside the logarithm"},
             ),
         ] = "in",
         weak_views: Annotated[
             Literal["2", "1"],
             "number of weak views per image",
-            ParameterDocs("Variants of the paper", words={"2": "two (code)", "1": "one (text)"}),
+            ParameterDocs("Variants of the paper", words={"2": "two (authors' code)", "1": "one (paper)"}),
         ] = "2",
     ):
         super().__init__(network, classes)

@@ -13,14 +13,13 @@ Objective:
 Views:
     w1 and w2 are weak, s is strong. View w1 is used for the cross-entropy, the entropy term and the first image of
     every pair. View w2 is used for the second image of every pair, and for the pseudo-labels, the class distribution
-    and the confidence, all without gradient. View s is used for the cross-entropy of confident rows. Labeled rows are
-    among them, with their predicted label instead of the given one. Neighbours are found with the features of w1,
-    without gradient.
+    and the confidence. View s is used for the cross-entropy of confident rows. Labeled rows are among them, with their
+    predicted label instead of the given one. Neighbours are found with the features of w1. No gradient flows through
+    pseudo-labels, class distribution, confidence and neighbours.
 
 Deviations:
-    - There is no official code. We follow two third-party implementations. They differ from each other in
-      two points. In ours, the rank of the filter depends on the number of classes (theirs: 1 and 2), and the confidence
-      gap is computed over all rows.
+    - There is no official code. We follow two third-party implementations. Two choices are ours: the rank of the filter
+      depends on the number of classes (theirs: 1 and 2), and the confidence gap is computed over all rows.
     - Learning rate, steps, batch and views follow the common protocol.
     - The pair loss is computed in log space. An image cannot be its own nearest neighbour (the diagonal is masked).
     - The partner of a labeled image is the next image of its class in the shuffled batch, so every other image of the
@@ -69,14 +68,18 @@ class NACH(Method):
             "lambda_seen: confidence needed for a pseudo-label of a seen class",
             (0, 1),
             ParameterDocs(
-                "Thresholds", larger="fewer but more confident guesses are learned from", paper="0.95 (others' code)"
+                "Thresholds",
+                larger="fewer but more confident guesses are learned from",
+                paper="0.95 (third-party code)",
             ),
         ] = 0.95,
         gap_scale: Annotated[
             float,
             "s: decrease of the novel threshold per unit of the confidence gap",
             (0, 100),
-            ParameterDocs("Thresholds", larger="lagging novel classes need less confidence", paper="2 (others' code)"),
+            ParameterDocs(
+                "Thresholds", larger="lagging novel classes need less confidence", paper="2 (third-party code)"
+            ),
         ] = 2.0,
         gap_cap: Annotated[
             float,
@@ -85,7 +88,7 @@ class NACH(Method):
             ParameterDocs(
                 "Thresholds",
                 larger="novel classes that lag far behind need less confidence",
-                paper="0.5 (others' code)",
+                paper="0.5 (third-party code)",
             ),
         ] = 0.5,
         gap_start: Annotated[
@@ -95,7 +98,7 @@ class NACH(Method):
             ParameterDocs(
                 "Thresholds",
                 larger="novel classes need less confidence in the first epoch",
-                paper="1 (others' code)",
+                paper="1 (third-party code)",
             ),
         ] = 1.0,
         filter_rank: Annotated[
@@ -104,7 +107,7 @@ class NACH(Method):
             "labeled image; none: k = 2 up to 10 classes, 1 above",
             (1, 1000),
             ParameterDocs(
-                "Pairs", larger="more pairs are used, including doubtful ones", paper="1 or 2 (others' code)"
+                "Pairs", larger="more pairs are used, including doubtful ones", paper="1 or 2 (third-party code)"
             ),
         ] = None,
         pairwise_weight: Annotated[
@@ -112,21 +115,23 @@ class NACH(Method):
             "eta1: weight of the loss of positive pairs",
             (0, 100),
             ParameterDocs(
-                "Pairs", larger="predictions of the images of a pair become more similar", paper="1 (others' code)"
+                "Pairs", larger="predictions of the images of a pair become more similar", paper="1 (third-party code)"
             ),
         ] = 1.0,
         pseudo_label_weight: Annotated[
             float,
             "eta2: weight of the pseudo-label cross-entropy",
             (0, 100),
-            ParameterDocs("Pseudo-labels", larger="guesses count more relative to labels", paper="1 (others' code)"),
+            ParameterDocs(
+                "Pseudo-labels", larger="guesses count more relative to labels", paper="1 (third-party code)"
+            ),
         ] = 1.0,
         entropy_weight: Annotated[
             float,
             "w: weight of the entropy term that keeps all classes in use",
             (0, 100),
             ParameterDocs(
-                "Entropy", larger="guesses are spread more evenly over the classes", paper="1 (others' code)"
+                "Entropy", larger="guesses are spread more evenly over the classes", paper="1 (third-party code)"
             ),
         ] = 1.0,
     ):

@@ -1,4 +1,4 @@
-r"""OpenNCD: learns many prototypes and, while it trains, groups those that share many images into classes.
+r"""OpenNCD: learns many prototypes and merges those with many images in common into one class during training.
 
 Citation:
     J. Liu, Y. Wang, T. Zhang, Y. Fan, Q. Yang, J. Shao: Open-world Semi-supervised Novel Class Discovery. IJCAI 2023.
@@ -13,18 +13,18 @@ Views:
     w1 and w2 are weak. From each view, the network computes projections v, prototype probabilities a and group
     probabilities g. View w1 is used for the first image of every pair, for the prior term and for the cross-entropy.
     View w2 is used for the second image of every pair. The group similarity uses both views. The gradient flows through
-    both factors of every product. The nearest neighbours are found with v of w1. They have no gradient, and neither
-    have the groups G. G is computed before an epoch from all training images, in evaluation mode and without
+    both factors of every product. The nearest neighbours are found with v of w1. No gradient flows through them or
+    through the groups G. G is computed before an epoch from all training images, in evaluation mode and without
     augmentation.
 
 Deviations:
     - Optimizer, learning rate, steps, batch, views and frozen stages follow the common protocol (original: Adam 2e-3
       without weight decay, SimCLR views, layer3 detached). Weight decay shrinks the prototypes. This has no effect on
       the loss, which normalizes them to length 1.
-    - Epoch numbers are converted to shares of the run. In a run of 150 epochs, the groups are computed
-      anew before each of the epochs 5 to 69. Other runs scale these numbers, but compute groups at least once. Before
-      that, every prototype is its own group, and the cross-entropy is off. An evaluation during this time computes
-      groups for itself.
+    - Epoch numbers are converted to shares of the run. In a run of 150 epochs, the groups are computed again before
+      each of the epochs 5 to 69. Runs of other lengths scale these numbers, but compute groups at least once. Until the
+      groups are computed for the first time, every prototype is its own group, and the cross-entropy is off; an
+      evaluation during this time computes its own groups.
     - The number of classes is known. Images vote without augmentation (original: with augmentation).
     - A prototype without votes is not in the graph. It joins the group of the prototype with votes that has the most
       similar direction (cosine). For spectral clustering, a small constant is added to every edge of the graph.
@@ -75,20 +75,22 @@ class OpenNCD(Method):
             "number of prototypes, as a multiple of the number of classes",
             (1, 100),
             ParameterDocs(
-                "Prototypes", larger="each prototype covers a smaller part of a class; slower", paper="5 (code)"
+                "Prototypes",
+                larger="each prototype covers a smaller part of a class; slower",
+                paper="5 (authors' code)",
             ),
         ] = 5,
         projection_width: Annotated[
             int,
             "outputs of the projection head",
             (2, 4096),
-            ParameterDocs("Prototypes", larger="images are compared in more dimensions", paper="32 (code)"),
+            ParameterDocs("Prototypes", larger="images are compared in more dimensions", paper="32 (authors' code)"),
         ] = 32,
         temperature: Annotated[
             float,
             "tau: temperature of the softmax over prototypes",
             (0.01, 10),
-            ParameterDocs("Prototypes", larger="an image is assigned to more prototypes", paper="0.1 (code)"),
+            ParameterDocs("Prototypes", larger="an image is assigned to more prototypes", paper="0.1 (authors' code)"),
         ] = 0.1,
         votes: Annotated[
             int | None,
@@ -97,7 +99,7 @@ class OpenNCD(Method):
             ParameterDocs(
                 "Groups",
                 larger="an image connects more prototypes, including more distant ones",
-                paper="3 on CIFAR-10, 10 on CIFAR-100 (code)",
+                paper="3 on CIFAR-10, 10 on CIFAR-100 (authors' code)",
             ),
         ] = None,
         graph_weight: Annotated[
@@ -108,7 +110,7 @@ class OpenNCD(Method):
             ParameterDocs(
                 "Groups",
                 larger="shared votes count more; cosine similarity of prototypes counts less",
-                paper="1 on CIFAR-10, 0.9 on CIFAR-100 (code)",
+                paper="1 on CIFAR-10, 0.9 on CIFAR-100 (authors' code)",
             ),
         ] = None,
         group_start: Annotated[
@@ -116,34 +118,38 @@ class OpenNCD(Method):
             "share of the run after which prototypes are grouped",
             (0, 1),
             ParameterDocs(
-                "Groups", larger="grouping and cross-entropy on labels start later", paper="epoch 5 of 150 (code)"
+                "Groups",
+                larger="grouping and cross-entropy on labels start later",
+                paper="epoch 5 of 150 (authors' code)",
             ),
         ] = 0.0333,
         group_end: Annotated[
             float,
             "share of the run after which the groups no longer change",
             (0, 1),
-            ParameterDocs("Groups", larger="groups may change for longer", paper="epoch 69 of 150 (code)"),
+            ParameterDocs("Groups", larger="groups may change for longer", paper="epoch 69 of 150 (authors' code)"),
         ] = 0.4666,
         group_weight: Annotated[
             float,
             "eta1: weight of the term that makes both views of an image choose the same group",
             (0, 100),
-            ParameterDocs("Groups", larger="both views of an image are more often in the same group", paper="1 (code)"),
+            ParameterDocs(
+                "Groups", larger="both views of an image are more often in the same group", paper="1 (authors' code)"
+            ),
         ] = 1.0,
         prior_weight: Annotated[
             float,
             "eta2: weight of the term that keeps all groups in use",
             (0, 1000),
             ParameterDocs(
-                "Groups", larger="images are spread more evenly over the groups", paper="10 (code), 1 (text)"
+                "Groups", larger="images are spread more evenly over the groups", paper="10 (authors' code), 1 (paper)"
             ),
         ] = 10.0,
         cross_entropy_weight: Annotated[
             float,
             "w: weight of the cross-entropy of labeled images, once prototypes are grouped",
             (0, 100),
-            ParameterDocs("Labels", larger="the labels count more", paper="1 (code)"),
+            ParameterDocs("Labels", larger="the labels count more", paper="1 (authors' code)"),
         ] = 1.0,
         prediction: Annotated[
             Literal["nearest_prototype", "largest_group"],
@@ -151,8 +157,8 @@ class OpenNCD(Method):
             ParameterDocs(
                 "Variants of the paper",
                 words={
-                    "nearest_prototype": "group of the nearest prototype (code)",
-                    "largest_group": "most probable group (text)",
+                    "nearest_prototype": "group of the nearest prototype (authors' code)",
+                    "largest_group": "most probable group (paper)",
                 },
             ),
         ] = "nearest_prototype",

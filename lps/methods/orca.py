@@ -11,9 +11,9 @@ Objective:
 
 Views:
     w1 and w2 are weak. View w1 is used for the cross-entropy, the entropy term and the first image of every pair. View
-    w2 is used for the second image of every pair. Both images of a pair have gradient. The nearest neighbour is found
-    with the features of w1. Nearest neighbour, uncertainty and margin have no gradient. Uncertainty is measured before
-    every epoch over all unlabeled images, in evaluation mode and without augmentation.
+    w2 is used for the second image of every pair. Gradients flow through both images of a pair. The nearest neighbour
+    is found with the features of w1. No gradient flows through nearest neighbour, uncertainty and margin. Uncertainty
+    is measured before every epoch over all unlabeled images, in evaluation mode and without augmentation.
 
 Deviations:
     - Learning rate, steps, batch and views follow the common protocol (original: learning rate 0.1, times 0.1 after 70
@@ -67,7 +67,7 @@ class ORCA(Method):
             ParameterDocs(
                 "Margin",
                 larger="seen classes are held back more while the network is unsure",
-                paper="10 (code)",
+                paper="10 (authors' code)",
             ),
         ] = 10.0,
         uncertainty_cap: Annotated[
@@ -75,20 +75,24 @@ class ORCA(Method):
             "c: largest uncertainty that the margin takes into account",
             (0, 1),
             ParameterDocs(
-                "Margin", larger="a very unsure network holds the seen classes back more", paper="0.5 (code)"
+                "Margin", larger="a very unsure network holds the seen classes back more", paper="0.5 (authors' code)"
             ),
         ] = 0.5,
         pairwise_weight: Annotated[
             float,
             "eta: weight of the loss of positive pairs",
             (0, 100),
-            ParameterDocs("Pairs", larger="predictions of the images of a pair become more similar", paper="1 (code)"),
+            ParameterDocs(
+                "Pairs", larger="predictions of the images of a pair become more similar", paper="1 (authors' code)"
+            ),
         ] = 1.0,
         entropy_weight: Annotated[
             float,
             "w: weight of the entropy term that keeps all classes in use",
             (0, 100),
-            ParameterDocs("Entropy", larger="guesses are spread more evenly over the classes", paper="1 (code)"),
+            ParameterDocs(
+                "Entropy", larger="guesses are spread more evenly over the classes", paper="1 (authors' code)"
+            ),
         ] = 1.0,
     ):
         super().__init__(network, classes)

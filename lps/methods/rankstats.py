@@ -14,9 +14,9 @@ Objective:
 Views:
     w1 and w2 are weak. Two linear heads use the features after a ReLU: head s has one output per seen class, head a has
     one output per class, seen or novel. View w1 is used for the cross-entropy of labeled rows (head s), for the ranked
-    features h (without gradient) and for the predictions p. View w2 is used for the predictions p'. The pair loss uses
-    all ordered pairs of unlabeled rows, including each row with itself. The consistency term uses all rows. Both p and
-    p' have gradient.
+    features h (no gradient flows through them) and for the predictions p. View w2 is used for the predictions p'. The
+    pair loss uses all ordered pairs of unlabeled rows, including each row with itself. The consistency term uses all
+    rows. Gradients flow through both p and p'.
 
 Prediction:
     An image gets the id with the largest output of head a. These ids have no meaning, so they are matched
@@ -27,11 +27,11 @@ Deviations:
       because it is unknown which rows show novel classes (original: one output per novel class, and only images of
       novel classes). The incremental variant of the paper extends head s by the novel classes. It is left out, because
       here head a already covers all classes.
-    - Common protocol: SimCLR start (original: RotNet), its optimizer, schedule, steps, trained stages and weak views.
-      The supervised stage is a share of the run (original: 100 epochs before 200 epochs of joint training). By default
-      this share is 0, so that all methods train for the same number of steps. Joint training uses all labels too. T,
-      the length of the ramp, is a share of the epochs after the supervised stage (original: 50 of 200 epochs on
-      CIFAR-10, 150 on CIFAR-100).
+    - Common protocol: SimCLR start (original: RotNet), optimizer, schedule, steps, trained stages and weak views. The
+      supervised stage is a share of the run (original: 100 epochs before 200 epochs of joint training). By default this
+      share is 0, so that all methods train for the same number of steps. Joint training uses all labels too. T, the
+      length of the ramp, is a share of the epochs after the supervised stage (original: 50 of 200 epochs on CIFAR-10,
+      150 on CIFAR-100).
     - The supervised stage, if there is one, uses only the labeled rows of a batch.
     - 1 - s is at least 0. Without this limit, rounding errors could make it negative.
 """

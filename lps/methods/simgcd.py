@@ -17,7 +17,7 @@ Views:
     w1 and w2 are weak. The index a is a row: one view of one image. a' denotes the other view of the same image. P(a)
     are the other labeled rows of both views with the label of a. p, q and v are computed for every row, labeled ones
     too. v are unit outputs of a projection head beside the classifier. The mean prediction is the mean over both views.
-    Only the targets q have no gradient.
+    No gradient flows through the targets q.
 
 Prediction:
     An image gets the id with the largest output of the classifier. The ids of seen classes are trained with labels, so
@@ -25,16 +25,16 @@ Prediction:
 
 Deviations:
     - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
-      trained), its optimizer, schedule (original: cosine to 1e-4), weight decay on everything (original: not on biases
-      and norms), steps and weak views; labeled and unlabeled images have the same proportion in a batch as in the split
-      (original: half and half).
+      trained); the optimizer, schedule (original: cosine to 1e-4), weight decay on everything (original: not on biases
+      and norms), steps and weak views of all methods; labeled and unlabeled images have the same proportion in a batch
+      as in the split (original: half and half).
     - The temperature of the teacher decreases over the same share of the run as in the original (30 of 200 epochs).
     - The hidden layers of the projection head (original: 2048) are at most 4 times as wide as the features, which only
       matters for small backbones. Its weights start like those of torch layers (original: normal, deviation 0.02).
     - The classifier is the cosine classifier of the original, regardless of `network.head` and `network.cosine_scale`.
-    - The entropy has a minus sign, as in the code (the sign in the text is wrong). The code adds log K, which changes
-      no gradient. The weight is 1; the original uses 4 on CIFAR-100 and 2 on CUB. With a prior q other than equal
-      shares, KL(p || q) replaces -H(p), up to a constant.
+    - The entropy has a minus sign, as in the authors' code (the sign in the paper is wrong). Their code adds log K,
+      which changes no gradient. The weight is 1; the original uses 4 on CIFAR-100 and 2 on CUB. With a prior q other
+      than equal shares, KL(p || q) replaces -H(p), up to a constant.
 """
 
 import torch

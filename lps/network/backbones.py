@@ -111,7 +111,7 @@ def build(
         return _OWN[name](channels)
     backbone_names.check_name(name)
     if name == backbone_names.GIVEN:
-        raise UserError("network.name", f"{name} is for own embeddings (--dataset embeddings); choose a backbone")
+        raise UserError("network.name", f"{name} works only with embeddings (--dataset embeddings); choose a backbone")
     _check_channels(name, channels)
     if name == backbone_names.LITE0:
         _check_timm()

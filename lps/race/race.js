@@ -438,9 +438,9 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " KL, margins and the share of guesses that are seen classes are averaged over a part of an epoch and change at the end of that part. Only guesses for unlabeled images count." : "";
+    const steps = course.hasSteps ? " KL, margins and the share of guesses for seen classes are averages over a part of an epoch; they change when a part ends. Only guesses for unlabeled images count." : "";
     const left = race.left_out ? ` ${race.left_out} epochs in between are not shown.` : "";
-    find(".race-rule").textContent = `Accuracy is measured at whole epochs only. Between them, the symbols only move on smoothly; their positions are not measured. The race runs slower where accuracy and the estimated class shares change most.${steps}${left}`;
+    find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the symbols move smoothly to their next position. The race runs slower where accuracy and the estimated class shares change most.${steps}${left}`;
     measure();
   }
 

@@ -54,7 +54,7 @@ class ClassCount:
     def in_words(self) -> str:
         least, most = self.plausible
         words = f"{self.total} classes, {self.novel} of them novel"
-        return words if least == most else f"{words}; it may be {least} to {most}"
+        return words if least == most else f"{words}; plausible totals: {least} to {most}"
 
 
 def class_count_path(config: Config, root: Path) -> Path:

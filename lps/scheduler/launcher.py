@@ -351,7 +351,7 @@ def _start_daemon(root: Path, trainer) -> None:
             _detach(
                 ["lps.scheduler.queue_daemon", str(root), "--lock", str(lock), "--", *trainer],
                 (lock,),
-                "reaper of the waker",
+                "reaper of the queue daemon",
             )
         finally:
             os.close(lock)

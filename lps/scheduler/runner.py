@@ -326,7 +326,7 @@ def _signal_in_words(number: int, starved: bool | None) -> str:
     if number in _BREAKDOWNS:
         cause = "most likely a fault in a library or driver"
     elif number == signal.SIGKILL and starved:
-        cause = "the machine, or the run's memory limit, ran out of memory"
+        cause = "the machine ran out of memory, or the run exceeded its memory limit"
     elif number == signal.SIGKILL and starved is None:
         cause = "most likely the machine ran out of memory"
     return f"the training process was killed by signal {number} ({name}); {cause}"

@@ -40,14 +40,17 @@ def changes_in_words(changes: Sequence[_ClassChange]) -> str:
     """Which classes got worse on withheld labels, with n, and what became of those that cannot be measured."""
     measured = [change for change in changes if change.withheld]
     worse = [change for change in measured if change.right_after < change.right_before]
-    listed = ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld} withheld labels)" for c in worse)
-    sentences = [f"Worse than the run before: {listed}."] if worse else []
+    listed = ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld})" for c in worse)
+    sentences = [f"Fewer withheld labels are predicted correctly than in the run before: {listed}."] if worse else []
     if measured and not worse:
-        sentences.append(f"No class got worse on its withheld labels ({counted(len(measured), 'class')}).")
+        sentences.append(
+            f"No class is worse on its withheld labels than in the run before ({counted(len(measured), 'class')})."
+        )
     left = [change for change in changes if not change.withheld and change.stayed < change.before]
     if left:
         moved = ", ".join(f"{c.name} ({c.before - c.stayed} of {c.before})" for c in left)
         sentences.append(
-            f"Pictures left classes that have no withheld labels: {moved}. Check these classes on Clusters."
+            "Some classes have no withheld labels, and part of their pictures are now predicted as another class: "
+            f"{moved}. Check these classes on Clusters."
         )
     return " ".join(sentences)

@@ -5,7 +5,7 @@ MEASUREMENT_NAMES = {
     "accuracy/novel": "Novel accuracy",
     "accuracy/all": "Accuracy on all",
     "accuracy/gap": "Gap, seen minus novel",
-    "accuracy/conflict": "Conflict (accuracy lost with one matching for all)",
+    "accuracy/conflict": "Conflict (accuracy lost because seen and novel share one matching)",
     "accuracy/balanced": "Balanced accuracy (mean over classes)",
     "accuracy/many": "Accuracy, large classes",
     "accuracy/medium": "Accuracy, medium classes",

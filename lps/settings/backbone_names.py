@@ -22,7 +22,7 @@ _LITE0_STAGES = ("stem", *(f"layer{number}" for number in range(1, 8)))
 LAST_BUT_ONE = "last_but_one"  # for `network.freeze_until`: all but the last stage, whatever it is called
 RESIDUAL = re.compile(r"(wide_)?resne(x)?t[0-9]+")
 ABOUT_LABELS = (  # of a run whose weights know classes that its data set may call new
-    "The network starts from weights that were trained with ImageNet's labels, so it knows ImageNet's classes already."
+    "The network starts from weights that were trained with ImageNet's labels, so it already knows ImageNet's classes."
     " That helps with your own pictures; do not compare such runs with the paper's"
 )
 _LABELED = re.compile(r"(?<!mim_)(?<!mae_)in[0-9]+k")  # in timm's tags: ImageNet, but for its pictures alone
@@ -146,7 +146,8 @@ def check_start(name: str, start: str, checkpoint: str | None) -> None:
         )
     if start == "simclr" and usual_start(name):
         raise BadSetting(
-            "network.start", f"simclr would train {name} without its weights; choose published, checkpoint or random"
+            "network.start",
+            f"simclr is not possible with {name}, which has published weights; choose published, checkpoint or random",
         )
     if start == "published" and not usual_start(name) and torchvision_name(name) is None:
         raise BadSetting(

@@ -88,7 +88,7 @@ class Config:
             "cifar": "small photographs (CIFAR)",
             "imagenet": "photographs (ImageNet)",
             "gcd": "photographs of fine-grained classes (GCD)",
-            "vectors": "own embeddings (noise and dropout)",
+            "vectors": "embeddings (noise and dropout)",
         },
     )
     processes: int = _setting(1, "training processes of one run, one GPU each", minimum=1, maximum=64)
@@ -214,14 +214,14 @@ class Config:
             "labeled": "shares of the given labels",
             "estimated": "estimated: sizes of k-means clusters",
             "confident": "estimated: the model's confident predictions",
-            "given": "given shares",
+            "given": "shares that you enter",
             "oracle": "true shares (oracle)",
         },
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior. With given and oracle, nothing is estimated; this is "
-        "then how often the novel shares are assigned to the novel ids anew (the largest share to the id that is "
+        "epochs between two estimates of the prior. With prior=given or prior=oracle, nothing is estimated: after this "
+        "many epochs, the novel shares are assigned to the novel ids again (the largest share to the id that is "
         "predicted most often, and so on)",
         minimum=1,
         maximum=MOST_EPOCHS,
@@ -246,15 +246,15 @@ class Config:
         "digits_resnet",
         "backbone: digits_resnet, cifar_resnet18, resnet50, efficientnet_lite0 (with weights trained on ImageNet),"
         " torchvision:NAME such as torchvision:efficientnet_b0, timm:NAME, or vit:dino, vit:dinov2, vit:mae, vit:clip"
-        " (with a file of weights); given: no backbone, for own embeddings",
+        " (with a file of weights); given: no backbone, for embeddings",
     )
     network_start: str = _setting(
         "simclr",
-        "start weights: own SimCLR pretraining, a checkpoint file, published weights of the backbone, published "
-        "weights from torchvision (only for its models), or random weights",
+        "start weights: SimCLR pretraining on the images of the run, a checkpoint file, published weights of the "
+        "backbone, published weights from torchvision (only for its models), or random weights",
         choices=("simclr", "checkpoint", "published", "torchvision", "random"),
         words={
-            "simclr": "own SimCLR",
+            "simclr": "SimCLR pretraining",
             "checkpoint": "a file",
             "published": "published weights",
             "torchvision": "published by torchvision",
@@ -310,14 +310,14 @@ class Config:
     features_seed: int = _setting(0, "seed of the stored views, shared by all runs", minimum=0, maximum=2**31 - 1)
     features_noise: float = _setting(
         0.5,
-        "own embeddings: noise of weak and strong views, in standard deviations per dimension",
+        "for embeddings: noise of weak and strong views, in standard deviations per dimension",
         minimum=0,
         maximum=100,
         larger="views of one item differ more",
     )
     features_dropout: float = _setting(
         0.1,
-        "own embeddings: share of dimensions of a strong view that are replaced by their mean",
+        "for embeddings: share of dimensions of a strong view that are replaced by their mean",
         minimum=0,
         maximum=0.99,
         larger="strong views keep less information about the item",
@@ -723,7 +723,7 @@ def _check_given(checked: dict[str, object]) -> None:
     if checked["network.name"] == GIVEN or checked["views"] == "vectors":
         for key, value in of_vectors.items():
             if checked[key] != value:
-                raise BadSetting(key, f"{checked[key]} is not possible with own embeddings; choose {value}")
+                raise BadSetting(key, f"{checked[key]} is not possible with embeddings; choose {value}")
 
 
 def _check_processes(processes: int, device: str, method: catalog.MethodInfo) -> None:

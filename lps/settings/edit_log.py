@@ -66,7 +66,8 @@ def check_state(value: str | None) -> None:
     if value not in (None, NOTHING) and not is_state:
         raise BadSetting(
             SETTING,
-            f"{shorten(value)} is not a state of decisions; expected {NOTHING} or {_DIGITS} hexadecimal digits",
+            f"{shorten(value)} does not identify saved decisions; expected {NOTHING} or the {_DIGITS} hexadecimal "
+            "digits that `python -m lps audit` prints",
         )
 
 
@@ -151,8 +152,7 @@ def decisions_at(dataset: str, source: str | None, state: str | None) -> Decided
     if decisions.state != state:
         raise BadSetting(
             SETTING,
-            f"{state} is not among the decisions of {shorten(str(path), 200)}; choose {NOTHING} to ignore "
-            "all decisions",
+            f"{shorten(str(path), 200)} has no decisions called {state}; choose {NOTHING} to ignore all decisions",
         )
     return decisions
 

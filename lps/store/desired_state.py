@@ -46,7 +46,9 @@ class DesiredState:
     def to_json(self) -> dict:
         """Return the JSON object; raises `UserError` for an attempt number that could not be read back."""
         if self.attempt >= LARGEST:
-            raise UserError("attempt", f"{self.attempt} is too large an attempt number: a file of the run is damaged")
+            raise UserError(
+                "attempt", f"{self.attempt} is too large, so a file of the run is damaged; launch a copy of the run"
+            )
         defaults = asdict(DesiredState()) | {"order": self.time}
         return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != defaults[k]}
 

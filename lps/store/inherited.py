@@ -101,14 +101,13 @@ def run_family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
 
 
 def parent_in_words(run: Run) -> str:
-    """Where a run comes from: "continues q6hlr3 with 6 names, 431 pictures"; "" where it comes from none."""
+    """Say which run this one continues: "continues q6hlr3 from its final weights, with 431 pictures labeled by ..."."""
     origin = _read_confirmed_or_none(run)
     if origin is None:
         return ""
-    sentence = (
-        f"continues {origin.parent[-6:]} with {counted(origin.named, 'name')}, {counted(origin.pictures, 'picture')}"
-    )
-    return f"{sentence}, {'from its final weights' if run.config().network_continues else 'from its start weights'}"
+    labels = f"{counted(origin.pictures, 'picture')} labeled by {counted(origin.named, 'cluster name')}"
+    weights = "final" if run.config().network_continues else "start"
+    return f"continues {origin.parent[-6:]} from its {weights} weights, with {labels}"
 
 
 def _read_confirmed_or_none(run: Run) -> Confirmed | None:

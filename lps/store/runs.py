@@ -236,7 +236,8 @@ class Run:
             if rev not in (None, meta["rev"]):
                 raise UserError(
                     "rev",
-                    f"{shorten(rev)} is not {meta['rev']}: the name, note or tags were changed in the meantime; reload",
+                    "the name, note or tags were changed in the meantime "
+                    f"(revision {meta['rev']}, not {shorten(rev)}); reload",
                 )
             if name is not None:
                 meta["name"] = clean_line(name)

@@ -358,7 +358,7 @@ def _check_trials(study) -> None:
     for trial in study.get_trials(deepcopy=False) if study else ():
         runs, numbers = trial.user_attrs.get("runs", []), [*trial.intermediate_values.values()]
         if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):
-            raise ValueError(f"the runs of trial {trial.number} are {shorten(runs)}")
+            raise ValueError(f"trial {trial.number} has runs {shorten(runs)}; expected a list of run ids")
         numbers += [trial.value] if trial.state.name == "COMPLETE" else []
         if not all(type(number) in (int, float) and math.isfinite(number) for number in numbers):
             raise ValueError(f"a value of trial {trial.number} is not a number")

@@ -199,11 +199,15 @@ def redundant_requests(layout: SweepSpec) -> list[str]:
             )
         for switch in switches if len(parsed) > 1 else ():
             if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
-                sentences.append(f"{name} is not used if {switch} is false: these runs do not differ")
+                sentences.append(f"runs with {switch}=false do not use {name}, so they are the same for all its values")
     rows = list(zip(*layout.varied.values())) if layout.mode == "list" else []
     if len(set(rows)) < len(rows):
         sentences.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations are duplicates")
-    return sentences + [f"{name} is already {text}" for name, text in layout.fixed.items() if _is_usual(layout, name)]
+    return sentences + [
+        f"{name}={text} is the default, so it changes nothing"
+        for name, text in layout.fixed.items()
+        if _is_usual(layout, name)
+    ]
 
 
 def _is_usual(layout: SweepSpec, name: str) -> bool:

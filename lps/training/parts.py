@@ -53,7 +53,7 @@ def own_part() -> Part:
         number, parts = -1, 0
     if not 0 <= number < parts:
         variables = " and ".join(f"{name}={os.environ.get(name, '')}" for name in names)
-        raise UserError("processes", f"{variables} is not an index of the run's machines")
+        raise UserError("processes", f"{variables} cannot be used; expected LPS_PART from 0 to LPS_PARTS - 1")
     return Part(number, parts, os.environ.get("LPS_MEETING", ""))
 
 

@@ -131,7 +131,7 @@ def test_a_job_that_is_lost_is_a_crash(run, place):
     begin(run)
     os.kill(json.loads((place / "0.json").read_text())["pid"], signal.SIGKILL)
     state = until(lambda: state if (state := run.state()).is_over else None)
-    words = "job 0 ended as LOST and the run left no record, before the run's process started"
+    words = "job 0 ended as LOST and the run did not record how it ended, before the run's process started"
     assert (state.name, state.reason) == ("crashed", words)
 
 

@@ -492,10 +492,15 @@ def test_a_missing_squeue_is_one_sentence(cluster):
         ("OUT_OF_MEMORY|None|n1", True, "failed", "more memory than requested"),
         ("TIMEOUT|None|n1", True, "crashed", "time limit"),
         ("NODE_FAIL|None|n1", True, "crashed", "the node failed on n1"),
-        ("FAILED|None|n1", True, "crashed", "job 7 ended as FAILED on n1 and the run left no record"),
-        ("COMPLETED|None|n1", True, "crashed", "job 7 ended as COMPLETED on n1 and the run left no record"),
+        ("FAILED|None|n1", True, "crashed", "job 7 ended as FAILED on n1 and the run did not record how it ended"),
+        (
+            "COMPLETED|None|n1",
+            True,
+            "crashed",
+            "job 7 ended as COMPLETED on n1 and the run did not record how it ended",
+        ),
         ("A_NEW_STATE|None|n1", True, "crashed", "job 7 ended as A_NEW_STATE"),
-        (None, True, "crashed", "SLURM no longer knows job 7, and the run left no record"),
+        (None, True, "crashed", "SLURM no longer lists job 7, and the run did not record how it ended"),
     ],
 )
 def test_the_state_of_a_run_whose_lock_is_not_seen_is_what_the_cluster_says(cluster, run, line, begun, state, words):

@@ -80,10 +80,10 @@ def test_views_that_come_with_an_item_are_its_views(tmp_path):
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"features": "live"}, "features: live is not possible with own embeddings; choose stored"),
-        ({"views": "cifar"}, "views: cifar is not possible with own embeddings; choose vectors"),
-        ({"network.start": "published"}, "network.start: published is not possible with own embeddings"),
-        ({"dataset": "digits"}, "network.name: efficientnet_lite0 is not possible with own embeddings; choose given"),
+        ({"features": "live"}, "features: live is not possible with embeddings; choose stored"),
+        ({"views": "cifar"}, "views: cifar is not possible with embeddings; choose vectors"),
+        ({"network.start": "published"}, "network.start: published is not possible with embeddings"),
+        ({"dataset": "digits"}, "network.name: efficientnet_lite0 is not possible with embeddings; choose given"),
     ],
 )
 def test_settings_of_pictures_do_not_fit(more, sentence):

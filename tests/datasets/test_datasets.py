@@ -104,10 +104,10 @@ WRONG = [
     (changed(y_train=lambda y: y.astype(int) * 10**12), "y_train holds -1000000000000; expected -1"),
     (changed(y_train=[0, 1, 2, 0, 0, 1, 2, 10**12]), "y_train holds 1000000000000; expected class ids"),
     (changed(y_train=[0, 2, 2, 0, 0, 2, 2, 0]), r"class 1 \(bee\) has no image in y_train"),
-    (changed(class_names=["ant", "bee"]), "class_names has 2 names, but y_train goes to 2"),
+    (changed(class_names=["ant", "bee"]), "class_names has 2 names, but y_train has class ids up to 2"),
     (changed(class_names=["ant", "bee", "cow", "dog"]), r"class 3 \(dog\) has no image"),
     (changed(class_names=[1, 2, 3]), "class_names is int64 of the shape"),
-    (changed(y_test=[0, 1, 3]), "y_test holds 3; y_train ends at 2"),
+    (changed(y_test=[0, 1, 3]), "y_test holds class 3; expected only classes of y_train, 0 to 2"),
     (changed(x_train=lambda x: x[:0], y_train=lambda y: y[:0]), "x_train has no images"),
 ]
 

@@ -90,7 +90,7 @@ def test_the_folder_has_names_and_an_example_that_needs_nothing_of_ours(tmp_path
     assert told["classes"][usual]["name"] == "=often" and told["classes"][(usual + 1) % 10]["name"] is None
     card = (folder / "card.md").read_text()
     assert "=often" in card and "| withheld labels |" not in card and "python -m lps train --dataset digits" in card
-    assert "without weights of others" in card and str(tmp_path) not in card + json.dumps(told)
+    assert "no published weights were used" in card and str(tmp_path) not in card + json.dumps(told)
     pictures = saved(tmp_path / "new", digits(run)[:6])
     files = sorted(map(str, pictures.iterdir()))
     code = "import sys; sys.modules['lps'] = sys.modules['torch'] = None; import runpy; sys.argv = sys.argv[1:]; "

@@ -246,7 +246,7 @@ def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     child = launched(planned, monkeypatch)
     assert child.title == "digits + 1 name" and inherited.parent_of(child) == run.id
     count = len(members(run, 7))
-    from_where = f"continues {run.id[-6:]} with 1 name, {count} pictures, from its final weights"
+    from_where = f"continues {run.id[-6:]} from its final weights, with {count} pictures labeled by 1 cluster name"
     assert inherited.parent_in_words(child) == from_where
     shutil.rmtree(run.folder)
     material = prepare(child.config(), inherited.read_confirmed(child))

@@ -239,7 +239,9 @@ def test_what_a_light_archive_left_out_comes_with_a_full_one(tmp_path, root):
     first.run.write_meta(notes="mine")
     with held(first.run):
         (busy,) = imports.import_runs(full, root)
-    assert busy.notes == ("still without 2 checkpoints, 1 snapshot; import the run again when it has ended",)
+    assert busy.notes == (
+        "not added, because the run is in use here: 2 checkpoints, 1 snapshot; import it again when it has ended",
+    )
     (again,) = imports.import_runs(full, root)
     assert not again.is_new and again.notes == ("missing files were added: 2 checkpoints, 1 snapshot",)
     assert files(first.run.checkpoints) == files(run.checkpoints) and 1 in snapshot_epochs(first.run.snapshots)

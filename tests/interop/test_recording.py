@@ -189,7 +189,7 @@ def test_a_name_is_given_once(source, recorded):
 def test_a_start_from_a_file_of_this_machine_is_refused(tmp_path):
     settings = {"network.start": "checkpoint", "network.checkpoint": "weights.pt"}
     run = sample_runs.make_run(tmp_path / "runs", "finished", epochs=2, settings=settings)
-    with pytest.raises(UserError, match="network.checkpoint: is a file of this machine"):
+    with pytest.raises(UserError, match="network.checkpoint: is a path that exists only on this machine"):
         record_run(run, tmp_path / "to")
 
 
@@ -251,17 +251,18 @@ def test_the_recordings_that_come_along_are_whole_small_and_alike():
     photographs = [name for name in found if name.startswith("Photographs: ")]
     assert photographs == ["Photographs: LPS", "Photographs: LPS without margin"]
     assert sorted(found.keys() - photographs) == [
+        "Classes of unequal size: equal prior",
+        "Classes of unequal size: estimated prior",
         "FixMatch",
         "LPS",
         "LPS without entropy",
         "LPS without margin",
         "ORCA",
-        "Unequal classes: equal prior",
-        "Unequal classes: estimated prior",
     ]
     for name, run in found.items():
         alike = next(
-            (kind for kind in ("Photographs: LPS", "Unequal classes: equal prior") if name[:9] == kind[:9]), "LPS"
+            (kind for kind in ("Photographs: LPS", "Classes of unequal size: equal prior") if name[:9] == kind[:9]),
+            "LPS",
         )
         first = read_split(found[alike].folder)
         assert run.state().name == "finished"

@@ -148,7 +148,9 @@ def test_only_backbones_with_published_weights_are_given_a_side():
 def test_the_backbone_begins_with_its_weights_unless_told_otherwise():
     assert configure(LITE0).network_start == "published" and configure().network_start == "simclr"
     assert configure(LITE0 | {"network.start": "random"}).network_start == "random"
-    with pytest.raises(UserError, match="network.start: simclr would train efficientnet_lite0 without its weights"):
+    with pytest.raises(
+        UserError, match="network.start: simclr is not possible with efficientnet_lite0, which has published weights"
+    ):
         configure(LITE0 | {"network.start": "simclr"})
     with pytest.raises(
         UserError, match="no published weights of digits_resnet; set network.start to simclr, checkpoint or random"

@@ -232,7 +232,7 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
         ),
         ({"network.name": "timm:../x"}, "'timm:../x' is not a backbone"),
         ({"network.name": "resnet50", "network.tokens": "mean"}, "which is not a vision transformer; choose class"),
-        ({"network.name": "timm:resnet18", "network.start": "simclr"}, "without its weights; choose published"),
+        ({"network.name": "timm:resnet18", "network.start": "simclr"}, "which has published weights; choose published"),
     ],
 )
 def test_settings_that_do_not_fit_are_one_sentence(settings, words):

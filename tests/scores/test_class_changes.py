@@ -15,10 +15,10 @@ def test_right_predictions_and_pictures_that_stay_are_counted_by_class():
     assert (dog.withheld, dog.right_before, dog.right_after) == (1, 1, 1)
     assert (owl.withheld, owl.before, owl.stayed) == (0, 3, 2)
     words = changes_in_words([cat, dog, owl])
-    assert "cat (2 → 1 of 3 withheld labels)" in words and "owl (1 of 3)" in words and "dog" not in words
+    assert "cat (2 → 1 of 3)" in words and "owl (1 of 3)" in words and "dog" not in words
 
 
 def test_where_nothing_got_worse_it_says_so_with_the_number_of_classes():
     words = changes_in_words(compare_classes(["cat", "dog", "owl"], BEFORE, BEFORE, TRUTH))
-    assert words == "No class got worse on its withheld labels (2 classes)."
+    assert words == "No class is worse on its withheld labels than in the run before (2 classes)."
     assert changes_in_words([]) == ""

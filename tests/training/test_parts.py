@@ -102,7 +102,7 @@ def test_a_part_that_still_waits_is_ended_by_a_signal(run):
 def test_a_place_that_does_not_exist_is_one_sentence(monkeypatch, part, count):
     monkeypatch.setenv("LPS_PART", part)
     monkeypatch.setenv("LPS_PARTS", count)
-    with pytest.raises(UserError, match="is not an index of the run's machines"):
+    with pytest.raises(UserError, match="expected LPS_PART from 0 to"):
         parts.own_part()
 
 

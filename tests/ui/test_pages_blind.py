@@ -81,7 +81,7 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
     assert flagged in words.lower() and flagged in words_of(visit("clusters", run=[run.id]))
     withheld = np.bincount(here.targets[here.split.validation], minlength=5)
     assert all(f"{here.class_name(c)} ({count})" in words for c, count in enumerate(withheld) if count)
-    assert "The accuracy of" in words and "5 novel clusters is not known" in words
+    assert "The accuracy of" in words and "5 novel clusters is unknown" in words
     button = next(button for button in at.button if button.label == "Name the clusters")
     shown = cards_of(at)
     assert shown.count('alt="Picture of') == sum(min(12, cluster.size) for cluster in here.clusters)
@@ -102,10 +102,13 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
         right[view.run.id] = [int(((truth == c) & (view.assigned == c)).sum()) for c in range(5)]
     words = found.changes_since_parent(here)
     for c, (before, after) in enumerate(zip(right[parent.id], right[run.id])):
-        line = f"{here.class_name(c)} ({before} → {after} of {(truth == c).sum()} withheld labels)"
+        line = f"{here.class_name(c)} ({before} → {after} of {(truth == c).sum()})"
         assert (line in words) == (after < before)
     classes = len(np.unique(truth[truth >= 0]))
-    assert right[parent.id] != right[run.id] or f"No class got worse on its withheld labels ({classes}" in words
+    assert (
+        right[parent.id] != right[run.id]
+        or f"No class is worse on its withheld labels than in the run before ({classes}" in words
+    )
     parent.folder.rename(root / "elsewhere")
     assert found.changes_since_parent(here) == ""
 

@@ -353,7 +353,7 @@ def test_what_is_said_against_single_pictures_is_shown(run):
     about = here.clusters[7]
     rows = np.flatnonzero(here.assigned == 7)[:3]
     words = [tile.words.split("\n")[-1] for tile in page._tiles(here, about, rows)]
-    assert words[:2] == ["not this", "nothing"] and words[2].endswith("%")
+    assert words[:2] == ["wrong cluster", "none of these"] and words[2].endswith("%")
 
 
 def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkeypatch):

@@ -102,7 +102,9 @@ def test_the_view_is_kept_in_the_address_and_for_the_visit(root):
 def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
     at = whole_form()
     said = texts(at)
-    places = [said.index(f"**{head}**") for head in ("Margin", "Thresholds", "Contrast", "Variants of the paper")]
+    places = [
+        said.index(f"**{head}**") for head in ("Margin", "Thresholds", "Contrastive losses", "Variants of the paper")
+    ]
     assert places == sorted(places)
     plain = words_of(at)
     assert "η1: weight of the pseudo" in plain and "Paper: 10; tried 1 to 20" in plain
@@ -125,7 +127,7 @@ def test_every_setting_of_a_method_stands_below_its_heading():
         "**Variants",
     )
     places = [next(i for i, words in enumerate(said) if words.startswith(turn)) for turn in turns]
-    assert places == sorted(places) and "**More of this method**" not in said
+    assert places == sorted(places) and "**More settings of this method**" not in said
 
 
 def test_formulas_are_shown_on_demand_as_the_settings_have_them(root):
@@ -416,7 +418,7 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
             assert bar.value == 40 and "clustering" in bar.text and "about 3 min left" in bar.text, page
             assert "accuracy on labels" not in texts(at)
         at = whole_form(seeds="3")
-        assert [link for link in at.get("page_link") if link.proto.label.endswith("running: 1")]
+        assert [link for link in at.get("page_link") if link.proto.label.endswith("progress: 1")]
         at = visit("queue")
         next(button for button in at.button if button.label == "Cancel").click().run()
         assert progress.should_stop() and not at.exception

@@ -135,9 +135,9 @@ def test_what_a_person_changed_stands_below_the_title(visit, made):
 
 def test_weights_that_know_imagenets_classes_are_told_in_a_short_line_with_a_help(visit, made, tmp_path):
     run = make_run(tmp_path, epochs=1, settings={"features": "stored"})
-    notices = [one for one in visit(tmp_path, "live", run=[run.id]).caption if "ImageNet's classes" in one.value]
+    notices = [one for one in visit(tmp_path, "live", run=[run.id]).caption if "ImageNet's labels" in one.value]
     assert [ABOUT_LABELS in one.help for one in notices] == [True] and len(notices[0].value) < 70
-    assert "ImageNet's classes" not in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
+    assert "ImageNet's labels" not in words_of(visit(made["finished"].root, "live", run=[made["finished"].id]))
 
 
 def test_all_is_explained(visit, made):

@@ -28,7 +28,7 @@ from tests.visiting import charts_of, visit
 LPS = next(run.id for run in recorded_runs() if run.title == "LPS")
 EPOCHS = recorded_runs()[0].config().epochs
 PHOTOGRAPHS = ["Photographs: LPS", "Photographs: LPS without margin"]
-UNEQUAL = ["Unequal classes: equal prior", "Unequal classes: estimated prior"]
+UNEQUAL = ["Classes of unequal size: equal prior", "Classes of unequal size: estimated prior"]
 NAMES = ["LPS", "LPS without margin", *PHOTOGRAPHS, "FixMatch", "ORCA", "LPS without entropy", *UNEQUAL]
 
 
@@ -111,7 +111,7 @@ def test_a_pair_shows_what_a_prior_does_with_unequal_classes(root):
         assert (
             f"prior = {run.config().prior}, {total:.0f} % of all pictures and {novel:.0f} % of the novel ones" in shown
         )
-    (link,) = [link for link in at.page_link if link.label == "Unequal classes, two priors"]
+    (link,) = [link for link in at.page_link if link.label == "Classes of unequal size, two priors"]
     assert all(run.id in link.proto.query_string for run in runs)
     flat = [{k: v for k, v in run.config().flat().items() if k != "prior"} for run in runs]
     assert flat[0] == flat[1], "nothing else differs"
@@ -176,7 +176,7 @@ def test_the_sentences_have_the_numbers_of_the_recordings(root):
 
 def test_without_recordings_there_is_a_sentence(root, monkeypatch, tmp_path):
     monkeypatch.setattr(run_folders, "RECORDED", tmp_path / "none")
-    assert "The recordings that come with the program were not found." in texts(visit())
+    assert "The recordings that come with LPS Studio were not found." in texts(visit())
     assert "The story cannot be shown" in visit("story").info[0].value
     assert "There are no runs yet." in visit("live").info[0].value
 
@@ -392,7 +392,7 @@ def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
     told = texts(visit("story", step="5"))
     assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
     seen = split.classes.seen
-    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many pictures as a seen class" in told
+    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many pictures" in told
 
 
 def test_the_margins_of_both_groups_are_told(root):
@@ -427,7 +427,7 @@ def test_the_bars_of_the_clusters_have_their_colours_told(root):
     at = visit("story", step="6")
     told = [element.value for element in at.caption if story.COLORS in element.value]
     classes = read_split(named("LPS").folder)[0].classes
-    assert len(told) == 1 and f"N1 to N{classes.novel} have no name. Dashed:" in told[0]
+    assert len(told) == 1 and f"N1 to N{classes.novel} are the new clusters. Dashed:" in told[0]
     assert "**Without entropy**: pictures in each cluster" in [element.value for element in at.markdown]
 
 

@@ -110,7 +110,7 @@ class ArrayFile:
         """Return the given rows (ascending) of an array; the others are never in memory together."""
         head = self.head(name)
         if len(rows) and rows[-1] >= head.shape[0]:
-            raise ValueError(f"{name} is shorter than its array")
+            raise ValueError(f"{name} has {head.shape[0]} rows; expected at least {rows[-1] + 1}")
         selected = np.empty((len(rows), *head.shape[1:]), head.dtype)
         start = 0
         for piece in self.pieces(name):

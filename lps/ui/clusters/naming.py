@@ -65,7 +65,10 @@ def _carry(view: View, epoch: int) -> None:
         if steps:
             name_field.record(view, steps)
         if lost:
-            words = f"Your decisions on {', '.join(lost)} fit no cluster of this epoch. Open epoch {epoch} to see them."
+            words = (
+                f"Your decisions on {', '.join(lost)} could not be copied: no cluster of this epoch continues these "
+            )
+            words += f"clusters. Open epoch {epoch} to see the decisions."
             st.session_state[_NOTE] = words
 
 

@@ -12,8 +12,16 @@ def ask(view: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, 
     images = list(ticked)
     acts = {
         "Right": (":material/check:", {"do": "assign", "images": images, "to": cluster}, "They belong in this cluster"),
-        "Not this": (":material/close:", {"do": "wrong", "images": images, "id": cluster}, "They get no label"),
-        "Nothing": (":material/hide_image:", {"do": "nothing", "images": images}, "They show none of the classes"),
+        "Not in this cluster": (
+            ":material/close:",
+            {"do": "wrong", "images": images, "id": cluster},
+            "They get no label",
+        ),
+        "None of these": (
+            ":material/hide_image:",
+            {"do": "nothing", "images": images},
+            "They show none of the classes",
+        ),
     }
     with st.container(horizontal=True, gap="small"):
         for label, (icon, step, words) in acts.items():
@@ -24,5 +32,5 @@ def ask(view: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, 
 def verdict(view: View, image: int) -> str:
     """What a person said against a picture, in two words; "" for nothing."""
     if image in view.said.nothing:
-        return "nothing"
-    return "not this" if image in view.said.wrong else ""
+        return "none of these"
+    return "wrong cluster" if image in view.said.wrong else ""

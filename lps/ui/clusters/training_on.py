@@ -103,7 +103,7 @@ def _show_named(view: View, planned: Plan) -> None:
         Column("Merged in", lambda c: ", ".join(map(str, view.said.parts(c.id))), help=_ABOUT_MERGED, optional=True),
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]
-    data_table.show_data_table(columns, named, "Pictures of every name that become labeled", most=6)
+    data_table.show_data_table(columns, named, "For each name, the number of pictures that become labeled", most=6)
 
 
 def _ask_unnamed(view: View) -> dict[int, int | None]:

@@ -67,7 +67,10 @@ def main() -> None:
     scoring = _pick_scoring()
     scored = _score(chosen, scoring)
     if not scored:
-        st.info("None of the finished runs can be scored this way. The reasons are above.", icon=":material/tune:")
+        words = (
+            'None of the finished runs can be scored as chosen under "How the runs are scored". The reasons are above.'
+        )
+        st.info(words, icon=":material/tune:")
         return
     varied = effects.varied_settings(member.config for member in scored)
     if not varied:

@@ -25,7 +25,7 @@ PRESETS = {  # share of the seen classes, unevenness within the seen and within 
     "balanced": ("Balanced", (50, 0, 0)),
     "collapsed": ("Collapsed onto seen", (98, 10, 20)),
     "one": ("One novel class dominates", (45, 0, 85)),
-    "unequal": ("Correct, unequal classes", (60, 30, 30)),
+    "unequal": ("Correct, classes of unequal size", (60, 30, 30)),
 }
 _RIGHT = "unequal"  # the preset whose sliders set the true shares of the classes, which the model guesses right
 _FROM_RUN = "run"

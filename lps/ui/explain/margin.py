@@ -87,10 +87,10 @@ def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None
         return "Both are 0: the predicted shares equal the prior. Both grow as the shares move away from the prior."
     starved = int(np.argmin(belief.shares))
     share = f"{belief.shares[starved]:.1%}" if belief.shares[starved] >= 0.0005 else "less than 0.1%"
-    least = "" if prior is not None else f"; the second is at most log {belief.classes} = {np.log(belief.classes):.2f}"
+    least = "" if prior is not None else f" KL(π̂‖π) is at most log {belief.classes} = {np.log(belief.classes):.2f}."
     return (
-        "0 means a perfect match. The first, KL(π‖π̂), grows without limit when a class is **starved** (the rarest "
-        f"here: {_name(belief, starved)} with {share}){least}. So the first reacts to a vanishing class much earlier."
+        "0 means a perfect match. KL(π‖π̂) grows without limit when the share of a class goes to 0 (the rarest here: "
+        f"{_name(belief, starved)} with {share}).{least} So KL(π‖π̂) reacts to a vanishing class much earlier."
     )
 
 

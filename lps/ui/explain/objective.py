@@ -31,35 +31,37 @@ LPS_TERMS = ("adaptive_margin", "pseudo_label_contrastive", "unsupervised_contra
 _TERMS = {
     "adaptive_margin": _Term(
         "Adaptive margin",
-        "Classifies labeled images and unlabeled images whose guess reaches the confidence threshold. The margin holds "
-        "back classes that are learned faster.",
+        "Trains the classifier on labeled images, and on unlabeled images above the confidence threshold. The margin "
+        "holds back classes that are learned faster.",
     ),
     "pseudo_label_contrastive": _Term(
-        "Pseudo-label contrast",
+        "Pseudo-label contrastive loss",
         "Pulls images with the same label (given or guessed) together and pushes images with different labels apart.",
     ),
     "unsupervised_contrastive": _Term(
-        "Unsupervised contrast",
-        "Pulls two views of the same image together, for images whose guess is below the confidence threshold.",
+        "Unsupervised contrastive loss",
+        "Pulls two views of the same image together, for images below the confidence threshold.",
     ),
     "entropy": _Term(
         "Entropy",
         "Keeps all classes in use. Without this term, a few classes can absorb all images. The term is lowest when all "
         "classes are predicted equally often.",
     ),
-    "cross_entropy": _Term("Cross-entropy", "Classifies the labeled images."),
+    "cross_entropy": _Term("Cross-entropy", "Trains the classifier on the labeled images."),
     "pairwise": _Term("Pairs", "Similar images should get the same class."),
-    "pseudo_label": _Term("Pseudo-labels", "Classifies the images whose guess reaches the confidence threshold."),
-    "logit_adjusted": _Term("Pseudo-labels, adjusted", "Classifies confident images; frequent classes count less."),
+    "pseudo_label": _Term("Pseudo-labels", "Trains the classifier on images above the confidence threshold."),
+    "logit_adjusted": _Term(
+        "Pseudo-labels, adjusted", "Trains the classifier on confident images; frequent classes count less."
+    ),
     "consistency": _Term("Consistency", "Two views of an image should get the same class."),
-    "supervised_contrastive": _Term("Supervised contrast", "Pulls labeled images of one class together."),
+    "supervised_contrastive": _Term("Supervised contrastive loss", "Pulls labeled images of one class together."),
     "soft_contrastive": _Term(
-        "Soft contrast", "Pulls images together; the more similar their predictions, the stronger the pull."
+        "Soft contrastive loss", "Pulls images together; the more similar their predictions, the stronger the pull."
     ),
     "clustering": _Term("Clustering", "Sharpens the current clusters."),
 }
 _OF_OTHERS = {  # terms that are called alike in other methods and do something else there
-    "unsupervised_contrastive": _Term("Unsupervised contrast", "Pulls two views of the same image together.")
+    "unsupervised_contrastive": _Term("Unsupervised contrastive loss", "Pulls two views of the same image together.")
 }
 _WEIGHTS = {  # hyperparameters that switch a term off when they are 0, in whatever method has them
     "pseudo_label_contrastive": ("pseudo_label_weight",),

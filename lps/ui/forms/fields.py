@@ -85,7 +85,9 @@ def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]
         with grid() if are_single else st.container():
             for title, members in groups_of_kind:
                 with st.container():
-                    st.markdown(heading(f"**{escape.markdown(title or 'More of this method')}**", members, errors))
+                    st.markdown(
+                        heading(f"**{escape.markdown(title or 'More settings of this method')}**", members, errors)
+                    )
                     show_grid(members, errors)
 
 

@@ -34,7 +34,8 @@ def _adaptive_margin(settings: Settings) -> Formula:
         pair = r"\pi\,\|\,\hat\pi" if settings["kl_direction"] == margin_math.PRIOR_FIRST else r"\hat\pi\,\|\,\pi"
         margin = rf"\delta_k={_number(scale)}\cdot\mathrm{{KL}}({pair})\cdot\hat\pi_k/\max_j\hat\pi_j"
         numbers = f"With the margin ${margin}$."
-        unequal = r" With an unequal prior $\pi$, the last factor has $\hat\pi_k/\pi_k$ in place of $\hat\pi_k$."
+        unequal = r" With a prior $\pi$ other than equal shares, the last factor has $\hat\pi_k/\pi_k$ instead of "
+        unequal += r"$\hat\pi_k$."
     else:
         one = r"\ell(z,y)=-\log\frac{e^{z_y}}{\sum_{j}e^{z_j}}"
         numbers, unequal = "The margin is off, so this is plain cross-entropy.", ""

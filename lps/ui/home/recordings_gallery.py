@@ -18,10 +18,10 @@ def show_gallery(brief: bool = False) -> None:
     """All recordings; one sentence where there are none. brief: small cards, and a link instead of the story's."""
     runs = recorded_runs()
     if not runs:
-        st.caption("The recordings that come with the program were not found.")
+        st.caption("The recordings that come with LPS Studio were not found.")
         return
     st.caption(
-        "These recorded runs come with the program. Every page can show them; they are read-only. The curves show "
+        "These recorded runs come with LPS Studio. Every page can show them; they are read-only. The curves show "
         ":blue[seen] and :orange[novel] accuracy over the epochs, on a scale up to 100 %. The area between the curves "
         "is the gap. A novel picture is correct if it is in the cluster that is matched with its class."
     )
@@ -49,7 +49,7 @@ def show_pace() -> None:
     if dotted:
         alt += f", without the margin {dotted[-1]:.0%}"
         words += f"Without the margin, novel accuracy is {100 * dotted[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
-        words += "at the end. This pair is one of the clearest."
+        words += "at the end. This pair is one of the clearest examples."
     else:
         words += _sentence("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room
@@ -73,7 +73,7 @@ def _show_links(runs: list[Run], parts: dict[str, Run], brief: bool) -> None:
             st.page_link("pages/pace.py", label="Watch them side by side", **link)
         if unequal := recordings.unequal():
             link = {"icon": ":material/bar_chart:", "query_params": {"run": [run.id for run in unequal]}}
-            st.page_link("pages/pace.py", label="Unequal classes, two priors", **link)
+            st.page_link("pages/pace.py", label="Classes of unequal size, two priors", **link)
         link = {"icon": ":material/balance:", "query_params": {"run": [run.id for run in runs]}}
         st.page_link("pages/compare.py", label="Compare them all", **link)
 

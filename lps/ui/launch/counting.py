@@ -39,7 +39,7 @@ def show_class_count(config: Config | None) -> None:
     ]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
-            words = f"Other searches for a number of classes now running: {len(others)}"
+            words = f"Other searches for the number of classes in progress: {len(others)}"
             st.page_link("pages/queue.py", label=words, icon=":material/pending_actions:")
         if path is None:
             st.caption("The search can start once the settings above are valid.")

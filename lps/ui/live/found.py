@@ -104,7 +104,9 @@ def _coverage(view: View) -> str:
     others += [counted(unnamed, "novel cluster")] if unnamed else []
     words = f"Measured on withheld labels of {', '.join(measured)}."
     return (
-        f"{words} The accuracy of {', '.join(others)} is not known: no label of them was withheld." if others else words
+        f"{words} The accuracy of {', '.join(others)} is unknown, because they have no withheld labels."
+        if others
+        else words
     )
 
 

@@ -224,7 +224,7 @@ def show_class_sizes(run: Run, past: History) -> None:
     """Accuracy of large, medium and small classes and the error of the prior, where the classes are unequal."""
     if not len(past.column("accuracy/few")):
         return
-    st.markdown("**Unequal classes**: accuracy by class size, and how far the prior is from the true shares")
+    st.markdown("**Classes of unequal size**: accuracy by class size, and how far the prior is from the true shares")
     figure = line_charts.class_sizes(past, planned_epochs(run, past), theme.palette())
     alt = "Accuracy of large, medium and small classes, and the error of the prior over the epochs"
     plot(_of(figure, run), "class_sizes", alt, code=code_of("class_sizes", run))

@@ -166,9 +166,9 @@ def _show_kinds(predicted: Predicted, source: Path) -> None:
     if predicted.kinds:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
-                "To teach the model this class, add these pictures (new_kind in the table) to its training folder "
-                "and train again. Put them into a sub-folder with the name of the class, or among the pictures "
-                "without labels.",
+                "To teach the model this class, add these pictures to its training folder and train again. Put them "
+                "into a sub-folder with the name of the class, or among the pictures without labels. The column "
+                "new_kind of the table lists them.",
                 width="stretch",
             )
             st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
@@ -183,12 +183,13 @@ def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]]) -> 
 
 def _show_table(predicted: Predicted, class_names: list[str], rows: list[int]) -> None:
     names = predicted.names()
-    about_confidence = "Model confidence in the nearest class"
+    about_nearest = "The class that the model predicts, even if the picture is too far from it"
+    about_confidence = "Confidence of the model in the nearest class"
     about_distance = "Mean cosine distance to the 5 nearest training images"
     columns = [
         Column("File", lambda row: predicted.files[row]),
         Column("Name", lambda row: class_names[row]),
-        Column("Nearest class", lambda row: names[row]),
+        Column("Nearest class", lambda row: names[row], help=about_nearest),
         Column("Confidence", 100 * predicted.confidence[rows], "number", format="%.0f %%", help=about_confidence),
         Column("Distance", predicted.distance[rows], "number", format="%.3f", help=about_distance),
     ]

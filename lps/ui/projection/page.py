@@ -100,8 +100,9 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
         )
         st.caption(
             f"Showing {len(table):,} of {split.pictures_in_words('image')}. {_meaning(method)} Click a point to see "
-            "its image; zoom in for pictures. Select points with the lasso or box (top right; Shift and drag is a "
-            "lasso) to see their images. Keys: arrows go from point to point, Enter opens, + and - zoom."
+            "its image; zoom in for pictures. To see the images of several points, select them with the lasso or the "
+            "box (buttons at the top right), or hold Shift and drag. Keys: arrows go from point to point, Enter opens "
+            "an image, + and - zoom."
         )
         if method == "pca":
             _offer_whole(run, epoch)
@@ -137,7 +138,7 @@ def _meaning(method: str) -> str:
         return "The plane of largest variance at the newest epoch; every epoch is shown on this plane."
     return (
         "Neighbours are meaningful; distances between groups are not. The computation of a map starts from the "
-        "map that is closest in time."
+        "map of the nearest epoch."
     )
 
 

@@ -62,8 +62,8 @@ def _show_account(run: Run, epoch: int) -> None:
         run_actions.offer_copy(run, "decide")
         return
     st.caption(
-        "First come pictures that lie in a different cluster from the pictures most similar to them: your decisions "
-        "about these help most. Two similar pictures never follow each other."
+        "Pictures come first if their most similar pictures are in another cluster: your decisions about them help "
+        "most. Two similar pictures never follow each other."
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption('Keys: 1 to 5 choose a class, N types a class name, X says "none of these", S skips, U undoes.')

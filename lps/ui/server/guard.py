@@ -179,7 +179,7 @@ def stranger(scope, door: Door) -> str:
     name, port = _split_host(hosts[0]) if len(hosts) == 1 else ("", None)
     own_ports = {scope["server"][1] if scope.get("server") else None, door.port} - {None}
     if name.lower() not in door.names or (_DEFAULT_PORTS[scheme] if port is None else port) not in own_ports:
-        return "This server does not have that name. Open the address that it printed when it started."
+        return "This server does not answer at this address. Open the address that it printed when it started."
     if origins and origins != [f"{scheme}://{hosts[0]}"]:
         return "This request came from another site and was refused."
     return ""

@@ -109,8 +109,8 @@ def _about_others(comparison: GroupComparison, chosen: Group) -> list[str]:
     """That rows of another split are held against another group, and which have no difference."""
     sentences = []
     if any(reference is not chosen for reference in comparison.references):
-        usual = "with the group of their own split that is closest to LPS with default settings"
-        sentences.append(f"groups of another split are compared {usual}")
+        usual = "the group of that split that is most like LPS with default settings"
+        sentences.append(f"groups of another split have another baseline: {usual}")
     silent = [
         group.label
         for row, group in enumerate(comparison.groups)

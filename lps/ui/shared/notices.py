@@ -168,7 +168,7 @@ def show_labels_of_others(config: Config | None, is_short: bool = False) -> None
     if config is None or not config.rests_on_labels:
         return
     if is_short:
-        st.caption(":material/label: Start weights know ImageNet's classes.", help=f"{ABOUT_LABELS}.")
+        st.caption(":material/label: Start weights were trained with ImageNet's labels.", help=f"{ABOUT_LABELS}.")
     else:
         st.caption(f":material/label: {ABOUT_LABELS}.")
 

@@ -207,17 +207,17 @@ def _tell_swallowed(scene: Scene) -> str:
     return (
         "FixMatch, a well-known method, learns from its own confident guesses. At first a model can "
         "only be sure of seen classes, so it takes novel pictures for seen ones. Each wrong guess that it learns "
-        f"makes the next one surer. At the end, **{lost} of {novel}** novel pictures are taken for seen ones. "
-        f"With LPS, only {recordings.swallowed(scene.runs['lps'])[0]} are."
+        f"from makes it surer of the next. At the end, **{lost} of {novel}** novel pictures are taken for seen "
+        f"ones. With LPS, only {recordings.swallowed(scene.runs['lps'])[0]} are."
     )
 
 
 def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
-        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. They put novel pictures with "
-        "the same guess into one group, whatever the guess is, and match these groups one to one with the novel "
-        "classes. So the pictures of a novel class can count as correct even if all are taken for one seen class."
+        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. There, novel pictures with the "
+        "same guess form a group, even if the guess is a seen class, and each group is matched with at most one novel "
+        "class. So pictures of a novel class can count as correct even if all are taken for one seen class."
     )
 
 
@@ -310,11 +310,10 @@ def _note_target(scene: Scene) -> str:
     )
     times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
     return (
-        "The target is an equal share per class: LPS does not know the true shares. Its estimate counts labels and "
-        "confident guesses. Over all pictures, classes are nearly equal here "
-        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %). Among pictures without labels, a "
-        f"novel class has {times:.1f} times as many pictures as a seen class. If classes differ in size, the target is "
-        "approximate."
+        "The target is an equal share per class: LPS does not know the true shares. It estimates the current shares "
+        "from labels and confident guesses. Here, all classes are nearly equal "
+        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %), but a novel class has {times:.1f} "
+        "times as many pictures without labels as a seen class. If classes differ in size, the target is approximate."
     )
 
 
@@ -345,7 +344,7 @@ def _draw_collapse(scene: Scene) -> None:
     counts = {part: recordings.cluster_sizes(scene.runs[part]) for part in ("no_entropy", "lps")}
     top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
     names = [scene.names[i] if i < scene.seen else recordings.cluster_name(i, scene.seen) for i in range(len(fair))]
-    st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} have no name. Dashed: the true number.")
+    st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} are the new clusters. Dashed: the true numbers.")
     heads = {"no_entropy": "**Without entropy**: pictures in each cluster", "lps": "**LPS**"}
     for part, words in heads.items():
         st.markdown(words)
@@ -424,7 +423,7 @@ def _draw_next(scene: Scene) -> None:
         ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Race", beside),
         ("Look into the clusters", "Every picture, and when its prediction changed.", "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
-        ("Own pictures", "All you need is a folder with some sorted pictures.", "pages/own.py", "Add pictures", {}),
+        ("Your pictures", "All you need is a folder with some sorted pictures.", "pages/own.py", "Add pictures", {}),
     ]  # fmt: skip
     with st.grid(columns="auto", min_column_width=210, gap="small"):
         for title, words, page, label, query in doors:
