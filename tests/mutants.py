@@ -4,16 +4,18 @@ A mutant is one changed operator, constant, condition, call or returned value in
 are made. Each is written into a copy of the repository. A forked process that has the libraries imported runs the
 tests of tests/ROOM that call the changed function, the fastest first, until one fails. The results are kept in FILE, so
 that a run that was ended continues where it was. A mutant is named by its text: `--like FILE` makes the same ones in
-another version of the program.
+another version of the program. The test that found a mutant in that FILE comes first, for it likely does again.
 """
 
 import argparse
 import ast
 import copy
+import functools
 import itertools
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -258,11 +260,10 @@ def hunt(options: argparse.Namespace, folder: Path) -> None:
         __import__(name)
     modules = [path for room in ROOMS for path in sorted((root / "lps" / room).rglob("*.py"))]
     everything = [mutant.name for path in modules for mutant, _ in mutants(path, root)]
-    if options.like:
-        chosen = list(json.loads(options.like.read_text())["mutants"])
-    else:
-        chosen = random.Random(options.seed).sample(everything, options.count)
+    before = json.loads(options.like.read_text())["mutants"] if options.like else {}
+    chosen = list(before) or random.Random(options.seed).sample(everything, options.count)
     chosen = [name for name in chosen if name.split("/")[1] in options.rooms]
+    finders = passing({name: finder_of(before[name]) for name in chosen if name in before}, root)
 
     sources = {
         mutant.name: (mutant, source)
@@ -274,21 +275,40 @@ def hunt(options: argparse.Namespace, folder: Path) -> None:
     if options.out.exists():
         results = json.loads(options.out.read_text())
     results["commit"] = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
-    tests = {room: calls_of(room, root, options.out) for room in options.rooms}
-    for name in chosen:
+    tests = functools.cache(lambda room: calls_of(room, root, options.out))
+    for name, is_by_finder in [*((name, True) for name in finders), *((name, False) for name in chosen)]:
         if name in results["mutants"]:
             continue
         mutant, source = sources.get(name, (None, ""))
-        began = time.monotonic()
-        result = (
-            judge(mutant, source, tests[mutant.path.split("/")[1]], root, options.most) if mutant else {"end": "gone"}
-        )
+        began, result = time.monotonic(), {"end": "gone"}
+        if mutant and is_by_finder:
+            alone = {finders[name]: {"seconds": options.most, "calls": [(mutant.path, mutant.function)]}}
+            result = judge(mutant, source, alone, root, options.most)
+        elif mutant:
+            result = judge(mutant, source, tests(mutant.path.split("/")[1]), root, options.most)
+        if is_by_finder and result["end"] == "survived":
+            continue
         results["mutants"][name] = result | {"seconds": round(time.monotonic() - began, 1)}
         draft = options.out.with_suffix(".draft")
         draft.write_text(json.dumps(results, indent=1))
         draft.replace(options.out)
         print(f"{len(results['mutants'])}/{len(chosen)} {result['end']} {name}", flush=True)
     print(Counter(result["end"] for result in results["mutants"].values()))
+
+
+def finder_of(result: dict) -> str:
+    """The test that found a mutant; "" where none did."""
+    return re.sub(r"^(FAILED|ERROR) | - .*", "", result["by"]) if "::" in result.get("by", "") else ""
+
+
+def passing(finders: dict[str, str], root: Path) -> dict[str, str]:
+    """By mutant: its finder, where that test is still there and passes without a mutant."""
+    log, tests = root.parent / "log", sorted({test for test in finders.values() if test})
+    files = sorted({file for test in tests if (root / (file := test.partition("::")[0])).is_file()})
+    if files:
+        in_a_fork(root, ["-rp", f"--basetemp={root.parent / 'tests'}", *files], Chosen(tests), log, 0, 3600)
+    passed = set(re.findall(r"^PASSED (.*)$", log.read_text(errors="replace"), re.MULTILINE)) if files else set()
+    return {name: test for name, test in finders.items() if test in passed}
 
 
 def calls_of(room: str, root: Path, out: Path) -> dict[str, dict]:

@@ -51,6 +51,8 @@ def test_collapse_may_move_between_classes_but_not_pause():
     rows[2] = EVEN
     assert kinds(evaluations(rows), SEEN) == []
     assert kinds(evaluations(rows[3:]), SEEN) == [], "too few epochs"
+    for damaged in ([0] * TOTAL, [None] * TOTAL, [-1] * TOTAL):
+        assert kinds(evaluations([*rows[:2], damaged, *rows[3:]]), SEEN) == []
 
 
 def test_a_class_that_is_truly_large_is_no_collapse():

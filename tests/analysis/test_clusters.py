@@ -70,6 +70,11 @@ def test_stability_and_heirs_are_the_largest_overlaps(rows):
             assert heirs[j] == -1
 
 
+def test_of_no_images_no_id_has_an_heir():
+    none = np.zeros(0, np.int64)
+    assert clusters.successors(none, none).tolist() == []
+
+
 def test_stability_does_not_ask_what_ids_are_called():
     now = np.array([0, 0, 1, 1, 2, 2])
     assert clusters.cluster_stability(now, np.arange(3), [(now + 1) % 3]).tolist() == [1, 1, 1]

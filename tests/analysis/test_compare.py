@@ -20,6 +20,7 @@ from lps.charts import group_tables
 from lps.errors import UserError
 from lps.files import tables
 from lps.scores.protocols import Scores
+from lps.settings import catalog
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
 from lps.store.run_folders import recorded_runs
@@ -345,6 +346,12 @@ def test_what_was_not_measured_is_a_dash_or_null():
         )
         == "0.0"
     )
+
+
+def test_the_notes_name_raw_scores_of_ids_without_a_meaning():
+    unaligned = next(name for name in catalog.method_names() if not catalog.method_info(name).seen_is_aligned)
+    by_method = {method: score_tables.table_notes(group_runs([scored(method)])) for method in ("lps", unaligned)}
+    assert [any("chance level" in note for note in notes) for notes in by_method.values()] == [False, True]
 
 
 def test_the_notes_name_protocol_and_oracle():

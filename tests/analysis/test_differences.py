@@ -1,5 +1,6 @@
 """Groups against each other: paired by seed, what is marked, what is said, and how seldom a mark is false."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lps.analysis import differences
+from lps.analysis import differences, score_tables
 from lps.analysis.differences import compare_groups, compare_samples, seeds_needed_in_words, verdict
 from lps.analysis.run_groups import group_runs
 from lps.analysis.run_scores import Scored
@@ -176,6 +177,17 @@ def test_a_sentence_a_row_tells_what_these_seeds_cannot():
     said = " ".join(differences.explain_differences(compare_groups(groups)))
     assert "seed by seed" in said and "80 of 100" in said and "Holm" not in said
     assert differences.explain_differences(compare_groups(groups[:1])) == []
+    json_rows = json.loads(score_tables.format_table(groups, "json"))
+    assert json_rows[1]["differences"]["all"]["seeds_needed"] == 97
+    assert json_rows[1]["differences"]["seen"]["seeds_needed"] is None
+
+
+def test_the_number_of_comparisons_is_told_beside_rows_that_cannot_be_tested():
+    runs = [*runs_of(values=(0.9, 0.8, 0.85)), *runs_of("orca", (0.2, 0.3, 0.25)), *runs_of("fixmatch", (0.4,))]
+    runs += runs_of("gcd", (0.1, 0.2, 0.12))
+    held = compare_groups(group_runs(runs))
+    assert {difference.together for difference in held.found.values()} == {0, 2}
+    assert any("bold" in line and "2" in line for line in differences.explain_differences(held))
 
 
 def test_a_seed_that_was_run_twice_counts_once():

@@ -286,7 +286,7 @@ def test_too_little_is_refused():
         setting_importance(runs[:1], "novel")
     one_by_one = [scored(0, 0.1 * place, margin_scale=place) for place in range(9)]
     found, left_out = setting_importance(one_by_one, "novel")
-    assert found == [] and "9 values and only 9 configurations" in left_out["margin_scale"]
+    assert found == [] and "with 9 values and only 9 configurations" in left_out["margin_scale"]
 
 
 def associated(seed: int) -> list[Scored]:

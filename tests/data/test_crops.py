@@ -124,6 +124,11 @@ def test_the_whole_image_at_its_own_size_is_the_image():
     assert torch.allclose(same, images, atol=1e-3)
 
 
+def test_white_stays_white():
+    white = torch.full((4, 3, 40, 48), 255, dtype=torch.uint8)
+    assert torch.allclose(crops.resized_crop(white, seeded(CPU, 1), scale=(0.2, 1), size=32), torch.ones(()), atol=1e-6)
+
+
 def test_boxes_lie_inside_and_have_the_asked_areas_and_aspects():
     n = 20_000
     top, left, tall, wide = crops.random_boxes(torch.zeros(n, 1, 64, 64), seeded(CPU, 3), scale=(0.2, 1))
@@ -208,7 +213,7 @@ def test_sizes_of_squares_change_nothing():
     assert torch.allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.parametrize("height, width", [(256, 256), (300, 256), (64, 48), (512, 700)])
+@pytest.mark.parametrize("height, width", [(256, 256), (300, 256), (256, 200), (64, 48), (512, 700)])
 def test_the_centre_of_a_resized_image(height, width):
     images = noise(1, 3, height, width)
     out = crops.central_crop(images, short_side=256, size=224)

@@ -140,6 +140,8 @@ def test_a_picture_is_seen_in_its_own_views_and_in_another_one_the_second_time(s
     weak = torch.stack(tables[1:4])
     assert (weak.sort(dim=0).values == torch.tensor([[10], [11], [12]])).all() and torch.equal(tables[4], tables[1])
     assert not torch.equal(tables[1], tables[5] - 10)
+    twice = [part[:, 0] // 10 for part in small.seen(ids, ["strong", "strong"], seeded(CPU, 1))]
+    assert ((twice[0] - twice[1]).abs() == 1).all()
 
 
 def test_draws_are_a_function_of_the_generator(small):

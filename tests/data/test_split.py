@@ -143,6 +143,13 @@ def test_an_imbalance_of_one_is_the_split_as_it_always_was():
     assert digest.startswith("12f3534730fa")  # before imbalance existed
 
 
+def test_an_imbalanced_split_is_that_of_earlier_versions():
+    asked = {"split.seed": 3, "split.imbalance": 5.0, "split.labeled_imbalance": 4.0}
+    split = open_world_split(labels_of(500, 2), NAMES, configure(asked))
+    digest = hashlib.sha256(split.labeled.tobytes() + split.unlabeled.tobytes()).hexdigest()
+    assert digest[:12] == "6b80982f2bf0"
+
+
 def test_labels_may_be_imbalanced_alone_and_no_image_is_lost():
     labels = np.repeat(np.arange(8), 100)
     plain, falling = (

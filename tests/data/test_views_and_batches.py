@@ -49,6 +49,44 @@ def test_images_of_a_batch_have_their_own_parameters(family, name):
     assert len(copies.flatten(1).unique(dim=0)) >= 14  # two equal draws among 9 x 9 x 2 crops are no wonder
 
 
+STRENGTHS = {
+    "_warped": {"_affine": {"degrees": 15, "shear": 0.1, "zoom": (0.85, 1.15), "shift": 0.1}},
+    "_warped_more": {
+        "_affine": {"degrees": 20, "shear": 0.25, "zoom": (0.7, 1.3), "shift": 0.125},
+        "_contrast": {"strength": 0.4},
+        "_noise": {"std": 0.1},
+    },
+    "_cifar_simclr": {
+        "resized_crop": {"scale": (0.2, 1)},
+        "jitter_colours": {"strength": 0.4, "hue": 0.1, "probability": 0.8},
+        "random_grey": {"probability": 0.2},
+    },
+    "_imagenet_weak": {"resized_crop": {"scale": (0.5, 1), "size": 224, "sizes": None}},
+    "_imagenet_simclr": {
+        "resized_crop": {"scale": (0.08, 1), "size": 224, "sizes": None},
+        "jitter_colours": {"strength": 0.8, "hue": 0.2, "probability": 0.8},
+        "random_grey": {"probability": 0.2},
+        "random_blur": {"probability": 0.5},
+    },
+}
+
+
+@pytest.mark.parametrize("view", STRENGTHS)
+def test_a_view_changes_images_as_strongly_as_documented(view, monkeypatch):
+    """A change of these numbers makes another method of every run that is compared with an older one."""
+    found = {}
+    for change in {change for changes in STRENGTHS.values() for change in changes}:
+        record = lambda images, generator, change=change, **numbers: found.update({change: numbers}) or images  # noqa: E731
+        monkeypatch.setattr(views, change, record)
+    getattr(views, view)(pictures("cifar", 3), seeded(CPU, 1))
+    assert found == STRENGTHS[view]
+
+
+def test_contrast_goes_up_and_down():
+    factors = views._contrast(torch.full((4000, 1, 1, 1), 0.5), seeded(CPU, 1), strength=0.4).flatten() / 0.5
+    assert factors.min() == pytest.approx(0.6, abs=0.01) and factors.max() == pytest.approx(1.4, abs=0.01)
+
+
 @pytest.mark.parametrize("family", ["cifar", *LARGE])
 def test_the_pixels_have_the_families_mean_and_deviation_taken_off(family):
     mean, std = {

@@ -88,6 +88,14 @@ def test_an_entry_that_cannot_be_read_is_passed_over_and_kept_or_damage(tmp_path
     assert json.dumps(bad) in (tmp_path / name).read_text()
 
 
+@pytest.mark.parametrize("text", ["[]", "3", "{}", '{"entries": 3}'])
+def test_a_file_without_a_list_of_entries_is_damage_and_stays(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UnreadableJournal, match="a.json: is damaged"):
+        Journal(tmp_path / "a.json", lambda _: True, nullcontext).entries()
+    assert (tmp_path / "a.json").read_text() == text
+
+
 def test_a_file_is_bounded_when_read_and_when_written(tmp_path):
     journal = Journal(tmp_path / "a.jsonl", lambda _: True, nullcontext, most=1 << 20)
     with pytest.raises(UserError, match="a.jsonl: would be larger than 1 MiB"):

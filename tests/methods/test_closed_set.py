@@ -46,6 +46,14 @@ def test_any_number_of_rejected_rows_works(rejected, classes):
     assert prediction.measurements["rejected/share"] == rejected / 12
 
 
+def test_rejected_rows_of_later_images_go_to_the_earlier_centres():
+    features = torch.eye(8)[torch.arange(12) % 4] * torch.rand(12, 1).add(0.1)
+    given, accepted = Outputs(features, outputs().logits), torch.arange(12) % 3 == 0
+    first = predict_with_rejection(given, accepted, CLASSES, seed=0)
+    later = predict_with_rejection(given, accepted, CLASSES, seed=1, centres=first.fitted["centres"])
+    assert torch.equal(later.ids, first.ids) and torch.allclose(later.confidence, first.confidence)
+
+
 def test_rejected_rows_that_are_all_the_same_are_one_cluster():
     same = Outputs(torch.ones(5, 8), torch.zeros(5, 3))
     prediction = predict_with_rejection(same, torch.zeros(5, dtype=torch.bool), CLASSES, seed=0)

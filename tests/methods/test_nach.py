@@ -9,6 +9,7 @@ from extremes import ALL
 from scenes import CLASSES, naive_partners, scene, softmax
 from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run
 
+from lps.data.classes import Classes
 from lps.methods import Progress
 from lps.methods.nach import filtered_partners, logit_adjusted_cross_entropy
 from lps.methods.parts.losses import pair_partners, similarities
@@ -70,6 +71,11 @@ def test_every_term_equals_the_naive_one(rank, seed):
         assert np.allclose(value(measured[name]), number, rtol=1e-4, atol=1e-5), name
     terms = [v for name, v in measured.items() if name.startswith("loss/") and name != "loss/total"]
     assert loss.item() == pytest.approx(sum(t.item() for t in terms)) == measured["loss/total"].item()
+
+
+def test_the_filter_compares_with_the_second_nearest_of_up_to_ten_classes_and_with_the_nearest_of_more():
+    ranks = [scene("nach", views=3, classes=Classes(5, total))[0].filter_rank for total in (9, 10, 11, 100)]
+    assert ranks == [2, 2, 1, 1]
 
 
 def test_weights_scale_their_terms():

@@ -151,6 +151,7 @@ def test_short_runs_keep_the_share():
     assert temperatures(40) == pytest.approx([*np.linspace(0.07, 0.04, 6), *[0.04] * 34])
     assert temperatures(4) == [0.07, 0.04, 0.04, 0.04] and temperatures(1) == [0.04]
     assert temperatures(3, teacher_share=0.0) == [0.04] * 3
+    assert temperatures(2, teacher_share=1.0) == pytest.approx([0.07, 0.04])
     assert temperatures(3, teacher_share=1.0, teacher_temperature_start=0.1) == pytest.approx([0.1, 0.07, 0.04])
 
 

@@ -242,7 +242,11 @@ def test_settings_that_do_not_fit_are_one_sentence(settings, words):
 
 def test_each_layout_has_its_own_constants():
     clip, dino = (backbone_names.preparation(f"vit:{layout}") for layout in ("clip", "dino"))
-    assert clip.size == dino.size == 224 and clip.mean[0] == 0.48145466 and dino.mean[0] == 0.485
+    lite0 = backbone_names.preparation("efficientnet_lite0")
+    assert clip.size == dino.size == lite0.size == 224
+    assert clip.mean == (0.48145466, 0.4578275, 0.40821073) and clip.std == (0.26862954, 0.26130258, 0.27577711)
+    assert dino.mean == (0.485, 0.456, 0.406) and dino.std == (0.229, 0.224, 0.225)
+    assert lite0.mean == (127 / 255,) * 3 and lite0.std == (128 / 255,) * 3
 
 
 def test_transformers_of_torchvision_take_other_sides_and_have_a_stage_a_block():

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from lps.data import feature_store
@@ -12,7 +13,8 @@ from lps.scheduler.costs import Span
 from lps.settings.config import configure
 from lps.store.run_folders import create_run, list_runs
 from lps.store.run_progress import RunProgress, read_progress
-from lps.store.runs import State
+from lps.store.runs import Run, State
+from lps.store.snapshots import write_arrays
 
 
 def made(root, seconds, *, state="finished", attempt=1, **settings):
@@ -92,6 +94,18 @@ def test_checkpoints_stay_and_snapshots_grow(tmp_path):
     config = configure({"epochs": 10})
     cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).of(config)
     assert disk_use.expected_bytes([cost]) == rest + 5 * 2000
+
+
+def test_the_bytes_of_a_recording_follow_from_its_weights_images_and_features(tmp_path, monkeypatch):
+    """4 bytes an image and epoch, 2 a feature of 1,000 images; three checkpoints of 8 bytes a weight."""
+    monkeypatch.setattr(Run, "is_recorded", True)
+    run, start = made(tmp_path, 4), {"parameters": 500, "images/unlabeled": 7000}
+    event = {"kind": "start", "step": 0, "epoch": 0, "time": 1.0, "values": start}
+    run.events.write_text(json.dumps(event) + "\n")
+    run.snapshots.mkdir(exist_ok=True)
+    write_arrays(run.snapshots / "epoch-0001.npz", features=np.zeros((20, 16), np.float16))
+    cost = costs.KnownCosts([costs.Pace(run.config(), 1.0, run=run)]).of(configure({"epochs": 10}))
+    assert disk_use.expected_bytes([cost]) == 10 * (4 * 7000 + 1000 * 16 * 2) + 3 * 8 * 500
 
 
 def test_own_runs_go_before_recordings(tmp_path):

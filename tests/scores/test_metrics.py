@@ -62,6 +62,7 @@ def test_seen_ids_are_not_matched():
     values = open_world(swapped, truth, Classes(2, 3))
     assert values["accuracy/seen"] == 0 and values["accuracy/novel"] == 1 and values["accuracy/all"] == 1
     assert values["accuracy/gap"] == -1 and values["accuracy/conflict"] == pytest.approx(1 / 3 - 1)
+    assert values["nmi/novel"] == values["ari/novel"] == 1
 
 
 def test_novel_images_may_use_a_seen_id_but_then_all_pays_for_it():

@@ -109,6 +109,7 @@ def test_any_typed_text_is_taken_or_named(name, text):
         (["device=gpu"], "'gpu' is not auto, cpu, cuda or cuda:N"),
         (["split.seen_classes=0,0"], "has a class twice"),
         (["split.seen_classes=0,1", "split.num_seen=3"], "3 does not match the 2 classes"),
+        (["split.num_seen=10"], "10 of 10 classes seen; expected 1 to 9"),
     ],
 )
 def test_messages(texts, words):

@@ -428,6 +428,16 @@ def test_lines_with_impossible_numbers(tmp_path):
     ]
     path.write_text("\n".join([*bad, good, ""]))
     assert [event["values"] for event in read_events(path)[0]] == [{"a": None, "b": [None, None, 1]}]
+    path.write_text(good.replace("NaN", str(2**63 - 1)).replace("1e999", str(2**63)) + "\n")
+    assert read_events(path)[0][0]["values"] == {"a": 2**63 - 1, "b": [None, None, 1]}
+
+
+def test_a_line_longer_than_what_is_read_at_a_time_is_not_lost(tmp_path):
+    path = tmp_path / "events.jsonl"
+    whole = [json.dumps(event).encode() + b"\n" for event in lines(2)]
+    path.write_bytes(b"".join(whole))
+    assert read_events(path, 0, 10) == (lines(2)[:1], len(whole[0]))
+    assert read_events(path, len(whole[0]), 10) == (lines(2)[1:], len(whole[0]) + len(whole[1]))
 
 
 def test_a_file_that_became_another_one_is_read_again(tmp_path):
