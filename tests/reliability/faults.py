@@ -21,8 +21,8 @@ from pathlib import Path
 
 from lps.files import disk
 
-OPERATIONS = "create open_end write cut sync sync_folder rename link remove make_folder remove_folder".split()
-NEEDS_SPACE = set(OPERATIONS) - {"cut", "remove", "remove_folder"}
+OPERATIONS = "create open_end write truncate sync sync_folder rename link remove make_folder remove_folder".split()
+NEEDS_SPACE = set(OPERATIONS) - {"truncate", "remove", "remove_folder"}
 HALVES = {"write", "remove_folder"}  # the rest are done or not done
 KINDS = ("kill", "half", "full", "full from", "io", "power", "power names", "deleted")
 

@@ -3,9 +3,7 @@
 Which operations it is changes from day to day, unless LPS_OFFSET says; so over weeks it is every one.
 """
 
-import os
 import random
-import time
 
 import pytest
 
@@ -13,10 +11,10 @@ from tests.reliability.corruption import damages
 from tests.reliability.faults import KINDS
 from tests.reliability.operations import points, sweep
 from tests.reliability.trials import Workshop, kill_and_resume
+from tests.shares import OFFSET
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 EVERY = 120
-OFFSET = int(os.environ.get("LPS_OFFSET", time.time() // 86_400))
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +23,7 @@ def workshop(tmp_path_factory):
 
 
 def test_the_faults_reach_every_way_in_which_files_are_written(workshop):
-    assert set(workshop.operations) >= set("create open_end write cut sync sync_folder rename link remove".split())
+    assert set(workshop.operations) >= set("create open_end write truncate sync sync_folder rename link remove".split())
     assert all(len(points(workshop.operations, kind)) > 30 for kind in KINDS)
 
 
