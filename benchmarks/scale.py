@@ -1,23 +1,23 @@
-"""python -m benchmarks.scale: what a folder of 10^3 to 10^6 pictures costs, from the files to the labels of all.
+"""python -m benchmarks.scale FILE.npz: what 10^3 to 10^6 pictures cost, from the files to the labels of all.
 
-The digits of the data set `digits` are turned, shifted, coloured and saved as JPEG of 32 x 32 pixels: five classes of
-which half is labeled, everything else unknown. Each stage is a process of its own; the script reads its memory 20 times
-a second:
+FILE.npz has 10 classes of pictures of 32 x 32 pixels: x_train, y_train, x_test, y_test (of CIFAR-10). They are
+shifted, mirrored, tinted and saved as JPEG, so that every picture is another one: five classes of which half is
+labeled, everything else unknown. Each stage is a process of its own; the script reads its memory 20 times a second:
 
     peak MB     most resident memory, with pages of mapped files, which the system takes back when it needs them
     own MB      most anonymous memory: what cannot be taken back without swap
     CPU s       processor time, user and system
 
-    python -m benchmarks.scale                          10^3, 10^4, 10^5
-    python -m benchmarks.scale --counts 1000000         a million
-    python -m benchmarks.scale --dataset shards         the same pictures in tar files of 10,000
-    python -m benchmarks.scale --dataset shards --counts 1000000 --planted
+    python -m benchmarks.scale FILE.npz                          10^3, 10^4, 10^5
+    python -m benchmarks.scale FILE.npz --counts 1000000         a million
+    python -m benchmarks.scale FILE.npz --dataset shards         the same pictures in tar files of 10,000
+    python -m benchmarks.scale FILE.npz --dataset shards --counts 1000000 --planted
 
---planted leaves out what grows by the picture alone and takes hours: no JPEG is decoded, and in place of a backbone's
-features stand vectors of 128 numbers around one centre a class, written through the same store. The 100,001st picture
-is the first one again.
+--planted leaves out what grows by the picture alone and takes hours: in place of a backbone's features stand vectors of
+128 numbers around one centre a class, written through the same store. The stage `backbone, for 30 s` measures the rate
+of the real one.
 
-The last column of the report is the exponent: log(CPU s of the largest / of the one before) / log(their counts).
+The last columns of the report are exponents: log(value of the largest / of the one before) / log(their counts).
 """
 
 import argparse
@@ -33,7 +33,7 @@ import tarfile
 import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -42,14 +42,16 @@ from benchmarks.report import section
 
 SIDE, CLASSES, SEEN = 32, 10, 5
 _LOOK_S = 0.05  # between two looks at the memory of a stage
-_MADE_AT_ONCE, _IN_SHARD, _DIFFERENT = 2000, 10_000, 100_000  # pictures
+_DRAWN_AT_ONCE, _MADE_AT_ONCE, _IN_SHARD = 1000, 2000, 10_000  # pictures
+_EDGE = 4  # pixels around a picture that a crop may take
+_BACKBONE_S = 30
 _WIDTH = 128  # numbers of a planted feature
 
 
 # ---------------------------------------------------------------------------------------------------- the pictures
 
 
-def make_folder(target: Path, count: int) -> None:
+def make_folder(originals: Path, target: Path, count: int) -> None:
     """`count` pictures below `target`, with one process a core."""
     starts = range(0, count, _MADE_AT_ONCE)
     for label in range(SEEN):
@@ -57,31 +59,29 @@ def make_folder(target: Path, count: int) -> None:
     for start in starts:
         (target / "unlabeled" / f"{start:07d}").mkdir(parents=True)
     with ProcessPoolExecutor() as pool:
-        list(pool.map(partial(_make_some, target, count), starts))
+        list(pool.map(partial(_make_some, originals, target, count), starts))
 
 
-def _make_some(target: Path, count: int, start: int) -> None:
-    for number, label, content in _pictures(start, min(start + _MADE_AT_ONCE, count)):
+def _make_some(originals: Path, target: Path, count: int, start: int) -> None:
+    for number, label, content in _pictures(originals, start, min(start + _MADE_AT_ONCE, count)):
         folder = target / (f"class {label}" if _is_labeled(number, label) else f"unlabeled/{start:07d}")
         (folder / f"{number:07d}.jpg").write_bytes(content)
 
 
-def make_shards(target: Path, count: int) -> None:
+def make_shards(originals: Path, target: Path, count: int) -> None:
     """The same pictures in tar shards, with one process a core."""
     target.mkdir()
     with ProcessPoolExecutor() as pool:
-        list(pool.map(partial(_make_shard, target, count), range(0, min(count, _DIFFERENT), _IN_SHARD)))
-    for start in range(_DIFFERENT, count, _IN_SHARD):
-        shutil.copyfile(_shard(target, start % _DIFFERENT), _shard(target, start))
+        list(pool.map(partial(_make_shard, originals, target, count), range(0, count, _IN_SHARD)))
 
 
 def _shard(target: Path, start: int) -> Path:
     return target / f"train-{start // _IN_SHARD:04d}.tar"
 
 
-def _make_shard(target: Path, count: int, start: int) -> None:
+def _make_shard(originals: Path, target: Path, count: int, start: int) -> None:
     with tarfile.open(_shard(target, start), "w") as archive:
-        for number, label, content in _pictures(start, min(start + _IN_SHARD, count)):
+        for number, label, content in _pictures(originals, start, min(start + _IN_SHARD, count)):
             _add(archive, f"{number:07d}.jpg", content)
             if _is_labeled(number, label):
                 _add(archive, f"{number:07d}.cls", f"class {label}".encode())
@@ -97,29 +97,39 @@ def _is_labeled(number: int, label: int) -> bool:
     return label < SEEN and number // CLASSES % 2 == 0
 
 
-def _pictures(start: int, stop: int):
+@cache
+def _originals(file: Path) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(pixels of every picture with its edge mirrored around it, the pictures of each class)."""
+    with np.load(file) as arrays:
+        pixels, labels = (np.concatenate([arrays[f"{name}_{part}"] for part in ("train", "test")]) for name in "xy")
+    edged = np.pad(pixels, ((0, 0), (_EDGE, _EDGE), (_EDGE, _EDGE), (0, 0)), "reflect")
+    return edged, [np.flatnonzero(labels == label) for label in range(CLASSES)]
+
+
+def _pictures(originals: Path, start: int, stop: int):
     """(number, class, JPEG) of pictures that follow from their number alone."""
     from PIL import Image
 
-    from lps.data import sources
-
-    digits = sources.load("digits")
-    of_class = [np.flatnonzero(digits.labels == label) for label in range(CLASSES)]
-    for number in range(start, stop):
-        draw = np.random.default_rng([7, number])
-        label = number % CLASSES
-        grey = Image.fromarray(digits.pixels[draw.choice(of_class[label]), ..., 0])
-        angle, shift = draw.uniform(-20, 20), draw.integers(-3, 4, 2).tolist()
-        grey = grey.resize((SIDE, SIDE), Image.Resampling.BICUBIC)
-        grey = np.asarray(grey.rotate(angle, Image.Resampling.BILINEAR, translate=shift), np.float32) / 255
-        ink, paper = draw.uniform(0.5, 1, 3), draw.uniform(0, 0.4, 3)
-        shade = paper + grey[..., None] * (ink - paper) + draw.normal(0, 0.03, (SIDE, SIDE, 3))
-        out = io.BytesIO()
-        Image.fromarray((shade.clip(0, 1) * 255).astype(np.uint8)).save(out, "JPEG", quality=90)
-        yield number, label, out.getvalue()
+    edged, of_class = _originals(originals)
+    for first in range(start, stop, _DRAWN_AT_ONCE):
+        draw = np.random.default_rng([7, first])
+        shape = (_DRAWN_AT_ONCE, 3)
+        gains, shifts = draw.uniform(0.85, 1.15, shape).astype(np.float32), draw.uniform(-20, 20, shape[0])
+        (lefts, tops), (rows, flips) = draw.integers(0, 2 * _EDGE + 1, (2, shape[0])), draw.random((2, shape[0]))
+        for i, number in enumerate(range(first, min(first + _DRAWN_AT_ONCE, stop))):
+            label = number % CLASSES
+            picture = edged[of_class[label][int(rows[i] * len(of_class[label]))]]
+            picture = picture[tops[i] : tops[i] + SIDE, lefts[i] : lefts[i] + SIDE] * gains[i] + np.float32(shifts[i])
+            picture = picture.clip(0, 255).astype(np.uint8)[:, :: 1 if flips[i] < 0.5 else -1]
+            out = io.BytesIO()
+            Image.fromarray(picture).save(out, "JPEG", quality=90)
+            yield number, label, out.getvalue()
 
 
 # ------------------------------------------------------------------------------------------------------- the stages
+
+
+_PLANTED = {}  # settings of planted features, which have a store of their own
 
 
 def _config(path: Path, **settings):
@@ -131,7 +141,7 @@ def _config(path: Path, **settings):
         "network.start": "random", "network.image_size": None, "features.weak_views": 1, "features.strong_views": 1,
         "epochs": 1,
     }  # fmt: skip
-    return configure(usual | {"method": "lps"} | settings)
+    return configure(usual | {"method": "lps"} | _PLANTED | settings)
 
 
 def list_files(path: Path) -> None:
@@ -161,14 +171,26 @@ def features(path: Path) -> None:
     features.build_store(_config(path), lambda done, total: None, lambda: False)
 
 
+def backbone(path: Path) -> None:
+    """The same for half a minute; what is done stays, so a next time goes on."""
+    from lps.data import features
+
+    done = []  # (views, seconds, processor seconds)
+
+    def report(views: int, total: int) -> None:
+        done.append((views, time.perf_counter(), time.process_time()))
+
+    features.make(_config(path), report, lambda: done[-1][1] - done[0][1] > _BACKBONE_S)
+    views, seconds, cpu = (last - first for first, last in zip(done[0], done[-1]))
+    print(f"backbone: {views:,} views in {seconds:.1f} s, {cpu:.1f} s of processors", file=sys.stderr)
+
+
 def plant() -> None:
-    """Let no picture be decoded, and a feature follow from the class of its picture."""
+    """Let a feature follow from the class of its picture."""
     from lps.data import sources
     from lps.data.extraction import Extraction
-    from lps.datasets import shards
 
-    def decode(content: bytes, size: int) -> np.ndarray:
-        return np.full((size, size, 3), content[len(content) // 2], np.uint8)
+    _PLANTED["features.seed"] = 1
 
     def begin(extraction: Extraction):
         files = sources.images_of(extraction._config).file_names
@@ -182,15 +204,15 @@ def plant() -> None:
 
         return _WIDTH, {"about": {}, "settings": {}}, compute
 
-    shards.decode, Extraction.begin = decode, begin
+    Extraction.begin = begin
 
 
 def train(path: Path, method: str = "lps") -> None:
-    """A run of one epoch on stored features, with evaluation, snapshot and checkpoint."""
+    """A run of one epoch on stored features, with evaluation, checkpoint and a snapshot with all features."""
     from lps.store.run_folders import create_run
     from lps.training.loop import train
 
-    run = create_run(path / "runs", _config(path, method=method), name=method)
+    run = create_run(path / "runs", _config(path, method=method, **{"snapshot.images": None}), name=method)
     if train(run):
         raise SystemExit(1)
     events = [json.loads(line) for line in run.events.read_text().splitlines()]
@@ -232,17 +254,35 @@ def export(path: Path) -> None:
     label_files.export(_newest(path), path / "labels.csv")
 
 
+def layout(path: Path) -> None:
+    """A map of all unlabeled pictures."""
+    from lps.analysis import projection
+
+    projection.project(_newest(path), "umap", 1)
+
+
+def data_check(path: Path) -> None:
+    """Near duplicates, outliers and doubtful labels among all pictures."""
+    from lps.studies.picture_audit import audit_pictures
+
+    audited = audit_pictures(_config(path), path / "runs")
+    print(f"data check: {audited.total}", file=sys.stderr)
+
+
 STAGES = {
     "list the files": list_files,
     "first start: list, decode, split": start,
     "start again, nothing changed": start,
     "features, 3 views": features,
     "features again, nothing changed": features,
+    "backbone, for 30 s": backbone,
     "lps, one epoch": train,
     "gcd, one epoch": partial(train, method="gcd"),
     "clusters": clusters,
     "review order": review,
     "export labels.csv": export,
+    "map": layout,
+    "data check": data_check,
 }
 
 
@@ -274,7 +314,7 @@ def disk_use(folder: Path) -> int:
     return int(found.stdout.split()[0])
 
 
-def go_through(home: Path, count: int, only: list[str], more: list[str]) -> list[dict]:
+def go_through(originals: Path, home: Path, count: int, only: list[str], more: list[str]) -> list[dict]:
     """A row a stage, for `count` pictures; home: a folder with the name of the data set."""
     path = home / f"{count}"
     environment = os.environ | {"LPS_CACHE": str(path / "cache"), "LPS_DECISIONS": str(path / "decisions")}
@@ -282,12 +322,12 @@ def go_through(home: Path, count: int, only: list[str], more: list[str]) -> list
         shutil.rmtree(path, ignore_errors=True)
         began = time.perf_counter()
         path.mkdir(parents=True)
-        (make_shards if home.name == "shards" else make_folder)(path / "pictures", count)
+        (make_shards if home.name == "shards" else make_folder)(originals, path / "pictures", count)
         (path / "made").touch()
         print(f"{count:,} pictures made in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     rows = []
     for name in only:
-        command = [sys.executable, "-m", "benchmarks.scale", "--carry-out", name, str(path), *more]
+        command = [sys.executable, "-m", "benchmarks.scale", str(originals), "--carry-out", name, str(path), *more]
         try:
             row = measure(command, environment)
         except subprocess.CalledProcessError as error:
@@ -318,21 +358,22 @@ def with_exponents(rows: list[dict]) -> list[dict]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("originals", type=Path, metavar="FILE.npz", help="pictures of 10 classes, as CIFAR-10")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 10_000, 100_000], help="pictures")
     parser.add_argument("--dataset", choices=("folder", "shards"), default="folder")
     parser.add_argument("--home", type=Path, default=Path("/tmp/lps-scale"), help="where pictures and results lie")
     parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE")
-    parser.add_argument("--planted", action="store_true", help="of shards: no decoding, features by class")
+    parser.add_argument("--planted", action="store_true", help="features by class, without a backbone")
     parser.add_argument("--carry-out", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.carry_out:
         name, path = asked.carry_out
-        if asked.planted and STAGES[name] in (start, features):
+        if asked.planted and STAGES[name] is not backbone:
             plant()
         STAGES[name](Path(path))
         return
     home, more = asked.home / asked.dataset, ["--planted"] * asked.planted
-    rows = [row for count in asked.counts for row in go_through(home, count, asked.only, more)]
+    rows = [row for count in asked.counts for row in go_through(asked.originals, home, count, asked.only, more)]
     print(section(f"Scale: {asked.dataset}", "Each stage is a process of its own.", with_exponents(rows)))
 
 
