@@ -180,7 +180,7 @@ def backbone(path: Path) -> None:
     def report(views: int, total: int) -> None:
         done.append((views, time.perf_counter(), time.process_time()))
 
-    features.make(_config(path), report, lambda: done[-1][1] - done[0][1] > _BACKBONE_S)
+    features.build_store(_config(path), report, lambda: done[-1][1] - done[0][1] > _BACKBONE_S)
     views, seconds, cpu = (last - first for first, last in zip(done[0], done[-1]))
     print(f"backbone: {views:,} views in {seconds:.1f} s, {cpu:.1f} s of processors", file=sys.stderr)
 
@@ -258,7 +258,7 @@ def layout(path: Path) -> None:
     """A map of all unlabeled pictures."""
     from lps.analysis import projection
 
-    projection.project(_newest(path), "umap", 1)
+    projection.compute_map(_newest(path), "umap", 1)
 
 
 def data_check(path: Path) -> None:
