@@ -341,7 +341,8 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
     if (isEstimate && !goals) raceLine(pen, colors.ink, 2.5, [7, 5], [0, floor - high(1 / count)], [w, floor - high(1 / count)]);
     goals?.forEach((share, k) => raceLine(pen, colors.ink, 2.5, [5, 3], [place(k), floor - high(share)], [place(k) + wide, floor - high(share)]));
   } else {
-    pen.fillText("class shares are first measured at the end of an epoch", 0, floor - 1.5 * small, w);
+    pen.textBaseline = "middle"; // between the brake above and the axis below
+    pen.fillText("class shares are first measured at the end of an epoch", 0, 0.62 * floor, w);
   }
   raceLine(pen, colors.muted, 1.5, [], [0, floor], [w, floor]);
   if (above) raceDrawCourse(canvas, race, course, run, above);
