@@ -4,8 +4,9 @@ PICTURES: an .npz file with CIFAR-10 (`x_train`, `y_train`, ...). Every seed spl
 few and with many pictures of a class: five of the ten classes are seen, and half of their pictures have a label. LPS is
 trained for 20 epochs on each split: on digits by their recipe, on CIFAR-10 by stored features. Runs are kept and not
 made again. Flags are computed as on the page Clusters: those that need true classes with 8 % of these hidden, the
-others without any. Seeds 0 to 9 are for the report; thresholds were chosen on seeds 100 to 105, which use other
-pictures of CIFAR-10.
+others without any. `--only 'arrays, own'` measures small collections instead: every seed draws other pictures (300 to
+600), and LPS is trained as on own pictures, for 50 epochs. Seeds 0 to 9 are for the report; thresholds were chosen on
+seeds 100 to 105, which use other pictures of CIFAR-10.
 
 looks mixed, and unsure, unstable, close (which are no flags): right where less than 80 % of a cluster's pictures are of
 its most frequent class; close: where two clusters have the same most frequent class. part of a class, mixes classes:
@@ -30,9 +31,10 @@ from lps.training.loop import train
 
 DATA = {"digits": "digits", "arrays": "CIFAR-10"}
 SIZES = {"few": 40, "many": 150}  # pictures of a class
+OWN = {"own 30x10": (30, 10), "own 50x10": (50, 10), "own 75x8": (75, 8)}  # small collections: of a class, classes
 MIXED = 0.8  # share of one class below which a cluster is mixed
 _HIDDEN = 0.08  # share of the true classes that the flags which need them do not know
-_EPOCHS = 20
+_EPOCHS, _OWN_EPOCHS = 20, 50
 _CHOSEN = 100  # from this seed on the splits are those that thresholds were chosen on
 
 
@@ -48,8 +50,32 @@ def draw(file: Path, each: int, is_report: bool, path: Path) -> Path:
     return path
 
 
+def draw_own(file: Path, each: int, classes: int, seed: int, path: Path) -> Path:
+    """A file with `each` pictures of some classes, other ones for every seed, written once."""
+    if not path.exists():
+        with np.load(file) as arrays:
+            pixels, labels = (np.concatenate([arrays[f"{name}_{part}"] for part in ("train", "test")]) for name in "xy")
+        draws = np.random.default_rng(1000 + seed)
+        chosen = np.sort(draws.permutation(np.unique(labels))[:classes])
+        rows = np.concatenate([draws.permutation(np.flatnonzero(labels == one))[:each] for one in chosen])
+        np.savez(path, x_train=pixels[rows], y_train=np.searchsorted(chosen, labels[rows]))
+    return path
+
+
+def epochs_of(name: str) -> int:
+    """How long the run "data, size, seed" is trained."""
+    return _OWN_EPOCHS if name.split(", ")[1] in OWN else _EPOCHS
+
+
 def settings(data: str, size: str, seed: int, root: Path, file: Path) -> Config:
     """Of one run; `root` keeps the drawn pictures."""
+    if size in OWN:
+        each, classes = OWN[size]
+        path = draw_own(file, each, classes, seed, root / f"{size}-{seed}.npz".replace(" ", "-"))
+        own = {"seed": seed, "split.seed": seed, "threads": 2, "epochs": _OWN_EPOCHS, "batch_size": 256}
+        own |= {"split.num_seen": classes // 2, "split.seen_classes": "random", "split.labeled_ratio": 0.4}
+        own |= {"split.validation_ratio": 0.1, "features": "stored", "network.image_size": 160}
+        return configure(own | {"dataset": data, "dataset.path": str(path)})
     own: dict = {"seed": seed, "split.seed": seed, "threads": 1, "epochs": _EPOCHS}
     own |= {"split.num_seen": 5, "split.seen_classes": "random", "dataset": data}
     if data == "digits":
@@ -61,8 +87,11 @@ def settings(data: str, size: str, seed: int, root: Path, file: Path) -> Config:
 
 def make(root: Path, file: Path, seeds: Sequence[int], only: str = "") -> dict[str, Run]:
     """The runs by "data, size, seed", those that begin with `only`; those that are missing are trained."""
-    done = {run.meta()["name"]: run for run in list_runs(root) if snapshot_epochs(run.snapshots)[-1:] == [_EPOCHS]}
+    made = [(run.meta()["name"], run) for run in list_runs(root)]
+    done = {name: run for name, run in made if snapshot_epochs(run.snapshots)[-1:] == [epochs_of(name)]}
     wanted = [(data, size, seed) for data in DATA for size in SIZES for seed in seeds]
+    if only.startswith("arrays, own"):
+        wanted = [("arrays", size, seed) for seed in seeds for size in OWN]
     wanted = [one for one in wanted if ", ".join(map(str, one)).startswith(only)]
     for data, size, seed in wanted:
         name = f"{data}, {size}, {seed}"
@@ -76,8 +105,9 @@ def make(root: Path, file: Path, seeds: Sequence[int], only: str = "") -> dict[s
 def clusters_of(name: str, run: Run) -> list[dict]:
     """What was said of every cluster with pictures at the last epoch, and what is true of it."""
     split, targets = read_split(run.folder)
-    snapshot, truth = read_snapshot(run.snapshots, _EPOCHS), targets[split.unlabeled]
-    earlier = [read_assignment(run, epoch, split).predicted for epoch in range(_EPOCHS - WINDOW, _EPOCHS)]
+    last = epochs_of(name)
+    snapshot, truth = read_snapshot(run.snapshots, last), targets[split.unlabeled]
+    earlier = [read_assignment(run, epoch, split).predicted for epoch in range(last - WINDOW, last)]
     predicted, ids = snapshot.predicted.astype(np.int64), np.arange(split.classes.total)
     rows = np.searchsorted(split.unlabeled, snapshot.feature_index)
     more = {"earlier": earlier, "features": snapshot.features, "feature_rows": rows}
