@@ -1,1 +1,1 @@
-"""A trained model at work: new pictures, training on with names, ways out of it. Imports interop and below."""
+"""Predict with trained models, continue training with cluster names, export models. Imports interop and below."""

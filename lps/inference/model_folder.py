@@ -1,7 +1,7 @@
-"""The model to take away: a folder that is used without this program.
+"""Export a model as a folder that works without LPS Studio.
 
-`model.onnx` (`lps.inference.model_graph`), `labels.json` with the names that a person gave, `card.md`, which says what
-it is, how good it is and where it ends, and `example.py`, which needs onnxruntime, numpy and pillow.
+It contains `model.onnx` (`lps.inference.model_graph`), `labels.json` with the names that the user gave, `card.md` with
+the model's purpose, accuracy and limits, and `example.py`, which needs onnxruntime, numpy and pillow.
 """
 
 import json
@@ -38,9 +38,9 @@ _SCORES = {  # event name -> (what it is called, of which images)
 
 
 def write_model_folder(run: Run, target: Path) -> Path:
-    """The folder, all of it or nothing.
+    """Write the folder, whole or not at all, and return it.
 
-    Gives it. Raises `UserError` where something is there or nothing can be made.
+    Raises `UserError` if the folder exists or the model cannot be exported.
     """
     model_work.check_installed()
     model = trained.load_model(run)
@@ -66,7 +66,7 @@ def write_model_folder(run: Run, target: Path) -> Path:
 
 
 def write_zip(run: Run, target: Path) -> None:
-    """The same as one .zip, whole or not at all."""
+    """Write the folder as one .zip, whole or not at all."""
     with draft_folder(target.parent, target.stem) as draft:
         folder, packed = (
             write_model_folder(run, draft / "files" / "model"),
@@ -82,7 +82,7 @@ def write_zip(run: Run, target: Path) -> None:
 
 
 def _labels(model: Trained, decisions: Naming, curve: TradeOff) -> dict[str, object]:
-    """What ids are called: by the model's id, a merged one as what it was merged into, null where it is no class."""
+    """Return the name of each of the model's ids: for a merged cluster, that of its target; null for no class."""
     split, defaults = model.material.split, labels.default_names(model.run, model.material.split)
     count = max(split.classes.total, int(model.references.predicted.max(initial=0)) + 1)
     classes = []
@@ -178,7 +178,7 @@ def _cell(text: str) -> str:
 
 
 def _scores(model: Trained) -> list[str]:
-    """The evaluation of this epoch, with the number of images that each score rests on."""
+    """Return the scores of this epoch as table rows, each with its number of images."""
     evaluations = [event for event in read_history(model.run.events) if event["kind"] == "eval"]
     values = next((event["values"] for event in evaluations[::-1] if event["epoch"] == model.epoch), None)
     split, truth = model.material.split, model.material.truth
@@ -231,7 +231,7 @@ def _limits(model: Trained, decisions: Naming, lost: list[str]) -> list[str]:
 
 
 def _start(model: Trained) -> list[str]:
-    """Where the weights began, and under which licence."""
+    """Describe the start weights and their licence."""
     config = model.config
     name, start = config.network_name, config.network_start
     if model.form.are_vectors:

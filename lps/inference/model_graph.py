@@ -1,8 +1,7 @@
-"""A run's model as one graph (ONNX): from uint8 pictures to class ids, confidences and distances, those of `predict`.
+"""Write a run's model as one ONNX graph: from uint8 pictures to the class ids, confidences and distances of `predict`.
 
-Everything between them is inside: the plain view, the backbone with its rounding where features are stored, what is
-trained on it, the method's prediction with what was fitted to the training images, and the images that new ones are
-compared with.
+The graph contains everything in between: the plain view, the backbone (with its rounding if features are stored), the
+trained layers, the method's prediction as fitted to the training images, and the reference images for the distance.
 """
 
 import io
@@ -31,9 +30,9 @@ _LARGEST_HALF = 65504.0
 
 
 class _PredictionGraph(nn.Module):
-    """uint8 (n, height, width, channels) -> class int64 (n,), confidence, distance float32 (n,), logits (n, k).
+    """Map uint8 (n, height, width, channels) to class int64 (n,), confidence and distance float32 (n,), logits (n, k).
 
-    Of a run on own embeddings the input is these, float32 (n, d).
+    If the run was trained on embeddings, the input is float32 (n, d).
     """
 
     def __init__(self, model: Trained, compared: ReferenceImages):
@@ -59,7 +58,7 @@ def input_of(form: Form) -> str:
 
 
 def write_graph(path: Path, model: Trained, compared: ReferenceImages) -> None:
-    """The graph as a file, for any number of pictures; raises `UserError` where the model cannot become one."""
+    """Write the graph to a file, for any number of pictures; raises `UserError` if ONNX cannot express the model."""
     model_work.check_installed()
     if model.form.is_whole:
         raise UserError(
@@ -96,7 +95,7 @@ def write_graph(path: Path, model: Trained, compared: ReferenceImages) -> None:
 
 @contextmanager
 def _quiet():
-    """Without what the exporter tells its developers."""
+    """Suppress the exporter's messages to developers."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

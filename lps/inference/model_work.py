@@ -1,6 +1,7 @@
-"""A model to take away that a page begins: a .zip, made in a process of its own. No torch here.
+"""Export a model from a page: a .zip, written by a separate process. This module does not import torch.
 
-`.models/<16 hex digits>.zip` beside the runs; the digits follow from run, weights and names. The newest ones are kept.
+The file is `.models/<16 hex digits>.zip` beside the runs. The digits depend on the run, its weights and the names. Only
+the newest exports are kept.
 """
 
 import importlib.util
@@ -19,19 +20,19 @@ _MOST_RESULTS = 5  # results
 
 
 def check_installed() -> None:
-    """Raises `UserError` where the libraries that write a graph are missing."""
+    """Raise `UserError` if the libraries that write ONNX graphs are missing."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError("to", f"model needs {' and '.join(missing)}: python -m pip install -r {_REQUIREMENTS}")
 
 
 def export_path(run: Run) -> Path:
-    """Where the model is kept; another place once the weights or the names change."""
+    """Return the path of the export; it changes with the weights and the names."""
     return run.root / FOLDER / f"{prediction_work.digest_of_inputs(prediction_work.inputs_of(run))}.zip"
 
 
 def start_export(run: Run) -> None:
-    """Make it in the background; does nothing where that is done or under way. Raises `UserError`."""
+    """Start the export in the background unless it is done or in progress; raises `UserError`."""
     check_installed()
     path = export_path(run)
     words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)

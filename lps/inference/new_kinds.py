@@ -1,9 +1,9 @@
-"""Possible novel classes: new pictures that are far from everything known and like each other.
+"""Propose novel classes: groups of new pictures that are far from all training images and similar to each other.
 
-A picture is far if its distance to the training images exceeds that of a share `_KNOWN_SHARE` of the known classes'
-pictures. Two far pictures are neighbours if their distance is below that of a share `_ALIKE` of these
-pictures to their neighbours. DBSCAN makes the kinds (Ester, Kriegel, Sander, Xu, KDD 1996). Both shares were chosen on
-two draws of `python -m benchmarks.new_kinds`, which measures on other draws how often the rule is right.
+A picture is far if its distance to the training images is larger than that of a share `_KNOWN_SHARE` of the pictures of
+known classes. Two far pictures are neighbours if their distance is smaller than the distance of a share `_ALIKE` of
+these pictures to their neighbours. DBSCAN forms the groups (Ester, Kriegel, Sander, Xu, KDD 1996). Both shares were
+chosen on two draws of `python -m benchmarks.new_kinds`, which measures on other draws how often the rule is right.
 """
 
 import numpy as np
@@ -17,14 +17,17 @@ MOST = 5000  # pictures that are compared with each other, the newest: 25 millio
 
 
 def is_far(distance: np.ndarray, curve: TradeOff) -> np.ndarray:
-    """bool (n,): which pictures are gathered. distance: (n,), as of `none_of_these`; curve: what thresholds keep."""
+    """Return which pictures are far from the training images, bool (n,).
+
+    distance: (n,), see `none_of_these`; curve: shares of pictures of known classes by threshold.
+    """
     return distance > curve.threshold(_KNOWN_SHARE)
 
 
 def find_new_classes(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tuple[int, ...], ...]:
-    """The kinds among new pictures, each as ascending rows, the largest first.
+    """Return the groups of similar new pictures, each as ascending rows, the largest group first.
 
-    points: float (g, d) at length 1, of the last g pictures that are far; distance: (n,), of all.
+    points: float (g, d) at length 1, of the last g pictures that are far; distance: (n,), of all pictures.
     """
     gathered, near = np.flatnonzero(is_far(distance, curve)), curve.threshold(_ALIKE)
     gathered, recent = gathered[-MOST:], points[-MOST:].astype(np.float32)

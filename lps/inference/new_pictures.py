@@ -1,6 +1,6 @@
-"""New pictures as a run's own were made: from a folder, shards, an .npz or an array, some at a time, in bounded memory.
+"""Read new pictures as a run reads its own: from a folder, shards, an .npz or an array, piece by piece.
 
-What a file lacks to be one of the run's pictures is listed; what all pictures of an array lack is a `UserError`.
+A file that cannot be used is listed as skipped. If no picture of an array can be used, a `UserError` is raised.
 """
 
 import os
@@ -37,9 +37,10 @@ _IN_FILES = ("folder", "shards", "imagenet100")  # data sets whose pictures came
 
 @dataclass(frozen=True)
 class Form:
-    """What the pictures of a run are: pixels of a side, channels; whether each was squeezed as a whole into them.
+    """The size and kind of a run's pictures.
 
-    is_brought: whether the data set was brought to this size itself, so that arrays of another size may be too.
+    height, width: pixels. is_whole: every picture was resized as a whole, without keeping its aspect ratio. is_brought:
+    the data set was resized to this size, so arrays of other sizes can be resized too.
     """
 
     height: int
@@ -66,11 +67,11 @@ class Form:
 
 @dataclass
 class NewPictures:
-    """Pictures to come. names: of those that `pieces` gave so far; skipped: (name, reason) of those left out.
+    """Pictures that are read on demand.
 
-    count: how many there are at most, None where nobody knows yet; root: the folder of the files, None of arrays and
-    shards. parts: the same pictures in order, for several processes; () where they cannot be divided. stamp: changes
-    when a file does.
+    names: of the pictures that `pieces` has returned so far. skipped: (name, reason) of pictures left out. count: the
+    largest possible number, None if unknown. root: the folder of the files, None for arrays and shards. parts: the same
+    pictures in order, for several processes; () if they cannot be divided. stamp: changes when a file does.
     """
 
     make: Callable[["NewPictures"], Iterator[Images]]
@@ -82,7 +83,7 @@ class NewPictures:
     skipped: list[tuple[str, str]] = field(default_factory=list)
 
     def pieces(self) -> Iterator[Images]:
-        """All pictures in order, up to `PIECE` at a time; raises `UserError` where there are none, or too many."""
+        """Yield all pictures in order, up to `PIECE` at a time; raises `UserError` if there are none or too many."""
         for piece in self.make(self):
             if len(self.names) > MOST_IMAGES:
                 break
@@ -90,7 +91,7 @@ class NewPictures:
         self.check_count(len(self.names))
 
     def check_count(self, count: int) -> None:
-        """Raises `UserError` where so many pictures can be used."""
+        """Raise `UserError` if `count` usable pictures are too many or none."""
         if count > MOST_IMAGES:
             raise UserError("pictures", f"are more than {MOST_IMAGES:,}; predict them in parts")
         if not count:
@@ -105,9 +106,9 @@ class NewPictures:
 
 
 def open_pictures(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
-    """The pictures of a folder (with all folders in it), of an .npz, or of an array uint8 (n, height, width[, 3]).
+    """Open the pictures of a folder and its sub-folders, of an .npz, or of an array uint8 (n, height, width[, 3]).
 
-    Raises `UserError` where there is no such thing.
+    Raises `UserError` if the source has no pictures or does not exist.
     """
     check_source(source)
     if form.are_vectors or isinstance(source, str | os.PathLike) and is_vector_file(source) and not _is_npz(source):
@@ -120,7 +121,7 @@ def open_pictures(source: str | os.PathLike | np.ndarray, form: Form) -> NewPict
 
 
 def check_source(source: str | os.PathLike | np.ndarray) -> None:
-    """Raises `UserError` where there are no pictures to be looked for."""
+    """Raise `UserError` if the source cannot contain pictures."""
     if isinstance(source, np.ndarray) or os.path.isdir(source):
         return
     if not os.path.exists(source) or not is_vector_file(source):
@@ -165,7 +166,7 @@ def _of_folder(folder: Path, form: Form) -> NewPictures:
 
 
 def open_files(folder: Path, files: list[str], form: Form) -> NewPictures:
-    """Some of the files of a folder, by their names below it."""
+    """Open some files of a folder, given by their paths below it."""
 
     def make(new_pictures: NewPictures) -> Iterator[Images]:
         return _decoded(((name, folder / name) for name in files), form, new_pictures)
@@ -174,7 +175,7 @@ def open_files(folder: Path, files: list[str], form: Form) -> NewPictures:
 
 
 def _of_shards(shards: Shards, form: Form) -> NewPictures:
-    """The pictures of shards as the data set `shards` reads them, whatever their labels."""
+    """Open the pictures of shards as the data set `shards` reads them; labels are ignored."""
     parts = [
         NewPictures(partial(_from_shard, replace(shards, skipped=[]), shard, form))
         for shard in (*shards.training, *shards.test)
@@ -198,7 +199,7 @@ def _joined(parts: Sequence[NewPictures], new_pictures: NewPictures) -> Iterator
 
 
 def _decoded(sources: Iterable[tuple[str, Source]], form: Form, new_pictures: NewPictures) -> Iterator[Images]:
-    """Pictures by name, each a file or the bytes of one."""
+    """Yield pictures by name, each from a file or from the bytes of one."""
     names: deque[str] = deque()
 
     def contents() -> Iterator[Source]:
@@ -222,7 +223,7 @@ def _decoded(sources: Iterable[tuple[str, Source]], form: Form, new_pictures: Ne
 
 
 def _take(form: Form, source: Source, size: int) -> tuple[np.ndarray, tuple[int, int]]:
-    """(pixels, height and width before) of a picture; raises `Unreadable`."""
+    """Return (pixels, original height and width) of a picture; raises `Unreadable`."""
     pixels, sides = squeezed(source, size) if form.is_whole else (decode(source, form.height, form.width), (0, 0))
     if form.channels == 1:
         if int((pixels.max(axis=2) - pixels.min(axis=2)).max()) > _COLOURED:
@@ -239,7 +240,7 @@ def _images(pixels: np.ndarray, sizes: np.ndarray | None = None) -> Images:
 
 
 def _of_vectors(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
-    """Vectors of a file as the data set `embeddings` reads it, or of an array (n, d); labels are not looked at."""
+    """Open the vectors of a file, as the data set `embeddings` reads it, or of an array (n, d); labels are ignored."""
     if not form.are_vectors:
         raise UserError(
             "pictures", f"{quoted(source)} has vectors; this run was trained on pictures of {form.in_words}"
@@ -286,7 +287,7 @@ def _unpacked(path: str) -> Iterator[np.ndarray]:
 
 @contextmanager
 def _told_of_pictures() -> Iterator[None]:
-    """What is wrong with a data set is here wrong with the new pictures."""
+    """Report errors of a data set as errors of the new pictures."""
     try:
         yield
     except UserError as error:
@@ -294,7 +295,7 @@ def _told_of_pictures() -> Iterator[None]:
 
 
 def _numbered(new_pictures: NewPictures, parts: Iterator[np.ndarray], form: Form) -> Iterator[Images]:
-    """Pictures whose names are their numbers, from 0."""
+    """Yield pictures that are named by their numbers, from 0."""
     for part in parts:
         for start in range(0, len(part), PIECE):
             pixels = _fitted(part[start : start + PIECE], form)
@@ -304,7 +305,7 @@ def _numbered(new_pictures: NewPictures, parts: Iterator[np.ndarray], form: Form
 
 
 def _fitted(pixels: np.ndarray, form: Form) -> np.ndarray:
-    """Pictures (m, height, width, channels) in the size of the run's; raises `UserError` for those of another kind."""
+    """Resize pictures (m, height, width, channels) to the size of the run's; raises `UserError` if they do not fit."""
     _, height, width, channels = pixels.shape
     if channels == form.channels and (height, width) == (form.height, form.width):
         return pixels

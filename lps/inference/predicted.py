@@ -1,4 +1,4 @@
-"""Predictions of new pictures as they are shown and taken away. No torch here."""
+"""Predictions of new pictures, for display and export. This module does not import torch."""
 
 import math
 from dataclasses import dataclass, field
@@ -13,15 +13,14 @@ NONE = "none of these"
 
 @dataclass(frozen=True)
 class Predicted:
-    """One row a picture: its file below `root`, or its number where it came out of an array.
+    """Predictions, one row per picture.
 
-    predicted int64: the model's id; cluster int64: the same after a person's merges and splits; confidence float32;
-    distance float32: as of `none_of_these`; nearest int64 (n, k): image ids of the run, the most alike first; theirs:
-    the clusters of these.
-
-    titles, groups: name, and seen, novel or "", by cluster. rejected: clusters that a person called no class. lost:
-    names that nothing at this epoch continues. epoch: of the weights. skipped: (name, reason) of files left out.
-    kinds: rows of pictures that may be a novel class each, as of `new_kinds`, the largest first.
+    files: path below `root`, or the number in an array. predicted int64: the model's id; cluster int64: the cluster
+    after the user's merges and splits. confidence float32. distance float32: see `none_of_these`. nearest int64 (n, k):
+    image ids of the run's most similar images, most similar first; theirs: the clusters of these images. titles,
+    groups: name and group ("seen", "novel" or "") by cluster. rejected: clusters that the user marked as not a class.
+    lost: names that no cluster of this epoch continues. epoch: of the weights. skipped: (name, reason) of files left
+    out. kinds: for each possible novel class its rows, see `new_kinds`, the largest first.
     """
 
     run: str
@@ -43,29 +42,29 @@ class Predicted:
     kinds: tuple[tuple[int, ...], ...] = field(default=())
 
     def threshold(self, keep: float | None = None) -> float:
-        """The distance that keeps such a share of the pictures of known classes, without it `DEFAULT_KEEP`.
+        """Return the distance that accepts a share `keep` of the pictures of known classes.
 
-        Raises `UserError` for no share.
+        Raises `UserError` for a number that is not a share.
         """
         check_share(keep)
         return math.inf if keep == 1 else self.trade_off.threshold(DEFAULT_KEEP if keep is None else keep)
 
     def is_none(self, threshold: float) -> np.ndarray:
-        """bool (n,): farther from everything than the threshold, or of a cluster that a person rejected."""
+        """Return which pictures are none of the classes, bool (n,): too far away, or in a rejected cluster."""
         return (self.distance > threshold) | np.isin(self.cluster, sorted(self.rejected))
 
     def names(self) -> list[str]:
-        """What every picture is called, were it one of these."""
+        """Return the name of every picture's cluster, ignoring rejection."""
         return [self.titles[cluster] for cluster in self.cluster.tolist()]
 
     def kind_in_words(self, kind: tuple[int, ...]) -> str:
-        """A line on one of `kinds`, with its first pictures."""
+        """Describe one of `kinds` in a line, with its first pictures."""
         first = ", ".join(shorten(self.files[row]) for row in kind[:3])
         words = f"{len(kind):,} pictures that are similar to each other and to no known class"
         return f"possible novel class: {words} ({first}, …)"
 
 
 def check_share(keep: float | None) -> None:
-    """Raises `UserError` for a number that is not a share."""
+    """Raise `UserError` for a number that is not a share."""
     if keep is not None and not 0 < keep <= 1:
         raise UserError("keep", f"{keep:g} is not a share; expected more than 0 and at most 1")

@@ -1,8 +1,8 @@
-"""What a run says of new pictures: class, confidence, none of these, and the training images that they are like.
+"""Predict new pictures with a run: class, confidence, "none of these", and the most similar training images.
 
-Names are those of Clusters, carried to the epoch of the weights where they were given at another one. A picture of an
-id that a person split goes where most of its nearest training images of this id went. Images that a person took out of
-their cluster are compared with nothing.
+Names are those that the user gave on Clusters, transferred to the epoch of the weights. If the user split the cluster
+of an id, a picture with this id goes to the part that most of its nearest training images with this id are in. Images
+that the user removed from their cluster are not used for comparison.
 """
 
 import os
@@ -31,7 +31,7 @@ Report = Callable[[int, int | None], None]  # pictures that are done, and how ma
 
 
 def predict(run: Run, source: str | os.PathLike | np.ndarray, report: Report = lambda done, total: None) -> Predicted:
-    """Predict the pictures of a folder, an .npz or an array; raises `UserError`, and nothing was written then."""
+    """Predict the pictures of a folder, an .npz or an array; raises `UserError`."""
     new_pictures.check_source(source)
     predictor = Predictor(run)
     new = new_pictures.open_pictures(source, predictor.model.form)
@@ -40,8 +40,10 @@ def predict(run: Run, source: str | os.PathLike | np.ndarray, report: Report = l
 
 @dataclass(frozen=True)
 class Rows:
-    """One row a picture, as in `Predicted`; near int64 (n, k): rows of the known images; points float16 (g, d): of the
-    newest of those that are far from everything known (`new_kinds.is_far`).
+    """Predictions without names, one row per picture, see `Predicted`.
+
+    near int64 (n, k): rows of the most similar reference images. points float16 (g, d): features of the newest pictures
+    that are far from all training images (`new_kinds.is_far`).
     """
 
     files: tuple[str, ...]
@@ -62,7 +64,7 @@ class Rows:
 
 
 class Predictor:
-    """A run that is asked about pictures, as often as needed; raises `UserError` where it has no weights."""
+    """A trained run, loaded once to predict any number of times; raises `UserError` if the run has no weights."""
 
     def __init__(self, run: Run, threads: int | None = None):
         self.model = trained.load_model(run, threads)
@@ -72,7 +74,7 @@ class Predictor:
         self._curve = trade_off_of(self.model, self._references, self._decisions, self._own)
 
     def rows(self, new: NewPictures, report: Report = lambda done, total: None) -> Rows:
-        """What it says of pictures; raises `UserError` where none of them can be used."""
+        """Predict pictures; raises `UserError` if none of them can be used."""
         report(0, new.count)
         parts = []
         for part in self.parts(new.pieces(), new):
@@ -81,7 +83,7 @@ class Predictor:
         return Rows.joined(parts)
 
     def parts(self, pieces: Iterator[Images], new: NewPictures) -> Iterator[Rows]:
-        """What it says of each piece of `new`."""
+        """Yield the predictions of each piece of `new`."""
         for images in pieces:
             yield self._piece(images, new.names[-len(images.pixels) :])
 
@@ -101,7 +103,7 @@ class Predictor:
         )
 
     def with_names(self, rows: Rows, new: NewPictures) -> Predicted:
-        """The same under names, with the classes that there may be besides."""
+        """Add the names of the clusters, and the possible novel classes."""
         model, own_clusters = self.model, self._own[rows.near]
         titles, groups = _called(
             model.run, model.material.split, self._decisions, np.append(rows.cluster, own_clusters)
@@ -128,7 +130,7 @@ class Predictor:
 
 
 def decisions_for_model(model: Trained) -> tuple[Naming, list[str]]:
-    """(what a person said, of the ids of these weights; names of clusters that nothing there continues)."""
+    """Return (the user's decisions for the ids of these weights, names that no cluster of the weights continues)."""
     run, split = model.run, model.material.split
     entries = naming.read_entries(run)
     named = set(naming.named_epochs(entries)) & set(snapshot_epochs(run.snapshots))
@@ -148,7 +150,7 @@ def decisions_for_model(model: Trained) -> tuple[Naming, list[str]]:
 
 
 def _clusters(decisions: Naming, predicted: np.ndarray, theirs: np.ndarray, cluster_of_image: np.ndarray) -> np.ndarray:
-    """The cluster of every picture.
+    """Return the cluster of every picture.
 
     predicted: ids (n,). theirs, cluster_of_image: (n, k), ids and clusters of the nearest training images, nearest
     first.
@@ -167,7 +169,7 @@ def _clusters(decisions: Naming, predicted: np.ndarray, theirs: np.ndarray, clus
 
 
 def _called(run: Run, split: Split, decisions: Naming, clusters: np.ndarray) -> tuple[dict[int, str], dict[int, str]]:
-    """Name and group by cluster."""
+    """Return (name by cluster, group by cluster)."""
     defaults, every = labels.default_names(run, split), np.unique(clusters).tolist()
     titles = {cluster: labels.name_of(cluster, decisions, defaults) for cluster in every}
     return titles, {cluster: labels.group_of_cluster(cluster, split, decisions, defaults) for cluster in every}
@@ -176,7 +178,7 @@ def _called(run: Run, split: Split, decisions: Naming, clusters: np.ndarray) -> 
 def trade_off_of(
     model: Trained, compared: ReferenceImages, decisions: Naming, cluster_of_point: np.ndarray
 ) -> TradeOff:
-    """What thresholds keep; cluster_of_point: cluster of every training image that is compared with."""
+    """Measure what thresholds accept; cluster_of_point: cluster of every reference image."""
     split = model.material.split
     rows = np.flatnonzero(np.isin(compared.images, split.validation))
     truth = model.material.truth[compared.images[rows]]

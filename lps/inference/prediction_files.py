@@ -1,4 +1,4 @@
-"""Predictions to take away: a table, a folder of copies by class, and arrays that a page reads again."""
+"""Write predictions: as a table, as a folder of copies sorted by class, and as arrays that pages read again."""
 
 import dataclasses
 import json
@@ -24,7 +24,10 @@ _CURVES = [one.name for one in dataclasses.fields(TradeOff) if one.type is np.nd
 
 
 def as_csv(prediction: Predicted, threshold: float, files: Sequence[str] = ()) -> str:
-    """One line a picture. files: of the run's pictures by id, where these are files; else nearest ones are ids."""
+    """Return the predictions as CSV text, one line per picture.
+
+    files: paths of the run's images by id; without one, the table has the image id.
+    """
     rows: list[Sequence] = [(*_COLUMNS, *(f"nearest_{rank + 1}" for rank in range(_NEAREST)))]
     kinds = {row: number for number, kind in enumerate(prediction.kinds, 1) for row in kind}
     numbers = (
@@ -52,7 +55,7 @@ def as_csv(prediction: Predicted, threshold: float, files: Sequence[str] = ()) -
 
 
 def write_csv(path: Path, predicted: Predicted, threshold: float, files: Sequence[str] = ()) -> None:
-    """The table as a file, whole or not at all; raises `UserError`."""
+    """Write the table to a file, whole or not at all; raises `UserError`."""
     with as_user_error("to", f"{shorten(str(path))} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, as_csv(predicted, threshold, files).encode(), PUBLIC)
@@ -64,10 +67,10 @@ def write_csv(path: Path, predicted: Predicted, threshold: float, files: Sequenc
 def write_folder(
     target: Path, predicted: Predicted, threshold: float, pixels: Iterator[np.ndarray], files: Sequence[str] = ()
 ) -> Path:
-    """A new folder with a sub-folder of copies a class, those of none in one of their own, and the table.
+    """Write a new folder with copies of the pictures, one sub-folder per class and one for none, and the table.
 
-    pixels: uint8 (height, width, channels) of every picture, asked for where pictures are no files. Raises `UserError`,
-    and then nothing was written.
+    pixels: returns a picture as uint8 (height, width, channels), used for pictures that are not files. Raises
+    `UserError`, and then nothing was written.
     """
 
     root = predicted.root
@@ -79,9 +82,9 @@ def write_folder(
 
 
 def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: str) -> Iterator[bytes]:
-    """What `write_folder` writes of pictures that are files, as a .zip in pieces (`class_folders.as_zip`).
+    """Yield the content of `write_folder` as a .zip in pieces, for pictures that are files (`class_folders.as_zip`).
 
-    Raises `UserError` before the first one.
+    Raises `UserError` before the first piece.
     """
     if predicted.root is None:
         raise UserError(
@@ -96,7 +99,7 @@ def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: s
 
 
 def _folder_of_pictures(predicted: Predicted, threshold: float) -> Iterator[str]:
-    """Sub-folder and name of every picture."""
+    """Return the sub-folder and file name of every picture."""
     called = [NONE if none else name for none, name in zip(predicted.is_none(threshold).tolist(), predicted.names())]
     folders = folder_names([NONE, *sorted({*called} - {NONE})])
     files = predicted.files if predicted.root is not None else [f"{row:06d}.png" for row in range(len(predicted.files))]
@@ -107,7 +110,7 @@ def _folder_of_pictures(predicted: Predicted, threshold: float) -> Iterator[str]
 
 
 def write(path: Path, predicted: Predicted) -> None:
-    """Everything as arrays, whole or not at all; raises `OSError`."""
+    """Write everything as arrays, whole or not at all; raises `OSError`."""
     fields = dataclasses.asdict(predicted)
     curve = fields.pop("trade_off")
     arrays = {name: fields.pop(name) for name in _ROWS} | {f"curve_{name}": curve.pop(name) for name in _CURVES}
@@ -117,7 +120,7 @@ def write(path: Path, predicted: Predicted) -> None:
 
 
 def read_predictions(path: Path) -> Predicted:
-    """What `write` wrote; raises `UserError` where it is missing or damaged."""
+    """Read what `write` wrote; raises `UserError` if it is missing or damaged."""
     stored = read_arrays(path, ("about", *_ROWS, *(f"curve_{name}" for name in _CURVES)))
     try:
         fields = json.loads(stored["about"].tobytes().decode("utf-8", "surrogatepass"))
@@ -139,7 +142,7 @@ def read_predictions(path: Path) -> Predicted:
 
 
 def _check_lengths(predicted: Predicted) -> None:
-    """Raises `ValueError` where the parts do not fit together."""
+    """Raise `ValueError` if the arrays do not belong together."""
     lengths = {len(getattr(predicted, name)) for name in _ROWS} | {len(predicted.files)}
     if len(lengths) > 1 or predicted.nearest.ndim != 2 or predicted.theirs.shape != predicted.nearest.shape:
         raise ValueError("columns of different lengths")

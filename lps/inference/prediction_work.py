@@ -1,7 +1,7 @@
-"""Predictions that a page begins: jobs (`lps.scheduler.background_jobs`) that predict the pictures of a folder.
+"""Predict a folder of pictures from a page, as a background job (`lps.scheduler.background_jobs`). No torch here.
 
-`.predictions/<16 hex digits>.npz` beside the runs is a result; the digits follow from run, weights, names and folder,
-so that another state of any of them is another result. Some results are kept, the newest ones. No torch here.
+A result is the file `.predictions/<16 hex digits>.npz` beside the runs. The digits depend on the run, the weights, the
+names and the folder, so if one of them changes, the pictures are predicted again. Only the newest results are kept.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ _MOST_RESULTS = 20  # results
 
 
 def has_weights(run: Run) -> bool:
-    """Whether a run may be able to predict: it has a checkpoint, and is no recording."""
+    """Return whether a run may be able to predict: it has a checkpoint and is not a recording."""
     return not run.is_recorded and any(run.checkpoints.glob("*.pt"))
 
 
 def prediction_path(run: Run, pictures: Path, stamp: object = None) -> Path:
-    """Where the prediction of a folder or of a file of vectors is kept.
+    """Return the path of the result for a folder or a file of vectors.
 
-    Another place once its files, the weights or the names change. stamp: of the files, None to look at them.
+    The path changes with the files, the weights and the names. stamp: of the files, None to read it now.
     """
     if stamp is None:
         stamp = folder_stamp(str(pictures)) if pictures.is_dir() else embeddings.stamp(str(pictures))
@@ -41,18 +41,18 @@ def prediction_path(run: Run, pictures: Path, stamp: object = None) -> Path:
 
 
 def inputs_of(run: Run) -> tuple:
-    """What a result about a run follows from: its weights, and the names that a person gave."""
+    """Return what a result of the run depends on: its weights and the names that the user gave."""
     weights = [(path.name, fingerprint(path)) for path in sorted(run.checkpoints.glob("*.json"))]
     return run.id, weights, fingerprint(run.folder / naming.FILE)
 
 
 def digest_of_inputs(inputs: tuple) -> str:
-    """16 hex digits for what a result follows from."""
+    """Return 16 hex digits that identify what a result depends on."""
     return hashlib.sha256(repr(inputs).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def start_prediction(run: Run, pictures: Path) -> None:
-    """Predict in the background; does nothing where that is done or under way. Raises `UserError`."""
+    """Start the prediction in the background unless it is done or in progress; raises `UserError`."""
     path, words = prediction_path(run, pictures), ("--runs", str(run.root.resolve()))
     subject = JobSubject(f"{pictures.name} by {titles.run_label(run)}")
     start_result(
@@ -61,21 +61,21 @@ def start_prediction(run: Run, pictures: Path) -> None:
 
 
 def start_result(path: Path, num_kept: int, subject: JobSubject, *command: str) -> None:
-    """Let a command make the result `path`; keep the newest `num_kept` others of its kind. Raises `UserError`."""
+    """Run a command that writes the result `path`, and keep the newest `num_kept` other results; raises `UserError`."""
     with as_user_error("runs", f"{shorten(str(path.parent))} cannot be used"):
         _forget_old(path, num_kept)
     background_jobs.start_job(path, subject, *command)
 
 
 def _forget_old(path: Path, num_kept: int) -> None:
-    """Remove all but the newest results; a page that shows one of them begins anew when it is asked again."""
+    """Remove all but the newest results; a page that shows a removed one starts the work again."""
     results = [old for suffix in (path.suffix, PARTS) for old in path.parent.glob(f"*{suffix}")]
     for old in sorted(results, key=_changed, reverse=True)[num_kept:]:
         delete_result(old)
 
 
 def _changed(path: Path) -> int:
-    """When a result changed; 0 for one that is gone by now, or a link that leads nowhere."""
+    """Return when a result last changed; 0 if it no longer exists."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -83,7 +83,7 @@ def _changed(path: Path) -> int:
 
 
 def delete_result(path: Path) -> None:
-    """Remove a result, and what lies beside it; or the parts of one that several processes did not complete."""
+    """Remove a result and its companion files, or the parts of one that several processes did not complete."""
     if path.suffix == PARTS:
         disk.remove_folder(path)
         return

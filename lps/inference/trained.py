@@ -1,7 +1,7 @@
-"""A trained run at work: its newest weights, the pictures that it was trained on, and what it says of others.
+"""Load a trained run: its newest weights and its training images, to predict other pictures.
 
-Pictures go through the same plain view, backbone and rounding as in the run, so that the run's own pictures get its own
-predictions. Where features are stored, new pictures pass through the backbone that made the store.
+Pictures pass through the plain view, backbone and rounding of the run, so the run's own pictures get the run's own
+predictions. If the run uses stored features, new pictures pass through the backbone that computed them.
 """
 
 from collections.abc import Collection
@@ -39,8 +39,8 @@ _OTHER = "its pictures, labels or start weights differ from those of the trainin
 class ReferenceImages:
     """The training images that new pictures are compared with, by ascending image id.
 
-    predicted int64 (n,): the predicted id, for labeled pictures the label. points float32 (n, d): see `Seen`.
-    prediction: the model's output for all unlabeled pictures.
+    predicted int64 (n,): the predicted id; for labeled images, the label. points float32 (n, d): see `Seen`.
+    prediction: the model's output for all unlabeled images.
     """
 
     images: np.ndarray
@@ -58,10 +58,10 @@ class ReferenceImages:
 
 @dataclass(frozen=True)
 class Seen:
-    """What pictures look like to the model.
+    """Outputs and features of pictures.
 
-    points: float32 (n, d) at length 1, by which pictures are compared: stored features where there are some, which the
-    labels had no part in, else the network's own.
+    points: float32 (n, d) at length 1, for distances: stored features if the run has them, on which labels had no
+    influence, otherwise the network's features.
     """
 
     outputs: Outputs
@@ -70,7 +70,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Trained:
-    """epoch, step: of the weights; step is 0 where the epoch was evaluated. form: of the pictures it takes."""
+    """A run's weights with everything that prediction needs.
+
+    epoch, step: position of the weights; step is 0 after a complete epoch. form: the pictures that it accepts.
+    """
 
     run: Run
     config: Config
@@ -87,7 +90,7 @@ class Trained:
         return self.material.images.device
 
     def see(self, images: Images) -> Seen:
-        """Pictures of its form as the network sees them."""
+        """Compute outputs and features of pictures that have the right form."""
         inputs: Pictures | StoredFeatures = pictures_on_device(images, self.device)
         if self.backbone is None:
             outputs = infer(self.method.evaluated_network, inputs, np.arange(len(inputs)), self.config)
@@ -113,21 +116,24 @@ class Trained:
         return ReferenceImages(images[order], predicted[order], self._points(images[order], order), prediction)
 
     def _points(self, images: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """`Seen.points` of training images. rows: where they stand in labeled, then unlabeled ones."""
+        """Return `Seen.points` of training images.
+
+        rows: their positions in the list of labeled, then unlabeled images.
+        """
         if isinstance(self.material.images, StoredFeatures):
             return unit_rows(torch.cat(list(self.material.images.part(images).all_seen("plain"))).cpu().numpy())
         features = torch.cat([self._inference.labeled.features, self._inference.unlabeled.features])
         return unit_rows(features[torch.from_numpy(rows).to(features.device)].cpu().numpy())
 
     def say(self, outputs: Outputs) -> Prediction:
-        """Class ids and confidences of pictures, by what was fitted to the training images."""
+        """Predict ids and confidences from outputs, with the method as fitted to the training images."""
         seen_by = replace(self._inference, infer_unlabeled=lambda: outputs, fitted=self.references.prediction.fitted)
         with torch.inference_mode():
             return self.method.predict(seen_by)
 
 
 def load_model(run: Run, threads: int | None = None) -> Trained:
-    """The newest weights of a run and what it was trained on; raises `UserError` where it has none (any more).
+    """Load the newest weights and the training images of a run; raises `UserError` if they are missing or changed.
 
     threads: of this process, None for all cores.
     """
@@ -153,12 +159,12 @@ def load_model(run: Run, threads: int | None = None) -> Trained:
 
 
 def form_of(config: Config) -> Form:
-    """What the pictures of a run are; raises `UserError` where they cannot be had."""
+    """Return the form of a run's pictures; raises `UserError` if the pictures cannot be read."""
     return Form.from_pictures(config, pictures_on_device(sources.images_of(config), torch.device("cpu")))
 
 
 def _on_this_machine(config: Config) -> Config:
-    """The config by itself in one process, on its own device where that is here."""
+    """Return the config for one process, on the run's device if this machine has it."""
     try:
         resolve_device(config.device)
     except UserError:
@@ -167,7 +173,7 @@ def _on_this_machine(config: Config) -> Config:
 
 
 def _weights(run: Run) -> tuple[str, dict]:
-    """(name, state) of the newest checkpoint that can be used; raises `UserError`."""
+    """Return (name, state) of the newest usable checkpoint; raises `UserError`."""
 
     def has_place(state: dict) -> bool:
         return all(type(state.get(key)) is int for key in ("epoch", "step"))

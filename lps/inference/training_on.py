@@ -1,7 +1,8 @@
-"""Train on with the names of clusters: a run with the labels of the run before, and those that a person confirmed.
+"""Continue training with cluster names: a new run with the labels of the first run and those that the user confirmed.
 
-A named cluster becomes a seen class, or adds to the one of that name; merged clusters are one. Images of a rejected
-cluster, those that a person took out of theirs, and withheld ones stay unlabeled. Nothing here looks at the truth.
+A named cluster becomes a seen class, or adds images to the seen class of that name; merged clusters count as one.
+Images of rejected clusters, images that the user removed from their cluster, and images with withheld labels stay
+unlabeled. This module never reads the true classes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,12 +40,13 @@ _OWN = ("network.continues", "network.name", "network.start", "network.checkpoin
 
 @dataclass(frozen=True)
 class Plan:
-    """A run that would go on from another. config: its settings; confirmed: its labels; weights: a checkpoint to begin
-    with, None for afresh. new, added: classes that become seen, and seen ones that get more labels. without_labels:
-    named clusters of which no image counts. novel: clusters without a name, which stay novel, except the main source
-    of a new class; looked_for: novel classes that the run tells apart. aside: images that the user removed.
-    dissolved: clusters without a name that no class of the new run continues. labeled: how many pictures each class
-    gets, by its name.
+    """A run that would continue another one.
+
+    config: its settings; confirmed: its labels; weights: the checkpoint to start from, None for the start weights. new,
+    added: classes that become seen, and seen classes that get more labels. without_labels: named clusters of which no
+    image becomes labeled. novel: number of clusters without a name that stay novel; looked_for: number of novel classes
+    that the run looks for. aside: number of images that the user removed from their cluster. dissolved: number of
+    clusters that no class of the new run continues. labeled: number of labeled images by class name.
     """
 
     parent: Run
@@ -72,7 +74,7 @@ class Plan:
         return f"{sentence}; {', '.join(unnamed)}" if unnamed else sentence
 
     def notices(self) -> list[str]:
-        """What a person may not expect, one sentence each."""
+        """Return warnings that do not block the start, one sentence each."""
         sentences = []
         if self.without_labels:
             named = ", ".join(self.without_labels[:3]) + ", …" * (len(self.without_labels) > 3)
@@ -111,14 +113,14 @@ def plan_training_on(
     changes: Mapping[str, object] = MappingProxyType({}),
     unnamed: Mapping[int, int | None] = MappingProxyType({}),
 ) -> Plan:
-    """The run that would train on with what a person said of an epoch: of the newest that has names, without `epoch`.
+    """Plan the run that continues from the names of an epoch (default: the newest epoch with names).
 
-    changes: other settings than those of the run, by key. unnamed: what becomes of clusters without a name, by id: the
-    cluster with a name that they are merged into, or None to dissolve them: their pictures stay unlabeled and no class
-    continues them, so that a cluster of leftovers does not become a class. All others stay novel.
+    changes: settings that differ from the first run, by key. unnamed: what happens to clusters without a name, by id:
+    the named cluster that they are merged into, or None to dissolve them. Images of a dissolved cluster stay unlabeled
+    and no class continues it, so a cluster of leftovers does not become a class. All other unnamed clusters stay novel.
 
-    Raises `UserError` where there is nothing to train on with, where settings are not free, and where a cluster of
-    `unnamed` has a name or is not there.
+    Raises `UserError` if there is nothing to train with, if a setting cannot be changed, or if a cluster of `unnamed`
+    has a name or does not exist.
     """
     _check_options(run, rule, threshold, changes)
     label_check = _merged(read_clusters(run, epoch), unnamed)
@@ -173,7 +175,7 @@ def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Nam
 
 
 def _merged(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
-    """The clusters with those put into others that `unnamed` says so of; raises `UserError` where it does not fit."""
+    """Merge clusters as `unnamed` says; raises `UserError` if it names a wrong cluster."""
     free = without_name(label_check.ids, label_check.defaults, label_check.said)
     cluster = label_check.cluster.copy()
     named_ids = [
@@ -206,9 +208,10 @@ def _listed(clusters: list[int]) -> str:
 
 
 def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
-    """The settings that keep all classes in use, off where every cluster has a name; else those the chain began with.
+    """Return the settings that keep all classes in use: off if every cluster has a name, else those of the first run.
 
-    Equal shares are then wrong for the class that is looked for all the same: it would be filled with images of others.
+    The first run is the one that the chain began with. If every cluster has a name, equal shares are wrong for the
+    additional novel class: it would be filled with images of other classes.
     """
     passed = set()
     while has_novel and (parent := Run(run.root / inherited.parent_of(run))).config_if_readable():
@@ -225,14 +228,14 @@ def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
 
 
 def _without_spreading(hyperparameters: Mapping[str, object]) -> dict[str, object]:
-    """What switches off, of a method's settings `hyperparameters`, those that keep all classes in use."""
+    """Return, of the method settings `hyperparameters`, the values that switch off what keeps all classes in use."""
     return {key: off for key, off in _SPREADING.items() if key in hyperparameters}
 
 
 def start_training_on(planned: Plan, root: Path | None = None, name: str = "", token: str | None = None) -> Run:
-    """Make the folder of a planned run beside its parent's, or in `root`, and launch it; raises `UserError`.
+    """Create the folder of a planned run beside its parent or in `root`, and launch the run; raises `UserError`.
 
-    token: as of `create_run`.
+    token: see `create_run`.
     """
 
     def bring(folder: Path) -> None:
@@ -262,14 +265,14 @@ def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, 
 
 
 def _named(label_check: LabelCheck) -> list[int]:
-    """The clusters that a person named and that have images."""
+    """Return the clusters that the user named and that have images."""
     return sorted(label_check.said.names.keys() & set(label_check.cluster.tolist()) - label_check.said.rejected)
 
 
 def _labels(
     label_check: LabelCheck, rule: str, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int], list[str]]:
-    """(ids of the images that count as labeled, class id of each, cluster of every new class, names that wait)."""
+    """Return (ids of images that become labeled, their class ids, cluster of every new class, names without images)."""
     split, decisions = label_check.split, label_check.said
     seen_by_name = {name.casefold(): i for i, name in enumerate(split.class_names[: split.classes.seen])}
     is_confirmed = np.isin(split.unlabeled, np.fromiter(decisions.confirmed, np.int64, len(decisions.confirmed)))
@@ -320,7 +323,7 @@ def _nothing_said(label_check: LabelCheck, rule: str, threshold: float) -> str:
 def _together(
     before: Confirmed | None, images: np.ndarray, class_of_image: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The labels confirmed now with those confirmed before, ascending by image."""
+    """Join the labels confirmed now with those confirmed before, ascending by image."""
     if before is not None:
         images, class_of_image = np.concatenate([before.images, images]), np.concatenate([before.given, class_of_image])
     order = np.argsort(images)
@@ -328,7 +331,7 @@ def _together(
 
 
 def _origins(label_check: LabelCheck, images: np.ndarray, class_of_image: np.ndarray, clusters: list[int]) -> list[int]:
-    """The id of the network that each new class continues: its own cluster's, or that of most of its images."""
+    """Return the network id that each new class continues: that of its cluster, or that of most of its images."""
     predicted = label_check.network.predicted[np.searchsorted(label_check.split.unlabeled, images)]
     classes = label_check.split.classes
     counts = [np.bincount(predicted[class_of_image == classes.seen + i]) for i in range(len(clusters))]
@@ -336,14 +339,14 @@ def _origins(label_check: LabelCheck, images: np.ndarray, class_of_image: np.nda
 
 
 def _rows(classes: Classes, origins: list[int], novel: list[int], total: int) -> np.ndarray:
-    """For every class id of the new run the id of the old one that it continues, -1 for none: (total,)."""
+    """Return, for every class id of the new run, the id of the old run that it continues, -1 for none: (total,)."""
     free = [cluster for cluster in novel if classes.seen <= cluster < classes.total]
     rows = np.array([*range(classes.seen), *origins, *free], np.int64)[:total]
     return np.concatenate([rows, np.full(total - len(rows), -1)])
 
 
 def _checkpoint(run: Run, epoch: int) -> Path:
-    """The checkpoint of this epoch, else the newest one there is; raises `UserError` without any."""
+    """Return the checkpoint of this epoch, otherwise the newest one; raises `UserError` if there is none."""
     steps = {event["epoch"]: event["step"] for event in read_history(run.events) if event["kind"] == "eval"}
     checkpoint = run.checkpoints / f"step-{steps.get(epoch, 0):08d}.pt"
     newest = sorted(run.checkpoints.glob("step-*.pt"), reverse=True)

@@ -1,7 +1,7 @@
-"""A folder that grows: what has arrived is predicted, and what may be a novel class is told of once.
+"""Watch a folder: predict new files, and report each possible novel class once.
 
-A file is looked at once, when two looks found it of the same size and time, so that none is read half-written. A file
-that was no picture is looked at again when its size or time changes. Nothing in the folder is changed.
+A file is read when two checks found the same size and time, so a half-written file is never read. A file that was not a
+picture is read again when its size or time changes. Nothing in the folder is changed.
 """
 
 from collections import Counter
@@ -26,14 +26,17 @@ _SAME = 0.5  # of the pictures of a kind that were in one that was told of: then
 
 @dataclass(frozen=True)
 class News:
-    """prediction: of all pictures so far. first: row of the first new one. kinds: possible novel classes, new ones."""
+    """New predictions since the last check.
+
+    prediction: of all pictures so far. first: row of the first new one. kinds: the new possible novel classes.
+    """
 
     prediction: Predicted
     first: int
     kinds: tuple[tuple[int, ...], ...]
 
     def in_words(self, threshold: float) -> list[str]:
-        """A line on what has arrived, and one for every possible novel class."""
+        """Describe the new pictures in a line, and each new possible novel class in another."""
         none, names = self.prediction.is_none(threshold).tolist(), self.prediction.names()
         called = Counter(NONE if none[row] else names[row] for row in range(self.first, len(names)))
         counts = ", ".join(f"{count:,} {name}" for name, count in called.most_common())
@@ -49,9 +52,9 @@ class News:
 
 
 class Watch:
-    """One run that looks at one folder again and again.
+    """One run that checks one folder repeatedly.
 
-    Raises `UserError` where it has no weights, or there is none.
+    Raises `UserError` if the run has no weights or the folder does not exist.
     """
 
     def __init__(self, run: Run, folder: Path):
@@ -68,7 +71,7 @@ class Watch:
         self._reported: set[str] = set()  # files of kinds that were told of
 
     def look(self, at_once: bool = False) -> News | None:
-        """What is new, or None; at_once: files count however short they have been there. Raises `UserError`."""
+        """Return what is new, or None; at_once: do not wait until files are complete. Raises `UserError`."""
         listing = Listing(self._folder)
         with as_user_error("pictures", f"{quoted(str(self._folder))} cannot be read"):
             listing.add(self._folder, -1)
@@ -82,7 +85,7 @@ class Watch:
         return self._predict(ready)
 
     def _is_due(self, name: str, stamp: tuple[int, int]) -> bool:
-        """Whether a file was not looked at yet, or was no picture and has changed since."""
+        """Return whether a file has not been read yet, or was not a picture and has changed since."""
         return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != stamp)
 
     def _predict(self, files: list[str]) -> News | None:

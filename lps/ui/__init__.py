@@ -1,1 +1,1 @@
-"""The dashboard: one folder a page, and the rooms that pages share. The only place that knows Streamlit."""
+"""The dashboard: one folder per page, and the parts that pages share. Only this package imports Streamlit."""

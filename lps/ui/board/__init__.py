@@ -1,1 +1,1 @@
-"""The page Charts: what do I want to see of my runs? Imports what pages share, no other page."""
+"""The page Charts: plot any measurement of any runs. Imports the shared parts and no other page."""

@@ -1,4 +1,4 @@
-"""What a chart of a board shows: the menu that makes one, and the one on each that changes, moves or removes it."""
+"""The menu that adds a chart to a board, and the menu of each chart that changes, moves or removes it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ _LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Log x and y"}
 
 
 def offer_new(charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]) -> None:
-    """A menu for one more chart."""
+    """Show the menu that adds a chart."""
     with st.popover("Add a chart", icon=":material/add_chart:", type="tertiary"):
         if len(charts) >= boards.MOST_CHARTS:
             st.caption(f"A board has at most {boards.MOST_CHARTS} charts.")
@@ -25,7 +25,7 @@ def offer_new(charts: Sequence[BoardChart], words: Mapping[str, str], groupings:
 def show_menu(
     number: int, charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]
 ) -> None:
-    """What can be done with a chart."""
+    """Show the menu of a chart."""
     chart, key_prefix = charts[number], f"chart{number}"
     with st.popover("Change", icon=":material/tune:", type="tertiary"):
         _agree(key_prefix, chart)
@@ -38,7 +38,7 @@ def show_menu(
 
 
 def _choose(key_prefix: str, chart: BoardChart, words: Mapping[str, str], groupings: Mapping[str, str], **then) -> None:
-    """The boxes of a chart, under keys that begin with `key_prefix`."""
+    """Show the fields of a chart; their keys begin with `key_prefix`."""
     ys = {chart.y: chart.y} | dict(words)
     xs = {**boards.OVER, chart.x: boards.OVER.get(chart.x, chart.x), **words}
     by = {chart.by: chart.by} | dict(groupings)

@@ -1,6 +1,6 @@
-"""The page Charts: any measurement of any runs, several charts together, their values in a table.
+"""The page Charts: several charts of any runs, and a table of their values.
 
-Filter, charts and epoch stand in the page's address; a board is that address under a name.
+Filter, charts and epoch are in the page's URL. A board is a saved URL with a name.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ _TICK_S = 5.0  # while a run moves
 
 @dataclass(frozen=True)
 class Shown:
-    """The runs of a board: what is known of them, what they have recorded, and what each is called."""
+    """The runs of a board, with their records and labels."""
 
     entries: list[RunRow]
     histories: list[History]
@@ -43,7 +43,7 @@ class Shown:
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     shelf = saved_views.chart_boards(select.runs_root())
     saved_view_menu.begin(shelf)
     page_head.show_title("Charts")
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _board(find: str) -> None:
-    """Menus, charts and the table of values."""
+    """Draw the menus, the charts and the table of values."""
     shown = _shown(find)
     words = board_charts.measurements(shown.histories)
     by = _usual_grouping(shown.entries)
@@ -92,13 +92,13 @@ def _board(find: str) -> None:
 
 
 def _charts_of_address(by: str) -> list[BoardChart]:
-    """What the board shows; the usual charts where the address has none, their lines put together by `by`."""
+    """Return the charts in the URL, by default the usual ones, grouped by `by`."""
     requested = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MOST_CHARTS]]
     return requested or [replace(chart, by=by) for chart in boards.DEFAULT_CHARTS]
 
 
 def _usual_grouping(entries: Sequence[RunRow]) -> str:
-    """What many runs are put together by where nobody says: the most lines that can still be told apart."""
+    """Return the default grouping: the one with the most lines that can still be told apart."""
     if len(entries) <= _MOST_LINES:
         return ""
     numbers = {}
@@ -112,7 +112,7 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
 
 
 def _shown(find: str) -> Shown:
-    """The runs that are asked for, the newest of many; says what is left out."""
+    """Return the runs that match the filter, at most the newest ones; says which are left out."""
     runs = select.open_runs()
     chosen = select.picked(runs) or (runs if find.strip() else select.preferred(runs))
     entries = [run_index.read_run_row(run) for run in chosen]
@@ -132,7 +132,7 @@ def _shown(find: str) -> Shown:
 
 
 def _groupings(entries: Sequence[RunRow]) -> dict[str, str]:
-    """What lines can be means of: option -> words."""
+    """Return what lines can be means of, as option -> words."""
     first = {"": "Each run", grouping.EVERYTHING: "All settings but the seed", "method": "Method", "tag": "Tag"}
     return first | {key: key for key in columns.varying_settings(entries)}
 
@@ -166,7 +166,7 @@ def _show_chart(
 
 
 def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
-    """Every measurement of the board in a table: at one epoch, at the last, at the best."""
+    """Show every measurement of the board in a table: at one epoch, at the last and at the best epoch."""
     with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
         st.subheader("Values", anchor=False, width="content")
         last = max((past.last_epoch for past in shown.histories), default=0)

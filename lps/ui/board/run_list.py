@@ -1,7 +1,7 @@
-"""The list of runs beside the charts of a board: colour, eye, pin and the value at the epoch under the pointer.
+"""The list of runs beside the charts of a board: colour, visibility, pin, and the value at the epoch under the pointer.
 
-The browser keeps list and charts together (run_list.js and lps/ui/shared/plot.js); the address learns what is hidden
-(`off`) and pinned (`pin`).
+The browser keeps list and charts in step (run_list.js and lps/ui/shared/plot.js). The URL stores what is hidden (`off`)
+and pinned (`pin`).
 """
 
 from collections.abc import Sequence
@@ -31,20 +31,20 @@ _mount = st.components.v2.component(
 
 
 def hidden() -> list[str]:
-    """Keys of the lines that the address hides."""
+    """Return the keys of the lines that the URL hides."""
     return st.query_params.get_all("off")[:_MOST]
 
 
 def pinned() -> dict[str, str]:
-    """Key of a line -> the colour that the address keeps for it, as on a light ground."""
+    """Return the pinned colours in the URL by key of the line, as on a light background."""
     return boards.read_pins(st.query_params.get_all("pin")[:_MOST])
 
 
 def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, title: str, epoch: int | None) -> None:
-    """A row a line, those of the first chart first, by their last values.
+    """Show one row per line, those of the first chart first, sorted by their last values.
 
-    charts: the lines of every chart. first: the chart whose values stand there while the pointer is on none, at `epoch`
-    or the last one; title: what it measures.
+    charts: the lines of every chart. first: the chart whose values are shown while the pointer is on no chart, at
+    `epoch` or the last one; title: its measurement.
     """
     lines: dict[str, BoardLine] = {}
     for several in charts:
@@ -73,7 +73,7 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
 
 
 def _in_both_themes(color: str) -> tuple[str, str]:
-    """A colour of the theme that is shown, as on a light and as on a dark ground."""
+    """Return a colour of the current theme as on a light and as on a dark background."""
     theme_index = int(theme.palette() is palette.DARK)
     return next((pair for pair in palette.color_pairs() if pair[theme_index] == color), (color, color))
 
@@ -85,7 +85,7 @@ def _value(measured, epoch: int | None) -> float | None:
 
 
 def _remember() -> None:
-    """Let the address say what the browser reports; anything of another form counts as nothing."""
+    """Store what the browser reports in the URL; malformed reports count as empty."""
     reported = st.session_state[_KEY].get("chosen")
     reported = reported if isinstance(reported, dict) else {}
     off, pins = reported.get("hidden"), reported.get("pinned")

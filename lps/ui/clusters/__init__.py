@@ -1,1 +1,1 @@
-"""The page Clusters: what was found, and what it is called? Imports what pages share, no other page."""
+"""The page Clusters: look at clusters and name them. Imports the shared parts and no other page."""

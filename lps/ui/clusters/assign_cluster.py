@@ -1,4 +1,4 @@
-"""Pictures that a person has chosen go to a cluster: one of those that are there, or a new one."""
+"""Assign chosen pictures to an existing or a new cluster."""
 
 from collections.abc import Sequence
 
@@ -13,9 +13,9 @@ _NEW = -1
 
 
 def ask(view: View, images: Sequence[int], key: str, without: int | None = None) -> None:
-    """A menu of clusters; a choice records that a person said of each of the images that it belongs there.
+    """Show a menu of clusters; a choice records that each of the images belongs there.
 
-    key: of the menu, another one once something was said. without: the cluster that they are in.
+    key: of the menu; it changes after every decision. without: the current cluster of the images.
     """
     clusters = {c.id: view.title(c.id) for c in view.clusters if c.id != without}
     st.selectbox(
@@ -39,7 +39,7 @@ def _put(view: View, images: list[int], key: str) -> None:
 
 
 def steps(view: View, decisions: naming.Naming, images: list[int], to: int) -> list[dict]:
-    """What says that images belong to a cluster, a new one where there is no such id."""
+    """Return the steps that assign images to a cluster; an unknown id makes a new cluster."""
     if to != _NEW:
         return [{"do": "assign", "images": images, "to": decisions.root(to)}]
     new = next_id(view, decisions)
@@ -47,10 +47,10 @@ def steps(view: View, decisions: naming.Naming, images: list[int], to: int) -> l
 
 
 def next_id(view: View, decisions: naming.Naming) -> int:
-    """The id of a new cluster."""
+    """Return the id of a new cluster."""
     return decisions.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
 
 
 def digest(view: View) -> str:
-    """Of the predictions that a person looks at."""
+    """Return a digest of the displayed predictions."""
     return labels.digest_of_predictions(view.network.predicted)

@@ -1,4 +1,4 @@
-"""Export the labels: as a table, as a .zip of pictures, or as a folder that is written beside the run's files."""
+"""Export the labels: as a table, as a .zip of pictures, or as a folder beside the run's files."""
 
 from collections import Counter
 from functools import partial
@@ -23,7 +23,7 @@ _KINDS = {"copies": "Copies", "links": "Links"}
 
 
 def show_exports(view: View, images: Images | None) -> None:
-    """What the labels are by now, and both ways to export them."""
+    """Show what the labels are now, and the ways to export them."""
     st.subheader("Export labels", anchor=False)
     labels_of_run = labels.build_labels(view.epoch, view.split, view.targets, view.network, view.said, view.defaults)
     st.caption(_account(labels_of_run, view))
@@ -62,7 +62,7 @@ def show_exports(view: View, images: Images | None) -> None:
 
 
 def _account(labels_of_run: Labels, view: View) -> str:
-    """How many images have which kind of label."""
+    """Describe how many images have which kind of label."""
     counts = Counter(labels_of_run.sources)
     called = {*view.said.names, *view.defaults}
     named = sum(
@@ -80,7 +80,7 @@ def _account(labels_of_run: Labels, view: View) -> str:
 
 
 def columns_account(has_files: bool) -> str:
-    """What the columns of the table are that look alike, or may be empty."""
+    """Explain the columns of the table that look alike or may be empty."""
     sentence = (
         "In the table, `predicted` is the id that the network predicted, and `cluster` is the id after your merges and "
         "splits."
@@ -89,7 +89,7 @@ def columns_account(has_files: bool) -> str:
 
 
 def _command(view: View) -> str:
-    """The command that exports the same."""
+    """Return the command with the same effect."""
     line = cli_args.format_command("export", short_id(view.run.id), epoch=view.epoch, to="labels.csv")
     return f"{line}    # or a folder: --to labels"
 

@@ -1,4 +1,4 @@
-"""One image: what it is, and what the network took it for at every epoch, how surely, and whether it was adopted."""
+"""One image: what it is, and its predicted id, confidence and pseudo-label at every epoch."""
 
 from dataclasses import dataclass
 
@@ -29,14 +29,21 @@ HELPS = {
 
 @dataclass(frozen=True)
 class ReachedThreshold:
-    """epochs: at which the confidence reached the threshold of the group predicted then. judged: that have one."""
+    """When an image reached its threshold.
+
+    epochs: at which the confidence reached the threshold of the group predicted then. judged: number of epochs with a
+    threshold.
+    """
 
     epochs: tuple[int, ...]
     judged: int
 
 
 def adoption(moments: list[Moment], thresholds: dict[str, pd.Series], seen: int) -> ReachedThreshold:
-    """thresholds: "seen" and "novel" -> threshold by epoch, as recorded; seen: number of seen classes."""
+    """Return when the image was confident enough for a pseudo-label.
+
+    thresholds: "seen" and "novel" -> recorded threshold by epoch; seen: number of seen classes.
+    """
     reached, judged = [], 0
     for moment in moments:
         series = thresholds["seen" if moment.predicted < seen else "novel"]
@@ -48,7 +55,7 @@ def adoption(moments: list[Moment], thresholds: dict[str, pd.Series], seen: int)
 
 
 def moves(moments: list[Moment]) -> int:
-    """How often the image changed from one cluster of today's to another."""
+    """Count how often the image moved between the clusters of the current epoch."""
     return sum(before.heir != after.heir for before, after in zip(moments, moments[1:]))
 
 
@@ -57,7 +64,7 @@ def _thresholds(past: History) -> dict[str, pd.Series]:
 
 
 def show_image_history(view: View, images: Images | None, image: int) -> None:
-    """The picture, what is known of it, its confidence over the epochs."""
+    """Show the picture, what is known of it, and its confidence over the epochs."""
     row = int(np.searchsorted(view.split.unlabeled, image).clip(max=len(view.split.unlabeled) - 1))
     if view.split.unlabeled[row] != image:
         st.caption(f"Image {image} is not an unlabeled image of this run.")
@@ -82,7 +89,7 @@ def show_image_history(view: View, images: Images | None, image: int) -> None:
 
 
 def compare(view: View, images: Images | None, pair: tuple[int, int]) -> None:
-    """Two pictures beside each other, and at which epochs the network took them for the same."""
+    """Show two images side by side, and at which epochs they had the same predicted id."""
     if not np.isin(pair, view.split.unlabeled).all():  # the browser may speak of others
         st.caption("Only unlabeled images of this run can be compared.")
         return
@@ -103,7 +110,7 @@ def compare(view: View, images: Images | None, pair: tuple[int, int]) -> None:
 
 
 def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
-    """At how many epochs two images were in one cluster, and since when they are or are not. Of the same epochs."""
+    """Describe at how many epochs two images were in one cluster, and since when; both have the same epochs."""
     together = [one.heir == other.heir for one, other in zip(first, second, strict=True)]
     sentence = f"The images were in the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
     now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]

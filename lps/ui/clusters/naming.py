@@ -1,4 +1,4 @@
-"""A person names the clusters: the controls beside the contact sheet, and what was said at other epochs."""
+"""Name clusters: the controls beside the pictures of a cluster, and decisions made at other epochs."""
 
 import hashlib
 import time
@@ -19,12 +19,12 @@ _NOTE = "naming_note"  # what the last action had to say
 
 
 def short(text: str) -> str:
-    """A text of any length as a few characters."""
+    """Shorten a text to a few characters."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def show_notices(view: View, entries: Sequence[Mapping]) -> None:
-    """What the last action said, names of other epochs, and predictions that are not those that were named."""
+    """Show the result of the last action, names given at other epochs, and a warning if predictions changed since."""
     error_toasts.show_errors("naming")
     if note := st.session_state.pop(_NOTE, ""):
         st.info(escape.markdown(note), icon=":material/info:")
@@ -78,7 +78,7 @@ def _carry(view: View, epoch: int) -> None:
 def show_naming(
     view: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int, ...], images: Images | None = None
 ) -> None:
-    """Name a cluster, merge it, say that it is no class, split or move images, take the last thing back."""
+    """Show the controls of a cluster: name, merge, reject, split, move images, undo."""
     _show_flags(view, cluster)
     if view.run.is_recorded:
         run_actions.offer_copy(view.run, "name clusters")
@@ -103,7 +103,7 @@ def _open_next(view: View, cluster: int) -> None:
 
 
 def _ask_merge(view: View, cluster: int, version: int) -> None:
-    """A choice that starts afresh with every `version`: once something was said."""
+    """Show the merge menu; it is reset with every `version`, after each decision."""
     others = {c.id: view.title(c.id) for c in view.clusters if c.id != cluster}
     st.selectbox(
         "Merge into",
@@ -118,7 +118,7 @@ def _ask_merge(view: View, cluster: int, version: int) -> None:
 
 
 def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
-    """It is no class, or not all of it is."""
+    """Show the buttons that reject the cluster or some of its images."""
     with st.container(horizontal=True, gap="small"):
         rejected = cluster in view.said.rejected
         st.button(
@@ -142,7 +142,7 @@ def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
 
 
 def _show_steps(view: View, cluster: int, entries: Sequence[Mapping]) -> None:
-    """One step back, any earlier state, and on to the next cluster."""
+    """Show the buttons for undo, for earlier states and for the next cluster."""
     standing, decisions = naming.entries_in_effect(entries, view.epoch), naming.entries_of_epoch(entries, view.epoch)
     with st.container(horizontal=True, gap="small"):
         last = naming.entry_in_words(standing[-1]) if standing else ""
@@ -178,7 +178,7 @@ def _show_flags(view: View, cluster: int) -> None:
 
 
 def next_unnamed(view: View, cluster: int) -> int | None:
-    """The next cluster with images that has no name and was not rejected, round the end; None where there is none."""
+    """Return the next cluster with images that is neither named nor rejected, wrapping around; None without one."""
     named = {*view.said.names, *view.said.rejected, *view.defaults, cluster}
     waiting = [c.id for c in view.clusters if c.size and c.id not in named]
     return next((i for i in waiting if i > cluster), waiting[0] if waiting else None)
@@ -197,7 +197,7 @@ def _split(view: View, ticked: tuple[int, ...]) -> None:
 
 
 def _offer_states(view: View, log_entries: Sequence[Mapping]) -> None:
-    """Every state since the beginning, the newest first: what was said last in it, and the way back to it."""
+    """List every earlier state, newest first, with its last decision and a button that restores it."""
     states = {0: "No changes yet"}
     for number, entry in enumerate(log_entries, start=1):
         when = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
@@ -227,7 +227,7 @@ def _undo(view: View, seen: int) -> None:
 
 
 def _say(view: View, steps: list[dict]) -> bool:
-    """Whether it could be recorded; if not, the page says why."""
+    """Record decisions; returns False and shows the reason if that fails."""
     name_field.forget_refusal()
     with error_toasts.kept("naming"):
         name_field.record(view, steps)

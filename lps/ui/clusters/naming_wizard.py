@@ -1,4 +1,4 @@
-"""Naming in turn: after a name the next cluster without one is opened, and the keyboard stays in the field."""
+"""Name clusters one by one: after each name, open the next unnamed cluster with the focus in the name field."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, is
 
 
 def offer(cluster: int) -> None:
-    """The switch; while it is on, the field for the name has the keyboard as soon as another cluster is shown."""
+    """Show the switch; while it is on, the name field of a newly opened cluster gets the focus."""
     words = "Opens the next unnamed cluster after each name"
     st.toggle("Name one by one", key=KEY, bind="query-params", help=words)
     if is_on():
@@ -19,5 +19,5 @@ def offer(cluster: int) -> None:
 
 
 def is_on() -> bool:
-    """By the switch, or by the address before there is one."""
+    """Return the state of the switch, or that in the URL before the switch exists."""
     return bool(st.session_state.get(KEY, st.query_params.get(KEY) == "true"))

@@ -1,6 +1,6 @@
-"""The parts of the Clusters page: which epoch, the clusters as table or confusion matrix, the images of one of them.
+"""The page Clusters: the clusters of an epoch as table or confusion matrix, and the images of one cluster.
 
-The address says what is looked at: run, epoch, cluster, truth (a class), order, image.
+The URL stores run, epoch, cluster, truth (a class), order and image.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ _MATCHING = (
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     words = "No run has predictions yet. They appear after the first epoch of training."
     runs = page_head.begin_with("Clusters", points.epochs, words, ":material/category:")
     if runs:
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _show_clusters(runs: list[Run]) -> None:
-    """Everything below the title."""
+    """Draw everything below the title."""
     run, epoch = _pick(runs)
     try:
         view = predictions.view(run, epoch)
@@ -84,7 +84,7 @@ def _show_clusters(runs: list[Run]) -> None:
 
 
 def _pick(runs: list[Run]) -> tuple[Run, int]:
-    """The run and the epoch; an epoch that nobody chose stays the one that was the newest when the page was opened."""
+    """Return the run and the epoch, by default the one that was the newest when the page was opened."""
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
         run = select.pick_run(runs)
@@ -99,7 +99,7 @@ def _pick(runs: list[Run]) -> tuple[Run, int]:
 
 
 def _watch(run: Run, epoch: int) -> None:
-    """Offer a newer epoch without taking away the one that is looked at."""
+    """Offer a newer epoch without replacing the displayed one."""
     newest = points.epochs(run)[-1:]
     if newest and newest[0] > epoch:
         label = f"Show the new epoch {newest[0]}"
@@ -109,7 +109,7 @@ def _watch(run: Run, epoch: int) -> None:
 
 
 def _chosen_cluster(view: View) -> int:
-    """The cluster of the address; else the first novel one with images."""
+    """Return the cluster in the URL, by default the first novel one with images."""
     requested = url_fields.number("cluster")
     if requested is not None:
         requested = view.said.root(requested)
@@ -121,13 +121,13 @@ def _chosen_cluster(view: View) -> int:
 
 
 def _open_cluster(cluster: int, class_id: int | None = None) -> None:
-    """Look at a cluster, or at its images of one class."""
+    """Open a cluster, or its images of one class."""
     url_fields.set_number("cluster", cluster)
     url_fields.set_number("truth", class_id)
 
 
 def _pictures(view: View) -> Images | None:
-    """The images of the run; where they cannot be had, None and a word about it on the page."""
+    """Return the images of the run; None and a message on the page if they cannot be read."""
     try:
         return labels.load_pictures(view.run, view.split, view.targets)
     except UserError as error:
@@ -139,7 +139,7 @@ def _pictures(view: View) -> Images | None:
 
 
 def _show_overview(view: View, chosen: int) -> None:
-    """All clusters: as a table, or against the true classes."""
+    """Show all clusters, as a table or against the true classes."""
     with st.container(horizontal=True, vertical_alignment="center"):  # the table's own buttons appear on the right
         kind = url_fields.choose(
             st.segmented_control, "overview", "Overview", _OVERVIEWS, required=True, label_visibility="collapsed"
@@ -152,7 +152,7 @@ def _show_overview(view: View, chosen: int) -> None:
 
 
 def summary(view: View) -> str:
-    """The page's state in a line."""
+    """Describe the clusters of the epoch in one line."""
     named = sum(c.id in view.said.names for c in view.clusters)
     unknown = int((view.truth < 0).sum())
     sentences = [f"{view.split.pictures_in_words('image')} in {counted(len(view.ids), 'cluster')}"]
@@ -179,7 +179,7 @@ def _shown_name(view: View, cluster: int) -> str:
 
 
 def _show_table(view: View, chosen: int) -> None:
-    """The table; a click on a row opens its cluster."""
+    """Show the table; a click on a row opens its cluster."""
     row = int(np.searchsorted(view.ids, chosen))
     selection = st.session_state.get("clusters_table")
     if not selection or list(selection["selection"]["rows"]) != [row]:
@@ -196,7 +196,7 @@ def _show_table(view: View, chosen: int) -> None:
 
 
 def columns(view: View) -> list[Column]:
-    """The columns of the clusters: of true classes only where enough is known; elsewhere the labels that are known."""
+    """Return the columns of the table; true classes only if enough are known, otherwise the known labels."""
     percent = "%.0f %%"
     marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
     overlap = "Overlap with the same cluster in earlier epochs (images in both divided by images in either), "
@@ -253,7 +253,7 @@ def _open_row(ids: np.ndarray) -> None:
 
 
 def _show_confusion(view: View, chosen: int) -> None:
-    """Clusters against true classes; a click on a cell opens its images."""
+    """Show clusters against true classes; a click on a cell opens its images."""
     if not (view.truth >= 0).any():
         st.info(
             "The true classes of the unlabeled images are not known, so there is no confusion matrix.",
@@ -288,7 +288,7 @@ def _show_confusion(view: View, chosen: int) -> None:
 
 
 def _pick_cell(rows: dict[int, str], columns: dict[int, str], cell: tuple[int, int | None]) -> None:
-    """Boxes for the cluster and the true class of a cell: the same as a click, for keyboards."""
+    """Show menus for the cluster and the true class of a cell, the keyboard's alternative to a click."""
     for key, value in zip(("confusion_row", "confusion_column"), cell):
         url_fields.agree(key, value)
     how = {"on_change": _open_cell, "width": 165}
@@ -308,7 +308,7 @@ def _open_cell() -> None:
 
 
 def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ...]:
-    """The contact sheet of a cluster; gives the images that a person has ticked."""
+    """Show the images of a cluster; returns the ticked ones."""
     about = view.clusters[int(np.searchsorted(view.ids, chosen))]
     class_id = url_fields.number("truth")
     class_id = class_id if class_id is not None and class_id < len(view.split.class_names) else None
@@ -358,7 +358,7 @@ def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ..
 
 
 def _picture_size() -> int:
-    """Pixels of the longer side of a picture."""
+    """Return the length of a picture's longer side in pixels."""
     requested = url_fields.number("size")
     return requested if requested in _SIZES else gallery.EDGE
 
@@ -379,7 +379,7 @@ def _heading(view: View, cluster_facts: Cluster) -> str:
 
 
 def class_account(view: View, cluster_facts: Cluster) -> str:
-    """Which class a cluster is matched with, how much of it is of that class, and which one is more frequent."""
+    """Describe the class matched with a cluster, that class's share of it, and the most frequent class."""
     if not cluster_facts.is_trusted:
         return ""
     share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images whose class is known"
@@ -403,7 +403,7 @@ def _nothing_to_show(cluster_facts: Cluster, order: str) -> str:
 
 
 def _ordered_rows(view: View, cluster_facts: Cluster, order: str, class_id: int | None) -> np.ndarray:
-    """Rows of the unlabeled images to show, first ones first; of one true class alone where `class_id` is given."""
+    """Return rows of the unlabeled images in display order; only those of one true class if `class_id` is given."""
     rows = np.flatnonzero(view.assigned == cluster_facts.id)
     if class_id is not None:
         rows = rows[view.truth[rows] == class_id]
@@ -414,15 +414,15 @@ def _ordered_rows(view: View, cluster_facts: Cluster, order: str, class_id: int 
 
 
 def _is_wrong(view: View, cluster_facts: Cluster, rows: np.ndarray) -> np.ndarray:
-    """Which images in these rows are known not to be of the cluster's class, `_class_of`."""
+    """Return which images in these rows are known not to be of the cluster's class, see `_class_of`."""
     truth, own = view.truth[rows], _class_of(view, cluster_facts)
     return (truth >= 0) & (truth != own) & (own >= 0)
 
 
 def _class_of(view: View, cluster_facts: Cluster) -> int:
-    """The matched class; where there is none, the class that the name or the id means.
+    """Return the cluster's class: the matched one, otherwise the class that its name or id means; -1 if unknown.
 
-    -1 where nobody can say: a few known labels do not make a class of a novel cluster.
+    A few known labels do not decide the class of a novel cluster.
     """
     if cluster_facts.matched >= 0:
         return cluster_facts.matched
@@ -440,7 +440,7 @@ def _class_of(view: View, cluster_facts: Cluster) -> int:
 
 
 def _tiles(view: View, cluster_facts: Cluster, rows: np.ndarray) -> list[Tile]:
-    """Captions of the pictures: the confidence, a known label, and the true class where it is not the cluster's."""
+    """Return the captions of pictures: confidence, a known label, and the true class if it is not the cluster's."""
     tiles = []
     wrong = _is_wrong(view, cluster_facts, rows)
     for row, bad in zip(rows.tolist(), wrong.tolist()):

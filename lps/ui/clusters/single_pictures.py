@@ -1,4 +1,4 @@
-"""What a person says of ticked pictures as they are: right here, not of this cluster, of no class at all."""
+"""Decide about ticked pictures: they belong here, not in this cluster, or to none of the classes."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from lps.ui.pictures.predictions import View
 
 
 def ask(view: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, list[dict]], object]) -> None:
-    """The verdicts on ticked pictures; say: records steps, in a callback."""
+    """Show the decisions on ticked pictures; say: records steps, in a callback."""
     images = list(ticked)
     acts = {
         "Right": (":material/check:", {"do": "assign", "images": images, "to": cluster}, "They belong in this cluster"),
@@ -30,7 +30,7 @@ def ask(view: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, 
 
 
 def verdict(view: View, image: int) -> str:
-    """What a person said against a picture, in two words; "" for nothing."""
+    """Return the decision against a picture in two or three words; "" if there is none."""
     if image in view.said.nothing:
         return "none of these"
     return "wrong cluster" if image in view.said.wrong else ""

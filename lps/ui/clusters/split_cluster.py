@@ -1,4 +1,4 @@
-"""A cluster that holds several kinds: split in two or three after a look at the parts; more pictures like some."""
+"""Split a mixed cluster in two or three after a preview of its parts, and find pictures similar to chosen ones."""
 
 import numpy as np
 import streamlit as st
@@ -23,7 +23,7 @@ _HELP = (
 
 
 def offer(view: View, cluster: int, ticked: tuple[int, ...], images: Images | None, version: int) -> None:
-    """The controls in a cluster's card. version: of what was said, so that they start afresh once something was."""
+    """Show the controls in a cluster's card; version: of the decisions; each decision resets the controls."""
     ids, features = _of_cluster(view, cluster)
     if len(ids) >= max(mixtures.PARTS):
         key = f"parts {view.run.id} {view.epoch} {version} {cluster}"
@@ -41,7 +41,7 @@ def offer(view: View, cluster: int, ticked: tuple[int, ...], images: Images | No
 
 
 def _show_parts(view: View, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
-    """The parts with their most typical pictures, and a button that makes them so."""
+    """Show the parts with their most typical pictures, and the button that makes the split."""
     parts = mixtures.split_features(features, count)
     for part in range(count):
         rows = np.flatnonzero(parts == part)
@@ -68,7 +68,7 @@ def _split(view: View, moved: list[list[int]]) -> None:
 
 
 def _of_cluster(view: View, cluster: int) -> tuple[np.ndarray, np.ndarray]:
-    """(ids, features float32) of the images of a cluster whose features are stored."""
+    """Return (ids, features float32) of a cluster's images with stored features."""
     ids, features = points.features(view.run, view.epoch)
     rows = cluster_indices(ids, view.split.unlabeled)
     inside = (rows >= 0) & (view.assigned[rows] == cluster)
@@ -83,7 +83,7 @@ def _ask_like(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
 
 
 def show_like(view: View, cluster: int, images: Images | None, version: int) -> None:
-    """The images that are most like those that a person has asked it for, to be chosen and put in a cluster."""
+    """Show the images that are most similar to chosen ones, to be ticked and put in a cluster."""
     asked_for, example_images = st.session_state.get(_ASKED, (None, ()))
     if asked_for != (view.run.id, view.epoch, cluster):
         return
@@ -114,7 +114,7 @@ def _close_like() -> None:
 
 
 def like(view: View, example_images: tuple[int, ...]) -> np.ndarray:
-    """Return ids of the other images, by cosine to the mean direction of the features of `example_images`."""
+    """Return ids of the other images, by cosine with the mean direction of the features of `example_images`."""
     ids, features = points.features(view.run, view.epoch)
     near = mixtures.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
     return ids[near[np.isin(ids[near], view.split.unlabeled)]][:_LIKE]

@@ -1,4 +1,4 @@
-"""Train on with the names: the question how many pictures count, what it would be, and the start."""
+"""Continue training with cluster names: which pictures become labeled, a preview, and the start."""
 
 import secrets
 
@@ -28,7 +28,7 @@ _ASKED = "continue"  # in the address: the dialog opens at once
 
 
 def show_training_on(view: View) -> None:
-    """The way from names to the next run: a bar that stays in sight while the clusters get their names."""
+    """Show the bar that leads from names to the next run; it stays in sight while the user names clusters."""
     if view.run.is_recorded:
         return
     is_asked = st.query_params.pop(_ASKED, None) == "true"
@@ -53,7 +53,7 @@ def show_training_on(view: View) -> None:
 
 @st.dialog("Continue training with these names", width="medium")
 def _ask(view: View) -> None:
-    """How many pictures count, what becomes of clusters without a name, what to begin with; what that is; the start."""
+    """Show the dialog: which pictures become labeled, what happens to unnamed clusters, start weights, preview."""
     run, epoch = view.run, view.epoch
     rule = st.segmented_control(
         "Pictures of named clusters that become labeled",
@@ -90,7 +90,7 @@ def _ask(view: View) -> None:
 
 
 def _show_named(view: View, planned: Plan) -> None:
-    """How many pictures each name gives, of how many in its clusters, and a warning where one of these looks mixed."""
+    """Show how many pictures each name labels, and a warning if one of its clusters looks mixed."""
     named = [c for c in view.clusters if c.id in view.said.names and c.id not in view.said.rejected]
     if mixed := [view.name(c.id) for c in named if "mixed" in c.flags]:
         verb = "looks" if len(mixed) == 1 else "look"
@@ -107,10 +107,10 @@ def _show_named(view: View, planned: Plan) -> None:
 
 
 def _ask_unnamed(view: View) -> dict[int, int | None]:
-    """What becomes of the clusters without a name, as of `training_on.plan_training_on`.
+    """Return what happens to the clusters without a name, see `training_on.plan_training_on`.
 
-    The default is to dissolve those that look mixed: trained on as one class, a cluster of leftovers grows and the
-    model becomes sure of it.
+    By default, those that look mixed are dissolved: trained as one class, a cluster of leftovers grows and the model
+    becomes confident of it.
     """
     without = training_on.without_name(view.ids.tolist(), view.defaults, view.said)
     free = [c for c in view.clusters if c.id in without and c.size]
@@ -149,7 +149,7 @@ def _usual_fate(view: View, cluster: Cluster) -> str:
 
 
 def _start(planned: Plan) -> None:
-    """Begin the run, once a visit of the dialog, and turn to it; says why it cannot be."""
+    """Start the run once per opened dialog and turn to it, or show why that is not possible."""
     try:
         submit.check_configs([planned.config], judge=start_check.check_start_in_subprocess)
         run = training_on.start_training_on(planned, select.runs_root(), token=st.session_state[_VISIT])

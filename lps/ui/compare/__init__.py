@@ -1,1 +1,1 @@
-"""The page Compare: which is better? Imports what pages share, no other page."""
+"""The page Compare: compare groups of runs. Imports the shared parts and no other page."""

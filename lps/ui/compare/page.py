@@ -1,6 +1,6 @@
-"""The pieces of the Compare page: which runs, scored how; their table, curves, settings; the table to take away.
+"""The page Compare: choose and score runs; show their table, curves, settings and downloads.
 
-Every choice stands in the page's address. What cannot be read is named and left out.
+Every choice is in the page's URL. Runs that cannot be read are named and left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ _MOST_LINES = 40  # of a table as text that is shown whole: no key scrolls a box
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     page_head.show_title("Compare")
     runs = select.open_runs()
     if page_head.are_all_missing(runs, "Compare"):
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def _show_against(groups: list[Group]) -> Group | None:
-    """Every group against one of them; returns that one."""
+    """Show every group against a baseline; returns the baseline."""
     if len(groups) < 2:
         return None
     st.subheader("Are the differences significant?", anchor=False)
@@ -82,7 +82,7 @@ def _show_against(groups: list[Group]) -> Group | None:
 
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
-    """A box for any number of runs; empty means `usual_choice`."""
+    """Show a menu of runs; no choice means `usual_choice`."""
     by_id = {run.id: run for run in runs}
     states = {run.id: run.state().name for run in runs}
     usual = usual_choice(runs, states)
@@ -107,7 +107,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
 
 
 def usual_choice(runs: list[Run], states: dict[str, str]) -> list[Run]:
-    """The finished runs that have the split settings of the newest finished one: whole groups, at most `MOST` runs."""
+    """Return the finished runs with the split settings of the newest finished one: whole groups, up to `MOST` runs."""
     finished = select.comparable([run for run in runs if states[run.id] == "finished"])
     settings = {run: config.flat() for run in finished if (config := run.config_if_readable())}
     groups: dict[str, list[Run]] = {}
@@ -127,7 +127,7 @@ def _split_settings(flat: dict[str, object]) -> dict[str, object]:
 
 
 def _show_runs(groups: list[Group]) -> None:
-    """Every run of every group, with a link to its own page."""
+    """Show every run of every group, with a link to its page."""
     rows = [(group.label, member, "") for group in groups for member in group.members]
     why = "not used: another run has the same seed"
     rows += [(group.label, member, why) for group in groups for member in group.replaced]
@@ -136,7 +136,7 @@ def _show_runs(groups: list[Group]) -> None:
 
 
 def _run_columns() -> list[Column]:
-    """The columns of (label of the group, run, why it does not count)."""
+    """Return the columns of (label of the group, run, why it is not used)."""
     link = {"display_text": r"run=(.*)$", "help": "Opens the run's own page"}
     columns = [
         Column("Run", lambda row: f"live?run={row[1].run.id}", "link", **link),
@@ -152,7 +152,7 @@ def _run_columns() -> list[Column]:
 
 
 def _shown_score(member: Scored, key: str) -> float:
-    """Seconds, or percent and points."""
+    """Format a score: seconds, or percent and points."""
     return round(member.value(key) * (1 if key == "time" else 100), 4) + 0.0
 
 
@@ -165,7 +165,7 @@ def _remark(member: Scored, why: str) -> str:
 
 
 def _show_curves(scored: Sequence[Scored]) -> None:
-    """One measurement over the epochs: the mean of every group and its band."""
+    """Plot one measurement over the epochs: the mean of every group and its band."""
     st.subheader("Curves", anchor=False)
     histories = {member.run.id: history(member.run) for member in scored}
     notices.show_left_out({titles.run_title(member.run): histories[member.run.id] for member in scored})
@@ -191,7 +191,7 @@ def _show_curves(scored: Sequence[Scored]) -> None:
 
 
 def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], band: str) -> list[str]:
-    """What the lines and bands are, and where they are not what they seem."""
+    """Explain lines and bands, and what to be careful about."""
     words = {"range": "The band is the range from lowest to highest.", "std": "The band is ± one standard deviation."}
     words["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
     sentences = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
@@ -213,7 +213,7 @@ def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], ban
 
 
 def _show_differences(groups: list[Group]) -> None:
-    """The settings in which the groups differ, and no others."""
+    """Show the settings in which the groups differ."""
     st.subheader("Settings that differ", anchor=False)
     if len(groups) == 1:
         st.caption("There is only one group: its runs differ only in the seed.")
@@ -229,7 +229,7 @@ def _show_differences(groups: list[Group]) -> None:
 
 
 def _show_downloads(groups: list[Group], reference: Group | None, report: Callable[[], str]) -> None:
-    """The report, and the tables as a file of each form. report: makes it."""
+    """Show the downloads: the report, and the tables in each format. report: makes it."""
     with st.container(horizontal=True, gap="small"):
         take_away.offer_report(report, "comparison")
         for form, (word, ending) in _FILES.items():
@@ -245,7 +245,7 @@ def _show_downloads(groups: list[Group], reference: Group | None, report: Callab
 
 
 def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) -> None:
-    """The tables in each form, and the command that prints it, to copy."""
+    """Show the tables in each format to copy, and the command that prints them."""
     st.subheader("Copy", anchor=False)
     for tab, form in zip(st.tabs([word for word, _ in _FILES.values()]), _FILES):
         text = score_tables.format_table(groups, form, reference)
@@ -254,7 +254,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
 
 
 def _show_published() -> None:
-    """Table 1 of the paper with what speaks against its numbers."""
+    """Show Table 1 of the paper, with its inconsistencies."""
     with st.expander("Numbers of the paper"):
         data_table.show_data_table(_published_columns(), published(), "Table 1 of the LPS paper")
         st.caption(
@@ -265,7 +265,7 @@ def _show_published() -> None:
 
 
 def published() -> list[paper.Row]:
-    """Table 1, doubtful lines first."""
+    """Return the rows of Table 1, inconsistent ones first."""
     rows = [row for row in paper.paper_rows() if row.table == "table1_main"]
     return sorted(rows, key=lambda row: not paper.find_inconsistencies(row))
 

@@ -1,1 +1,1 @@
-"""The page Effects: what does a setting do? Imports what pages share, no other page."""
+"""The page Effects: measure the effect of settings. Imports the shared parts and no other page."""

@@ -1,4 +1,4 @@
-"""The ablation table of LPS on the Effects page; what was not run is marked and starts with a click."""
+"""The ablation table of LPS on the page Effects, with buttons for missing runs."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from lps.wording import capitalized, counted
 
 
 def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
-    """The full method beside itself without each of its parts; what was not run is marked and starts with a click."""
+    """Show the full method and each variant without one of its parts; missing runs have buttons."""
     st.subheader("Ablation", anchor=False)
     ablation_tables = ablation.ablation_tables(scored)
     if not ablation_tables:
@@ -36,7 +36,7 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
 
 
 def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.AblationTable:
-    """The table with most rows, or the one that was chosen; and the settings that all of its rows have."""
+    """Return the chosen table, by default the one with most rows, and show the settings that its rows share."""
     heads = {}
     for table, (own, shared) in zip(ablation_tables, changed_words([table.background for table in ablation_tables])):
         heads[table.id] = join_settings(", ".join(filter(None, [ablation.changed_weights(table), own])), shared)
@@ -54,13 +54,13 @@ def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.A
 
 
 def waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) -> set[str]:
-    """The names of the rows without a number whose run waits or runs."""
+    """Return the names of the rows without a score whose run is waiting or running."""
     waiting_values = waiting_cells(table.background, waiting)
     return {row.name for row in table.rows if row.values in waiting_values}
 
 
 def _columns(on_their_way: set[str]) -> list[Column]:
-    """The columns of the variants; one without a run says so."""
+    """Return the columns of the variants; a variant without a run says so."""
 
     def cell(row: ablation.Variant, measure: str) -> str:
         lack = "in progress" if row.name in on_their_way else "not run"
@@ -76,7 +76,7 @@ def _columns(on_their_way: set[str]) -> list[Column]:
 
 
 def _offer_rows(table: ablation.AblationTable) -> None:
-    """A button for each row that lacks runs, and one for all of them."""
+    """Show a button for each row that lacks runs, and one for all."""
     lacking = {row.name: table.missing(row) for row in table.rows}
     every = [config for configs in lacking.values() for config in configs]
     left = {item.config.to_json() for item in missing_runs.left(every)}  # texts: comparing each with each took seconds

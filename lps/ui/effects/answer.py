@@ -1,4 +1,4 @@
-"""The answer to "which value is best", in a sentence: its number and interval, and whether these seeds can tell."""
+"""Answer which value of a setting is best, in a sentence with its score, interval and significance."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _LEAST = 0.0005  # of a score: what rounds to 0.1 points
 
 
 def main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
-    """Which settings mattered most, as markdown: at most three, with their intervals; "" where nothing was found."""
+    """Name up to three settings with the largest effects and their intervals, as markdown; "" if there are none."""
     if not main_effects_found:
         return ""
     measured = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
@@ -34,7 +34,7 @@ def main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
 
 
 def _averaged(effects: Sequence[MainEffect]) -> str:
-    """Over what the effects are means; "One setting" on the same page shows one combination and can differ."""
+    """Say what the effects are averaged over; "One setting" shows a single combination and can differ."""
     counts = sorted({item.contexts for item in effects})
     if counts[-1] == 1:
         return "Each was measured with one fixed choice of the other settings."
@@ -43,7 +43,7 @@ def _averaged(effects: Sequence[MainEffect]) -> str:
 
 
 def _doubt(item: MainEffect) -> str:
-    """What speaks against an effect: one seed, or an interval that includes 0."""
+    """Return the reason to doubt an effect: one seed, or an interval that includes 0; "" if there is none."""
     if item.seeds == 1:
         return " (one seed)"
     return " (not distinguishable from chance)" if abs(item.difference) <= item.half_width else ""
@@ -54,9 +54,9 @@ def _value(value: object) -> str:
 
 
 def sentence(setting: str, groups: Mapping[object, Group], measure: str, fixed: str = "") -> str:
-    """Of the groups of one setting's values, as markdown; "" where fewer than two can be ranked.
+    """Rank the groups of a setting's values, as markdown; "" if fewer than two can be ranked.
 
-    fixed: the values of the other varied settings, as markdown; "" where no other one varies.
+    fixed: the values of the other varied settings, as markdown; "" if no other setting varies.
     """
     means = {value: group.mean(measure) for value, group in groups.items()}
     ranked = [value for value, mean in means.items() if not math.isnan(mean)]
@@ -79,7 +79,7 @@ def _named(setting: str, value: object) -> str:
 
 
 def _number(group: Group, measure: str) -> str:
-    """ "62.3 % [60.1, 64.5]" with its confidence interval; without one where nothing is known of the spread."""
+    """Format "62.3 % [60.1, 64.5]"; without the interval if the spread is unknown."""
     unit = "points" if measure == "gap" else "%"
     estimate = estimates.of_mean([member.value(measure) for member in group.members])
     sentence = f"{100 * estimate.mean:.1f} {unit}"
@@ -92,7 +92,7 @@ def _number(group: Group, measure: str) -> str:
 
 
 def _against(setting: str, ranked: list[Group], second: object, measure: str) -> str:
-    """What can be said of the first of these groups against the others, each comparison by itself."""
+    """Compare the first of these groups with the others, each comparison by itself."""
     differences_found = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
     if all(one is not None and one.is_distinguishable_alone for one in differences_found):
         return "Its difference from every other value is distinguishable from chance."

@@ -1,4 +1,4 @@
-"""Backgrounds on the Effects page: which runs are held against each other, in words, and which are on their way."""
+"""Backgrounds on the page Effects: describe and choose sets of comparable runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from lps.wording import counted
 
 
 def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
-    """The background with most values, or the one that was chosen; what it is where there is no choice."""
+    """Return the chosen background, by default the one with most values; without a choice, describe it."""
     words = background_words(backgrounds)
     if len(backgrounds) > 1:
         named = {background.id: text for background, text in zip(backgrounds, words)}
@@ -24,16 +24,16 @@ def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
 
 
 def background_words(backgrounds: Sequence[Background]) -> list[str]:
-    """What is not as usual in each background, and how much it has."""
+    """Describe each background by its unusual settings and its size."""
     noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
     numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
     return [f"{join_settings(*words)} · {number}" for words, number in zip(changed_words(backgrounds), numbers)]
 
 
 def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
-    """Of each background the settings in which backgrounds differ, and those that are not as usual in all.
+    """Return, for each background, the settings in which backgrounds differ, and those that are unusual in all.
 
-    Where they differ in more than a few, those are left out that have their default.
+    If backgrounds differ in more than a few settings, those with their default are left out.
     """
     flats = [background.config.flat() for background in backgrounds]
     usual = backgrounds[0].config.defaults()
@@ -50,14 +50,14 @@ def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
 
 
 def join_settings(own: str, shared: str) -> str:
-    """ "temperature=0.4, epochs=6"; without settings of its own "default settings except epochs=6"."""
+    """Join settings: "temperature=0.4, epochs=6"; without any of its own, "default settings except epochs=6"."""
     if own:
         return ", ".join(filter(None, [own, shared]))
     return f"default settings except {shared}" if shared else "default settings"
 
 
 def fixed_words(background: Background, varied: Iterable[str]) -> str:
-    """The values that the other varied settings have in a background, as markdown; "" where no other one varies."""
+    """Return the values of the other varied settings in a background, as markdown; "" if no other setting varies."""
     flat = background.config.flat()
     return escape.markdown(
         effects.settings_in_words({key: flat[key] for key in varied if key not in background.settings})
@@ -65,7 +65,7 @@ def fixed_words(background: Background, varied: Iterable[str]) -> str:
 
 
 def waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:
-    """The cells whose run waits or runs."""
+    """Return the cells whose run is waiting or running."""
     settings = background.settings
     own = [c for c in waiting if set(settings) <= c.flat().keys() and effects.rest_of(c, settings) == background.rest]
     return {effects.values_of(config, settings) for config in own} - background.groups.keys()

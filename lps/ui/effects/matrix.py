@@ -1,6 +1,6 @@
-"""The matrix of two settings on the Effects page: its cells, their runs, and what starts from an empty one.
+"""The matrix of two settings on the page Effects: its cells, their runs, and buttons for empty cells.
 
-The cell that is looked at stands in the address by its two values, so it stays when the matrix grows.
+The URL stores the open cell by its two values, so it stays open when the matrix grows.
 """
 
 import itertools
@@ -23,7 +23,7 @@ from lps.ui.shared.plot import code_of, plot
 
 
 def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: Sequence[Config], measure: str) -> None:
-    """Two settings against each other; a click on an empty cell says what would start."""
+    """Show two settings against each other; a click on an empty cell shows which runs would start."""
     st.subheader("Two settings", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         rows, columns = _pick_pair([member.config for member in scored], varied)
@@ -52,7 +52,7 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
 
 
 def _pick_pair(configs: Sequence[Config], varied: Mapping[str, list]) -> tuple[str, str]:
-    """The settings of the rows and of the columns, different ones; at first the pair with most cells."""
+    """Return two different settings for rows and columns, by default the pair with most cells."""
     pairs = itertools.combinations(varied, 2)
     usual = max(pairs, key=lambda pair: effects.most_cells(configs, pair, varied))
     rows = url_fields.choose(st.selectbox, "rows", "Rows", _words(usual[0], varied), width=190)
@@ -62,12 +62,12 @@ def _pick_pair(configs: Sequence[Config], varied: Mapping[str, list]) -> tuple[s
 
 
 def _words(usual: str, keys: Iterable[str]) -> dict[str, str]:
-    """The names as words for a box, the usual one on top."""
+    """Return names as menu words, the default first."""
     return {key: key for key in dict.fromkeys([usual, *keys])}
 
 
 def _marked_cell(rows: Axis, columns: Axis) -> tuple[int, int] | None:
-    """(row, column) of the cell that the address names by its values."""
+    """Return (row, column) of the cell that the URL names by its values."""
     named = st.query_params.get_all("cell")
     texts = [[text_of(value) for value in axis.values] for axis in (rows, columns)]
     if len(named) != 2 or named[0] not in texts[0] or named[1] not in texts[1]:
@@ -76,7 +76,7 @@ def _marked_cell(rows: Axis, columns: Axis) -> tuple[int, int] | None:
 
 
 def _open(rows: Axis, columns: Axis, code: int) -> None:
-    """Put a clicked cell into the address and draw again."""
+    """Put a clicked cell into the URL and draw again."""
     row, column = effect_charts.cell_of(code, len(columns.values))
     if row < len(rows.values):
         st.query_params["cell"] = [text_of(rows.values[row]), text_of(columns.values[column])]
@@ -86,7 +86,7 @@ def _open(rows: Axis, columns: Axis, code: int) -> None:
 def _show_cells(
     background: Background, rows: Axis, columns: Axis, marked: tuple[int, int] | None, on_their_way: set[tuple]
 ) -> None:
-    """The cell that is looked at: its runs, or what would start; without one, how many are empty."""
+    """Show the open cell: its runs, or those that would start; without one, how many cells are empty."""
     pairs = [(row, column) for row in rows.values for column in columns.values]
     empty = [pair for pair in pairs if pair not in background.groups and pair not in on_their_way]
     _pick_cell(pairs, background, marked, len(columns.values))
@@ -109,7 +109,7 @@ def _show_cells(
 
 
 def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, int] | None, width: int) -> None:
-    """A box with all cells, the empty ones first: the same as a click, for keyboards."""
+    """Show a menu of all cells, empty ones first, the keyboard's alternative to a click."""
     order = sorted(range(len(pairs)), key=lambda i: pairs[i] in background.groups)
     texts = [", ".join(map(text_of, pair)) for pair in pairs]
     chosen = marked[0] * width + marked[1] if marked else None
@@ -127,7 +127,7 @@ def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, in
 
 
 def _show_runs(about: str, group: Group) -> None:
-    """The runs behind a cell, each with its link."""
+    """Show the runs of a cell, each with its link."""
     numbers = " · ".join(f"{NAMES[m]} {score_tables.format_cell(group, m)}" for m in COLUMNS)
     st.markdown(f"**{escape.markdown(about)}** · {numbers}")
     for member in group.members:

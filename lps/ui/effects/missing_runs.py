@@ -1,7 +1,8 @@
-"""Runs that a table lacks: a sentence that says what would start, and one button; two clicks start them once.
+"""Start runs that a table lacks: a sentence that says what would start, and one button.
 
-A click carries the configs that stood beside the button. They are started as a sweep is (`lps.studies.sweeps`): a run
-that exists is used as it is, one that broke off goes on, so a second click, or one in another tab, makes nothing more.
+A click starts the configs that were shown beside the button, in the way of a sweep (`lps.studies.sweeps`): existing
+runs are used as they are and interrupted ones are resumed. So a second click, or one in another tab, starts nothing
+twice.
 """
 
 from collections import Counter
@@ -22,7 +23,7 @@ ASKED, _STARTED = "missing_asked", "missing_started"
 
 
 def start_asked() -> None:
-    """Start what was clicked on since the last run of the page; called at its top, before anything is read."""
+    """Start the runs that were requested by a click; call this at the top of the page."""
     configs = st.session_state.pop(ASKED, None)
     if not configs:
         return
@@ -32,7 +33,7 @@ def start_asked() -> None:
 
 
 def show_started() -> None:
-    """What became of the click, once."""
+    """Show the result of the click, once."""
     error_toasts.show_errors("effects")
     items = st.session_state.pop(_STARTED, ())
     if not items:
@@ -47,7 +48,7 @@ def show_started() -> None:
 
 
 def offer(key: str, about: str, configs: Sequence[Config], label: str = "Launch", primary: bool = True) -> None:
-    """The sentence and, where something is left to start, the button. about: the settings that make the cell."""
+    """Show the sentence and, if runs are missing, the button. about: the settings of the cell."""
     items = sweeps.match_existing(_items(configs), select.runs_root())
     left = [item for item in items if item.action != "exists"]
     st.markdown(_sentence(about, items, _cost(left)), width="stretch")
@@ -56,20 +57,20 @@ def offer(key: str, about: str, configs: Sequence[Config], label: str = "Launch"
 
 
 def left(configs: Sequence[Config]) -> list[Item]:
-    """What of the configs a click would start."""
+    """Return the configs that a click would start."""
     items = sweeps.match_existing(_items(configs), select.runs_root()) if configs else []
     return [item for item in items if item.action != "exists"]
 
 
 def button(key: str, label: str, configs: Sequence[Config], primary: bool = False) -> None:
-    """A button that starts what is missing of `configs`, with one click."""
+    """Show a button that starts the missing runs of `configs`."""
     kind = "primary" if primary else "secondary"
     icon = ":material/rocket_launch:"
     st.button(label, key=f"missing_{key}", on_click=_ask, args=(tuple(configs),), type=kind, icon=icon)
 
 
 def _sentence(about: str, items: Sequence[Item], cost: str = "") -> str:
-    """What a click would start, as markdown, and what of it exists."""
+    """Say what a click would start and which runs exist, as markdown."""
     left = [item for item in items if item.action != "exists"]
     method = method_info(items[0].config.method).title
     what = escape.markdown(f"{method} with {about}")
@@ -97,7 +98,7 @@ def _items(configs: Sequence[Config]) -> list[Item]:
 
 
 def _cost(items: Sequence[Item]) -> str:
-    """How long they take one after another, where finished runs tell it."""
+    """Say how long the runs take one after another, if finished runs tell."""
     if not items:
         return ""
     estimate = sweeps.estimate_sweep(Sweep(NAME, tuple(items)), select.runs_root())

@@ -1,7 +1,6 @@
-"""The pieces of the Effects page: which runs, scored how; which setting matters; one setting, all runs, the ablation.
+"""The page Effects: choose and score runs; show main effects, one setting, all runs and the ablation.
 
-Every choice stands in the page's address. Only finished runs of one split and one method are looked at; the others are
-named.
+Every choice is in the page's URL. Only finished runs of one split and one method are compared; the others are named.
 """
 
 import hashlib
@@ -41,7 +40,7 @@ MOST_AXES = 7  # side by side with names that can be read
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is looked at. finished, others: runs of one split and method, with their settings."""
+    """The runs to analyse. finished, others: runs of one split and method, with their settings."""
 
     method: str
     measure: str  # of `MEASURES`
@@ -50,12 +49,12 @@ class Chosen:
 
     @property
     def waiting(self) -> list[Config]:
-        """Of the runs that will have finished by themselves."""
+        """Return the runs that will finish without action by the user."""
         return [config for config, state in self.others.values() if state.is_moving]
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     page_head.show_title("Effects")
     missing_runs.start_asked()
     runs = _asked() or select.comparable(select.open_runs())
@@ -89,7 +88,7 @@ def main() -> None:
 
 
 def _asked() -> list[Run]:
-    """The runs that the address names, as the link of a sweep does; none where it names fewer than two."""
+    """Return the runs that the URL names, as the link of a sweep does; none if it names fewer than two."""
     named = st.query_params.get_all("run")
     runs = [run for run in select.open_runs() if run.id in named]
     if len(runs) < 2:
@@ -101,7 +100,7 @@ def _asked() -> list[Run]:
 
 
 def _views() -> dict[str, str]:
-    """The parts below the main effects. A link of an earlier version that names an ablation opens that part."""
+    """Return the tabs below the main effects; an older link that names an ablation opens that tab."""
     views = {"setting": "One setting", "lines": "All runs", "ablation": "Ablation"}
     return {"ablation": "Ablation"} | views if "full" in st.query_params else views
 
@@ -110,7 +109,7 @@ def _views() -> dict[str, str]:
 
 
 def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: Chosen) -> None:
-    """Which setting matters: a sentence, a bar for each setting, and beside them two settings against each other."""
+    """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
     effects_found = main_effects(scored, chosen.measure)
     st.markdown(answer.main_effects(effects_found, chosen.measure) or "No two runs differ in exactly one setting.")
     if len(varied) < 2:
@@ -147,7 +146,7 @@ def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect
 
 
 def _pick(runs: Sequence[Run]) -> Chosen | None:
-    """The split and the method to look at; None where no run has finished."""
+    """Return the chosen split and method; None if no run has finished."""
     configs = {run: config for run in runs if (config := run.config_if_readable())}
     states = {run: run.state() for run in configs}
     splits: dict[str, list[Run]] = {}
@@ -176,18 +175,18 @@ def _pick(runs: Sequence[Run]) -> Chosen | None:
 
 
 def _split_key(config: Config) -> str:
-    """Equal for runs whose data and split were asked for in the same way."""
+    """Return a key that is equal for runs with the same data and split settings."""
     flat = config.flat()
     return json.dumps({key: flat[key] for key in flat if key.startswith(("dataset", "split."))})
 
 
 def _variety(configs: Sequence[Config]) -> int:
-    """How many setups there are, seeds apart."""
+    """Return the number of different configurations, ignoring seeds."""
     return len({effects.rest_of(config, ()) for config in configs})
 
 
 def _split_words(configs: Sequence[Config]) -> list[str]:
-    """Data set, share of labels, and what else tells each split from the others: "Digits, 50 % labeled"."""
+    """Describe each split by data set, share of labels and other differences: "Digits, 50 % labeled"."""
     different = [key for key in run_groups.differing_settings(configs) if key.startswith(("dataset.", "split."))]
     keys = [key for key in different if key != "split.labeled_ratio"]
     dataset_titles = catalog.dataset_titles()
@@ -203,13 +202,13 @@ def _split_words(configs: Sequence[Config]) -> list[str]:
 
 
 def _pick_scoring() -> Scoring:
-    """How predictions become numbers, as on the Compare page."""
+    """Show how predictions are scored, as on the page Compare."""
     with st.expander("How the runs are scored", icon=":material/straighten:"):
         return scores.pick_scoring()
 
 
 def _score(chosen: Chosen, scoring: Scoring) -> list[Scored]:
-    """The finished runs of one split with their scores; the others are named with the reason."""
+    """Score the finished runs of one split; runs that cannot be scored are named with the reason."""
     with st.spinner("Computing scores from the stored predictions"):
         scored, left_out = scores.score_all(list(chosen.finished), scoring)
     same_split, foreign = effects.one_split(scored)
@@ -232,7 +231,7 @@ def _standing(state: State) -> str:
 
 
 def _show_empty(runs: Sequence[Run]) -> None:
-    """What to do where no run has finished yet."""
+    """Say what to do if no run has finished yet."""
     words = "No run has finished yet; come back in a minute." if runs else "There are no runs yet."
     words += " To measure the effect of a setting, you need runs with different values of it."
     page_head.offer_launch(words, ":material/tune:", "Launch the first ones")
@@ -248,7 +247,7 @@ def _show_command(fixed: Mapping[str, object], config: Config | None) -> None:
 
 
 def example(method: str) -> str:
-    """A setting of the method with values worth a sweep."""
+    """Return a setting of the method with values for a sweep."""
     if method == "lps":
         return _EXAMPLE
     info = catalog.method_info(method)
@@ -266,7 +265,7 @@ def _fits(parameter, value: float) -> bool:
 
 
 def _show_unvaried(scored: Sequence[Scored]) -> None:
-    """What to do where all runs have the same settings."""
+    """Say what to do if all runs have the same settings."""
     one = len(scored) == 1
     words = "There is one run" if one else f"All {len(scored)} runs differ in nothing but the seed"
     words += ". Vary a setting to see its effect."
@@ -281,7 +280,7 @@ def _show_unvaried(scored: Sequence[Scored]) -> None:
 
 
 def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure: str) -> None:
-    """The curves of one setting within one background, what they are, and the runs that they lack."""
+    """Plot the effect of one setting within one background, and offer missing runs."""
     st.subheader("One setting", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         configs = [member.config for member in scored]
@@ -322,7 +321,7 @@ def _about_curves(
     num_backgrounds: int,
     reasons: Sequence[str],
 ) -> list[str]:
-    """What the points, bars and holes are, and whether the paper's curve is there."""
+    """Explain points, bars and gaps, and whether the paper's curve is shown."""
     counts = sorted({len(group.members) for group in groups.values()})
     number = "–".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
     spread = f"Each point is the mean of n = {number} seeds, each bar ± one standard deviation, each small dot one run."
@@ -347,7 +346,7 @@ def _about_curves(
 
 
 def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
-    """One sentence and one button for the values that have no run in this background."""
+    """Offer to start runs for the values that have none in this background."""
     seeds = effects.usual_seeds(background.groups.values())
     configs = [config for values in cells for config in effects.missing_configs(background, values, seeds)]
     if configs:
@@ -357,7 +356,7 @@ def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
 
 
 def _curve_columns(setting: str) -> list[Column]:
-    """The columns of (value, group): mean ± standard deviation in percent or points, and the seeds."""
+    """Return the columns of (value, group): mean ± standard deviation in percent or points, and the seeds."""
     return [
         Column(setting, lambda row: text_of(row[0])),
         *(
@@ -373,7 +372,7 @@ def _curve_columns(setting: str) -> list[Column]:
 
 
 def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str) -> None:
-    """Every run as a line through its settings, and how much of what differs goes with each setting."""
+    """Plot every run as a line through its settings, and each setting's share of the variance."""
     st.subheader("All settings", anchor=False)
     try:
         importances, left_out = effects.setting_importance(scored, measure)
@@ -397,7 +396,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
 def _show_lines(
     scored: Sequence[Scored], varied: Mapping[str, list], measure: str, by_importance: Sequence[str]
 ) -> None:
-    """Parallel coordinates; of many settings those that matter most, until others are chosen."""
+    """Plot parallel coordinates; of many settings, by default those that matter most."""
     measured_runs = [member for member in scored if not math.isnan(member.value(measure))]
     if not measured_runs:
         return
@@ -415,7 +414,7 @@ def _show_lines(
 
 
 def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict[str, list]:
-    """The settings that get an axis, with their values."""
+    """Return the settings that get an axis, with their values."""
     if len(varied) <= MOST_AXES:
         return dict(varied)
     usual = list(dict.fromkeys([*by_importance, *varied]))[:MOST_AXES]
@@ -430,7 +429,7 @@ def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict
 
 
 def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
-    """What the bars are, and what they are not."""
+    """Explain what the bars mean and what they do not."""
     associated = effects.setting_associations(scored)
     sentences = [
         "Runs that differ only in the seed are averaged. A bar shows the part of the variance between these averages "

@@ -1,1 +1,1 @@
-"""The page Explain: how does the method work? Imports what pages share, no other page."""
+"""The page Explain: how LPS works. Imports the shared parts and no other page."""

@@ -1,7 +1,7 @@
-"""Stored features for Explain's training in the browser, and who keeps a label.
+"""Stored features and labels for the training in the browser on the page Explain.
 
-Principal components of what the SimCLR start of the app gives for scikit-learn's digits, and the app's own splits;
-`benchmarks.digit_features` makes the file, so that a page computes nothing.
+They are principal components of the features that the app's SimCLR start gives for scikit-learn's digits, and the app's
+own splits. `benchmarks.digit_features` makes the file, so a page computes nothing.
 """
 
 import base64
@@ -17,9 +17,9 @@ SEEN = tuple(range(2, 10))  # of 10 classes
 
 @cache
 def packed() -> dict[str, object]:
-    """All of it for the browser, bytes as text: features, classes, and a bit a picture that has a label.
+    """Return all data for the browser, bytes as text: features, classes, and one bit per picture, set if it is labeled.
 
-    labeled: by number of seen classes, one text a seed.
+    labeled: by number of seen classes, one text per seed.
     """
     with np.load(FILE, allow_pickle=False) as stored:
         levels, level, truth, labeled = (stored[name] for name in ("levels", "level", "truth", "labeled"))
@@ -33,5 +33,5 @@ def packed() -> dict[str, object]:
 
 
 def text(values: np.ndarray) -> str:
-    """The bytes of an array, as the browser is sent them."""
+    """Return the bytes of an array as text for the browser."""
     return base64.b64encode(values.tobytes()).decode()

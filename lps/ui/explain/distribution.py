@@ -1,4 +1,4 @@
-"""The class distribution that the Explain page is about: made by hand, or what a run estimated at some epoch."""
+"""The class distribution that the page Explain uses: set by sliders, or estimated by a run at an epoch."""
 
 from dataclasses import dataclass, replace
 
@@ -36,11 +36,11 @@ _SHAPE = ("seen", "seen_uneven", "novel_uneven")  # names of the dials in the ad
 
 @dataclass(frozen=True)
 class ClassEstimate:
-    """A class distribution, and whose. run, past and epoch are None where it is made by hand.
+    """A class distribution and its source.
 
-    shares: pi_hat (classes,), adds up to 1; names by class id, the first `seen` ones are seen classes; method: of the
-    run, "" where there is none or its settings cannot be read; settings: hyperparameters of LPS, of the run where it
-    is one of LPS, else the usual ones.
+    run, past and epoch are None if the user set it. shares: pi_hat (classes,), sum 1; names by class id, the first
+    `seen` ones are seen classes; method: of the run, "" if there is none or its settings cannot be read; settings:
+    hyperparameters of LPS, of the run if its method is LPS, otherwise the defaults.
     """
 
     shares: np.ndarray
@@ -61,19 +61,19 @@ class ClassEstimate:
         return len(self.shares)
 
     def group(self, class_id: int) -> str:
-        """The word for the group of a class."""
+        """Return "seen" or "novel" for a class."""
         return "seen" if class_id < self.seen else "novel"
 
     def group_share(self, group: str) -> float:
-        """What all classes of a group have together."""
+        """Return the total share of a group, formatted."""
         part = self.shares[: self.seen] if group == "seen" else self.shares[self.seen :]
         return float(part.sum())
 
 
 def mixture(share: float, uneven_seen: float, uneven_novel: float) -> np.ndarray:
-    """A distribution of ten classes, (10,): `share` for the five seen ones, the rest for the five novel ones.
+    """Return a distribution of ten classes, (10,): `share` for the five seen ones, the rest for the five novel ones.
 
-    Within a group, every class has 1 - unevenness times what the one before it has.
+    Within a group, every class has 1 - unevenness times the share of the class before it.
     """
     novel = len(MADE_UP) - MADE_UP_SEEN
     parts = ((share, uneven_seen, MADE_UP_SEEN), (1 - share, uneven_novel, novel))
@@ -89,7 +89,7 @@ def _falling(uneven: float, count: int) -> np.ndarray:
 
 
 def choose(runs: list[Run]) -> ClassEstimate:
-    """Controls, and the distribution that they stand for."""
+    """Show the controls and return their distribution."""
     words = {name: word for name, (word, _) in PRESETS.items()} | ({_FROM_RUN: "From a run"} if runs else {})
     source = _pick_source(words)
     left, right = st.columns([4, 6], gap="large")
@@ -102,7 +102,7 @@ def choose(runs: list[Run]) -> ClassEstimate:
 
 
 def _pick_source(words: dict[str, str]) -> str:
-    """Where the distribution comes from; an address that names a run alone means that run."""
+    """Return the source of the distribution; a URL that only names a run means that run."""
     requested = st.query_params.get("from") or (_FROM_RUN if "run" in st.query_params else "")
     source = requested if requested in words else next(iter(words))
     url_fields.draw_field(
@@ -120,7 +120,7 @@ def _pick_source(words: dict[str, str]) -> str:
 
 
 def _choose_source(source: str) -> None:
-    """Another source begins with its own numbers."""
+    """Reset the numbers when another source is chosen."""
     url_sliders.reset(*_SHAPE, "C", "class")
     url_fields.put("from", source)
     if source != _FROM_RUN:
@@ -164,7 +164,7 @@ def _from_run(runs: list[Run]) -> ClassEstimate:
 
 
 def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
-    """The estimated class distribution of an epoch, float64, made to add up to 1; None where there is none."""
+    """Return the estimated class distribution of an epoch, float64 with sum 1; None if there is none."""
     estimated = past.vector("pi_hat", epoch) if epoch else None
     if (
         estimated is None
@@ -185,10 +185,10 @@ def _why_nothing(past: History, method: str) -> str:
 
 
 def show_epochs(run: Run, past: History, page_place: str) -> int | None:
-    """A slider over the recorded epochs, the same epoch wherever it is drawn; None where there is none.
+    """Show a slider over the recorded epochs; all such sliders show the same epoch. None if there is no epoch.
 
-    The newest epoch is no number in the address, so that a growing run is followed. page_place: one of `_PLACES`, in
-    their order. As with dials, the address counts when the page is entered.
+    The newest epoch is not stored in the URL, so a running run is followed. page_place: one of `_PLACES`, in their
+    order. As with dials, the URL is read when the page is entered.
     """
     last = past.last_epoch
     if not last:
@@ -205,10 +205,10 @@ def show_epochs(run: Run, past: History, page_place: str) -> int | None:
 
 
 def _epoch_asked_for(run: Run, last: int) -> int:
-    """The epoch of the slider that was moved, else the one that was shown.
+    """Return the epoch of the slider that was moved, otherwise the one that was shown.
 
-    While one slider is dragged, the browser reports places that the others have already left: the one that was moved
-    before is believed, so that they do not pull it back.
+    While one slider is dragged, the browser reports outdated positions of the others. Only the slider that was moved
+    counts, so that the others do not reset it.
     """
     state = st.session_state
     if f"epoch_{_PLACES[0]}" not in state or state.get("epoch_of") != run.id:
@@ -227,7 +227,7 @@ def _epoch_asked_for(run: Run, last: int) -> int:
 
 
 def _settings_of(run: Run) -> tuple[str, dict[str, object]]:
-    """(method, hyperparameters of LPS that count): those of a run of LPS, else the usual ones."""
+    """Return (method, hyperparameters of LPS): of the run if its method is LPS, otherwise the defaults."""
     try:
         config = run.config()
     except UserError:
@@ -237,12 +237,12 @@ def _settings_of(run: Run) -> tuple[str, dict[str, object]]:
 
 
 def usual_settings() -> dict[str, object]:
-    """Every hyperparameter of LPS with its default."""
+    """Return every hyperparameter of LPS with its default."""
     return {name: about.default for name, about in catalog.method_info("lps").parameters.items()}
 
 
 def title(method: str) -> str:
-    """What a method is called."""
+    """Return the display name of a method."""
     try:
         return catalog.method_info(method).title
     except UserError:
@@ -250,7 +250,7 @@ def title(method: str) -> str:
 
 
 def class_names(run: Run, count: int) -> list[str]:
-    """The name of every class id below `count`; numbers where the split cannot be read."""
+    """Return the name of every class id below `count`; numbers if the split cannot be read."""
     try:
         split = points.partition(run).split
         names = cluster_names(run, split) if history(run).is_blind else list(split.class_names)
@@ -260,7 +260,7 @@ def class_names(run: Run, count: int) -> list[str]:
 
 
 def data_prior(belief: ClassEstimate) -> np.ndarray | None:
-    """The class shares of the run's training images, or of an example, (classes,); None where not all are known."""
+    """Return the class shares of the training images of the run or example, (classes,); None if some are unknown."""
     if belief.truth is not None:
         return belief.truth
     if belief.run is None or not belief.is_recorded:
@@ -279,7 +279,7 @@ def data_prior(belief: ClassEstimate) -> np.ndarray | None:
 
 
 def _type_values(belief: ClassEstimate) -> ClassEstimate:
-    """The same distribution, or what a person typed over it."""
+    """Return the distribution, or the values that the user typed instead."""
     if belief.classes > _TO_TYPE:
         return belief
     with st.popover("Type exact values", icon=":material/edit:"):

@@ -1,4 +1,4 @@
-"""The Explain page from a class distribution to a gradient: KL in both directions, every margin, one image."""
+"""The page Explain from a class distribution to a gradient: KL in both directions, margins, one image."""
 
 import numpy as np
 import streamlit as st
@@ -24,7 +24,7 @@ _EVEN = 0.05  # pulls that differ by less are called about equal
 
 
 def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
-    """Both divergences with numbers; returns the one that the margin uses, and the chosen prior (None: equal)."""
+    """Show both divergences; returns the one that the margin uses, and the chosen prior (None: equal shares)."""
     left, right = st.columns(2, gap="medium")
     with left:
         usual = str(belief.settings["kl_direction"])
@@ -56,7 +56,7 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
 
 
 def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
-    """None for equal shares; the run's own prior is chosen first."""
+    """Return the chosen prior, None for equal shares; the default is the run's own prior."""
     shares = {"own": belief.prior, "data": data_prior(belief)}
     offered = {name: words for name, words in _PRIORS.items() if name == "equal" or shares[name] is not None}
     if len(offered) == 1:
@@ -66,7 +66,7 @@ def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
 
 
 def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, value: float) -> str:
-    """LaTeX of one divergence: the sum, its first and last summand with numbers, what it comes to."""
+    """Return the LaTeX of one divergence: the sum, its first and last term with numbers, and the result."""
     prior_first = direction == margin_math.PRIOR_FIRST
     symbols, pair = (r"\pi", r"\hat\pi"), (prior, pi_hat)
     if not prior_first:
@@ -95,7 +95,7 @@ def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None
 
 
 def _compare_with_record(belief: ClassEstimate, value: float, direction: str, prior: np.ndarray | None) -> None:
-    """What the run itself wrote down, and why it is a little more."""
+    """Show the value that the run recorded, and why it is a little larger."""
     if not belief.is_recorded or prior is not belief.prior:
         return
     column = "kl" if direction == margin_math.PRIOR_FIRST else "kl/reverse"
@@ -115,7 +115,7 @@ def _compare_with_record(belief: ClassEstimate, value: float, direction: str, pr
 
 
 def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | None) -> np.ndarray:
-    """C, the formula with numbers, every margin as a bar, and what the sign means; returns the margins (classes,)."""
+    """Show C, the formula with numbers, every margin as a bar, and their meaning; returns the margins (classes,)."""
     _say_whose_margin(belief)
     left, right = st.columns([4, 6], gap="large")
     with left:
@@ -147,7 +147,7 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
 
 
 def _say_whose_margin(belief: ClassEstimate) -> None:
-    """For runs of other methods, and of LPS without its margin: that this is not what the run did."""
+    """Say that the run did not use this margin, if its method is another one or its margin is off."""
     if belief.run is None or belief.method == "lps" and belief.settings["use_margin"]:
         return
     name = escape.markdown(title(belief.method))
@@ -163,7 +163,7 @@ def _say_whose_margin(belief: ClassEstimate) -> None:
 
 
 def _recorded_margins(belief: ClassEstimate, scale: float) -> np.ndarray | None:
-    """The epoch mean of the margins of a run of LPS, where the numbers shown are its own."""
+    """Return the margins that a run of LPS recorded, averaged over the epoch, if the displayed numbers are its own."""
     own = belief.is_recorded and belief.method == "lps" and belief.settings["use_margin"]
     if not own or scale != belief.settings["margin_scale"]:
         return None
@@ -180,7 +180,7 @@ def _recorded_margins(belief: ClassEstimate, scale: float) -> np.ndarray | None:
 def _margin_formula(
     relative: np.ndarray, divergence: float, scale: float, values: np.ndarray, prior: np.ndarray | None
 ) -> str:
-    """LaTeX of the largest margin of all classes, and of the smallest, with numbers. relative: `relative_shares`."""
+    """Return the LaTeX of the largest and the smallest margin with numbers. relative: `relative_shares`."""
     one, largest = (r"\hat\pi_k", r"\hat\pi_j") if prior is None else (r"\hat\pi_k/\pi_k", r"(\hat\pi_j/\pi_j)")
     lines = [rf"\delta_k&=C\cdot\mathrm{{KL}}\cdot\frac{{{one}}}{{\max_j{largest}}}"]
     for word, k in ((r"\text{most}", int(np.argmax(relative))), (r"\text{least}", int(np.argmin(relative)))):
@@ -190,7 +190,7 @@ def _margin_formula(
 
 
 def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> str:
-    """What the sign of the margin means, with the largest and the smallest margin at hand."""
+    """Explain the effect of the margins, with the largest and the smallest one as examples."""
     most, least = int(np.argmax(values)), int(np.argmin(values))
     if values[most] < 0.005:
         return "Every margin is 0: no class is held back, and training is plain cross-entropy. This is the goal of LPS."
@@ -215,7 +215,7 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
 
 
 def show_image(belief: ClassEstimate, values: np.ndarray) -> None:
-    """One image whose class can be chosen: its probabilities and the pushes on its logits, with and without margin."""
+    """Show an image of a chosen class: probabilities and gradients of its logits, with and without the margin."""
     left, right = st.columns(2, gap="large")
     with left:
         target = _pick_class(belief, int(np.argmax(values)))
@@ -234,7 +234,7 @@ def show_image(belief: ClassEstimate, values: np.ndarray) -> None:
 
 
 def _pick_class(belief: ClassEstimate, most: int) -> int:
-    """The class of the image; unless somebody says otherwise, the one with the largest margin."""
+    """Return the class of the image, by default the one with the largest margin."""
 
     names = {str(k): f"{name} ({belief.group(k)})" for k, name in enumerate(belief.names)}
     picked = url_fields.choose(
@@ -273,7 +273,7 @@ def _show_charts(belief: ClassEstimate, values: np.ndarray, logits: np.ndarray, 
 
 
 def _image_formula(sure: float, margin: float, probability: float) -> str:
-    """LaTeX of the target's probability with the margin, and of the pull on its logit."""
+    """Return the LaTeX of the target's probability with the margin, and of the pull on its logit."""
     before, after = f"{sure:.2f}", f"{1 - sure:.2f}"
     grown = rf"{before}\,e^{{{margin:.2f}}}"
     return (
@@ -288,7 +288,7 @@ def _image_formula(sure: float, margin: float, probability: float) -> str:
 
 
 def number(value: float) -> str:
-    """A share for a formula: two significant digits, powers of ten as LaTeX."""
+    """Format a share for a formula: two significant digits, powers of ten as LaTeX."""
     if value == 0 or value >= 0.001:
         return f"{value:.2f}" if value >= 0.095 or value == 0 else f"{value:.2g}"
     digits, power = f"{value:.0e}".split("e")

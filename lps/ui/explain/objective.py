@@ -1,4 +1,4 @@
-"""The Explain page on the objective: every term with its formula, what it is for, and its value in a run."""
+"""The objective on the page Explain: every term with its formula, its purpose, and its value in a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _ROUNDING = 0.002  # of the total: what float32 means of an epoch may be off by
 
 @dataclass(frozen=True)
 class _Term:
-    """What a term of an objective is called, and what it does."""
+    """The name of a term of an objective, and what it does."""
 
     name: str
     purpose: str
@@ -79,7 +79,7 @@ _WEIGHTS = {  # hyperparameters that switch a term off when they are 0, in whate
 
 
 def show_objective(belief: ClassEstimate) -> None:
-    """The terms that add up to the total of the chosen epoch; without a run, those of LPS without numbers."""
+    """Show the terms that add up to the total of the chosen epoch; without a run, those of LPS without numbers."""
     past = belief.past
     if past is None or not past.last_epoch:
         _show_planned(belief)
@@ -112,7 +112,7 @@ def show_objective(belief: ClassEstimate) -> None:
 
 
 def _show_planned(belief: ClassEstimate) -> None:
-    """The terms of LPS before there is a number, with the settings of the run where it is one of LPS."""
+    """Show the terms of LPS without values, with the settings of the run if its method is LPS."""
     off = switched_off(dict.fromkeys(LPS_TERMS), belief.settings)
     count = f"{len(LPS_TERMS) - len(off)} of its {len(LPS_TERMS)} terms" if off else "four terms"
     whose = "the settings of this run" if belief.method == "lps" else "default settings"
@@ -125,7 +125,7 @@ def _show_planned(belief: ClassEstimate) -> None:
 
 
 def switched_off(terms: Mapping[str, float | None], settings: Mapping[str, object]) -> list[str]:
-    """Those of the terms that these settings give no weight; a term with a value other than 0 is none of them."""
+    """Return the terms whose weight is 0 under these settings; a term with a value other than 0 is not switched off."""
     return [
         name
         for name, value in terms.items()
@@ -134,7 +134,7 @@ def switched_off(terms: Mapping[str, float | None], settings: Mapping[str, objec
 
 
 def _settings(belief: ClassEstimate) -> Mapping[str, object]:
-    """The hyperparameters of the method that the run is of."""
+    """Return the hyperparameters of the run's method."""
     if belief.method in ("", "lps"):
         return belief.settings
     try:
@@ -144,9 +144,9 @@ def _settings(belief: ClassEstimate) -> Mapping[str, object]:
 
 
 def terms_of(past: History, epoch: int) -> tuple[dict[str, float], float | None]:
-    """({name: value} of the terms of an epoch, what they add up to); ({}, None) where they were not recorded.
+    """Return ({name: value} of the terms of an epoch, their sum); ({}, None) if they were not recorded.
 
-    What the recorded terms leave of the recorded total is a term "rest", unless it is rounding.
+    The difference between the recorded total and the recorded terms is a term "rest", unless it is rounding.
     """
     row = past.epochs.loc[epoch] if epoch in past.epochs.index else pd.Series(dtype=float)
     terms = {
@@ -181,7 +181,7 @@ def _off_words(off: Sequence[str]) -> str:
 
 
 def _show_cards(values: Mapping[str, float | None], off: Sequence[str], settings: Mapping[str, object] | None) -> None:
-    """One card a term; a value of None is not shown. settings: of LPS, for its formulas; None shows no formula."""
+    """Show one card per term that has a value. settings: of LPS, for its formulas; None shows no formula."""
     with st.grid(2, min_column_width=360):
         for name, value in values.items():
             with st.container(border=True, height="stretch"):
@@ -202,7 +202,7 @@ def _value_words(value: float | None) -> str:
 
 
 def _show_formula(method: str) -> None:
-    """The objective of another method, as its own description writes it."""
+    """Show the objective of another method, as its docstring has it."""
     try:
         objective = catalog.method_info(method).sections.get("Objective", "")
     except UserError:
@@ -220,7 +220,7 @@ def _term(name: str) -> _Term:
 
 
 def _show_hint() -> None:
-    """Where the numbers would come from."""
+    """Say where the numbers would come from."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption("Choose a run above to see the value of every term.", width="content")
         st.page_link("pages/home.py", label="Start the demo", icon=":material/play_arrow:")

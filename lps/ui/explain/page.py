@@ -1,4 +1,4 @@
-"""The Explain page: two trainings to play with, then six questions, answered by one class distribution."""
+"""The page Explain: two trainings to play with, then six questions that one class distribution answers."""
 
 import streamlit as st
 
@@ -11,7 +11,7 @@ _TICK_S = 2.0  # between two looks at a growing run
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     page_head.show_title("Explain")
     runs = select.open_runs()
     if not page_head.are_all_missing(runs, "Explain"):
@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def _show_explain(runs: list[Run]) -> None:
-    """All of it. runs may be empty."""
+    """Draw everything; runs may be empty."""
     st.markdown(
         "Some classes come with labels (:blue[**seen**]), others must be discovered (:orange[**novel**]). A model "
         "learns the seen classes faster and then takes novel images for seen ones. LPS detects this in the model's "
@@ -54,7 +54,7 @@ def _ask(question: str) -> None:
 
 
 def _follow(belief: distribution.ClassEstimate) -> None:
-    """While the newest epoch of a run that is alive is shown, turn to the next one as soon as it is there."""
+    """While the newest epoch of an active run is shown, move on to each new epoch."""
     if belief.run and "epoch" not in st.query_params and not belief.run.state().is_over:
         run, shown = belief.run, history(belief.run).last_epoch
         live_part.wait(lambda: history(run).last_epoch, lambda newest: newest == shown, _TICK_S)

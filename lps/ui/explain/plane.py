@@ -1,7 +1,7 @@
-"""What if, at once: LPS trained on points in the plane by the browser itself, with the same start without the margin.
+"""LPS trained on points in the plane by the browser, beside a training from the same start without the margin.
 
-A real training with the objective of LPS (`plane_training.js`, held to `lps/methods/lps.py` by a test), and yet a
-simulation: a linear classifier of points that were made up. Nothing is asked of the server while it runs.
+It minimizes the objective of LPS (`plane_training.js`; a test compares it with `lps/methods/lps.py`), but with a linear
+classifier on made-up points. The server does nothing while it runs.
 """
 
 from pathlib import Path
@@ -37,18 +37,18 @@ _TONES = ("color-mix(in oklab, {}, var(--ink) {}%)", (0, 20, 36))
 
 
 def settings() -> dict[str, float]:
-    """What the simulation is given: the defaults of LPS and its world; spread and jitters in radii of the ring."""
+    """Return the input of the simulation: the defaults of LPS and the points; spread and noise in radii of the ring."""
     return defaults() | _WORLD
 
 
 def defaults() -> dict[str, float]:
-    """Of the terms that the browser trains with: those of LPS, but for the weight of the entropy term."""
+    """Return the weights of the terms in the browser: those of LPS, except the weight of the entropy term."""
     parameters = catalog.method_info("lps").parameters
     return {name: parameters[name].default for name in _OF_LPS} | {"entropy_weight": _USUAL_ENTROPY}
 
 
 def show_plane() -> None:
-    """The race with its two sliders."""
+    """Show the simulation with its two sliders."""
     st.markdown(
         "**A simulation in the plane, not your run.** Your browser trains a small classifier on 400 made-up points "
         "with the loss of LPS. Three classes are seen (circles; half of them are labeled, with a frame). Two novel "
@@ -61,7 +61,7 @@ def show_plane() -> None:
 
 
 def _html() -> str:
-    """The elements that the script fills; no value of anybody is in them."""
+    """Return the elements that the script fills; they contain no user data."""
     classes, seen, own = _WORLD["total"], _WORLD["seen"], settings()
     tones = "".join(f'<i class="lps-plane-tone" style="color: {_tone(k)}"></i>' for k in range(classes))
     brakes = '<i class="lps-plane-is-seen"></i>' * seen + '<i class="lps-plane-is-novel"></i>' * (classes - seen)
@@ -91,7 +91,7 @@ def _bar(name: str, words: str, more: str = "") -> str:
 
 
 def dial(css_class: str, words: str, span: tuple[float, float, float], value: float) -> str:
-    """A slider that the browser alone reads, with room for its value. span: lowest, highest, step."""
+    """Return a slider that only the browser reads, with room for its value. span: lowest, highest, step."""
     low, high, step = span
     limits = f'min="{low:g}" max="{high:g}" step="{step:g}" value="{value:g}"'
     slider = f'<input class="{css_class}" type="range" aria-label="{words}" {limits}>'
@@ -99,7 +99,7 @@ def dial(css_class: str, words: str, span: tuple[float, float, float], value: fl
 
 
 def _tone(k: int) -> str:
-    """The colour of a class: that of its group, the further from it the later it comes."""
+    """Return the colour of a class: that of its group, lighter or darker by its position in the group."""
     form, shares = _TONES
     seen = _WORLD["seen"]
     return form.format("var(--seen)" if k < seen else "var(--novel)", shares[k if k < seen else 2 * (k - seen)])

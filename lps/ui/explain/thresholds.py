@@ -1,4 +1,4 @@
-"""The Explain page on thresholds: how sure a guess must be over the run, who passes, and who is right."""
+"""The thresholds on the page Explain: the confidence that guesses need, and how many reach it and are right."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _PARTS = 50  # steps of the curves without a run
 
 
 def show_thresholds(belief: ClassEstimate) -> None:
-    """Curves with a mark at the chosen time, and one sentence about that time; with a run also who passes."""
+    """Plot the thresholds, mark the chosen time and describe it; with a run, also the guesses that reach them."""
     past = belief.past
     has_epochs = past is not None and past.last_epoch > 0
     threshold_by_group = _of_run(belief) if has_epochs else {}
@@ -51,7 +51,7 @@ def show_thresholds(belief: ClassEstimate) -> None:
 
 
 def _show_usual(settings: dict) -> None:
-    """The thresholds of LPS over the share of a run."""
+    """Plot the thresholds of LPS over the share of a run."""
     left, right = st.columns([4, 6], gap="large")
     with left:
         done = url_sliders.dial("Progress of the run", "time", 0, 100, 25, 1, format="%d %%") / 100
@@ -69,7 +69,7 @@ def _show_usual(settings: dict) -> None:
 
 
 def _of_run(belief: ClassEstimate) -> dict[str, pd.Series]:
-    """The threshold of each group by epoch: as recorded, and for a run of LPS, as planned for the epochs to come."""
+    """Return the threshold of each group by epoch: as recorded and, for a run of LPS, as planned for later epochs."""
     past, settings = belief.past, belief.settings
     recorded = {group: past.column(f"threshold/{group}") for group in _GROUPS}
     if belief.method != "lps":
@@ -95,7 +95,7 @@ def _planned(run: Run) -> int:
 
 
 def _threshold_formula(done: float, start: float, end: float, value: float) -> str:
-    """LaTeX of the novel threshold with numbers."""
+    """Return the LaTeX of the novel threshold with numbers."""
     return (
         rf"\begin{{aligned}}\lambda_{{\text{{novel}}}}&={start:g}+{end - start:.2g}\cdot\tfrac{{t}}{{T}}\\"
         rf"&={start:g}+{end - start:.2g}\cdot{done:.2f}={value:.2f}\end{{aligned}}"
@@ -103,7 +103,7 @@ def _threshold_formula(done: float, start: float, end: float, value: float) -> s
 
 
 def _words_of(now: dict[str, float], when: str) -> str:
-    """What the thresholds of a moment ask for, in words."""
+    """Describe the thresholds at a moment."""
     if set(now) != set(_GROUPS):
         threshold_words = " and ".join(
             f"predicted as {group} needs a confidence of at least {now[group]:.0%}" for group in now
@@ -139,7 +139,7 @@ def _plot(threshold_by_group, passed, now: float, end: float, view: str) -> None
 
 
 def _show_rates(past: History, epoch: int) -> None:
-    """What share of the guesses passed in training, as recorded."""
+    """Plot the recorded share of guesses that reached the threshold in training."""
     with st.container(horizontal=True):
         for group in _GROUPS:
             values = past.column(f"pseudo_label/rate/{group}")
@@ -148,7 +148,7 @@ def _show_rates(past: History, epoch: int) -> None:
 
 
 def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
-    """What the truth says about the predictions after the epoch that pass."""
+    """Show how many predictions after the epoch reach the threshold, and how many of these are right."""
     try:
         groups = passing(run, epoch, now) if now else {}
     except UserError as error:
@@ -161,7 +161,7 @@ def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
 
 
 def passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
-    """Who passes the thresholds `now` after an epoch; raises `UserError` where nothing is stored or it is damaged."""
+    """Return the predictions that reach the thresholds `now` after an epoch; raises `UserError` for a missing file."""
     path = run.snapshots / f"epoch-{epoch:04d}.npz"
     try:
         status = path.stat()
@@ -185,7 +185,7 @@ def _passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Ado
 
 
 def purity_words(groups: dict[str, Adoption]) -> str:
-    """How many of the passing guesses are right."""
+    """Say how many of the guesses above the threshold are right."""
     known_guesses = [
         f"{adoption.purity:.1%} of {group} guesses" for group, adoption in groups.items() if adoption.purity is not None
     ]

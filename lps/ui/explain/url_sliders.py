@@ -1,7 +1,7 @@
-"""Sliders whose value stands in the page's address, so that a link shows what the sender saw.
+"""Sliders whose value is stored in the page's URL, so that a link reproduces what the sender saw.
 
-The address is read when the page is entered and written afterwards. While a slider is dragged, the browser's address
-lags behind it; a page that read it again would throw the slider back.
+The URL is read when the page is entered and written afterwards. While a slider is dragged, the browser's URL is
+outdated; reading it again would reset the slider.
 """
 
 import math
@@ -12,10 +12,10 @@ from lps.ui.shared import url_fields
 
 
 def dial(label: str, name: str, low: float, high: float, usual: float, step: float, **options) -> float:
-    """A slider from low to high; its value stands in the address under `name` unless it is the usual one.
+    """Show a slider from low to high; the URL stores its value under `name` unless it is the default.
 
-    Values are ints where all of low, high, usual and step are, else floats. A dial that nobody moved follows a usual
-    value that changes. options are those of `st.slider`.
+    Values are ints if low, high, default and step are, otherwise floats. An untouched dial follows a default that
+    changes. options: those of `st.slider`.
     """
     key = f"dial_{name}"
     if key not in st.session_state:
@@ -31,7 +31,7 @@ def dial(label: str, name: str, low: float, high: float, usual: float, step: flo
 
 
 def _reading(name: str, low: float, high: float, usual: float) -> float:
-    """The number that the address gives under `name`, within its limits; the usual one where it gives none."""
+    """Return the number under `name` in the URL, within its limits; the default if there is none."""
     try:
         value = float(st.query_params.get(name, ""))
     except ValueError:
@@ -42,12 +42,12 @@ def _reading(name: str, low: float, high: float, usual: float) -> float:
 
 
 def write(name: str, value: float | None) -> None:
-    """Let the address say `value` under `name`; nothing for None."""
+    """Store `value` under `name` in the URL; remove it for None."""
     url_fields.put(name, None if value is None else f"{value:g}")
 
 
 def reset(*names: str) -> None:
-    """Back to the usual values; to be called before the dials are drawn."""
+    """Reset the dials to their defaults; call this before they are drawn."""
     for name in names:
         st.query_params.pop(name, None)
         st.session_state.pop(f"dial_{name}", None)

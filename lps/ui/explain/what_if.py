@@ -1,7 +1,7 @@
-"""What if, with real data: LPS trained by the browser on stored features of the digits, beside the recorded runs.
+"""LPS trained by the browser on stored features of the digits, beside the recorded runs.
 
-A real training of a linear head, held to `lps/methods/lps.py` and to the app's scores by tests; the network of a run
-is not trained. The server sends features and splits once, and hears nothing of it.
+It trains a linear head; tests compare it with `lps/methods/lps.py` and with the app's scores. The network of a run is
+not trained. The server sends features and splits once.
 """
 
 from pathlib import Path
@@ -33,12 +33,12 @@ _DIALS = (  # name in the address and for the script, words, (lowest, highest, s
 
 
 def settings() -> dict[str, float]:
-    """What the training is given: the defaults of LPS, and its head; the jitters in lengths of a picture's features."""
+    """Return the input of the training: the defaults of LPS and its head; noise relative to a feature's length."""
     return plane.defaults() | _HEAD
 
 
 def show_what_if() -> None:
-    """The sliders, the curves and the recorded runs."""
+    """Show the sliders, the curves and the recorded runs."""
     st.markdown(
         "**Your browser trains a linear head on stored features of 1,797 handwritten digits. This is not the paper's "
         "network and not your run.** Move a slider to train again from the same start; the pale lines show the "
@@ -62,12 +62,12 @@ _ABOUT = (
 
 
 def _recorded() -> list[dict[str, object]]:
-    """The recorded runs of LPS on the digits: name, settings as the sliders have them, and what they ended with."""
+    """Return the recorded runs of LPS on digits: name, settings as slider values, and final scores."""
     return [sliders for run in recorded_runs() if (sliders := _as_sliders(run))]
 
 
 def _as_sliders(run: Run) -> dict[str, object]:
-    """Empty for a run of another method or data set, or with unequal classes, which no slider sets."""
+    """Return the slider values of a run; empty if its method, data set or class sizes cannot be set by sliders."""
     config, past = run.config_if_readable(), history(run)
     if not config or (config.dataset, config.method, config.split_imbalance) != ("digits", "lps", 1) or not past.seen:
         return {}
@@ -84,7 +84,7 @@ def _as_sliders(run: Run) -> dict[str, object]:
 
 
 def _html() -> str:
-    """The elements that the script fills; no value of anybody is in them."""
+    """Return the elements that the script fills; they contain no user data."""
     usual = settings() | {"novel": _CLASSES - _SEEN}
     dials = "\n".join(plane.dial(f"lps-whatif-{name}", words, span, usual[name]) for name, words, span in _DIALS)
     return f"""<div class="lps-whatif"><div class="lps-whatif-body"><div class="lps-whatif-side">
@@ -103,7 +103,7 @@ def _html() -> str:
 
 
 def _panel(name: str, title: str, curves: tuple[str, ...], marks: tuple[str, ...], words: dict[str, str]) -> str:
-    """One chart: its title with the names of its curves, its axis, and a line a curve, the pale ones first."""
+    """Return one chart: its title with the names of its curves, its axis, and a line per curve, pale ones first."""
     keys = "".join(f'<span class="lps-whatif-key lps-whatif-{c}">{words.get(c, c)}</span>' for c in curves)
     axis = "".join(f"<span>{mark}</span>" for mark in marks)
     lines = "".join(

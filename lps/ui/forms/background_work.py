@@ -1,4 +1,4 @@
-"""A job in the background (`lps.scheduler.background_jobs`): the button that begins it, how far it is, and its end."""
+"""Show a background job (`lps.scheduler.background_jobs`): the button that starts it, its progress and its result."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _WAIT_S = 1.0
 
 
 def show_work(job: BackgroundJob) -> None:
-    """One line: how far it is, with the button that ends it, or what came of it."""
+    """Show one line: the progress with a cancel button, or the result."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if job.is_working:
             left = overview.left_in_words(job.left) if job.left else "time left unknown"
@@ -72,7 +72,7 @@ def _outcome(job: BackgroundJob) -> str:
 def offer_work(
     work: str, standing: JobState, cancelled: str, about: str, label: str, icon: str, begin: Callable[[], object]
 ) -> None:
-    """How the last `work` ended, where that needs saying, what it would do, and the button; `begin` may refuse."""
+    """Show how the last `work` ended, what it would do, and the button that starts it by `begin`."""
     if standing.state == "failed":
         fields.say(f"The {work} failed: {standing.message}")
     elif standing.state == "cancelled":
@@ -88,7 +88,7 @@ def offer_work(
 
 
 def wait_for_work(path: Path, about: str) -> None:
-    """How far the work on the result `path` is; the whole page again once it is over."""
+    """Show the progress of the work on the result `path`; draw the whole page again when it ends."""
 
     def draw(work: BackgroundJob) -> None:
         show_work(work)

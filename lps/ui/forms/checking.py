@@ -1,6 +1,6 @@
-"""Is something wrong with the pictures? Near duplicates, strangers and doubtful labels, and what to do about each.
+"""The data check: near duplicates, outliers and doubtful labels, and decisions about each.
 
-What is decided is kept for the next runs and can be taken back; the pictures themselves stay as they are.
+Decisions apply to the next runs and can be undone; the pictures are never changed.
 """
 
 import time
@@ -32,7 +32,7 @@ _LONGEST = 22  # characters below a picture
 
 
 def show_data_check(config: Config | None) -> None:
-    """The check: a button, or how far it is, or what was found with what can be done, and what was decided."""
+    """Show the data check: its button, its progress, or its findings with the decisions made so far."""
     if config is None:
         return
     try:
@@ -59,13 +59,13 @@ def show_data_check(config: Config | None) -> None:
 
 
 def _counts(left: Sequence[Doubt]) -> str:
-    """ "54 near duplicates, 10 outliers": how many findings of which kind."""
+    """Count findings by kind: "54 near duplicates, 10 outliers"."""
     counts = {kind: sum(finding.kind == kind for finding in left) for kind in KINDS}
     return ", ".join(f"{KINDS[kind].lower()}: {count:,}" for kind, count in counts.items() if count)
 
 
 def _show_effect(decisions: Decided) -> None:
-    """What the next runs do otherwise than the files say."""
+    """Show how the next runs differ from the files."""
     parts = [f"leave out {counted(len(decisions.left_out), 'picture')}"] if decisions.left_out else []
     parts += [f"relabel {counted(len(decisions.labels), 'picture')}"] if decisions.labels else []
     if parts:
@@ -119,7 +119,7 @@ def _show_more(kind: str, count: int) -> None:
 
 
 def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key, int]) -> None:
-    """Pictures, what is wrong with them, and the buttons."""
+    """Show the pictures of a finding, what is wrong with them, and the buttons."""
     with st.container(border=True, gap="small"):
         st.markdown(escape.markdown(capitalized(finding.words)) + ".")
         shown_keys = [key for key in finding.pictures if key in rows]
@@ -148,7 +148,7 @@ def _frame(images: Images, key: Key, row: int) -> Frame:
 
 
 def _choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
-    """(label, icon, what to do, with which pictures, the new label) of every button."""
+    """Return (label, icon, action, its pictures, the new label) for every button."""
     right = ("Keep as it is", ":material/check:", "ignore", list(finding.pictures), "")
     if finding.kind == "duplicate":
         kept_key = audits.kept_of(finding)
@@ -163,7 +163,7 @@ def _choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, 
 
 
 def _decide(config: Config, do: str, pictures: list[Key], label: str, why: str) -> None:
-    """Callback: record a decision."""
+    """Record a decision (callback)."""
     _try(lambda: audits.record_finding_decision(config, do, pictures, label=label, why=why))
 
 
@@ -175,7 +175,7 @@ def _try(act: Callable[[], object]) -> None:
 
 
 def _show_decisions(config: Config) -> None:
-    """What holds, the newest first, each with the way back."""
+    """List the current decisions, newest first, each with an undo button."""
     log_entries = audits.entries_of(config)
     if not log_entries:
         return

@@ -1,7 +1,7 @@
-"""The demo: two short runs on digits that differ in nothing but the margin, by the command that recorded them.
+"""The demo: two short runs on digits that differ only in the margin, with the settings of the recordings.
 
-On one thread, as the recordings: a sum in another order leads to another end, by many points where the entropy term is
-weak.
+They use one thread, as the recordings do: another order of summation changes the result, by many points if the entropy
+term is weak.
 """
 
 SETTINGS = {"epochs": 20, "entropy_weight": 0.5, "threads": 1}  # beside the usual ones
@@ -9,5 +9,5 @@ RUNS = {"Demo": {}, "Demo without the margin": {"use_margin": False}}  # name: w
 
 
 def texts(**more: str) -> dict[str, str]:
-    """The settings as they are typed into the form of Launch, and more of them."""
+    """Return the settings as typed into the launch form, and any others."""
     return {key: str(value) for key, value in SETTINGS.items()} | more

@@ -24,7 +24,10 @@ _KNOWN_S = 60  # how long the values that a place knows are kept
 
 @dataclass(frozen=True)
 class ExecutionTarget:
-    """on: what jobs ask for; None for this machine. errors: a sentence for every option of `name` that does not fit."""
+    """Where runs are carried out.
+
+    on: the job options; None for this machine. errors: a sentence for every invalid option of `name`.
+    """
 
     on: Options | None
     errors: dict[str, str]
@@ -36,21 +39,21 @@ class ExecutionTarget:
 
     @property
     def blocked_by(self) -> str:
-        """Why no job can be asked for, "" where nothing is in the way."""
+        """Return why no job can be submitted; "" if nothing prevents it."""
         return f"{executors.executor_title(self.name)}: {form.blocked_by(self.errors)}" if self.errors else ""
 
     @property
     def words(self) -> list[str]:
-        """The same as options of the command line."""
+        """Return the job options as command line arguments."""
         return [] if self.on is None else cli_args.option_words(**{"on": self.on.place, self.on.place: self.on.texts()})
 
     def without(self, name: str) -> str:
-        """Why there are no retries or priorities of this machine's queue, for a field that nobody can fill in."""
+        """Return why a job has no retries or priorities of this machine's queue."""
         return f"This setting has no effect {executors.AWAY[self.name].INSTEAD[name]}"
 
 
 def read_target() -> ExecutionTarget:
-    """What stands in the fields."""
+    """Return the values of the fields."""
     stored_options = st.session_state.get(_KEPT, {})
     on = stored_options.get("on")
     if on not in executors.available_executors():
@@ -69,7 +72,7 @@ def read_target() -> ExecutionTarget:
 
 
 def check_target(target: ExecutionTarget) -> None:
-    """Ask the place whether it would take such jobs; raises `UserError`."""
+    """Ask the backend whether it would accept such jobs; raises `UserError`."""
     if target.errors:
         name, sentence = next(iter(target.errors.items()))
         raise UserError(_label(executors.AWAY[target.name].OPTIONS[name]), sentence)
@@ -82,12 +85,12 @@ def _label(option: Option) -> str:
 
 
 def command(line: str, target: ExecutionTarget) -> str:
-    """A command that starts runs, with the place added to every line."""
+    """Add the target to every line of a command that starts runs."""
     return "\n".join(f"{one} {shlex.join(target.words)}".rstrip() for one in line.splitlines())
 
 
 def show_target(several: bool = False) -> None:
-    """The choice and a field for each option of a place. several: whether there is more than one run to start."""
+    """Show the choice of the target and a field for each of its options. several: whether several runs would start."""
     titles = {"here": "This machine"} | {
         name: executors.executor_title(name) for name in executors.available_executors()
     }
@@ -128,7 +131,7 @@ def _ask_option(on: str, name: str, option: Option) -> None:
 
 
 def _ask(widget: Callable, name: str, text: str, *args, **options) -> None:
-    """A widget whose text is kept for the visit."""
+    """Show a widget whose text lasts for the visit."""
 
     def take(new: str | None) -> None:
         st.session_state.setdefault(_KEPT, {})[name] = new or ""

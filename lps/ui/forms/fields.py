@@ -1,6 +1,7 @@
-"""The fields of forms of runs, each with its meaning or what does not fit below it.
+"""The fields of run forms, each with its meaning or its error below it.
 
-Those of Launch show the draft and write into it; those of Sweeps and Search, at the end, stand in the address.
+The fields of Launch show the draft and change it. Those of Sweeps and Search, at the end of this module, store their
+values in the URL.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,14 +38,14 @@ _COLUMN = 250  # pixels, the least width of a field
 
 
 def draft() -> Draft:
-    """What stands in the form of this session; a link that says something else replaces it."""
+    """Return the form's content in this session; a new link replaces it."""
     if _query() and _query() != st.session_state.get("launch_link"):
         st.session_state["draft"], st.session_state["launch_notices"] = _from_query()
     return form.possible(st.session_state.setdefault("draft", Draft()))
 
 
 def keep_draft(new: Draft) -> None:
-    """Make `new` what stands in the form, after the current run or from a callback."""
+    """Store `new` as the form's content, from the next run of the script on or from a callback."""
     st.session_state["draft"] = new
 
 
@@ -58,7 +59,7 @@ def write_link() -> None:
 
 
 def show_title() -> None:
-    """The page's title, how much of the form is shown, and the way back to an untouched form."""
+    """Show the page's title, the choice of view, and the button that resets the form."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Launch", anchor=False, width="stretch")
         if draft() != Draft():
@@ -72,7 +73,7 @@ def show_title() -> None:
 
 
 def view() -> str:
-    """How much of the form is shown, one of `_VIEWS`: as the address has it, else as this visitor left it."""
+    """Return the view of the form, one of `_VIEWS`: from the URL, otherwise this visitor's last choice."""
     requested = st.query_params.get("view")
     shown_view = requested if requested in _VIEWS else st.session_state.get("launch_view", "simple")
     _remember_view(shown_view)
@@ -80,7 +81,7 @@ def view() -> str:
 
 
 def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]) -> None:
-    """A method's settings under their headings; single ones that follow each other stand side by side."""
+    """Show a method's settings under their headings; consecutive groups with a single setting are side by side."""
     for are_single, groups_of_kind in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
         with grid() if are_single else st.container():
             for title, members in groups_of_kind:
@@ -92,7 +93,7 @@ def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]
 
 
 def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
-    """Fields side by side, as many as fit."""
+    """Show fields side by side, as many as fit."""
     with grid():
         for parameter in members:
             with st.container(gap="xxsmall"):
@@ -100,7 +101,7 @@ def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
 
 
 def show_field(parameter: Parameter, error: str | None) -> None:
-    """One setting: switch, choice or line of text; the way back to its default once changed; its meaning or misfit."""
+    """Show one setting: switch, choice or line of text, a reset button once changed, and its meaning or error."""
     key = parameter.name
     changed = key in draft().texts
     standing = "changed" if changed else "usual"  # the label is plain, since screen readers read it as it is written
@@ -120,9 +121,9 @@ def show_field(parameter: Parameter, error: str | None) -> None:
 
 
 def about(parameter: Parameter) -> str:
-    """The symbol of a setting, its meaning, what a larger value does and what the paper has, as markdown.
+    """Describe a setting as markdown: symbol, meaning, effect of a larger value, the paper's value.
 
-    The symbol is plain text: a typeset formula wraps after the first paint and moves what stands below it.
+    The symbol is plain text: a typeset formula wraps after the first paint and moves everything below it.
     """
     documentation, meaning = parameter.told, escape.markdown(parameter.meaning)
     symbol = escape.markdown(parameter.plain_symbol)
@@ -133,12 +134,12 @@ def about(parameter: Parameter) -> str:
 
 
 def are_hints(errors: Mapping[str, str]) -> bool:
-    """Whether nothing that a person typed is wrong: something is asked for that is not there yet."""
+    """Return whether the errors are only missing inputs, nothing wrong that the user typed."""
     return bool(errors) and not errors.keys() & {"seed", *draft().texts}
 
 
 def say(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
-    """The misfit of a field, or markdown that explains it. is_hint: of a field that nobody has touched."""
+    """Show the error of a field, or markdown that explains it. is_hint: the field is still untouched."""
     if error and is_hint:
         words = error.removeprefix("is missing; ")
         st.caption(escape.markdown(capitalized(words)))
@@ -149,19 +150,19 @@ def say(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
 
 
 def ask(widget: Callable, key: str, label: str, value, *args, as_text: Callable = str, **options) -> None:
-    """A widget for the setting `key`, which shows `value`; what it is changed to goes into the draft by `as_text`."""
+    """Show a widget for the setting `key` with `value`; a change is stored in the draft by `as_text`."""
     url_fields.draw_field(widget, f"set:{key}", value, lambda new: _take(key, as_text(new)), label, *args, **options)
 
 
 def type_into(key: str, label: str, error: str | None, **options) -> None:
-    """A line of text for the setting `key`."""
+    """Show a line of text for the setting `key`."""
     parameter = parameters(draft().method)[key]
     ask(st.text_input, key, label, form.shown(parameter, draft().text(key)), **options)
     say(error, is_hint=key not in draft().texts)
 
 
 def choose(key: str, label: str, titles: Mapping[str, str], broken: Mapping[str, str]) -> None:
-    """The data set or the method of the form, and which files of theirs are broken."""
+    """Show the choice of the data set or the method, and name files that are broken."""
     words = {"format_func": titles.get, "label_visibility": "collapsed"}
     _ask_choice(st.selectbox, key, label, list(titles), **words)
     for reason in broken.values():
@@ -169,7 +170,7 @@ def choose(key: str, label: str, titles: Mapping[str, str], broken: Mapping[str,
 
 
 def choose_effort() -> None:
-    """How much training, where the data set offers a choice; what each costs and rests on."""
+    """Show the choice of the training effort, if the data set offers one, with the cost of each."""
     offered = [name for name in _EFFORTS if name in recipes.training_efforts(draft().dataset)]
     if not offered:
         return
@@ -181,13 +182,13 @@ def choose_effort() -> None:
 
 
 def show_meaning(method: MethodInfo) -> None:
-    """What a method does, in a sentence."""
+    """Show what a method does, in a sentence."""
     meaning = method.summary.partition(": ")[2] or method.summary
     st.caption(capitalized(meaning))
 
 
 def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
-    """On demand the objective, its terms as they are under these settings, and where the method comes from."""
+    """Show, on demand, the objective, its terms under these settings, and the method's origin."""
     box = st.expander("Formulas, citation, and deviations from the original", key="formulas", on_change="rerun")
     if not box.open:
         return
@@ -204,7 +205,7 @@ def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
 
 
 def write(key: str, label: str, error: str | None, explanation: str, **options) -> None:
-    """The seeds or the name of the form."""
+    """Show the field for the seeds or the name of the form."""
     with st.container(gap="xxsmall"):
         _ask_choice(st.text_input, key, label, **options)
         say(error, explanation)
@@ -217,7 +218,7 @@ def _ask_choice(widget: Callable, key: str, label: str, *args, **options) -> Non
 
 
 def choose_device(error: str | None, is_here: bool = True) -> None:
-    """Where to train; says why there is no GPU where there is none. is_here: False where a cluster's nodes train."""
+    """Show the choice of the device, and why there is no GPU. is_here: False if a cluster's nodes train."""
     devices_found = devices.list_devices() if is_here else []
     labels = {"auto": "Automatic"} | {device.name: device.label for device in devices_found if device.available}
     if not is_here:
@@ -232,9 +233,9 @@ def choose_device(error: str | None, is_here: bool = True) -> None:
 
 
 def _take(key: str, text: str) -> None:
-    """What was typed for `key` goes into the draft.
+    """Store what was typed for `key` in the draft.
 
-    Other pictures may have another usual effort, which goes along unless a person chose one.
+    Other pictures may have another default effort, which is used unless the user chose one.
     """
     old = draft()
     new = old.with_text(key, text)
@@ -253,7 +254,7 @@ def _remember_view(name: str) -> None:
 
 
 def heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> str:
-    """The line above a group of settings: how many differ from the defaults, how many do not fit."""
+    """Return the heading of a group of settings, with the number of changed and of invalid settings."""
     names = {member.name for member in members}
     changed, wrong = len(names & draft().texts.keys()), len(names & errors.keys())
     parts = [title, f"**{changed} changed**" if changed else "", f":red[{wrong} to correct]" if wrong else ""]
@@ -261,7 +262,7 @@ def heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> 
 
 
 def _show_widget(parameter: Parameter, label: str, text: str, key: str, take: Callable[[str], object]) -> None:
-    """A switch, choices or a line of text that shows `text`; `take` gets the text that it is changed to."""
+    """Show a switch, choices or a line of text with the value `text`; `take` gets the changed text."""
     choices, about = parameter.choices, {"width": "stretch"}
     words = [parameter.shown(choice) for choice in choices]
     if parameter.kind == "bool":
@@ -277,12 +278,12 @@ def _show_widget(parameter: Parameter, label: str, text: str, key: str, take: Ca
 
 
 def _query() -> dict[str, list[str]]:
-    """The part of the address that speaks of the form."""
+    """Return the part of the URL that describes the form."""
     return {key: st.query_params.get_all(key) for key in st.query_params if key in ("clone", "set", *form.LINK_KEYS)}
 
 
 def _from_query() -> tuple[Draft, list[str]]:
-    """The draft of the URL, `clone=RUN` with what `set` changes of it first, and what could not be understood."""
+    """Return the draft in the URL and what could not be understood; `clone=RUN` first, then the changes in `set`."""
     query = _query()
     if "clone" not in query:
         return form.from_link(query)
@@ -297,7 +298,7 @@ def _from_query() -> tuple[Draft, list[str]]:
 
 
 def settings_of(methods: Iterable[str]) -> dict[str, Parameter]:
-    """Every setting of some methods, the methods' own first; of those whose file is broken none."""
+    """Return every setting of some methods, the methods' own first; none of methods whose file is broken."""
     methods = [method for method in methods if method in catalog.method_names()]
     own = {name: p for method in methods for name, p in catalog.method_info(method).parameters.items()}
     return own | {name: p for method in methods for name, p in parameters(method).items()}
@@ -309,7 +310,7 @@ def usual_value(parameter: Parameter, dataset: str, method: str = ""):
 
 
 def grid(width: int = _COLUMN):
-    """Fields side by side, as many as fit. width: the least one of a field."""
+    """Return a container for fields side by side, as many as fit. width: the minimum width of a field."""
     return st.grid(columns="auto", min_column_width=width, gap="medium")
 
 
@@ -317,9 +318,9 @@ def grid(width: int = _COLUMN):
 def explained(
     parameter: Parameter, errors: dict[str, str], border: bool = False, methods: Iterable[str] = ()
 ) -> Iterator[None]:
-    """The widgets of one setting; a `UserError` of what was typed stands below them, else what the setting means.
+    """Draw the widgets of one setting; below them the `UserError` of its value, otherwise its meaning.
 
-    methods: whose setting it is, where it may mean something else in each.
+    methods: those that have the setting, which may mean something else in each.
     """
     with st.container(gap="xxsmall", border=border):
         try:
@@ -330,7 +331,7 @@ def explained(
 
 
 def _about_all(parameter: Parameter, methods: Iterable[str]) -> str:
-    """What the setting means in each of the methods that have it, once where it is the same in all, in markdown."""
+    """Describe a setting in each of the methods that have it, once if it is the same in all, as markdown."""
     known = {method: settings_of([method]).get(parameter.name) for method in methods}
     meanings = {titles.method_title(method): about(own) for method, own in known.items() if own}
     if len({*meanings.values()}) < 2:
@@ -339,12 +340,12 @@ def _about_all(parameter: Parameter, methods: Iterable[str]) -> str:
 
 
 def ask_seeds(kind: str, usual: str, about: str) -> str:
-    """What was typed for the seeds. kind: what is asked for, "sweep" or "search"."""
+    """Return what was typed for the seeds. kind: "sweep" or "search"."""
     return url_fields.text("Seeds", f"{kind}_seeds", usual, help=about)
 
 
 def ask_name(kind: str, does: str, most: int) -> str:
-    """The name of what is asked for. kind: as of `ask_seeds`; does: "covers", as said of it; most: letters."""
+    """Return the name of the sweep or search. kind: see `ask_seeds`; does: "covers", for its help; most: letters."""
     help_text = f"All runs of the {kind} get the tag {kind}:NAME. If you give no name, the {kind} is named after "
     help_text += f"what it {does}"
     return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=help_text)
@@ -361,9 +362,9 @@ def ask_fixed(
     width: int = _COLUMN,
     methods: Iterable[str] = (),
 ) -> dict[str, str]:
-    """Settings that all runs have alike: name -> text. name: of the box in the address; prefix: of its fields.
+    """Return settings that all runs share, as name -> text.
 
-    methods: as of `explained`.
+    name: of the menu in the URL; prefix: of the fields; methods: see `explained`.
     """
     text_by_name = {}
     chosen = url_fields.many(
@@ -380,7 +381,7 @@ def ask_fixed(
 
 
 def _ask_setting(parameter: Parameter, name: str, usual: str) -> str:
-    """The text of a setting, which stands in the address under `name`."""
+    """Return the text of a setting, stored in the URL under `name`."""
     text = st.query_params.get(name, usual).strip() or (form.NONE if parameter.optional else "")
     offered = ("true", "false") if parameter.kind == "bool" else parameter.choices
     text = usual if offered and text not in offered else text

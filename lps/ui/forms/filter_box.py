@@ -1,4 +1,4 @@
-"""The one line in which runs are looked for; its language is that of lps.tables.run_filter."""
+"""The search field for runs; its language is that of lps.tables.run_filter."""
 
 import streamlit as st
 
@@ -14,7 +14,7 @@ _ABOUT = (
 
 
 def ask() -> str:
-    """The box, whose text stands in the address; "" where there is none."""
+    """Show the field, whose text is in the URL; returns "" without one."""
     entered = st.text_input(
         "Find",
         key="find",

@@ -1,7 +1,7 @@
-"""The launch form without its widgets: what a person typed, the settings it means, and a sentence for each misfit.
+"""The launch form without its widgets: the text that the user typed, the settings that it means, and the errors.
 
-A `Draft` keeps only what differs from the defaults, as text, so that choosing another data set or method moves every
-untouched field to its new default. Nothing here writes a file.
+A `Draft` stores only what differs from the defaults, as text, so that choosing another data set or method moves every
+untouched field to its new default. This module writes no files.
 """
 
 import re
@@ -53,7 +53,7 @@ _SPELLED = {
 
 @dataclass(frozen=True)
 class Draft:
-    """What stands in the form. texts: setting key -> what was typed, only where it differs from the default."""
+    """The content of the form. texts: setting key -> what was typed, only if it differs from the default."""
 
     dataset: str = "digits"
     method: str = "lps"
@@ -62,9 +62,9 @@ class Draft:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def with_choice(self, **changes: str) -> "Draft":
-        """The draft after another data set or method was chosen; what its defaults say anyway counts as untouched.
+        """Return the draft after the choice of another data set or method; its defaults count as untouched.
 
-        Where images lie and how they are split is said of one data set: another one begins without.
+        The path and the split belong to one data set: another one begins without them.
         """
         draft = replace(self, **changes)
         kept_texts = self.texts
@@ -79,7 +79,7 @@ class Draft:
         )
 
     def with_text(self, key: str, text: str) -> "Draft":
-        """The draft after `text` was typed into the field of `key`; a default counts as untouched."""
+        """Return the draft after `text` was typed into the field of `key`; a default counts as untouched."""
         if not text.strip() and parameters(self.method)[key].optional:
             text = NONE
         others = {k: v for k, v in self.texts.items() if k != key}
@@ -87,18 +87,18 @@ class Draft:
         return replace(self, texts=others if untouched else others | {key: text})
 
     def without(self, keys: Iterable[str]) -> "Draft":
-        """The draft with these settings back at their defaults."""
+        """Return the draft with these settings at their defaults."""
         return replace(self, texts={k: v for k, v in self.texts.items() if k not in set(keys)})
 
     @property
     def effort(self) -> str:
-        """The one of `recipes.training_efforts` whose every setting stands here, else "full"."""
+        """Return the effort (`recipes.training_efforts`) whose settings the draft has, otherwise "full"."""
         offered = recipes.training_efforts(self.dataset).items()
         fitting = (name for name, own in offered if all(self.text(k) == text_of(v) for k, v in own.items()))
         return next(fitting, "full")
 
     def with_effort(self, effort: str) -> "Draft":
-        """The draft with the settings of another effort in place of its own; what belongs to neither stays."""
+        """Return the draft with the settings of another effort; settings that belong to neither effort stay."""
         if effort == self.effort:
             return self
         offered = recipes.training_efforts(self.dataset)
@@ -108,7 +108,7 @@ class Draft:
         return draft
 
     def text(self, key: str) -> str:
-        """What stands for `key`, as it is typed."""
+        """Return the text of `key`."""
         return self.texts[key] if key in self.texts else self.usual(key)
 
     def usual(self, key: str) -> str:
@@ -118,7 +118,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Reading:
-    """A draft understood: one `Config` per seed, or the sentence for every key that does not fit (then no config)."""
+    """A parsed draft: one `Config` per seed, or an error sentence for every invalid key (and then no config)."""
 
     configs: tuple[Config, ...]
     errors: dict[str, str]
@@ -126,17 +126,17 @@ class Reading:
 
 
 def usual_effort(draft: Draft) -> str:
-    """The effort that a form begins with on this machine, for these pictures."""
+    """Return the default effort on this machine for these pictures."""
     return "full" if devices.available_gpus() else _lighter(draft)
 
 
 def _lighter(draft: Draft) -> str:
-    """The effort that --light means here for these pictures."""
+    """Return the effort that --light means here for these pictures."""
     return submit.light_effort(draft.dataset, {"dataset.path": draft.texts.get("dataset.path")})
 
 
 def possible(draft: Draft) -> Draft:
-    """`draft`, or a new one on what stands first in the menus where the file of its data set or method is broken."""
+    """Return `draft`, or an empty one with the first working data set and method if the file of its own is broken."""
     try:
         catalog.dataset_info(draft.dataset)
         catalog.method_info(draft.method)
@@ -153,7 +153,7 @@ def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, o
 
 
 def by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
-    """Settings under the headings that they are told with, those without one last, under ""."""
+    """Group settings by the headings of their documentation; those without a heading last, under ""."""
     parameters_by_heading: dict[str, list[Parameter]] = {}
     for member in sorted(members, key=lambda member: not member.told.group):
         parameters_by_heading.setdefault(member.told.group, []).append(member)
@@ -161,7 +161,7 @@ def by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
 
 
 def groups(method: str) -> dict[str, list[Parameter]]:
-    """The settings of a form under their headings: the method's own first, then the protocol's by prefix."""
+    """Group the settings of a form by heading: the method's own first, then the protocol's by prefix."""
     own = catalog.method_info(method).parameters
     parameters_by_heading: dict[str, list[Parameter]] = {"method": list(own.values()), "training": []} | {
         group: [] for group in GROUPS
@@ -174,7 +174,7 @@ def groups(method: str) -> dict[str, list[Parameter]]:
 
 
 def read_draft(draft: Draft) -> Reading:
-    """What `draft` asks for; every value is checked by itself first, then all of them together."""
+    """Parse `draft`: every value is checked by itself first, then all of them together."""
     documented = parameters(draft.method)
     values, errors = {}, {}
     for key, text in draft.texts.items():
@@ -191,7 +191,7 @@ def read_draft(draft: Draft) -> Reading:
 
 
 def checked(reading: Reading, on_this_machine: bool = True) -> Reading:
-    """The same after a look at the data and, for runs that are to go `on_this_machine`, the devices of this machine."""
+    """Check the configs of a reading against the data and, if they run `on_this_machine`, its devices."""
     try:
         for config in reading.configs[:1]:  # they differ in nothing but the seed
             preflight.check_config(config, on_this_machine)
@@ -201,7 +201,7 @@ def checked(reading: Reading, on_this_machine: bool = True) -> Reading:
 
 
 def split_config(draft: Draft) -> Config:
-    """The part of the draft that decides the split, whatever stands in the other fields; raises `UserError`."""
+    """Return the part of the draft that determines the split, whatever the other fields contain; raises `UserError`."""
     documented = parameters(draft.method)
     typed = {k: v for k, v in draft.texts.items() if k in documented and k.partition(".")[0] in ("split", "dataset")}
     return configure(
@@ -210,7 +210,7 @@ def split_config(draft: Draft) -> Config:
 
 
 def source(draft: Draft) -> Source:
-    """The images that the draft asks for, whatever stands in its other fields; raises `UserError`."""
+    """Return the images that the draft names, whatever the other fields contain; raises `UserError`."""
     documented = parameters(draft.method)
     values = {k: documented[k].parse(v) for k, v in draft.texts.items() if k.startswith("dataset.")}
     with suppress(UserError):  # a seed that does not fit is the split's matter
@@ -219,7 +219,7 @@ def source(draft: Draft) -> Source:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """`"0, 1, 2"` or `"0 1 2"` or `"0-4"` as seeds; raises `UserError`."""
+    """Parse `"0, 1, 2"`, `"0 1 2"` or `"0-4"` as seeds; raises `UserError`."""
     seeds: list[int] = []
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
@@ -243,18 +243,18 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def sentence(error: UserError) -> str:
-    """The message for a place beside the field, where the setting's name already stands."""
+    """Return an error message without the setting's name, for a place beside its field."""
     return str(error).removeprefix(f"{error.name}: ")
 
 
 def label(key: str) -> str:
-    """`split.labeled_ratio` as a person reads it: "Labeled ratio"."""
+    """Return the label of a setting: `split.labeled_ratio` is "Labeled ratio"."""
     words = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
     return _LABELS.get(key, capitalized(words))
 
 
 def full_label(key: str) -> str:
-    """The label where its group is not seen beside it: `network.name` is "Network name"."""
+    """Return the label with its group, for places without the heading: `network.name` is "Network name"."""
     group, _, rest = key.rpartition(".")
     if key in _LABELS or group in ("", "split"):
         return label(key)
@@ -262,13 +262,13 @@ def full_label(key: str) -> str:
 
 
 def formulas(objective: str) -> list[str]:
-    """The display formulas of a method's Objective: "$$a, \\qquad b$$ $$c$$" has three."""
+    r"""Return the display formulas of a method's objective: "$$a, \qquad b$$ $$c$$" has three."""
     blocks = re.findall(r"\$\$(.+?)\$\$", " ".join(objective.split()))
     return [part.strip() for block in blocks for part in re.split(r",?\s*\\qquad\s*", block)]
 
 
 def from_config(config: Config, name: str = "") -> Draft:
-    """The form that asks for `config` again."""
+    """Return the draft of `config`."""
     draft = Draft(config.dataset, config.method, str(config.seed), name)
     for key, value in sorted(config.flat().items(), key=lambda item: item[0] not in _LEADING):
         if key not in ("dataset", "method", "seed"):
@@ -277,9 +277,9 @@ def from_config(config: Config, name: str = "") -> Draft:
 
 
 def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
-    """The form that a link asks for (`dataset`, `method`, `seeds`, `name`, `set=key=value` as often as needed).
+    """Return (the draft that a link describes, a sentence for each part of the link that is invalid).
 
-    Also one sentence for each part of the link that means nothing here.
+    The link has `dataset`, `method`, `seeds`, `name`, and any number of `set=key=value`.
     """
     draft = Draft(name=(query.get("name") or [""])[-1])
     chosen = {_CHOSEN[key]: (query.get(key) or [getattr(draft, key)])[-1] for key in _CHOSEN}
@@ -287,9 +287,9 @@ def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
 
 
 def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
-    """`draft` with settings (`key=value`) in place of its own, and one sentence for each that means nothing here.
+    """Return (`draft` with settings (`key=value`) replaced, a sentence for each invalid one).
 
-    Data set and method come first, whose settings the others are.
+    Data set and method are set first, since the others depend on them.
     """
     notices = []
     choices_by_key = {"dataset": catalog.dataset_names(), "method": catalog.method_names()}
@@ -309,13 +309,13 @@ def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
 
 
 def _turn(part: str) -> int:
-    """When a part of a link is looked at: what the others depend on goes first."""
+    """Return the position in which a part of a link is read: first what others depend on."""
     key = part.partition("=")[0]
     return 0 if key in ("dataset", "method") else 1 if key in _LEADING else 2
 
 
 def link(draft: Draft) -> dict[str, str | list[str]]:
-    """The URL parameters that bring `draft` back; nothing for an untouched form."""
+    """Return the URL parameters that restore `draft`; none for an untouched form."""
     plain = Draft()
     query: dict[str, str | list[str]] = {
         key: getattr(draft, key) for key in LINK_KEYS if getattr(draft, key) != getattr(plain, key)
@@ -326,13 +326,13 @@ def link(draft: Draft) -> dict[str, str | list[str]]:
 
 
 def told_apart(draft: Draft, shown: Iterable[str]) -> list[Parameter]:
-    """The settings that differ from the defaults, besides those `shown` and what the effort says."""
+    """Return the settings that differ from the defaults, except those `shown` and those of the effort."""
     away = {*shown, *recipes.training_efforts(draft.dataset).get(draft.effort, {})}
     return [changed for key, changed in parameters(draft.method).items() if key in draft.texts.keys() - away]
 
 
 def commands(draft: Draft, reading: Reading) -> str:
-    """The same launches on the command line, one a line."""
+    """Return the equivalent commands, one per line."""
     effort, usual = draft.effort, _lighter(draft)
     is_light = effort != "full" and effort in (usual, "light")
     lighter = recipes.training_efforts(draft.dataset)[effort] if is_light else {}
@@ -345,7 +345,7 @@ def commands(draft: Draft, reading: Reading) -> str:
 
 
 def summary(draft: Draft, reading: Reading) -> str:
-    """What a click on Launch would do, as markdown."""
+    """Describe what a click on Launch would do, as markdown."""
     runs = len(reading.configs)
     count = "One run" if runs == 1 else f"{runs} runs"
     effort = draft.effort
@@ -356,10 +356,7 @@ def summary(draft: Draft, reading: Reading) -> str:
 
 
 def blocked_by(errors: Mapping[str, str], dataset: str = "") -> str:
-    """Why there is nothing to launch: the first misfit, and how many more there are.
-
-    dataset: whose path is called as its field is.
-    """
+    """Return why nothing can be launched: the first error and how many others. dataset: for the label of its path."""
     key, first = next(iter(errors.items()))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     name = catalog.dataset_info(dataset).path if dataset and key == "dataset.path" else label(key)
@@ -371,12 +368,12 @@ def _is_seed(text: str) -> bool:
 
 
 def shown(parameter: Parameter, text: str) -> str:
-    """What a line of text shows for `text`: nothing where there is no value."""
+    """Return what a line of text shows for `text`: nothing if there is no value."""
     return "" if text == NONE and parameter.optional else text
 
 
 def _fits_a_widget(parameter: Parameter, text: str) -> bool:
-    """Whether a field can show `text`: a choice or a switch cannot show a wrong one, a line of text can."""
+    """Return whether a field can show `text`: a choice or a switch cannot show an invalid one, a line of text can."""
     if not parameter.choices and parameter.kind != "bool":
         return text.isprintable() and len(text) <= 4096
     try:
@@ -387,7 +384,7 @@ def _fits_a_widget(parameter: Parameter, text: str) -> bool:
 
 
 def _collect(errors: dict[str, str], make, otherwise):
-    """What `make` gives, or `otherwise` after its `UserError` went into `errors` (the first one of a key stays)."""
+    """Return what `make` returns, or `otherwise` if it raises `UserError`; `errors` keeps the first one per key."""
     try:
         return make()
     except UserError as error:

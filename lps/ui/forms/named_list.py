@@ -1,4 +1,4 @@
-"""The skeleton of a page that lists what was started by name (sweeps, searches) and opens what its address names."""
+"""The structure of a page that lists items by name (sweeps, searches) and opens the one in its URL."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,10 +14,10 @@ _FEW = 8  # listed at once; the older ones are folded away
 def show_list(
     page: str, word: str, things: Sequence, form: Callable, line: Callable, one: Callable, example: str = ""
 ) -> None:
-    """The whole page: `one` draws the thing that the address names; else the form, and a line for each thing.
+    """Draw the page: the item in the URL, drawn by `one`, otherwise the form and a line for each item.
 
-    page: name of its file; word: what a thing is called, also in the address; things: newest first, each with a `name`;
-    line: draws what stands behind the name in the list; example: a command, shown while there is nothing to list.
+    page: name of its file; word: what an item is called, also in the URL; things: newest first, each with a `name`;
+    line: draws what follows the name in the list; example: a command, shown while the list is empty.
     """
     page_head.show_title(page.capitalize(), offers_runs=False)
     error_toasts.show_errors(word)

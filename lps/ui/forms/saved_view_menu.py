@@ -1,4 +1,4 @@
-"""States of a page that people keep by name: all that its address says of filter, columns, order, groups, charts."""
+"""Saved views of a page: filter, columns, order, groups and charts, as in its URL, under a name."""
 
 import streamlit as st
 
@@ -11,14 +11,14 @@ _USUAL = "usual"  # what the page begins with, where something has this name
 
 
 def begin(shelf: SavedViews) -> None:
-    """Where the page is opened without a choice, it is as what is called usual."""
+    """Show the default view if the page is opened without parameters."""
     is_new = "find" not in st.session_state  # the box forgets itself when the page is left
     if is_new and not st.query_params and (usual_draft := shelf.read_views().get(_USUAL)):
         _open(usual_draft)
 
 
 def _open(query: dict[str, list[str]]) -> None:
-    """Let the page be as this address says; boxes that are bound to a parameter of it write that themselves."""
+    """Show the page as this URL describes; fields that are bound to one of its parameters update themselves."""
     for key in [key for key in st.query_params if key not in _BOUND]:
         st.query_params.pop(key)
     for key in query.keys() - _BOUND:
@@ -28,7 +28,7 @@ def _open(query: dict[str, list[str]]) -> None:
 
 
 def show_menu(shelf: SavedViews, label: str) -> None:
-    """A menu of what is kept: open, keep, delete; and the link to what is shown now."""
+    """Show the menu of views: open, save, delete; and the link to the current view."""
     with st.popover(label, icon=":material/bookmarks:", type="tertiary"):
         for name, query in shelf.read_views().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):

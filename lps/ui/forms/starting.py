@@ -1,7 +1,7 @@
-"""From a click to a run folder and its process: one click, one run per config, however often it is clicked.
+"""Start runs from a click: one run per config, however often the user clicks.
 
-A page draws its button with the token of this visit as an argument. Every further click of the same visit carries the
-same token, and the same token and config give the same folder; a visit ends when its runs are on their way.
+A page draws its button with the token of the visit as an argument, and every further click of the visit carries the
+same token. The same token and config give the same folder. A visit ends when its runs are submitted.
 """
 
 import secrets
@@ -19,25 +19,25 @@ from lps.ui.shared import error_toasts, select
 
 
 def button(label: str, page: str, **options) -> None:
-    """A button whose click `take_request` picks up at the top of the same page; options are those of `st.button`."""
+    """Show a button whose click `take_request` picks up at the top of the page; options: those of `st.button`."""
     visit = st.session_state.setdefault(f"{page}_visit", secrets.token_hex(8))
     st.button(label, key=f"{page}_start", on_click=_ask, args=(page, visit), **options)
 
 
 def take_request(page: str):
-    """What was asked for by a click, once: of `button` the visit; the fields have their newest values by then."""
+    """Return the visit whose `button` was clicked, once; by then the fields have their newest values."""
     return st.session_state.pop(f"{page}_asked", None)
 
 
 def ask(page: str, *what) -> None:
-    """Callback: what stands beside the button is to be started; a second click asks for the same."""
+    """Request a start (callback); a second click requests the same start."""
     st.session_state[f"{page}_asked"] = what
 
 
 def start_asked(page: str, begin: Callable[..., str | None]) -> str | None:
-    """What `begin` makes of what was clicked on since the last run of the page; None where nothing was or it fails.
+    """Call `begin` if a start was requested since the last run of the script; returns its result.
 
-    `error_toasts.show_errors(page)` says why it failed.
+    Returns None without a request or on failure; `error_toasts.show_errors(page)` shows the reason of a failure.
     """
     what = take_request(page)
     with error_toasts.kept(page):
@@ -47,7 +47,10 @@ def start_asked(page: str, begin: Callable[..., str | None]) -> str | None:
 def start(
     page: str, visit: str, configs: tuple[Config, ...], name: str = "", target: ExecutionTarget | None = None
 ) -> list[str]:
-    """The ids of the runs that now wait or run; raises `UserError` where a folder, process or job cannot be made."""
+    """Return the ids of the runs, now waiting or running.
+
+    Raises `UserError` if a folder, process or job cannot be created.
+    """
     if target is not None:
         execution_target.check_target(target)
     for config in configs[:1]:  # they differ in nothing but the seed

@@ -1,4 +1,4 @@
-"""What each term of LPS computes under given settings: its formula, its numbers, what its letters stand for."""
+"""The formula of each term of LPS under given settings, with its numbers and symbols."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Settings = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Formula:
-    """LaTeX of a term, and Markdown with the numbers of a run in it and with what the letters stand for."""
+    """LaTeX of a term, and Markdown with its numbers and the meaning of its symbols."""
 
     latex: str
     numbers: str
@@ -18,7 +18,7 @@ class Formula:
 
 
 def formula_of(term: str, settings: Settings) -> Formula | None:
-    """The formula of a term of LPS as it is under these hyperparameters of LPS; None for other terms."""
+    """Return the formula of a term of LPS under these hyperparameters; None for other terms."""
     return FORMULAS[term](settings) if term in FORMULAS else None
 
 
@@ -90,7 +90,7 @@ _SIMILARITIES = {
 
 
 def _contrast(symbol: str, weight: str, count: str, rows: str, inner: str, letters: str, settings: Settings) -> Formula:
-    """-weight / count times the sum of `inner` over `rows`. symbol: of the weight; weight: its setting."""
+    """Return -weight / count times the sum of `inner` over `rows`. symbol: of the weight; weight: its setting."""
     similarity, of_what = _SIMILARITIES[str(settings["contrast_space"])]
     value, temperature = _number(settings[weight]), _number(settings["temperature"])
     numbers = rf"With ${symbol}={value}$, $\tau={temperature}$ and ${similarity}$ {of_what}."
@@ -98,12 +98,12 @@ def _contrast(symbol: str, weight: str, count: str, rows: str, inner: str, lette
 
 
 def _fraction(pair: str, others: str) -> str:
-    """The share of a pair of rows among all that row a is compared with."""
+    """Return the share of a pair of rows among all pairs with row a."""
     return rf"\frac{{e^{{s_{{{pair}}}/\tau}}}}{{\sum_{{{others}}}e^{{s_{{ac}}/\tau}}}}"
 
 
 def _weak_views(settings: Settings) -> tuple[str, str]:
-    """(the one that cross-entropy and entropy look at, the one that guesses); the same one where there is one."""
+    """Return (the view for cross-entropy and entropy, the view for guesses); the same one if there is only one."""
     return ("w", "w") if settings["weak_views"] == "1" else ("w_1", "w_2")
 
 
@@ -116,6 +116,6 @@ def _view_words(view: str) -> str:
 
 
 def _number(value: object) -> str:
-    """A setting for a formula, powers of ten as LaTeX."""
+    """Format a setting for a formula, powers of ten as LaTeX."""
     digits, _, power = f"{value:g}".partition("e")
     return rf"{digits}\cdot10^{{{int(power)}}}" if power else digits

@@ -1,1 +1,1 @@
-"""The page Home: where does one begin? Imports what pages share, no other page."""
+"""The page Home: the way in. Imports the shared parts and no other page."""

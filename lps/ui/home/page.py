@@ -1,4 +1,4 @@
-"""What is this, and what is going on? The explanation, the demo, the list of runs with what can be done from there."""
+"""The page Home: what LPS Studio is, the demo, and the list of runs with their actions."""
 
 import time
 from calendar import timegm
@@ -48,7 +48,7 @@ _SPARKLINE, _NUMBER = 120, 44  # pixels
 
 @dataclass(frozen=True)
 class _ListedRun:
-    """What the list says about a run. Accuracies are fractions by epoch, None where there is none."""
+    """What the list shows of a run. Accuracies are fractions by epoch, None if there are none."""
 
     run: Run
     state: State
@@ -63,7 +63,7 @@ class _ListedRun:
 
 
 def _row(run: Run) -> _ListedRun:
-    """The row of a run in whatever condition its folder is."""
+    """Return the row of a run, whatever the condition of its folder."""
     state = run.state()
     config = run.config_if_readable()
     if config is None:
@@ -90,7 +90,7 @@ def _row(run: Run) -> _ListedRun:
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     _start_demo()
     words, picture = st.columns([5, 6], gap="large", vertical_alignment="center")
     with words:
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def _start_demo() -> None:
-    """Start the runs of the demo and turn to their race, where the button asked for it."""
+    """Start the runs of the demo and open their race, if the button requested it."""
     visit = starting.take_request("home")
     if not visit:
         return
@@ -127,7 +127,7 @@ def _start_demo() -> None:
 
 
 def _show_ways_to_begin() -> None:
-    """A card for each of the three users, with what the program does for them and a button in one row."""
+    """Show a card for each of the three kinds of users, with what LPS Studio does for them and a button."""
     teacher, practitioner, researcher = st.columns([6, 5, 5])  # the first has two buttons
     with teacher, _card("See how it works", _FOR_TEACHERS + _demo_duration()):
         starting.button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
@@ -141,7 +141,7 @@ def _show_ways_to_begin() -> None:
 
 @contextmanager
 def _card(title: str, words: str) -> Iterator[None]:
-    """A card with a title and words; what is drawn inside stands at its lower edge, in one row."""
+    """Return a card with a title and words; what is drawn inside is in one row at its lower edge."""
     with st.container(border=True, height="stretch", vertical_alignment="distribute"):
         with st.container(gap="xsmall"):
             st.markdown(f"**{escape.markdown(title)}**")
@@ -158,7 +158,7 @@ def _demo_duration() -> str:
 
 
 def _show_list() -> None:
-    """The page of the list that the URL asks for; goes on refreshing itself while one of its runs moves."""
+    """Show the page of the list that the URL names; it refreshes itself while one of its runs changes."""
     everything = select.own_runs()
     runs = [run for run in everything if not run.meta()["hidden"]]
     if not runs:
@@ -173,7 +173,7 @@ def _show_list() -> None:
 
 
 def _show_nothing(hidden: int = 0) -> None:
-    """What stands in the place of the list before the first run, or where all are hidden."""
+    """Show what replaces the list if there are no runs or all are hidden."""
     st.subheader("Runs", anchor=False)
     if hidden:
         st.caption("All runs are hidden. Open Runs to see them.")
@@ -182,7 +182,7 @@ def _show_nothing(hidden: int = 0) -> None:
 
 
 def _show_question() -> None:
-    """The dialog that an action of the list asked for, once."""
+    """Show the dialog that an action of the list requested, once."""
     action, run_id = st.session_state.pop("home_question", (None, None))
     if action is None:
         return
@@ -214,7 +214,7 @@ def _show_row(listed_run: _ListedRun) -> None:
 
 
 def _standing(listed_run: _ListedRun) -> str:
-    """State, what it is about, how far it is and how old, as one line of markdown."""
+    """Return state, subject, progress and age of a run as one line of markdown."""
     word, color, icon = theme.BADGES["recorded" if listed_run.run.is_recorded else listed_run.state.name]
     about = escape.markdown(listed_run.about) if _title(listed_run) != listed_run.about else ""
     rest = " · ".join(filter(None, [about, listed_run.progress, listed_run.age]))
@@ -222,7 +222,7 @@ def _standing(listed_run: _ListedRun) -> str:
 
 
 def _title(listed_run: _ListedRun) -> str:
-    """The name that a person gave the run, else what it is about, else the folder."""
+    """Return the name that the user gave the run, otherwise its subject, otherwise its folder."""
     return titles.given_name(listed_run.run) or listed_run.about or listed_run.run.id
 
 
@@ -247,7 +247,7 @@ def _show_menu(listed_run: _ListedRun) -> None:
 
 
 def _act(action: str, run: Run) -> None:
-    """Do what was chosen for `run`, or ask first; then draw the page anew."""
+    """Carry out the chosen action on `run`, or ask first; then draw the page again."""
     if action == "copy":
         routing.turn_to("launch", clone=run.id)
     if action in ("rename", "delete"):
@@ -267,13 +267,13 @@ def _ask_delete(run: Run) -> None:
 
 
 def _series(history: event_log.History, name: str) -> list[float | None]:
-    """A measurement at every epoch from the first to the newest."""
+    """Return a measurement at every epoch from the first to the newest."""
     column = history.column(name)
     return [float(column[epoch]) if epoch in column.index else None for epoch in range(1, history.last_epoch + 1)]
 
 
 def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[float | None, str]:
-    """Share of the present phase, and where the run is, in words."""
+    """Return the completed share of the phase, and the position of the run in words."""
     if state.name == "queued" and run.desired().on:
         return None, f"in {executors.executor_title(run.desired().on)}'s queue"
     if state.name == "queued":
@@ -292,7 +292,7 @@ def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[flo
 
 
 def _age(run: Run) -> str:
-    """How long ago the run was made, from its id; nothing for a folder without a date."""
+    """Return how long ago the run was created, from its id; "" for a folder without a date."""
     if not RUN_ID.fullmatch(run.id):
         return ""
     try:

@@ -1,4 +1,4 @@
-"""The gallery of recordings on Home: a card each, with its accuracies and a sentence on what there is to see."""
+"""The gallery of recordings on Home: a card for each, with its accuracies and a sentence about it."""
 
 import pandas as pd
 import streamlit as st
@@ -15,7 +15,7 @@ _CARD, _SMALL_CARD = 230, 150  # pixels; as many cards beside each other as fit
 
 
 def show_gallery(brief: bool = False) -> None:
-    """All recordings; one sentence where there are none. brief: small cards, and a link instead of the story's."""
+    """Show all recordings, or a sentence if there are none. brief: small cards, and a link to the story."""
     runs = recorded_runs()
     if not runs:
         st.caption("The recordings that come with LPS Studio were not found.")
@@ -36,7 +36,7 @@ def show_gallery(brief: bool = False) -> None:
 
 
 def show_pace() -> None:
-    """What the page is about, as it was measured: LPS, and without its margin; nothing where it was not recorded."""
+    """Plot the accuracy of the recorded LPS run with and without its margin; nothing if it was not recorded."""
     parts = recordings.cast()
     pairs = {name: _pair(parts[name]) for name in ("lps", "no_margin") if name in parts}
     with_margin, without = (pairs.get(name, pd.DataFrame()) for name in ("lps", "no_margin"))
@@ -58,12 +58,12 @@ def show_pace() -> None:
 
 
 def _pair(run: Run) -> pd.DataFrame:
-    """Seen and novel accuracy at the epochs that have both."""
+    """Return seen and novel accuracy at the epochs that have both."""
     return history.history(run).epochs.reindex(columns=["accuracy/seen", "accuracy/novel"]).dropna()
 
 
 def _show_links(runs: list[Run], parts: dict[str, Run], brief: bool) -> None:
-    """What leads to several recordings at once; to the story too, where it has no card."""
+    """Show links that open several recordings at once, and one to the story if it has no card."""
     with st.container(horizontal=True, gap="medium"):
         if brief and recordings.tell_a_story():
             st.page_link("pages/story.py", label="The story of these runs", icon=":material/auto_stories:")
@@ -111,7 +111,7 @@ def _about(run: Run) -> str:
 
 
 def _sentence(part: str, run: Run, parts: dict[str, Run]) -> str:
-    """What to see in a recording, with its own numbers."""
+    """Describe what a recording shows, with its numbers."""
     past = history.history(run)
     if len(past.column("accuracy/novel")):
         try:

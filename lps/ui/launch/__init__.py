@@ -1,1 +1,1 @@
-"""The page Launch: what shall be trained? Imports what pages share, no other page."""
+"""The page Launch: configure and start runs. Imports the shared parts and no other page."""

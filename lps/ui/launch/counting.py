@@ -1,6 +1,6 @@
-"""How many novel classes are there? The search in the background, its curve, and its number taken into the form.
+"""Estimate the number of novel classes: a search in the background, its curve, and a button that uses its result.
 
-A search is listed on the page Queue as well, with the same line.
+The search is also listed on the page Queue.
 """
 
 import streamlit as st
@@ -20,7 +20,7 @@ _HEIGHT = 260
 
 
 def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
-    """What the form asks for as far as the search looks at it; None while that cannot be."""
+    """Return the settings that affect the search; None while the form is invalid."""
     requested_values = reading.values | {"dataset": draft.dataset, "method": draft.method, "split.num_novel": 1}
     try:
         return background_jobs.config_of_job(configure(requested_values | {"seed": form.parse_seeds(draft.seeds)[0]}))
@@ -29,7 +29,7 @@ def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
 
 
 def show_class_count(config: Config | None) -> None:
-    """The search: a button, or how far it is, or its curve with a button that takes its number."""
+    """Show the search: its button, its progress, or its curve with a button that uses the result."""
     path = class_count.class_count_path(config, select.runs_root()) if config else None
     standing = background.job_state(path) if path else background.JobState("absent")
     others = [
@@ -88,7 +88,7 @@ def _show_count(result: ClassCount) -> None:
 
 
 def _chart(result: ClassCount, colors: palette.Palette) -> Chart:
-    """Accuracy on labels with the band of what counts as equal, the silhouette, and the chosen number."""
+    """Plot accuracy on labels with the band of equally good numbers, the silhouette, and the chosen number."""
     figure = figures.blank(_HEIGHT, colors)
     lines = (("Accuracy on labels", result.accuracy, colors.seen), ("Silhouette", result.silhouette, colors.muted))
     for name, values, color in lines:

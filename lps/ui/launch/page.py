@@ -1,7 +1,7 @@
-"""What should be trained? Data, split, method and settings; one click makes one run per seed.
+"""The page Launch: data, split, method and settings; one click starts one run per seed.
 
-In its simple view the form asks for data, split and method, and shows what else differs from the defaults; the other
-one asks for everything.
+The simple view asks for data, split and method, and lists the other settings that differ from the defaults; the full
+view asks for everything.
 """
 
 from contextlib import suppress
@@ -27,7 +27,7 @@ _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretrainin
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     draft = fields.draft()
     target = execution_target.read_target()
     reading = form.checked(form.read_draft(draft), target.is_here)
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _start_asked(draft: Draft, reading: Reading, target: ExecutionTarget) -> str:
-    """Start what the button asked for and turn to it; the reason where that fails."""
+    """Start the requested runs and open them, or show the reason of a failure."""
     visit = starting.take_request("launch")
     if not (visit and reading.configs):
         return ""
@@ -64,7 +64,7 @@ def _start_asked(draft: Draft, reading: Reading, target: ExecutionTarget) -> str
 
 
 def _preview(draft: Draft, errors: dict[str, str]) -> tuple[Config | None, Preview | None]:
-    """The split that is laid out; what forbids it joins the errors."""
+    """Return the split that would be made; its errors are added to the form's."""
     config = None
     try:
         config = form.split_config(draft)
@@ -75,7 +75,7 @@ def _preview(draft: Draft, errors: dict[str, str]) -> tuple[Config | None, Previ
 
 
 def _show_dataset(draft: Draft, reading: Reading, errors: dict[str, str], is_simple: bool) -> Images | None:
-    """Which data, and how its classes look; its images where they can be had."""
+    """Show the choice of the data set, its images, and its classes."""
     st.subheader("Data set", anchor=False)
     fields.choose("dataset", "Data set", catalog.dataset_titles(), catalog.broken_datasets())
     about = catalog.dataset_info(draft.dataset)
@@ -114,7 +114,7 @@ def _show_split(
 
 
 def _show_chosen_method(draft: Draft) -> None:
-    """Which method, and what it does."""
+    """Show the choice of the method and what it does."""
     st.subheader("Method", anchor=False)
     fields.choose("method", "Method", catalog.method_titles(), catalog.broken_methods())
     fields.show_meaning(catalog.method_info(draft.method))
@@ -123,7 +123,7 @@ def _show_chosen_method(draft: Draft) -> None:
 def _show_own(
     draft: Draft, reading: Reading, images: Images | None, target: ExecutionTarget, errors: dict[str, str]
 ) -> None:
-    """What differs from the defaults and is asked for in the other view alone."""
+    """Show the settings that differ from the defaults and have a field only in the full view."""
     simple_keys = splits.asked_simply(images) | (
         {"dataset.path"} if catalog.dataset_info(draft.dataset).path else set()
     )
@@ -141,7 +141,7 @@ def _show_own(
 
 
 def _show_notices(draft: Draft, reading: Reading, target: ExecutionTarget) -> None:
-    """What a person should know before the click."""
+    """Show warnings that do not block the start."""
     if draft.effort != "stored":  # which says so itself
         for config in reading.configs[:1]:
             notices.show_labels_of_others(config)
@@ -157,7 +157,7 @@ def _take_prior(prior: str) -> None:
 
 
 def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None:
-    """Method and all settings."""
+    """Show the method with all settings."""
     _show_chosen_method(draft)
     settings = reading.configs[0].hyperparameters if reading.configs else {}
     fields.show_formulas(catalog.method_info(draft.method), settings)
@@ -175,7 +175,7 @@ def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None
 
 
 def _show_run(draft: Draft, reading: Reading, target: ExecutionTarget, errors: dict[str, str]) -> None:
-    """Seeds, device, name and place; the same as a command."""
+    """Show seeds, device, name and execution target, and the equivalent command."""
     st.subheader("Run", anchor=False)
     with fields.grid():
         fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
@@ -196,7 +196,7 @@ def _show_bar(
     errors: dict[str, str],
     failure: str,
 ) -> None:
-    """What a click would make, or what is in its way; the button."""
+    """Show what a click would start, or what prevents it, and the button."""
     is_possible = bool(reading.configs and split) and not target.errors
     if obstacle := failure or target.blocked_by or ("" if is_possible else form.blocked_by(errors, draft.dataset)):
         is_hint = not failure and not target.blocked_by and fields.are_hints(errors)

@@ -1,4 +1,4 @@
-"""The split designer: which classes are seen, what that leaves to label and to discover, and how the classes look."""
+"""The fields of the split: which classes are seen, how many images are labeled, and what the classes look like."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _REST = (
 
 @dataclass(frozen=True)
 class Preview:
-    """What a split would be. seen, novel: original class ids; the counts are images."""
+    """A planned split. seen, novel: original class ids; the counts are images."""
 
     class_names: tuple[str, ...]  # by original id
     seen: tuple[int, ...]
@@ -60,13 +60,13 @@ class Preview:
 
     @property
     def is_imbalanced(self) -> bool:
-        """Whether a class has more than one and a half times as many training images as another one."""
+        """Return whether some class has more than 1.5 times as many training images as another."""
         counts = [count for count in self.training_by_class if count]
         return bool(counts) and max(counts) > 1.5 * min(counts)
 
 
 def preview(config: Config) -> Preview:
-    """The split that `config` asks for, in numbers; raises `UserError` where data or settings do not allow it."""
+    """Return the split that `config` describes; raises `UserError` if data or settings do not allow it."""
     images = sources.images_of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
     truth = split.targets(images.labels)
@@ -94,7 +94,7 @@ def preview(config: Config) -> Preview:
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def class_samples(source: Source, moment: object, count: int) -> list[bytes]:
-    """Per original class, its first `count` images side by side as one PNG."""
+    """Return the first `count` images of each original class side by side, as one PNG per class."""
     images = sources.load(*source)
     strips = []
     for class_id in range(images.num_classes):
@@ -107,7 +107,7 @@ def class_samples(source: Source, moment: object, count: int) -> list[bytes]:
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def _class_chips(source: Source, moment: object, class_ids: tuple[int, ...], color: str) -> list[bytes]:
-    """The first image of each of these classes in a frame, as PNG."""
+    """Return the first image of each of these classes in a frame, as PNG."""
     images = sources.load(*source)
     chips = []
     for class_id in class_ids:
@@ -119,7 +119,7 @@ def _class_chips(source: Source, moment: object, class_ids: tuple[int, ...], col
 
 
 def picked_classes(text: str, total: int) -> list[int]:
-    """The classes that a hand-written `split.seen_classes` names, those that do not exist left out."""
+    """Return the existing classes in a hand-written `split.seen_classes`."""
     try:
         return [class_id for class_id in seen_class_ids(text) or [] if class_id < total]
     except UserError:
@@ -127,7 +127,7 @@ def picked_classes(text: str, total: int) -> list[int]:
 
 
 def asked_simply(images: Images | None) -> set[str]:
-    """The keys that the simple view asks for."""
+    """Return the keys that the simple view asks for."""
     if images is None:
         return set()
     half_labeled = bool((images.labels < 0).any())
@@ -137,10 +137,11 @@ def asked_simply(images: Images | None) -> set[str]:
 def show_controls(
     images: Images, split: Preview | None, errors: dict[str, str], count: Callable[[], None], is_simple: bool
 ) -> None:
-    """The fields of the split. split: as it is now, where picking by hand starts from. count: shows
-    `lps.ui.launch.counting`. is_simple: those alone that decide most.
+    """Show the fields of the split.
 
-    Where pictures come without a class, the one thing to decide is how many kinds they may be; the rest is under More.
+    split: the current one, from which manual selection starts. count: shows `lps.ui.launch.counting`. is_simple: only
+    the most important fields. If some pictures have no known class, the number of novel classes is asked first and the
+    rest is under More.
     """
     documented = parameters(fields.draft().method)
     half_labeled = bool((images.labels < 0).any())
@@ -168,7 +169,10 @@ def show_controls(
 def _show_seen(
     class_names: tuple[str, ...], split: Preview | None, errors: dict[str, str], half_labeled: bool = False
 ) -> None:
-    """Which classes are seen, and what of them keeps its label. half_labeled: usually all that have a name."""
+    """Show which classes are seen, and the share of their labels.
+
+    half_labeled: by default, all classes with names are seen.
+    """
     seen = split.seen if split else ()
     usual_seen = len(class_names) if half_labeled else len(class_names) // 2
     text = fields.draft().text("split.seen_classes")
@@ -194,7 +198,7 @@ def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str])
 
 
 def _show_count(total: int, usual: int, error: str | None) -> None:
-    """A slider; a line of text where a link asks for a number that the slider does not have."""
+    """Show a slider, or a line of text if the URL has a number outside the slider's range."""
     text = fields.draft().text("split.num_seen")
     number = usual if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
     most = max(total - 1, usual)
@@ -207,7 +211,7 @@ def _show_count(total: int, usual: int, error: str | None) -> None:
 
 
 def _show_ratio(error: str | None) -> None:
-    """A slider in percent; a line of text for a ratio that is no whole percentage."""
+    """Show a slider in percent, or a line of text for a ratio that is not a whole percentage."""
     text = fields.draft().text("split.labeled_ratio")
     percent = _whole_percent(text)
     if percent is None:
@@ -240,9 +244,9 @@ def _pick(picks: list[int]) -> None:
 
 
 def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
-    """The contact sheet of a data set, a strip of images a class; gives the data, None where there is none.
+    """Show the images of a data set, one strip per class; returns the data, None if it cannot be read.
 
-    are_drawn: whether the sheet itself is shown, or only what is wrong with the data.
+    are_drawn: draw the images; otherwise only show errors.
     """
     try:
         source = form.source(draft)
@@ -277,7 +281,7 @@ def _moment(source: Source) -> object:
 
 
 def _offer_download(draft: Draft) -> None:
-    """A button for the data sets that can be downloaded; what it does happens at once, and the page waits for it."""
+    """Show the button that downloads a data set; the page waits for the download."""
     if not sources.can_fetch(draft.dataset) or "dataset.path" in draft.texts:
         return
     if st.button("Download", icon=":material/download:", key="download"):
@@ -291,7 +295,7 @@ def _offer_download(draft: Draft) -> None:
 
 
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
-    """Two rows of classes with pictures, seen and novel, each under its counts; bars where class sizes differ."""
+    """Show seen and novel classes in two rows of pictures, with counts; bars if class sizes differ."""
     source = sources.load_arguments(config)
     is_other = split.looked_for != len(split.novel)
     looked_for = f" · training looks for {counted(split.looked_for, 'novel class')}" * is_other
@@ -333,7 +337,7 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
 
 
 def _show_counts(split: Preview, colors: Palette) -> None:
-    """Training images of every class as bars, with how many have a label."""
+    """Plot the training images of every class as bars, and how many are labeled."""
     names = [split.class_names[i] for i in (*split.seen, *split.novel)]
     counts = split.training_by_class
     figure = class_bars.class_counts(np.array(split.labeled_by_class), np.array(counts), len(split.seen), names, colors)

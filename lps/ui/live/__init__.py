@@ -1,1 +1,1 @@
-"""The page Live: how does a run stand? Imports what pages share, no other page."""
+"""The page Live: watch runs. Imports the shared parts and no other page."""

@@ -1,6 +1,6 @@
-"""What Live shows of a run that has no truth to be held against: own pictures whose classes nobody has told.
+"""What Live shows of a run whose unlabeled images have no known class.
 
-How many labels that were withheld it got right, how sure it is, how its clusters fill; `found` shows the clusters.
+It shows the accuracy on withheld labels, the confidence and the cluster sizes; `found` shows the clusters.
 """
 
 from contextlib import suppress
@@ -26,7 +26,7 @@ _NONE_WITHHELD = (
 
 
 def shares(run: Run) -> pd.DataFrame:
-    """The share of the unlabeled images in each cluster, one column each, by epoch; raises `UserError` for no split.
+    """Return the share of the unlabeled images in each cluster, one column each, by epoch; raises `UserError`.
 
     Epochs whose snapshot cannot be read are left out.
     """
@@ -38,7 +38,7 @@ def shares(run: Run) -> pd.DataFrame:
 
 
 def show_numbers(run: Run, past: History) -> None:
-    """What is known, as cards; what is not, and why."""
+    """Show what is known as cards, and what is not known and why."""
     withheld = 0
     with suppress(UserError):
         withheld = len(points.partition(run).split.validation)
@@ -65,7 +65,7 @@ def show_numbers(run: Run, past: History) -> None:
 
 
 def figure(run: Run, past: History, epochs: int, colors):
-    """The curves of such a run in place of the pace view."""
+    """Return the curves of such a run, which replace the pace view."""
     try:
         table = shares(run)
     except UserError:
@@ -74,7 +74,7 @@ def figure(run: Run, past: History, epochs: int, colors):
 
 
 def _names(run: Run) -> list[str]:
-    """What the clusters are called."""
+    """Return the names of the clusters."""
     try:
         return cluster_names(run, points.partition(run).split)
     except UserError:

@@ -1,7 +1,7 @@
-"""Cards: a number with its name, and under them the line of how it came to be.
+"""Cards: a number with its name, above the curve of its earlier values.
 
-`st.metric` draws such a line with Vega, a program of a megabyte that a browser loads and runs for nothing else. These
-are a few thousand bytes of SVG, of a grey that stands out on light and on dark.
+`st.metric` draws such curves with Vega, a library of a megabyte that nothing else here needs. These curves are a few
+thousand bytes of SVG, in a grey that is visible on light and on dark backgrounds.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _STYLE = f"""
 
 
 def show_cards(cards: Sequence[tuple[str, str, Sequence[float]]]) -> None:
-    """cards: (name, number as text, its values over time). From the first value on there is room for a line."""
+    """Show cards of (name, number as text, its values over time); a card with values has room for their curve."""
     has_lines = any(len(values) for *_, values in cards)
     with st.container(key="cards-with-lines" if has_lines else "cards"):  # page.css keeps room for those with lines
         st.html(f'<style>{_STYLE}</style><div class="lps-cards">{"".join(_card(*card) for card in cards)}</div>')
@@ -48,9 +48,9 @@ def _drawing(values: Sequence[float]) -> str:
 
 
 def line(values: Sequence[float]) -> str:
-    """The path from the first value at the left edge to the last at the right one, the lowest at the bottom.
+    """Return the path from the first value at the left edge to the last at the right one, scaled to the full height.
 
-    Of more than `MOST_PLACES` values, the lowest and highest of each stretch of neighbours.
+    Of more than `MOST_PLACES` values, it has the lowest and highest of each stretch of neighbours.
     """
     heights = np.asarray(values, float)
     places = np.arange(len(heights))

@@ -1,9 +1,8 @@
-"""One epoch of a run on the page Live, and the bar that moves it by play, step, slider and keys.
+"""One epoch of a run on the page Live, and the controls that change it: play, step, slider and keys.
 
-The address has the epoch. While it plays, the epoch is kept in the session alone, so that no step is a place to go back
-to; the pause writes it down.
-
-token: what is shown, such as the page and the run's id. A play and a choice count for their token alone.
+The epoch is in the URL. While it plays, it is only in the session, so that the browser's history does not fill with
+steps; pausing writes it to the URL. token: identifies what is shown, such as page and run; playing and choices belong
+to their token.
 """
 
 import time
@@ -23,19 +22,19 @@ _mount = st.components.v2.component("lps_epoch_player", html="<div></div>", js=_
 
 
 def is_playing(token: str) -> bool:
-    """Anything else than what is played does not go on."""
+    """Return whether this token plays."""
     return st.session_state.get("replay_of") == token
 
 
 def interval(token: str, otherwise: float | None) -> float | None:
-    """Seconds between two draws: `_STEP_S` while it plays, else `otherwise`."""
+    """Return the seconds between two draws: `_STEP_S` while it plays, otherwise `otherwise`."""
     return _STEP_S if is_playing(token) else otherwise
 
 
 def moment(token: str, last: int) -> int:
-    """The epoch to show now, 1 to `last`; while it plays, the one after the one that was shown.
+    """Return the epoch to show now, 1 to `last`; while it plays, the one after the previous one.
 
-    At the end the replay stops, and the page begins anew without its timer.
+    At the end, the replay stops and the page is drawn again without a timer.
     """
     if not is_playing(token):
         return min(max(1, epoch_choice.asked(token) or last), last)
@@ -48,16 +47,16 @@ def moment(token: str, last: int) -> int:
 
 
 def go(token: str, epoch: int, last: int) -> None:
-    """Show an epoch and pause there; the last one is no place but "the newest", so a growing run is followed."""
+    """Show an epoch and pause there; the last one is stored as "the newest", so a running run is followed."""
     st.session_state.pop("replay_of", None)
     _renew_slider()
     epoch_choice.go(token, epoch, last)
 
 
 def bar(token: str, epoch: int, last: int, length: int, *, is_growing: bool = False) -> None:
-    """The controls in a row. length: epochs on the slider.
+    """Draw the controls in a row.
 
-    is_growing: more epochs are to come, so that there is a way back from a chosen one to the newest.
+    length: epochs on the slider. is_growing: more epochs will come, so a button leads back to the newest.
     """
     playing, move = is_playing(token), partial(go, token)
     with st.container(key="epoch-player", gap="small", horizontal=True, vertical_alignment="center"):
@@ -73,7 +72,7 @@ def bar(token: str, epoch: int, last: int, length: int, *, is_growing: bool = Fa
 
 
 def _show_play(token: str, playing: bool, epoch: int, last: int) -> None:
-    """Two buttons in one place, so that a press that the server hears twice does not play on after a pause."""
+    """Show two buttons in one place, so that a press that arrives twice does not start playing again after a pause."""
     shared = {"shortcut": "Space", "disabled": last < 2}
     words = "(space bar or P)"  # P is a key of epoch_player.js; the labels are for screen readers (page.css)
     if playing:
@@ -90,10 +89,10 @@ def _show_way_back(last: int, move: Callable[[int, int], None]) -> None:
 
 
 def _show_slider(token: str, epoch: int, last: int, length: int) -> None:
-    """A slider at the epoch, which rests during a replay.
+    """Show a slider at the epoch; it is disabled during a replay.
 
-    It moves along with the newest epoch and with a replay. Wherever a person has led the page by other means, it is a
-    new one: whatever the browser tells, late, of the old one is no wish.
+    It follows the newest epoch and a replay. When the epoch changes in another way, the slider gets a new key, so that
+    late reports of the old one are ignored.
     """
     state, playing = st.session_state, is_playing(token)
     if (token, length) != state.get("slider_of"):
@@ -117,7 +116,7 @@ def _renew_slider() -> None:
 
 
 def _play(token: str, epoch: int, last: int) -> None:
-    """Play from here, or from the start where nothing follows."""
+    """Play from here, or from the start if this is the last epoch."""
     if not is_playing(token):
         st.session_state["replay_of"] = token
         st.session_state["replay_epoch"] = 0 if epoch >= last else epoch
@@ -129,9 +128,9 @@ def _pause(token: str, last: int) -> None:
 
 
 def _scrub(token: str, key: str, last: int) -> None:
-    """Go where a person has moved the slider to.
+    """Show the epoch of the slider.
 
-    With every request of a timer the browser tells where its slider stands, maybe as before the page has moved it.
+    Every timer request of the browser reports the slider's position, which may be outdated.
     """
     epoch = st.session_state[key]
     left = st.session_state["slider_left"].get(epoch, -LATE_S)

@@ -1,7 +1,7 @@
-"""What a run without truth has found: a card a cluster, in which it can be named once the run is over.
+"""The clusters that a run without known classes has found: a card for each, with a name field once the run is over.
 
-The headline says how many withheld labels it got right; buttons go on to all clusters, to training on with the names,
-and to new pictures. Cards, fields and buttons keep their places when the run ends.
+The headline gives the number of withheld labels predicted correctly. Buttons lead to all clusters, to a new run with
+the names, and to new pictures. Cards, fields and buttons keep their places when the run ends.
 """
 
 from dataclasses import replace
@@ -32,7 +32,7 @@ _CARD = 372  # pixels of a card at least: six pictures in a row
 
 
 def show_found_clusters(run: Run, state: State, past: History) -> None:
-    """The clusters of the newest epoch."""
+    """Show the clusters of the newest epoch."""
     stored = points.epochs(run)
     if not stored:
         st.caption("The first clusters are shown here after the first epoch.")
@@ -64,7 +64,7 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
 
 
 def _headline(view: View, past: History) -> str:
-    """ "5 of 8 withheld labels predicted correctly", or how many clusters there are where no label was withheld."""
+    """Return "5 of 8 withheld labels predicted correctly", or the number of clusters if no label was withheld."""
     right, withheld = past.column("accuracy/validation"), len(view.split.validation)
     if len(right) and withheld:
         return f"{share_of(right.iloc[-1], withheld)} withheld labels predicted correctly"
@@ -73,7 +73,7 @@ def _headline(view: View, past: History) -> str:
 
 
 def changes_since_parent(view: View) -> str:
-    """What changed by class since the run that this one went on from; "" where that run is not there any more."""
+    """Describe what changed by class since the run that this one continues; "" if that run no longer exists."""
     parent_id = inherited.parent_of(view.run)
     if not parent_id:
         return ""
@@ -93,7 +93,7 @@ def changes_since_parent(view: View) -> str:
 
 
 def _coverage(view: View) -> str:
-    """Of which classes labels were withheld, with their numbers, and which classes the headline says nothing about."""
+    """Say for which classes labels were withheld, with their numbers, and for which the accuracy is unknown."""
     withheld = view.targets[view.split.validation]
     if not len(withheld):
         return ""
@@ -111,7 +111,10 @@ def _coverage(view: View) -> str:
 
 
 def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], state: State) -> None:
-    """All clusters, their names, training on with these, and new pictures; what has to wait says for what."""
+    """Show the buttons to all clusters, to their names, to a new run with the names, and to new pictures.
+
+    A disabled button says what it waits for.
+    """
     unnamed = [c for c in ordered if c.id not in {*view.defaults, *view.said.names, *view.said.rejected}]
     early = "" if state.is_over else "Available when the run has ended"
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
@@ -129,20 +132,23 @@ def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], state: State) -
 
 
 def _way(label: str, key: str, icon: str, why_not: str, is_next: bool = False) -> bool:
-    """Whether the button was pressed. why_not: why it is disabled, else ""; is_next: it is the usual step."""
+    """Show a button and return whether it was pressed.
+
+    why_not: why it is disabled, "" if it is not; is_next: it is the usual next step.
+    """
     kind = "primary" if is_next and not why_not else "secondary"
     how = {"type": kind, "disabled": bool(why_not), "help": why_not or None}
     return st.button(label, key=key, icon=f":material/{icon}:", **how)
 
 
 def in_order(view: View) -> list[Cluster]:
-    """The clusters with pictures, novel ones before seen ones: an order that stays while the run goes on and ends."""
+    """Return the clusters with pictures, novel before seen: this order stays the same during the run and after it."""
     filled = [cluster for cluster in view.clusters if cluster.size]
     return sorted(filled, key=lambda c: (c.id in view.defaults, c.id))
 
 
 def sentence(view: View) -> str:
-    """What was found, and how sure that is."""
+    """Describe the clusters and the confidence."""
     filled = [cluster for cluster in view.clusters if cluster.size]
     novel = [cluster for cluster in filled if cluster.id not in view.defaults]
     in_novel = sum(cluster.size for cluster in novel)
@@ -160,7 +166,7 @@ def sentence(view: View) -> str:
 
 
 def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: bool) -> None:
-    """Name, size and flags of a cluster, its surest pictures, and the field that names it."""
+    """Show a cluster: name, size, flags, its most confident pictures, and the name field."""
     name = view.name(cluster.id)
     group = "seen" if cluster.id in view.defaults else "novel"
     color = {"seen": "blue", "novel": "orange"}[group]
@@ -185,7 +191,7 @@ def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: boo
 
 
 def _frames(view: View, images: Images, cluster: Cluster, group: str) -> list[Frame]:
-    """The surest pictures of a cluster."""
+    """Return the most confident pictures of a cluster."""
     members = np.flatnonzero(view.assigned == cluster.id)
     surest = members[np.argsort(-view.network.confidence[members], kind="stable")[:_PICTURES]]
     name = view.name(cluster.id)

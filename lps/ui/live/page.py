@@ -1,7 +1,7 @@
-"""Watch runs: how they stand, what they have learned, and any epoch again.
+"""The page Live: the state of runs, their curves, and any epoch.
 
-A refresh reads state, progress and requests from the run's folder (`lps.store.runs`), and of its events only the bytes
-that are new (`lps.charts.event_log`).
+A refresh reads state, progress and requests from the run's folder (`lps.store.runs`), and only the new bytes of its
+events (`lps.charts.event_log`).
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ _PARTS = {"clusters": "Clusters", "training": "Training"}  # of a run whose trut
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     runs = page_head.begin("Live")
     if not runs:
         return
@@ -51,13 +51,13 @@ def main() -> None:
 
 
 def _pick_part() -> str:
-    """What of a run without truth is looked at: what it has found, or how the training goes."""
+    """Return which part of a run without known classes is shown: its clusters or its training."""
     how = {"required": True, "label_visibility": "collapsed"}
     return url_fields.choose(st.segmented_control, "part", "What to show", _PARTS, **how)
 
 
 def _show_head(run: Run, is_blind: bool, state: State) -> None:
-    """How a run stands, and what is wrong with it."""
+    """Show the state of a run and its problems."""
     past = history(run)
     if past.is_blind != is_blind:
         st.rerun()  # its first epoch has been evaluated
@@ -72,7 +72,7 @@ def _show_found(run: Run, state: State) -> None:
 
 
 def _show_numbers(run: Run, _state: State) -> None:
-    """Numbers and curves."""
+    """Show numbers and curves."""
     past = history(run)
     if len(past.epochs):
         sections.show_numbers(run, past)
@@ -80,7 +80,7 @@ def _show_numbers(run: Run, _state: State) -> None:
 
 
 def _rest(run) -> None:
-    """Loss terms, pseudo-labels, what else was measured, log and settings."""
+    """Show loss terms, pseudo-labels, other measurements, log and settings."""
     sections.show_terms(run, history(run))
     sections.show_class_sizes(run, history(run))
     sections.show_others(run, history(run))

@@ -1,7 +1,7 @@
-"""The parts of the Live page: how a run stands, its numbers and curves, the epoch scrubber, its log and settings.
+"""The parts of the page Live: state, numbers and curves, the epoch player, log and settings.
 
-Text of runs (names, reasons, log lines) is shown as it is written. A part draws whatever exists and is silent or says
-one sentence about the rest, so a page works for a run in any state.
+Text of runs (names, reasons, log lines) is shown literally. Each part draws what exists, so the page works for a run in
+any state.
 """
 
 import time
@@ -42,7 +42,7 @@ _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
 
 
 def show_head(run: Run, state: State, past: History) -> None:
-    """Title, state, the buttons that fit the state; below, how far it is or why it ended."""
+    """Show title, state and the buttons that fit the state; below, the progress or why the run ended."""
     with st.container(gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.subheader(escape.markdown(titles.run_title(run)), anchor=False, width="content")
@@ -58,7 +58,7 @@ def show_head(run: Run, state: State, past: History) -> None:
 
 
 def _about(run: Run) -> list[str]:
-    """Method, data set, seed, unusual settings, the folder's name; the name alone where the settings cannot be read."""
+    """Describe a run by method, data set, seed and unusual settings; by its name if the settings cannot be read."""
     settings = run.config_if_readable()
     if settings is None:
         return [run.id]
@@ -87,14 +87,14 @@ def _show_actions(run: Run, state: State) -> None:
 
 
 def _ask(action, run: Run) -> None:
-    """Carry out what a button says, then draw the page anew; the reason where it cannot be done."""
+    """Carry out an action and draw the page again, or show the reason of a failure."""
     with error_toasts.kept(run.id):
         action(run)
     st.rerun()
 
 
 def _show_standing(run: Run, state: State, past: History) -> None:
-    """Progress while the run is alive; one sentence with the reason where it waits or went wrong."""
+    """Show the progress of an active run, otherwise a sentence on why it waits or failed."""
     if state.name == "unknown":
         st.warning(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/help:")
     elif state.is_alive:
@@ -116,7 +116,7 @@ def _show_standing(run: Run, state: State, past: History) -> None:
 
 
 def _ending(state: State, past: History, now: float, is_recorded: bool = False) -> list[str]:
-    """When and how a run that is over ended; of a recording nobody asks when."""
+    """Say when and how a run ended; nothing for a recording."""
     if not state.is_over:
         return []
     words = [counted(past.last_epoch, "epoch")] if past.last_epoch else []
@@ -125,7 +125,7 @@ def _ending(state: State, past: History, now: float, is_recorded: bool = False) 
 
 
 def _show_queued(run: Run) -> None:
-    """The run's place in the queue; the first of it begins where a slot is free."""
+    """Show the run's place in the queue."""
     before, reason = queue.queue_position(run), desired_state.waiting_reason(run.desired())
     words = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
     sentence = words.get(before, f"Waiting for a free slot; {counted(before or 0, 'run')} ahead of it.")
@@ -142,7 +142,7 @@ def _show_queued(run: Run) -> None:
 
 
 def show_numbers(run: Run, past: History) -> None:
-    """Seen, novel, all, gap and KL, now and as a line over the epochs; what is known where there is no truth."""
+    """Show seen, novel, all, gap and KL with their curves; for a run without known classes, what is known."""
     if past.is_blind:
         blind.show_numbers(run, past)
         return
@@ -160,7 +160,7 @@ def show_numbers(run: Run, past: History) -> None:
 
 
 def show_curves(run: Run, past: History) -> None:
-    """Pretraining until there are records of training, then the pace view with pretraining folded away under it.
+    """Plot pretraining until the first epoch of training, then the pace view with pretraining in an expander.
 
     A run that learns nothing after pretraining has one epoch, and keeps its pretraining in view.
     """
@@ -191,7 +191,7 @@ def _show_pretraining(run: Run, past: History) -> None:
 
 
 def _reused_in_words(past: History) -> str:
-    """Of a run that had nothing to pretrain: where its start weights are from, and how good they are."""
+    """Say where the start weights of a run without pretraining are from, and their quality."""
     last = past.pretrain.iloc[-1]
     quality_by_label = {
         label: last[name] for name, (label, _) in line_charts.QUALITY.items() if name in last and last[name] >= 0
@@ -202,7 +202,7 @@ def _reused_in_words(past: History) -> str:
 
 
 def show_terms(run: Run, past: History) -> None:
-    """Loss terms and pseudo-label rates, side by side; above them what a step waits for."""
+    """Plot loss terms and pseudo-label rates side by side; above them, the time of a step by stage."""
     if not len(past.epochs):
         return
     if said := step_in_words(past.epochs.iloc[-1].to_dict()):
@@ -221,7 +221,7 @@ def show_terms(run: Run, past: History) -> None:
 
 
 def show_class_sizes(run: Run, past: History) -> None:
-    """Accuracy of large, medium and small classes and the error of the prior, where the classes are unequal."""
+    """Plot the accuracy of large, medium and small classes and the error of the prior, if class sizes differ."""
     if not len(past.column("accuracy/few")):
         return
     st.markdown("**Classes of unequal size**: accuracy by class size, and how far the prior is from the true shares")
@@ -231,7 +231,7 @@ def show_class_sizes(run: Run, past: History) -> None:
 
 
 def show_others(run: Run, past: History) -> None:
-    """What was measured and no other chart draws, each on its own, where somebody opens it."""
+    """Plot each measurement that no other chart draws, on demand."""
     names = measurements.undrawn_measurements(past)
     if not names:
         return
@@ -250,7 +250,7 @@ def show_others(run: Run, past: History) -> None:
 
 
 def show_comparison(runs: list[Run]) -> None:
-    """Curves of several runs in one figure, and where each of them stands."""
+    """Plot several runs in one figure, with a table of their newest values."""
     pasts = dict(zip(run_diff.short_labels(runs), map(history, runs)))
     notices.show_left_out(pasts)
     for run, past in zip(runs, pasts.values()):
@@ -268,7 +268,7 @@ def show_comparison(runs: list[Run]) -> None:
 
 
 def _last_columns() -> list[Column]:
-    """The columns of (label of a run, its history)."""
+    """Return the columns of (label of the run, its history)."""
     names = {"accuracy/seen": "Seen %", "accuracy/novel": "Novel %", "accuracy/all": "All %", "accuracy/gap": "Gap pts"}
 
     def percent(past: History, name: str) -> float | None:
@@ -286,7 +286,7 @@ def _last_columns() -> list[Column]:
 
 
 def _of(figure, run: Run):
-    """The figure with a view (zoom) of its own for each run."""
+    """Return the figure with a zoom of its own for each run."""
     return figure.update_layout(uirevision=run.id)
 
 
@@ -294,9 +294,9 @@ def _of(figure, run: Run):
 
 
 def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
-    """One epoch of the run: its estimated class distribution, per-class accuracy and projection, moved together.
+    """Show one epoch of the run: estimated class distribution, accuracy by class and projection, with shared controls.
 
-    tick: seconds between two draws where nothing plays. seconds: those for which the timer is set.
+    tick: seconds between two draws while nothing plays. seconds: those for which the timer is set.
     """
     token = token_of(run)
     has_other_timer = epoch_player.interval(token, tick) != seconds
@@ -322,12 +322,12 @@ def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
 
 
 def token_of(run: Run) -> str:
-    """What the epoch player of the run goes by (lps.ui.live.epoch_player)."""
+    """Return the run's token for the epoch player (lps.ui.live.epoch_player)."""
     return epoch_choice.place_of("live", run)
 
 
 def _class_names(run: Run, past: History) -> list[str]:
-    """What charts call every class id; without truth an id is a cluster, which a person may have named."""
+    """Return the name of every class id in charts; without known classes, the names of clusters."""
     try:
         split = points.partition(run).split
         return cluster_names(run, split) if past.is_blind else list(split.class_names)
@@ -371,7 +371,7 @@ def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) 
 
 
 def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
-    """Of a run without truth, what stands in place of the accuracy by class."""
+    """Plot the cluster sizes, which replace the accuracy by class if no classes are known."""
     _show_title("Size of the clusters", "share of the images")
     try:
         table = blind.shares(run)
@@ -408,7 +408,7 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
 
 
 def show_log(run: Run) -> None:
-    """The end of the run's console output."""
+    """Show the end of the run's console output."""
     text = log_tail(run)
     if text.strip():
         with st.container(height=340, autoscroll=True, border=False, key="log"):
@@ -424,7 +424,7 @@ def _no_log(run: Run) -> str:
 
 
 def show_settings(run: Run) -> None:
-    """Every setting, those first that differ from the defaults of the data set and method."""
+    """Show every setting, first those that differ from the defaults of the data set and method."""
     try:
         settings = run.config()
     except UserError as error:
@@ -447,7 +447,7 @@ def show_settings(run: Run) -> None:
 
 
 def settings_table(settings: config.Config) -> pd.DataFrame:
-    """Setting, Value, Default, Changed."""
+    """Return a table with the columns Setting, Value, Default, Changed."""
     usual = config.configure({"dataset": settings.dataset, "method": settings.method}).flat()
     flat = settings.flat()
     table = pd.DataFrame(

@@ -1,1 +1,1 @@
-"""The page Add pictures: from a folder to a run. Imports what pages share, and no other page."""
+"""The page Add pictures: from a folder of pictures to a run. Imports the shared parts and no other page."""

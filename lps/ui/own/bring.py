@@ -1,4 +1,4 @@
-"""Where own pictures come from: a folder or an archive out of the browser, a folder of this machine, or from before."""
+"""The ways to choose pictures: upload a folder or an archive, use a folder on the server, or an earlier upload."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ animals/3.jpg            unlabeled"""
 
 
 def show_upload(choose: Callable[[Path], None]) -> None:
-    """All ways at once. choose: is told the folder, in a callback or before the page is drawn anew."""
+    """Show all ways; `choose` is called with the folder, in a callback or before the page is drawn again."""
     error_toasts.show_errors("own")
     st.markdown(
         "Sort some of your pictures into one folder per class. Leave the other pictures unsorted beside these "

@@ -1,7 +1,7 @@
-"""Add pictures, from a folder to a run: what is there, what looks odd, how many novel classes there may be, start.
+"""The page Add pictures: what the folder has, what looks unusual, the number of novel classes, and the start.
 
-The address says which folder. What a form would ask is decided as the form and --light decide it
-(`lps.scheduler.submit`), and everything can be changed on Launch.
+The folder is in the URL. Other settings are chosen as the form and --light choose them (`lps.scheduler.submit`), and
+everything can be changed on Launch.
 """
 
 from pathlib import Path
@@ -32,7 +32,7 @@ _PRIOR = "own_prior"  # whether to train with the advised prior
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     text = st.query_params.get("folder")
     _start_asked(text)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -67,7 +67,7 @@ def _things(folder: Path) -> str:
 
 
 def draft_of(folder: Path, novel: int | None = None, prior: str = "uniform") -> Draft:
-    """What Launch would be asked for these pictures; novel: classes to look for."""
+    """Return the launch form for these pictures; novel: number of novel classes."""
     draft = Draft("embeddings" if is_vector_file(folder) else "folder", name=folder.stem[:120]).with_text(
         "dataset.path", str(folder)
     )
@@ -96,7 +96,7 @@ def _show(folder: Path, seen: FolderPreview) -> None:
 
 
 def _looked_at(folder: Path) -> Config | None:
-    """The settings by which the pictures are looked into, before anybody says how many novel classes there are."""
+    """Return the settings for the first look at the pictures, before the number of novel classes is known."""
     reading = form.read_draft(draft_of(folder, 1))
     if reading.errors:
         st.error(escape.markdown(form.blocked_by(reading.errors)), icon=":material/error:")
@@ -114,7 +114,7 @@ def _begin(config: Config, seen: FolderPreview) -> None:
 
 
 def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int | None:
-    """How many novel classes to look for: a person's number, else the suggested one, None while there is neither."""
+    """Return how many novel classes to look for: the user's number, else the suggestion; None if there is neither."""
     if not seen.unlabeled:
         why = "Every vector has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
@@ -154,7 +154,7 @@ def _count(path: Path) -> class_count.ClassCount | None:
 
 
 def suggestion(count: class_count.ClassCount) -> str:
-    """The suggested number and between which ones the true one may be."""
+    """Return the suggested number and the range of plausible ones."""
     least, most = (max(0, number - count.seen) for number in count.plausible)
     words = f"**{count.novel} suggested.** "
     words += f"{least} to {most} are plausible. " if least < most else ""
@@ -162,7 +162,7 @@ def suggestion(count: class_count.ClassCount) -> str:
 
 
 def _ask_prior(config: Config | None, seen: FolderPreview, things: str) -> str:
-    """The prior to train with: the advised one where labels look unequal, unless a person says otherwise."""
+    """Return the prior: the advised one if class sizes look unequal and the user does not decline."""
     advice = advise_prior(seen.counts[: len(seen.class_names)], config) if config else None
     if advice is None:
         return "uniform"
@@ -177,7 +177,7 @@ def _ask_prior(config: Config | None, seen: FolderPreview, things: str) -> str:
 
 
 def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str) -> None:
-    """What a click makes and how long it takes, or what it waits for; the button."""
+    """Show what a click starts and how long it takes, or what it waits for, and the button."""
     reading = form.read_draft(draft)
     is_ready = bool(reading.configs) and (novel is not None or not seen.unlabeled)
     if is_ready:
@@ -193,7 +193,7 @@ def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str)
 
 
 def _start_asked(text: str | None) -> None:
-    """Start what the button asked for and turn to it; a refusal is said where the page is drawn."""
+    """Start the requested run and open it; a failure is shown on the page."""
     visit = starting.take_request("own")
     if not (visit and text):
         return
@@ -212,12 +212,12 @@ def _start_asked(text: str | None) -> None:
 
 
 def _stop_looking(folder: Path) -> None:
-    """End what is still looked for: it gives way to runs, and the run would wait for the features that it computes."""
+    """Stop the background searches: they give way to runs, and the run would wait for features that they compute."""
     for path in _results(_looked_at(folder)):
         background.cancel_job(path)
 
 
 def _results(config: Config | None) -> list[Path]:
-    """Where the class count and the data check of these pictures are."""
+    """Return the paths of the class count and the data check of these pictures."""
     root = select.runs_root()
     return [class_count.class_count_path(config, root), audits.audit_path(config, root)] if config else []

@@ -1,4 +1,4 @@
-"""What lies in a folder of own pictures, before anything is computed: counts, and pictures of every class."""
+"""Preview a folder of pictures before anything is computed: counts, and pictures of every class."""
 
 from pathlib import Path
 
@@ -19,18 +19,18 @@ _CLASSES = 12  # that are shown
 
 @st.cache_data(max_entries=8, show_spinner=False)
 def _preview_folder(folder: str, moment: object) -> FolderPreview:
-    """What lies there; raises `UserError`. moment: `stamp` of the data set, so that a change is seen."""
+    """Return the content of the folder; raises `UserError`. moment: `stamp` of the data set, which changes with it."""
     return (embeddings if is_vector_file(folder) else folders).glance(folder, _SAMPLES, _KEPT)
 
 
 def scan_folder(folder: Path) -> FolderPreview:
-    """What lies in the folder or file now; raises `UserError`."""
+    """Return the current content of the folder or file; raises `UserError`."""
     with st.spinner("Reading the files", show_time=True):
         return _preview_folder(str(folder), (embeddings if is_vector_file(folder) else folders).stamp(str(folder)))
 
 
 def show_preview(seen: FolderPreview, are_titles: bool) -> None:
-    """A row of pictures a class, the unlabeled ones last. are_titles: titles are drawn larger, to be read."""
+    """Show a row of pictures per class, unlabeled ones last. are_titles: pictures are titles, drawn larger."""
     labeled, classes = sum(seen.counts[:-1]), len(seen.class_names)
     sentences = [f":blue[**{labeled:,} labeled**] in {counted(classes, 'class')}"]
     sentences += [f":orange[**{seen.unlabeled:,} unlabeled**]"] if seen.unlabeled else []

@@ -1,1 +1,1 @@
-"""The page Race: who learns how fast? Imports what pages share, no other page."""
+"""The page Race: compare how fast runs learn. Imports the shared parts and no other page."""

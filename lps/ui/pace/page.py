@@ -1,7 +1,7 @@
-"""The parts of the page Race: two to four runs of one split as a race, and their whole course below it.
+"""The page Race: two to four runs of one split as a race, and their curves below it.
 
-Race and course share one clock: the place of the race is a line in every chart, and a click on a chart leads the race
-there. Both happen in the browser (race_mount.js, plot.js).
+Race and curves share one clock: the position of the race is a line in every chart, and a click on a chart moves the
+race there. Both happen in the browser (race_mount.js, plot.js).
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _SUGGESTIONS = 3
 
 @dataclass(frozen=True)
 class _Lane:
-    """One of the runs that are compared."""
+    """One of the compared runs."""
 
     letter: str
     run: Run
@@ -43,12 +43,12 @@ class _Lane:
 
     @property
     def length(self) -> int:
-        """How many epochs its axis needs."""
+        """Return how many epochs its axis needs."""
         return max(self.past.last_epoch, self.planned if self.is_going_on else 0)
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     runs = page_head.begin("Race", "pace")
     if runs:
         _show(runs)
@@ -74,7 +74,7 @@ def _show(runs: list[Run]) -> None:
 
 
 def _pick(runs: list[Run]) -> list[Run]:
-    """A box for up to four runs; without a choice it shows those of `comparable.usual_choice`."""
+    """Show a menu of up to four runs; without a choice, those of `comparable.usual_choice`."""
     by_id = {run.id: run for run in runs}
     named = select.picked(runs)
     chosen = named[: comparable.MOST] or comparable.usual_choice(runs)
@@ -96,7 +96,7 @@ def _pick(runs: list[Run]) -> list[Run]:
 
 
 def _agreeing(chosen: list[Run]) -> list[Run]:
-    """The first run and those that have its split; why the others are left out is said."""
+    """Return the first run and those with the same split; says why the others are left out."""
     together = chosen[:1]
     for run in chosen[1:]:
         reason = comparable.split_difference(chosen[0], run)
@@ -151,7 +151,7 @@ def _are_going_on(lanes: list[_Lane]) -> bool:
 
 
 def _show_course(lanes: list[_Lane]) -> None:
-    """The curves of every run on shared axes, and the differences between the runs."""
+    """Show the curves of every run on shared axes, and the differences between the runs."""
     length = max(1, *(lane.length for lane in lanes))
     ranges = pace_charts.tops([lane.past for lane in lanes])
     words = ":gray[all, KL; dotted: k-means before training; ▲: a mark; a click leads the race there]"
@@ -164,7 +164,7 @@ def _show_course(lanes: list[_Lane]) -> None:
 
 
 def _show_head(lane: _Lane, beside: list[Run]) -> None:
-    """Who this is, how it stands, and what makes it differ from those beside it."""
+    """Show a run's name, state, and what distinguishes it from the others."""
     with st.container(gap="xxsmall"):
         st.markdown(f"**{lane.letter} · {escape.markdown(titles.run_title(lane.run))}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -179,7 +179,7 @@ def _show_head(lane: _Lane, beside: list[Run]) -> None:
 
 
 def about(run: Run, beside: list[Run]) -> list[str]:
-    """The seed, and the settings that tell a run from those beside it, in words."""
+    """Return the seed and the settings that distinguish a run from the others, in words."""
     try:
         return [f"seed {run.config().seed}", *titles.changed_settings(run, beside)]
     except UserError:
@@ -187,7 +187,7 @@ def about(run: Run, beside: list[Run]) -> list[str]:
 
 
 def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
-    """The pace of one run, with its marks."""
+    """Plot the pace of one run, with its marks."""
     if not lane.past.last_epoch:
         st.caption(f"{lane.letter} has recorded no epoch of training yet.")
         return
@@ -200,7 +200,7 @@ def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
 
 
 def _show_differences(lanes: list[_Lane], length: int) -> None:
-    """The first run minus each of the others: novel accuracy, and the gap."""
+    """Plot the first run minus each of the others: novel accuracy, and the gap."""
     first, others = lanes[0], [lane for lane in lanes[1:] if lane.past.last_epoch]
     if not others or not first.past.last_epoch:
         st.empty()

@@ -1,4 +1,4 @@
-"""The race on the page Race: the browser draws it from data that are sent once. It can be downloaded as a file."""
+"""The race on the page Race, drawn by the browser from data that are sent once, and its download."""
 
 import time
 from pathlib import Path
@@ -23,7 +23,7 @@ _mount = st.components.v2.component(
 
 
 def show_race(runs: list[Run]) -> None:
-    """The race of the first three of `runs`, which share their split; those that have no lane are named."""
+    """Show the race of the first three of `runs`, which share their split; the others are named."""
     racing, others = runs[: numbers.MOST], runs[numbers.MOST :]
     live_part.follow(lambda: racing, _are_going_on, _draw, _TICK_S)
     words = "See the margin in a small simulation"
@@ -35,7 +35,7 @@ def show_race(runs: list[Run]) -> None:
 
 
 def offer(runs: list[Run]) -> None:
-    """A button that gives the race of the first three as a file."""
+    """Show the button that downloads the race of the first three as a file."""
     st.download_button(
         "Download the race",
         lambda: document.as_bytes(runs[: numbers.MOST]),
@@ -49,7 +49,7 @@ def offer(runs: list[Run]) -> None:
 
 
 def can_race(runs: list[Run]) -> bool:
-    """Whether any of them has recorded an epoch."""
+    """Return whether any of the runs has recorded an epoch."""
     return any(history(run).last_epoch for run in runs[: numbers.MOST])
 
 
@@ -59,7 +59,7 @@ def _are_going_on(runs: list[Run]) -> bool:
 
 
 def _show_waiting(runs: list[Run]) -> None:
-    """How far every run is towards its first epoch."""
+    """Show the progress of every run towards its first epoch."""
     st.caption("No epoch of training has been recorded yet.")
     for run in runs:
         state, label = run.state(), titles.run_label(run)

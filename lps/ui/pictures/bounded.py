@@ -1,4 +1,4 @@
-"""Answers that are kept for all viewers as far as they fit into some bytes: one of a large run counts as many small."""
+"""A cache shared by all viewers, limited in bytes: one answer of a large run counts as much as many small ones."""
 
 import threading
 from collections import OrderedDict
@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 
 
 class Bounded:
-    """The answers that were asked for last, `most` bytes of them, but one at least; treat them as read-only."""
+    """Cache of the most recent answers, up to `most` bytes but at least one; treat answers as read-only."""
 
     def __init__(self, most: int):
         self._most, self._bytes = most, 0
@@ -14,7 +14,7 @@ class Bounded:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], object], size: Callable[[object], int]):
-        """The answer of `key`, made now where it is not kept; size: bytes of an answer. Raises what `make` raises."""
+        """Return the answer for `key`, computed now if it is not cached; size: its bytes. Raises what `make` raises."""
         with self._lock:
             if key in self._found:
                 self._found.move_to_end(key)

@@ -1,4 +1,4 @@
-"""By what the points of a projection are coloured: what is known of their images, at this epoch of this run."""
+"""Colour the points of a projection by what is known of their images at an epoch of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ _STEPS = 33  # of colour, from a confidence of 0 to 1
 
 
 def available(run: Run, epoch: int) -> dict[str, str]:
-    """What can be coloured by, the usual one first; what needs a truth is left out where none is known.
+    """Return the possible colourings, the default first; without known classes, those that need them are left out.
 
-    Where most truths are unknown, what needs them comes last, and clusters that a person has named come first.
-    Raises `UserError` where the split cannot be read.
+    If most classes are unknown, those that need them come last; if the user named clusters, these come first. Raises
+    `UserError` if the split cannot be read.
     """
     partition = points.partition(run)
     is_known = partition.targets[partition.split.unlabeled] >= 0
@@ -49,7 +49,7 @@ def available(run: Run, epoch: int) -> dict[str, str]:
 
 
 def _thresholds(run: Run, epoch: int) -> dict[str, float]:
-    """The confidence from which an image of the group "seen" or "novel" was believed; {} where it was not recorded."""
+    """Return the recorded confidence threshold of the groups "seen" and "novel"; {} if it was not recorded."""
     past = history(run)
     columns = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
     threshold_by_group = {group: float(column[epoch]) for group, column in columns.items() if epoch in column.index}
@@ -65,7 +65,7 @@ def _is_named(run: Run, epoch: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Coloring:
-    """A group for every point: codes (n,), with the label ("" for none) and the colour of each. Later ones lie on top.
+    """A group for every point: codes (n,), with label ("" for none) and colour of each group; later ones on top.
 
     is_classes: groups are classes or clusters, whose names belong on the map. is_scale: groups are steps of a number.
     """
@@ -78,7 +78,7 @@ class Coloring:
 
 
 def color_points(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Palette) -> Coloring:
-    """The points of `table` (of `points.table`) by one of `available`; raises `UserError`."""
+    """Colour the points of `table` (of `points.table`) by one of `available`; raises `UserError`."""
     split = points.partition(run).split
     if key in OF_TABLES:
         return color_table(table, key, split.classes.seen, split.class_names, colors)
@@ -97,7 +97,7 @@ def color_points(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Pa
 
 
 def color_table(table: pd.DataFrame, key: str, seen: int, names: Sequence[str], colors: Palette) -> Coloring:
-    """The points of a table by what stands in it: group, truth, predicted, right or confidence."""
+    """Colour the points of a table by one of its columns: group, truth, predicted, right or confidence."""
     if key == "confidence":
         return _color_scale(table["confidence"].to_numpy(np.float32), colors)
     value = table["truth" if key in OF_TRUTH else key].to_numpy()
@@ -112,7 +112,7 @@ def color_table(table: pd.DataFrame, key: str, seen: int, names: Sequence[str], 
 
 
 def _color_scale(values: np.ndarray, colors: Palette) -> Coloring:
-    """Numbers from 0 to 1 in `_STEPS` steps of colour, of which every fourth part has its label."""
+    """Group numbers from 0 to 1 in `_STEPS` steps of colour, of which every fourth has a label."""
     ends = [np.array(bytearray.fromhex(color[1:]), float) for color in (colors.wrong, colors.all, colors.right)]
     places = np.linspace(0, 2, _STEPS)
     mixed = [ends[int(min(1, at))] * (1 - at % 1) + ends[int(min(1, at)) + 1] * (at % 1) for at in places[:-1]]
@@ -123,7 +123,7 @@ def _color_scale(values: np.ndarray, colors: Palette) -> Coloring:
 
 
 def _color_clusters(run: Run, epoch: int, rows: np.ndarray, colors: Palette) -> Coloring:
-    """One group a cluster, as a person has named, merged and split them."""
+    """Group the points by cluster, after the user's names, merges and splits."""
     view = predictions.view(run, epoch)
     shown = view.ids.tolist()
     shades = class_colors(sum(i in view.defaults for i in shown), len(shown), colors)

@@ -1,7 +1,7 @@
-"""A gallery of up to two million pictures that scrolls: the browser asks for those in sight, and holds no others.
+"""A scrollable gallery of up to two million pictures: the browser only loads those in sight.
 
-The ids and what is said of them are columns (`lps.ui.server.columns`), the pictures single files
-(`lps.ui.server.picture_files`), so that neither the browser nor the server takes more memory with more pictures.
+Ids and captions are columns (`lps.ui.server.columns`), pictures are single files (`lps.ui.server.picture_files`), so
+the memory of browser and server does not grow with the number of pictures.
 """
 
 from collections.abc import Sequence
@@ -32,10 +32,10 @@ _mount = st.components.v2.component(
 def show_gallery(
     table: pd.DataFrame, key: str, alt: str, names: Sequence[str], pictures: str, opened: int | None = None
 ) -> int | None:
-    """The pictures of `table` (of `points.table`) in its order; gives the image clicked since the last run.
+    """Show the pictures of `table` (of `points.table`) in its order; returns the image clicked since the last run.
 
-    alt: what the gallery shows, for screen readers. names: of the classes. pictures: of `picture_files.address`, "" for
-    their numbers alone. opened: the image that has a frame.
+    alt: what the gallery shows, for screen readers. names: of the classes. pictures: see `picture_files.address`; ""
+    shows only numbers. opened: the image with a frame.
     """
     percent = (100 * np.nan_to_num(table["confidence"].to_numpy(np.float32))).round().clip(0, 100)
     data = {
@@ -55,4 +55,4 @@ def show_gallery(
 
 
 def _nothing() -> None:
-    """A component needs a callback for what it reports; what it means is decided where the gallery is shown."""
+    """Do nothing: a component needs a callback to report clicks, which are handled where the gallery is shown."""

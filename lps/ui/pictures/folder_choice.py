@@ -1,4 +1,4 @@
-"""A folder of the machine that does the work, found by going through its folders; and what came out of the browser."""
+"""Choose a folder on the server by browsing, or upload files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,10 +25,10 @@ def show_ways(
     needs_folders: bool = False,
     endings: tuple[str, ...] = (),
 ) -> None:
-    """From the browser and from the machine, beside each other, and folders from before.
+    """Show upload, browsing and earlier uploads side by side.
 
-    name: begins the keys of the widgets. choose: is told the folder in a callback. needs_folders: whether a folder
-    without folders in it cannot be taken. endings: of files that can be taken in place of a folder.
+    name: prefix of the widgets' keys. choose: called with the folder, in a callback. needs_folders: a folder without
+    sub-folders cannot be used. endings: of files that can be used instead of a folder.
     """
     from_browser, from_machine = st.columns(2, gap="medium")
     with from_browser, st.container(border=True, height="stretch"):
@@ -47,7 +47,7 @@ def show_ways(
 
 
 def number_of_uploader(name: str) -> int:
-    """How many uploads of this page were taken: each has an uploader of its own."""
+    """Return the number of uploads accepted on this page: each one has an uploader of its own."""
     return st.session_state.get(f"{name}_uploads", 0)
 
 
@@ -57,7 +57,7 @@ def say_where_kept() -> None:
 
 
 def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
-    """Keep what was uploaded, tell `choose` the folder, and draw the page anew with an empty uploader."""
+    """Store the upload, call `choose` with its folder, and draw the page again with an empty uploader."""
     with st.spinner("Checking and saving the pictures", show_time=True), error_toasts.kept(name):
         choose(keep())
     uploads.forget(files)
@@ -68,7 +68,7 @@ def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callab
 def _browse(
     name: str, choose: Callable[[Path], None], help: str, needs_folders: bool, endings: tuple[str, ...]
 ) -> None:
-    """The folders of one place, the way up, and the button that takes it."""
+    """Show the folders of one place, the way up, and the button that chooses it."""
     place, roots = f"{name}_place", browsing.allowed_roots()
     if not roots:
         st.caption("No folder is available.")
@@ -108,7 +108,7 @@ def _browse(
 
 
 def _show_way(name: str, folder: Path, roots: list[Path]) -> None:
-    """Where one is, the way up, and other roots."""
+    """Show the current place, the way up, and the other roots."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
         st.button("Up", icon=":material/arrow_upward:", key=f"{name}_up", disabled=folder in roots, type="tertiary",
                   on_click=_look_at, args=(name, folder.parent))  # fmt: skip
@@ -125,7 +125,7 @@ def _look_at(name: str, folder: Path) -> None:
 
 
 def told(arrived: Arrived) -> Path:
-    """The folder of what was kept; a toast says how many pictures, and which files were left out."""
+    """Return the folder of stored pictures, and show how many there are and which files were left out."""
     rest = ""
     if arrived.left_out:
         names = escape.markdown(", ".join(arrived.left_out[:_NAMED])) + ", …" * (len(arrived.left_out) > _NAMED)

@@ -1,4 +1,4 @@
-"""Pictures of a data set in coloured frames with a word below: blue for seen, orange for novel, grey for untold."""
+"""Pictures in coloured frames with words below: blue for seen, orange for novel, grey for unknown."""
 
 import base64
 import hashlib
@@ -32,9 +32,9 @@ _STYLE = f"""
 
 @dataclass(frozen=True)
 class Frame:
-    """One picture, uint8 (height, width, channels). group: seen, novel, or "" for untold; words stand below it.
+    """One picture, uint8 (height, width, channels).
 
-    sides: height and width whose proportions it is shown in.
+    group: seen, novel, or "" for unknown; words are shown below it. sides: height and width that give its proportions.
     """
 
     pixels: np.ndarray
@@ -45,7 +45,7 @@ class Frame:
 
 
 def show_frames(rows: list[tuple[str, list[Frame]]], size: int) -> None:
-    """Rows of pictures, each row after what is said of it ("" for nothing). size: pixels of their longer sides."""
+    """Show rows of pictures, each with a heading ("" for none). size: length of their longer sides in pixels."""
     st.html(f"<style>{_STYLE}</style>" + "".join(_row(words, frames, size) for words, frames in rows))
 
 
@@ -62,7 +62,7 @@ def _figure(frame: Frame, size: int) -> str:
 
 
 def _png(pixels: np.ndarray) -> str:
-    """A picture as a data URL; a page that refreshes itself shows most of them again."""
+    """Return a picture as a data URL, cached for pages that refresh themselves."""
     pixels = np.ascontiguousarray(pixels)
     key = pixels.shape, hashlib.blake2b(pixels, digest_size=16).digest()
     return _DATA_URLS.get(key, lambda: _encoded(pixels), len)

@@ -1,4 +1,4 @@
-"""A contact sheet: many pictures in one image, each of which can be opened, and some of them chosen."""
+"""A contact sheet: many pictures as one image; each can be opened, and some can be ticked."""
 
 import hashlib
 import io
@@ -58,7 +58,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was done on a sheet: the image clicked since the last run, and the images chosen (of all its pages)."""
+    """Actions on a sheet: the image clicked since the last run, and the ticked images (on all its pages)."""
 
     clicked: int | None = None
     chosen: tuple[int, ...] = ()
@@ -74,10 +74,10 @@ def sheet(
     choosable: bool = True,
     edge: int = EDGE,
 ) -> Choice:
-    """Show pictures in their own proportions; images: None where they cannot be had.
+    """Show pictures in their own proportions; images: None if they cannot be read.
 
-    token: what was chosen is forgotten when it changes. open_image: the picture that is looked at. choosable: whether
-    pictures have a mark to choose them by. edge: pixels on the screen of the longer side of a picture.
+    token: ticks are reset when it changes. open_image: the opened picture. choosable: pictures can be ticked. edge:
+    length of a picture's longer side on the screen, in pixels.
     """
     ids = [tile.id for tile in tiles]
     picture, mime = (b"", "") if images is None or not ids else contact_sheet(images.pixels[ids], fine=max(FINE, edge))
@@ -101,7 +101,7 @@ def sheet(
 
 
 def chosen_images(reported, token: str) -> tuple[int, ...]:
-    """The image ids that the browser reports as chosen, ascending; none where it speaks of another cluster."""
+    """Return the ticked image ids that the browser reports, ascending; none if the report is for another cluster."""
     if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("ids"), list):
         return ()
     return tuple(sorted({image for image in reported["ids"] if type(image) is int and image >= 0}))
@@ -112,18 +112,18 @@ def _clicked(value) -> int | None:
 
 
 def _nothing() -> None:
-    """A component needs a callback for what it reports; what it means is decided where the sheet is shown."""
+    """Do nothing: a component needs a callback to report clicks, which are handled where the sheet is shown."""
 
 
 def columns(count: int) -> int:
-    """Pictures in a row of the one image: about as many as there are rows, so that no side gets long."""
+    """Return the pictures per row of the one image: about as many as there are rows, so that no side gets long."""
     return max(1, int(np.ceil(np.sqrt(count))))
 
 
 def contact_sheet(pixels: np.ndarray, side: int | None = None, fine: int = FINE) -> tuple[bytes, str]:
-    """(all pictures in rows of `columns(n)` as one image file, its MIME type). Small ones keep every pixel.
+    """Return (all pictures in rows of `columns(n)` as one image file, its MIME type). Small ones keep every pixel.
 
-    side: pixels that the longer side gets, also of small ones, which are enlarged smoothly. fine: pixels that a large
+    side: length of the longer side, also of small pictures, which are enlarged smoothly. fine: pixels that a large
     picture keeps at most.
     """
     count, height, width, channels = pixels.shape

@@ -1,4 +1,4 @@
-"""The files of a data set that could not be used, and why."""
+"""List the files of a data set that could not be used, and why."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ _MOST = 100  # names that are listed
 
 
 def show_left_out_files(skipped: Sequence[tuple[str, str]]) -> None:
-    """Under how many there are; nothing where there are none. skipped: (name, reason)."""
+    """Show their number and an expander with the list; nothing if there are none. skipped: (name, reason)."""
     if not skipped:
         return
     with st.expander(f"{counted(len(skipped), 'file')} left out", icon=":material/broken_image:"):

@@ -13,7 +13,7 @@ _REFUSED = "naming_refused"  # (key of the field, text, why) of the last name th
 
 
 def ask(view: View, cluster: int, after: Callable[[], object] = lambda: None, label: str = "Name", **options) -> None:
-    """The field with what a person has called the cluster. after: called once a name was kept."""
+    """Show the field with the user's name of the cluster. after: called once a name was saved."""
     key = f"name of {view.run.id} {view.epoch} {cluster}"
     refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
     is_refused = refused == key and st.session_state.get(key) == text
@@ -33,12 +33,12 @@ def ask(view: View, cluster: int, after: Callable[[], object] = lambda: None, la
 
 
 def forget_refusal() -> None:
-    """Whatever was refused last is no longer shown."""
+    """Hide the error of the last name."""
     st.session_state.pop(_REFUSED, None)
 
 
 def record(view: View, steps: Sequence[dict]) -> None:
-    """Keep what a person said; raises `UserError` and `OSError`."""
+    """Save the user's steps; raises `UserError` and `OSError`."""
     naming.record_steps(view.run, view.epoch, steps, labels.digest_of_predictions(view.network.predicted))
 
 

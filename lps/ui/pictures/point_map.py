@@ -41,9 +41,9 @@ _mount = st.components.v2.component(
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """What was done on a map: the image clicked since the last run, and the ids of the selected images, ascending.
+    """Actions on a map: the image clicked since the last run, and the ids of the selected images, ascending.
 
-    drawn: a person has selected something by hand since the token changed, or taken that back.
+    drawn: the user has selected something by hand since the token changed, or cleared the selection.
     """
 
     clicked: int | None = None
@@ -71,11 +71,11 @@ def show_map(
 ) -> Touch:
     """Draw the points of `table` (of `points.table`) under the stable `key`.
 
-    alt: what the map shows, for screen readers. names: of the classes. frame: (lowest, highest) x and y that are in
-    sight at first; None for those of the points. height: pixels. scene: pan and zoom are kept while it stays, and
-    points glide where the `moment` changes. token: makes points selectable; what was selected by hand is forgotten when
-    it changes. image: id of the one that has a ring. chosen: ids that are selected whatever was drawn. pictures: of
-    `picture_files.address`. code: the Python that draws the map. is_large: with tools, names on the map, and clicks.
+    alt: what the map shows, for screen readers. names: of the classes. frame: (lowest, highest) x and y in sight at
+    first; None for those of the points. height: pixels. scene: pan and zoom stay while it stays the same; points glide
+    when the `moment` changes. token: makes points selectable; the manual selection is reset when it changes. image: id
+    of the point with a ring. chosen: ids that are selected whatever was drawn. pictures: see `picture_files.address`.
+    code: the Python that draws the map. is_large: with tools, names on the map, and clicks.
     """
     low, high = frame or _extent(table)
     side = float(max(*(high - low), 1e-9))
@@ -118,7 +118,7 @@ def show_map(
 
 
 def _extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """(lowest, highest) x and y of the points, with some room."""
+    """Return (lowest, highest) x and y of the points, with a margin."""
     if not len(table):
         return np.zeros(2), np.ones(2)
     corners = table[["x", "y"]].to_numpy(float)
@@ -128,27 +128,27 @@ def _extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _places(table: pd.DataFrame, corner: np.ndarray, side: float) -> np.ndarray:
-    """uint16 (2, n): all x, then all y, in units of the square that begins at `corner`; others lie at its edge."""
+    """Return uint16 (2, n): all x, then all y, in units of the square at `corner`; points outside are at its edge."""
     scaled = (table[["x", "y"]].to_numpy(np.float32).T - corner[:, None]) / side * _UNITS
     return np.nan_to_num(scaled).round().clip(0, _UNITS).astype(np.uint16)
 
 
 def _facts(table: pd.DataFrame) -> bytes:
-    """All truths and predictions as int16, then all confidences in percent as uint8."""
+    """Return all truths and predictions as int16, then all confidences in percent as uint8."""
     percent = (100 * np.nan_to_num(table["confidence"].to_numpy(np.float32))).round().clip(0, 100)
     classes = (table[name].to_numpy(np.int16).tobytes() for name in ("truth", "predicted"))
     return b"".join(classes) + percent.astype(np.uint8).tobytes()
 
 
 def bits_of(ids: np.ndarray) -> bytes:
-    """One bit an image id, set for those of `ids`; bit 0 of byte 0 is image 0."""
+    """Return one bit per image id, set for those in `ids`; bit 0 of byte 0 is image 0."""
     is_in = np.zeros(int(ids.max(initial=-1)) + 1, bool)
     is_in[ids] = True
     return np.packbits(is_in, bitorder="little").tobytes() or b"\0"
 
 
 def selected_ids(reported, token: str) -> np.ndarray:
-    """The ids that the browser reports, ascending, as `bits_of` has them; none where it speaks of something else."""
+    """Return the ids that the browser reports, ascending, encoded as `bits_of`; none if they are of another map."""
     if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("bits"), str):
         return np.zeros(0, np.int64)
     text = reported["bits"]
@@ -162,4 +162,4 @@ def selected_ids(reported, token: str) -> np.ndarray:
 
 
 def _nothing() -> None:
-    """A component needs a callback for what it reports; what it means is decided where the map is shown."""
+    """Do nothing: a component needs a callback to report clicks, which are handled where the map is shown."""

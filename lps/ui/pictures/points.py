@@ -1,4 +1,4 @@
-"""The points of a projection as a data frame: where each image lies, what it is, and what the network takes it for."""
+"""The points of a projection as a data frame: position, image, class and prediction."""
 
 import contextlib
 from dataclasses import dataclass
@@ -32,26 +32,26 @@ class Partition:
 
 
 def partition(run: Run) -> Partition:
-    """What `split.npz` says; raises `UserError`."""
+    """Return the content of `split.npz`; raises `UserError`."""
     return _partition(str(run.folder), _stamp(run.folder / "split.npz"))
 
 
 def stamp_of(run: Run) -> str:
-    """Changes with `split.npz`: an image id means the same picture while it stays."""
+    """Return a value that changes with `split.npz`: while it is the same, an image id means the same picture."""
     return "-".join(f"{part:x}" for part in _stamp(run.folder / "split.npz"))
 
 
 def epochs(run: Run) -> list[int]:
-    """The epochs whose features are stored, ascending."""
+    """Return the epochs with stored features, ascending."""
     return snapshots.snapshot_epochs(run.snapshots)
 
 
 def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
-    """One row a point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
+    """Return one row per point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
 
-    None where the map of this method has not been computed. PCA is fitted on the newest snapshot, so that the points
-    of all epochs share one plane; a recording brings these maps in place of the features of every epoch, also where it
-    was imported as a run. Raises `UserError` for missing or damaged files.
+    None if the map of this method has not been computed. PCA is fitted to the newest snapshot, so the points of all
+    epochs share one plane; a recording, also an imported one, has these maps instead of the features of every epoch.
+    Raises `UserError` for missing or damaged files.
     """
     stored = epochs(run)
     if epoch not in stored:
@@ -68,7 +68,7 @@ def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
 
 
 def is_thinned(run: Run, epoch: int) -> bool:
-    """Whether an epoch has the features of more images than a page looks at, so that its PCA is of some of them."""
+    """Return whether an epoch has more features than a page reads, so that its PCA shows only some of them."""
     return _feature_count(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))) > MOST_POINTS
 
 
@@ -85,9 +85,9 @@ def _mapped_table(run: Run, method: str, epoch: int, moment) -> pd.DataFrame:
 
 
 def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """(lowest, highest) x and y around the points of a few epochs, so that a view of them fits every epoch.
+    """Return (lowest, highest) x and y around the points of a few epochs, so that the view fits every epoch.
 
-    The first, the newest and some in between for PCA; for other methods the epochs that have a map.
+    For PCA: the first, the newest and some in between; for other methods: the epochs with a map.
     """
     stored = epochs(run)
     if method == "pca":
@@ -110,7 +110,7 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
 def _corners(folder: str, method: str, epoch: int, stamp, ends) -> tuple[np.ndarray, np.ndarray] | None:
-    """(lowest, highest) x and y of a map; None where there is none."""
+    """Return (lowest, highest) x and y of a map; None if there is none."""
     found = table(Run(Path(folder)), epoch, method)
     if found is None or not len(found):
         return None
@@ -119,7 +119,7 @@ def _corners(folder: str, method: str, epoch: int, stamp, ends) -> tuple[np.ndar
 
 
 def neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImages | None:
-    """The images with the most similar features at an epoch; None where those of `image` are not stored.
+    """Return the images with the most similar features at an epoch; None if those of `image` are not stored.
 
     Raises `UserError` for missing or damaged files.
     """
@@ -128,15 +128,15 @@ def neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImages | 
 
 
 def features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-    """(image ids int64 (m,), features (m, d)) of an epoch, as far as a page looks at them; raises `UserError`."""
+    """Return (image ids int64 (m,), features (m, d)) of an epoch that a page reads; raises `UserError`."""
     snapshot = _snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
     return snapshot.feature_index.astype(np.int64), snapshot.features
 
 
 def pictures(run: Run) -> datasets.Images:
-    """The images that the ids of a run's points stand for.
+    """Return the images that the ids of a run's points mean.
 
-    Raises `UserError` where they cannot be had, or where the data set is not the one that the run saw.
+    Raises `UserError` if they cannot be read, or if the data set is not the one that the run used.
     """
     known = partition(run)
     return labels.load_pictures(run, known.split, known.targets)
@@ -149,7 +149,7 @@ def _partition(folder: str, stamp) -> Partition:
 
 @st.cache_resource(max_entries=4, show_spinner=False)
 def _snapshot(folder: str, moment) -> Snapshot:
-    """Thinned snapshot of `moment` (epoch, file stamp).
+    """Return the thinned snapshot of `moment` (epoch, file stamp).
 
     Raises `UserError` for a damaged one or one of another split.
     """
@@ -161,7 +161,7 @@ def _snapshot(folder: str, moment) -> Snapshot:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _plane(folder: str, first, last) -> Plane:
-    """The principal plane of the newest snapshot, turned towards that of the first, so that it does not flip."""
+    """Return the principal plane of the newest snapshot, aligned with that of the first so that it does not flip."""
     return projection.shared_plane(_snapshot(folder, first), first[0], _snapshot(folder, last), last[0])
 
 

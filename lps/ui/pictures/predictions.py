@@ -1,4 +1,4 @@
-"""What the network said of the unlabeled images of a run, read once and shared by all viewers: treat as read-only."""
+"""The network's predictions for the unlabeled images of a run, read once and shared by all viewers: read-only."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,9 +26,9 @@ _LIFE = 12_000_000  # images of all epochs together that are read for the life o
 
 @dataclass(frozen=True)
 class View:
-    """The clusters of a run at an epoch, as a person has merged and split them.
+    """The clusters of a run at an epoch, after the user's merges and splits.
 
-    assigned: cluster of every unlabeled image. ids: clusters, ascending; `clusters` are their descriptions.
+    assigned: cluster of every unlabeled image. ids: clusters, ascending; `clusters` describes them.
     """
 
     run: Run
@@ -44,15 +44,15 @@ class View:
 
     @property
     def truth(self) -> np.ndarray:
-        """Class id of every unlabeled image, -1 unknown."""
+        """Return the class id of every unlabeled image, -1 unknown."""
         return self.targets[self.split.unlabeled]
 
     def name(self, cluster: int) -> str:
-        """The name of a cluster, "cluster 7" where it has none."""
+        """Return the name of a cluster, "cluster 7" if it has none."""
         return labels.name_of(cluster, self.said, self.defaults)
 
     def title(self, cluster: int) -> str:
-        """The id with the name, where there is one."""
+        """Return the id with the name, if there is one."""
         return labels.title_of(cluster, self.said, self.defaults)
 
     def class_name(self, class_id: int) -> str:
@@ -60,9 +60,9 @@ class View:
 
 
 def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
-    """What an epoch predicts. is_thorough: with what is doubtful of the clusters, which takes its time.
+    """Return the clusters of an epoch. is_thorough: with reasons to doubt the clusters, which takes longer.
 
-    Raises `UserError` where files are missing or damaged, or hold more images than a page can go through.
+    Raises `UserError` if files are missing or damaged, or have more images than a page can read.
     """
     partition = points.partition(run)
     if (count := len(partition.split.unlabeled)) > MOST_IMAGES:
@@ -84,7 +84,7 @@ def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
 
 
 def assignment(run: Run, epoch: int) -> Assignment:
-    """The predictions of an epoch; raises `UserError`."""
+    """Return the predictions of an epoch; raises `UserError`."""
     key = str(run.folder), epoch, _stamp(run, epoch)
     return _ASSIGNMENTS.get(key, lambda: clusters.read_assignment(run, epoch, points.partition(run).split), _size)
 
@@ -120,7 +120,7 @@ def _described(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _sa
 
 
 def _readable(run: Run, epochs: list[int]) -> list[Assignment]:
-    """The assignments of those epochs whose snapshot can be read."""
+    """Return the assignments of the epochs whose snapshot can be read."""
     assignments = []
     for epoch in epochs:
         try:
@@ -131,14 +131,14 @@ def _readable(run: Run, epochs: list[int]) -> list[Assignment]:
 
 
 def told_epochs(view: View) -> list[int]:
-    """The epochs that the life of an image is told by: all, or of a large run some, evenly spread."""
+    """Return the epochs that an image's history shows: all, or for a large run some, evenly spread."""
     stored = points.epochs(view.run)
     some = projection.spread_epochs(stored, max(_FEWEST, _LIFE // max(1, len(view.assigned))))
     return sorted({*some, view.epoch})
 
 
 def life(view: View, image: int) -> list[clusters.Moment]:
-    """The biography of an unlabeled image over `told_epochs`, as far as they can be read."""
+    """Return the history of an unlabeled image over `told_epochs`, as far as these can be read."""
     key = repr((view.epoch, sorted(view.said.parents.items()), sorted(view.said.moved.items())))
     folder, now = str(view.run.folder), _stamp(view.run, view.epoch)
     row = int(np.searchsorted(view.split.unlabeled, image))

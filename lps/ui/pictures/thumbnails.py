@@ -1,4 +1,4 @@
-"""Images as small pictures: scaled, framed, side by side."""
+"""Small copies of images: scaled, framed, side by side."""
 
 import io
 
@@ -12,15 +12,15 @@ _THINNEST = 8  # of the longer side the part that the shorter one has at least, 
 
 
 def fitted(sides: tuple[int, int], longest: int) -> tuple[int, int]:
-    """(height, width) of the same proportions whose longer side has `longest` pixels."""
+    """Return (height, width) of the same proportions whose longer side has `longest` pixels."""
     height, width = (max(round(longest * side / max(sides)), -(-longest // _THINNEST)) for side in sides)
     return height, width
 
 
 def thumbnail(pixels: np.ndarray, size: int, sides: tuple[int, int] | None = None) -> np.ndarray:
-    """One image as uint8 RGB whose longer side is `size`: small ones keep their pixels, large ones are averaged.
+    """Return an image as uint8 RGB whose longer side is `size`: small ones keep their pixels, large ones are averaged.
 
-    sides: height and width whose proportions it gets; None for those of its pixels.
+    sides: height and width that give its proportions; None for those of its pixels.
     """
     image = as_image(pixels).convert("RGB")
     resample = Image.Resampling.NEAREST if max(pixels.shape[:2]) <= size else Image.Resampling.LANCZOS
@@ -29,7 +29,7 @@ def thumbnail(pixels: np.ndarray, size: int, sides: tuple[int, int] | None = Non
 
 
 def framed(pixels: np.ndarray, color: str) -> np.ndarray:
-    """A thumbnail with a frame in `color` (hex) around it."""
+    """Add a frame in `color` (hex) around a thumbnail."""
     rgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)], np.uint8)
     frame = np.broadcast_to(rgb, (pixels.shape[0] + 2 * FRAME, pixels.shape[1] + 2 * FRAME, 3)).copy()
     frame[FRAME:-FRAME, FRAME:-FRAME] = pixels
@@ -37,9 +37,9 @@ def framed(pixels: np.ndarray, color: str) -> np.ndarray:
 
 
 def side_by_side(tiles: list[np.ndarray], side: int, gap: int = 0, edge: int = 0) -> np.ndarray:
-    """Tiles in a row as RGBA, each in the middle of a transparent square of `side` pixels, which no tile exceeds.
+    """Return tiles in a row as RGBA, each in the middle of a transparent square of `side` pixels.
 
-    `gap` transparent pixels are between the squares and `edge` at both ends.
+    No tile is larger than the square. `gap` transparent pixels separate the squares and `edge` pixels surround the row.
     """
     row = np.zeros((side, 2 * edge + len(tiles) * (side + gap) - gap, 4), np.uint8)
     for i, tile in enumerate(tiles):

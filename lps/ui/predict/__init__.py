@@ -1,1 +1,1 @@
-"""The page Predict: what does a run say of new pictures? Imports what pages share, no other page."""
+"""The page Predict: predict new pictures with a run. Imports the shared parts and no other page."""

@@ -1,4 +1,4 @@
-"""Where new pictures come from: files or an archive out of the browser, a folder of this machine, or from before."""
+"""The ways to choose new pictures: upload files or an archive, use a folder on the server, or an earlier upload."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +14,9 @@ from lps.ui.shared import error_toasts, select
 
 
 def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
-    """All ways at once. choose: is told the folder or file, in a callback or before the page is drawn anew.
+    """Show all ways; `choose` is called with the folder or file, in a callback or before the page is drawn again.
 
-    takes_vectors: whether the run was trained on own embeddings, and predicts no pictures.
+    takes_vectors: the run was trained on embeddings and predicts vectors, not pictures.
     """
     error_toasts.show_errors("predict")
     help_text = "A folder with pictures, also in sub-folders. Your files are not changed"

@@ -1,4 +1,4 @@
-"""Export the model: a button that makes its folder in the background, and the .zip once it is there."""
+"""Export the model: a button that makes its folder in the background, and the .zip once it exists."""
 
 import streamlit as st
 
@@ -13,7 +13,7 @@ from lps.ui.shared import error_toasts, escape, take_away
 
 
 def show_model_export(run: Run) -> None:
-    """What it is, the button, how far it is, the file."""
+    """Show what the export contains, its button, its progress and its file."""
     st.subheader("Export the model", anchor=False)
     st.caption(
         "One folder that works without this program: the model as ONNX (pictures in; classes or none of these out), "

@@ -1,6 +1,6 @@
-"""The parts of the page Predict: a run and pictures, what the run says of them, and why.
+"""The page Predict: a run and pictures, the predictions, and the reasons for each.
 
-The address says what is looked at: run, folder, class (what pictures are called), picture (its number).
+The URL stores run, folder, class (predicted name) and picture (its number).
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ _SEEN = "predict_seen"  # in the session: run and folder of the newest result
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     runs = page_head.begin("Predict")
     if not runs:
         return
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _show(run: Run, text: str | None) -> None:
-    """Everything below the choice of the run."""
+    """Draw everything below the choice of the run."""
     if not text:
         thing = "vector" if _takes_vectors(run) else "picture"
         st.caption(f'Each {thing} gets a class, with the name that you gave on Clusters, or the answer "{NONE}".')
@@ -109,7 +109,7 @@ def _leave() -> None:
 
 
 def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
-    """The button that begins, and how it ended the last time."""
+    """Show the button that starts the prediction, and how the last one ended."""
     if standing.state == "failed":
         st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
     elif standing.state == "cancelled":

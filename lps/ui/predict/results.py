@@ -1,4 +1,4 @@
-"""What a run says of new pictures: how many are what, the threshold of none of these, all pictures, and one of them."""
+"""The predictions of new pictures: counts, the rejection threshold, all pictures, and one of them."""
 
 from collections import Counter
 from pathlib import Path
@@ -35,10 +35,7 @@ _MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above
 
 
 def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> None:
-    """Everything that follows from a prediction, which is the file `path`.
-
-    source: the folder of the pictures, or the file of vectors.
-    """
+    """Show a prediction, stored in the file `path`. source: the folder of the pictures, or the file of vectors."""
     left, right = st.columns([3, 2], gap="medium")
     with right:
         threshold = _ask_threshold(predicted)
@@ -66,7 +63,7 @@ def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> No
 
 
 def forget_choice() -> None:
-    """Other pictures: nothing of these is looked at any more."""
+    """Reset all choices for other pictures."""
     url_fields.put("class", None, "picture")
 
 
@@ -74,7 +71,7 @@ def forget_choice() -> None:
 
 
 def _ask_threshold(predicted: Predicted) -> float:
-    """The distance from which on a picture is none of these, by the share of known ones that shall be kept."""
+    """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
     with st.container(border=True, gap="small"):
         share = st.slider(
             "Pictures of known classes to accept", 50, 100, round(100 * DEFAULT_KEEP), format="%d %%",
@@ -132,7 +129,7 @@ def _offer_files(run: Run, predicted: Predicted, threshold: float, path: Path) -
 
 
 def _files(run: Run) -> tuple[str, ...]:
-    """The files of the run's pictures; () where they are none, or gone."""
+    """Return the files of the run's images; () if they are not files, or are gone."""
     images = _own(run)
     return images.file_names if images is not None else ()
 
@@ -145,7 +142,7 @@ def _own(run: Run) -> Images | None:
 
 
 def _show_kinds(predicted: Predicted, source: Path) -> None:
-    """What may be new classes, with the first pictures of each."""
+    """Show the possible novel classes with the first pictures of each."""
     for number, kind in enumerate(predicted.kinds[:_MOST_KINDS], 1):
         with st.container(border=True, gap="small"):
             st.markdown(
@@ -197,7 +194,7 @@ def _show_table(predicted: Predicted, class_names: list[str], rows: list[int]) -
 
 
 def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows: list[int], source: Path) -> None:
-    """A sheet of them, and one of them beside the training images that it is most like."""
+    """Show a sheet of the pictures, and one of them beside the most similar training images."""
     if not rows:
         st.caption("No pictures match.")
         return
@@ -229,12 +226,12 @@ def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows:
 
 
 def _below(class_name: str, confidence: float) -> str:
-    """What stands below a picture; how sure a class is would say nothing of one that is none of them."""
+    """Return the words below a picture; a rejected picture has no confidence."""
     return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %"
 
 
 def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source: Path) -> None:
-    """Why a picture is called what it is called."""
+    """Explain the prediction of one picture."""
     name = predicted.names()[row]
     st.markdown(f"**{escape.markdown(class_name)}**")
     st.caption(escape.markdown(predicted.files[row]))
@@ -273,7 +270,7 @@ def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source:
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
-    """Small copies of new pictures in their own proportions; grey where one cannot be read any more.
+    """Return small copies of new pictures in their proportions; grey if one can no longer be read.
 
     root: their folder, or the file of vectors, as it was at `moment`.
     """
@@ -289,7 +286,7 @@ def _thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
 
 
 def _items(path: str, ids: tuple[str, ...]) -> Images:
-    """What is shown of some items of a file of vectors; their ids where the file cannot be read any more."""
+    """Return the titles or pictures of some items of a file of vectors; their ids if the file can no longer be read."""
     try:
         table = vector_files.read_vectors(path)
         places = {text: row for row, text in enumerate(table.ids)}

@@ -1,1 +1,1 @@
-"""The page Projection: how do images lie to each other? Imports what pages share, no other page."""
+"""The page Projection: a map of the images. Imports the shared parts and no other page."""

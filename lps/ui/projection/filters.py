@@ -1,6 +1,6 @@
-"""Images of the projection that are chosen by what is known of them: for whoever draws no lasso.
+"""Select images of the projection by conditions instead of a lasso.
 
-All conditions that are given hold at once. They stand in the page's address, so a link brings the same images back:
+Images must match all conditions. These are in the page's URL, so that a link selects the same images:
 `where=predicted:3,below:50,image:17,nearest:24`.
 """
 
@@ -25,9 +25,10 @@ CLASSES = {"predicted": "Prediction", "cluster": "Your cluster", "truth": "True 
 
 @dataclass(frozen=True)
 class Conditions:
-    """None: it does not matter. predicted, cluster, truth: ids, -1 for none. below: percent of confidence.
+    """Conditions on images, None for any.
 
-    nearest: how many images of features like those of `image` there are to be, besides itself.
+    predicted, cluster, truth: ids, -1 for none. below: confidence in percent. nearest: how many images similar to
+    `image` to select, besides itself.
     """
 
     predicted: int | None = None
@@ -41,12 +42,12 @@ class Conditions:
         return any(value is not None for name, value in vars(self).items() if name != "nearest")
 
     def text(self) -> str:
-        """As it stands in an address; `parse` gives it back."""
+        """Return the conditions as in a URL; `parse` reads them."""
         return ",".join(f"{name}:{value}" for name, value in vars(self).items() if value is not None)
 
 
 def parse(text: str) -> Conditions:
-    """What stands in an address; words that mean nothing are left out."""
+    """Read the conditions in a URL; invalid parts are ignored."""
     names, values_by_name = {field.name for field in fields(Conditions)}, {}
     for word in text[:200].split(","):
         name, _, number = word.partition(":")
@@ -61,15 +62,14 @@ def asked() -> Conditions:
 
 
 def keep_conditions(conditions: Conditions) -> None:
-    """Write them into the address, or take out what stands there."""
+    """Write the conditions into the URL, or remove them."""
     url_fields.put(_PLACE, conditions.text() if conditions else None)
 
 
 def matching(run: Run, epoch: int, table: pd.DataFrame, conditions: Conditions) -> np.ndarray:
-    """Ids of the images of `table` (of `points.table`) that fit, ascending.
+    """Return the ids of the images of `table` (of `points.table`) that match, ascending.
 
-    Raises `UserError` where the features of the image that others are to be near to are not stored, or files are
-    damaged.
+    Raises `UserError` if the features of the image in the conditions are not stored, or files are damaged.
     """
     fits = np.ones(len(table), bool)
     for column in ("predicted", "truth"):
@@ -85,7 +85,7 @@ def matching(run: Run, epoch: int, table: pd.DataFrame, conditions: Conditions) 
 
 
 def _around(run: Run, epoch: int, conditions: Conditions) -> list[int]:
-    """An image and those with the most similar features."""
+    """Return an image and those with the most similar features."""
     neighbours = points.neighbours(
         run, epoch, conditions.image, min(max(conditions.nearest or _USUAL_NEAREST, 1), _MOST_NEAREST)
     )
@@ -95,7 +95,7 @@ def _around(run: Run, epoch: int, conditions: Conditions) -> list[int]:
 
 
 def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
-    """The cluster of every row, as a person has merged and split them."""
+    """Return the cluster of every row, after the user's merges and splits."""
     view = predictions.view(run, epoch)
     order = np.argsort(view.split.unlabeled)
     return view.assigned[order[np.searchsorted(view.split.unlabeled, table["image"].to_numpy(), sorter=order)]]
@@ -105,7 +105,7 @@ def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
 
 
 def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
-    """The form. on_change: what is done with its conditions after a click on its button, or the enter key."""
+    """Show the form; on_change is called with its conditions after a click on its button, or the enter key."""
     conditions, choices = asked(), options(run, epoch, table)
     current_values = {name: getattr(conditions, name) for name in choices if getattr(conditions, name) in choices[name]}
     shown = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
@@ -135,7 +135,7 @@ def _ask_number(name: str, label: str, value: int | None, least: int, most: int,
 
 
 def options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, str]]:
-    """What can be chosen of each of `CLASSES` that points can be coloured by: id -> words."""
+    """Return the options of one of `CLASSES`, as id -> words."""
     names, choices_by_name = points.partition(run).split.class_names, {}
     for name in CLASSES:
         if name not in coloring.available(run, epoch):
@@ -150,7 +150,7 @@ def options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, st
 
 
 def _take(classes: tuple[str, ...], on_change) -> None:
-    """Callback of the form."""
+    """Read the form (callback)."""
     names = (*classes, "below", "image", "nearest")
     values_by_name = {name: st.session_state.get(f"where_{name}") for name in names}
     values_by_name = {name: None if value is None else int(value) for name, value in values_by_name.items()}

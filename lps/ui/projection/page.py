@@ -1,7 +1,6 @@
-"""The parts of the Projection page: which map of which epoch, the points, the image behind a point and those around it.
+"""The page Projection: a map of an epoch, the image behind a point, and its neighbours.
 
-The address says what is looked at: run, epoch, map, color, image, where. What is chosen stands in
-lps.ui.projection.selection.
+The URL stores run, epoch, map, color, image and where. lps.ui.projection.selection has the selected images.
 """
 
 import time
@@ -34,7 +33,7 @@ _PLACE = "map"  # of refusals
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     words = "No run has recorded features yet. They appear after the first epoch of training."
     runs = page_head.begin_with("Map", points.epochs, words, ":material/scatter_plot:", page="projection")
     if runs:
@@ -42,7 +41,7 @@ def main() -> None:
 
 
 def _show_projection(runs: list[Run]) -> None:
-    """Controls, then the map with the chosen image beside it, or what has to be done to get a map."""
+    """Draw the controls, then the map with the opened image beside it, or how to get a map."""
     error_toasts.show_errors(_PLACE)
     run, epoch = _pick_run_and_epoch(runs)
     try:
@@ -75,7 +74,7 @@ def _show_projection(runs: list[Run]) -> None:
 
 
 def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, colors: Coloring) -> np.ndarray:
-    """The chart; gives the ids of the images that are selected on it, ascending."""
+    """Draw the map; returns the ids of the selected images, ascending."""
     split = points.partition(run).split
     names, image = split.class_names, url_fields.number("image")
     with st.container(border=True):
@@ -118,7 +117,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
 
 
 def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
-    """The slider has the epochs of the chosen map, where there are several; and the one that the address names."""
+    """Return the run and the epoch; the slider has the epochs with a map, if there are several, and that of the URL."""
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
         run = select.pick_run(runs)
@@ -143,7 +142,7 @@ def _meaning(method: str) -> str:
 
 
 def _show_computation(run: Run, method: str, epoch: int) -> None:
-    """Start a map that has not been computed, or tell how far it is."""
+    """Offer to compute a missing map, or show the progress."""
     word = projection.METHODS[method]
     standing = projection.map_progress(run, method, epoch)
     if standing.state == "working":
@@ -176,7 +175,7 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
 
 
 def _offer_all(run: Run, method: str, epoch: int) -> None:
-    """A button that computes maps of many epochs, or how far that is; nothing where there is nothing to compute."""
+    """Offer maps of many epochs, or show the progress; nothing if all exist."""
     stored = points.epochs(run)
     if method == "pca" or run.is_recorded or len(stored) < 2:
         return
@@ -214,7 +213,7 @@ def _show_progress(standing: background.JobState, word: str, cancel: Callable[[]
 
 
 def _offer_whole(run: Run, epoch: int) -> None:
-    """PCA of some images is there at once; a button that places all of them, or how far that is."""
+    """Offer to place all images if the PCA shows only some, or show the progress."""
     if run.is_recorded or not points.is_thinned(run, epoch):
         return
     look = partial(projection.map_progress, run, "pca", epoch)
@@ -229,7 +228,7 @@ def _offer_whole(run: Run, epoch: int) -> None:
 
 
 def _show_image(run: Run, row: pd.Series) -> None:
-    """The image of a point, what it is, and what the network takes it for."""
+    """Show the image of a point, what it is, and its prediction."""
     image, names = row["image"], points.partition(run).split.class_names
     pictures = selection.pictures(run)
     if pictures is not None:
@@ -250,7 +249,7 @@ def _show_image(run: Run, row: pd.Series) -> None:
 
 
 def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) -> None:
-    """The images whose features at this epoch point most in the same direction; one of them can be opened."""
+    """Show the images with the most similar features at this epoch; each can be opened."""
     st.markdown(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
     try:
         neighbours = points.neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
@@ -279,7 +278,7 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
 
 
 def _about_neighbours(near: pd.DataFrame, row: pd.Series) -> str:
-    """How many of them are taken for the same, and how many are the same. near: rows of `points.table`."""
+    """Say how many neighbours have the same prediction, and how many the same class. near: rows of `points.table`."""
     sentence = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have the same prediction"
     is_known = near["truth"] >= 0
     if row["truth"] >= 0 and is_known.any():

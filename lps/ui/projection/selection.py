@@ -1,7 +1,6 @@
-"""The images of the projection that a person has chosen: counts, pictures, a table to take away.
+"""The selected images of the projection: counts, pictures, and a table to download.
 
-They are those that a lasso or a box is around, or those that fit the conditions of a form (lps.ui.projection.filters),
-whichever came last.
+They were selected with a lasso or a box, or by conditions (lps.ui.projection.filters), whichever came last.
 """
 
 from collections.abc import Sequence
@@ -29,18 +28,18 @@ _COLUMNS = ("image", "file", "predicted", "confidence", "true_class")
 
 
 def token(run: Run) -> str:
-    """What is selected is forgotten when this changes: another run, or a click on Clear."""
+    """Return a value that resets the selection when it changes: by another run, or a click on Clear."""
     return f"{run.id} {st.session_state.get(_CLEARED, 0)}"
 
 
 def choose(conditions: Conditions) -> None:
-    """Choose images by conditions; a lasso that was drawn before is forgotten."""
+    """Select images by conditions; an earlier lasso is cleared."""
     _clear()
     filters.keep_conditions(conditions)
 
 
 def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
-    """Ids of the images that fit the conditions, which may be none; None where there are no conditions."""
+    """Return the ids of the images that match the conditions, possibly none; None without conditions."""
     conditions = filters.asked()
     if not conditions:
         return None
@@ -52,7 +51,7 @@ def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
 
 
 def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
-    """Everything about the images `chosen` (ids) of `table` (of `points.table`); nothing where none is chosen."""
+    """Show the images `chosen` (ids) of `table` (of `points.table`); nothing if there are none."""
     if error := st.session_state.pop(_ERROR, ""):
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     rows = table[table["image"].isin(chosen)]
@@ -72,7 +71,7 @@ def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray
 
 
 def pictures(run: Run) -> Images | None:
-    """The images of a run; where they cannot be had, None and a word about it on the page."""
+    """Return the images of a run; None and a message on the page if they cannot be read."""
     try:
         return points.pictures(run)
     except UserError as error:
@@ -115,7 +114,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
 
 
 def summary(rows: pd.DataFrame, seen: int) -> str:
-    """Counts by group, the share of right ones, the mean confidence; of `points.table`."""
+    """Describe counts by group, the share predicted correctly, and the mean confidence; rows of `points.table`."""
     truth = rows["truth"]
     groups = {"seen": int(((truth >= 0) & (truth < seen)).sum()), "novel": int((truth >= seen).sum())}
     groups["of unknown class"] = int((truth < 0).sum())
@@ -129,7 +128,7 @@ def summary(rows: pd.DataFrame, seen: int) -> str:
 
 
 def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
-    """One row a class that is met, the most frequent first: Class, True, Predicted."""
+    """Return one row per class that occurs, most frequent first: Class, True, Predicted."""
     truth, predicted = rows["truth"].value_counts(), rows["predicted"].value_counts()
     classes = pd.DataFrame({"True": truth, "Predicted": predicted}).fillna(0).astype(int)
     order = np.argsort(-classes.max(axis=1).to_numpy(), kind="stable")
@@ -142,7 +141,7 @@ def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _columns(class_counts: pd.DataFrame, total: int) -> list[Column]:
-    """class_counts: of `_counts`; total: how many images are selected."""
+    """Return the columns of the counts. class_counts: of `_counts`; total: number of selected images."""
     bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
     columns = [Column("Class", class_counts["Class"], "text", width=80)]
     if "True" in class_counts:
@@ -152,7 +151,7 @@ def _columns(class_counts: pd.DataFrame, total: int) -> list[Column]:
 
 
 def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
-    """Their pictures, the surest first."""
+    """Show the selected pictures, the most confident first."""
     rows = rows.sort_values("confidence", ascending=False, kind="stable")
     opened, alt = url_fields.number("image"), f"{len(rows):,} selected images"
     clicked = endless.show_gallery(rows, "selected", alt, names, picture_files.address(run), opened)
@@ -162,7 +161,7 @@ def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
 
 
 def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -> str:
-    """One line an image, `_COLUMNS` first; files: names of all images of the data set, () where they are no files."""
+    """Return one line per image, `_COLUMNS` first; files: names of all images, () if they are not files."""
     lines: list[Sequence] = [_COLUMNS]
     for row in rows.itertuples():
         words = [names[class_id] if class_id >= 0 else "" for class_id in (row.predicted, row.truth)]
@@ -180,7 +179,7 @@ def _clear() -> None:
 
 
 def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
-    """A field that puts the images in a cluster: one that is there, or a new one of the name that is typed."""
+    """Show a field that moves the images to a cluster: an existing one, or a new one with the typed name."""
     try:
         view = predictions.view(run, epoch)
     except UserError:
@@ -202,10 +201,10 @@ def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
 
 
 def _split(run: Run, epoch: int, images: list[int], into: int | str | None = None) -> None:
-    """Record that these images are a cluster of their own, or part of one, as on the page Clusters.
+    """Record that these images form a cluster, or belong to one, as on the page Clusters.
 
-    into: a cluster, or a name: of one that is there, else of the new one. A lasso is no look at each of the images, so
-    none counts as confirmed.
+    into: a cluster, or a name, of an existing or a new cluster. The user has not looked at each image, so none counts
+    as confirmed.
     """
     try:
         view = predictions.view(run, epoch)
@@ -225,6 +224,6 @@ def _split(run: Run, epoch: int, images: list[int], into: int | str | None = Non
 
 
 def _cluster_called(view: predictions.View, name: str) -> int | None:
-    """The cluster that has this name already; None for a new name."""
+    """Return the cluster with this name; None for a new name."""
     wanted_name = naming.clean_name(name).casefold()
     return next((int(cluster) for cluster in view.ids if view.name(cluster).casefold() == wanted_name), None)

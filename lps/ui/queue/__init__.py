@@ -1,1 +1,1 @@
-"""The page Queue: what runs where, and what waits? Imports what pages share, no other page."""
+"""The page Queue: running and waiting runs. Imports the shared parts and no other page."""

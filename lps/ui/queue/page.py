@@ -1,7 +1,7 @@
-"""The Queue page: devices with the runs on them, the table of waiting runs, and the actions on its selected rows.
+"""The page Queue: devices with their runs, the table of waiting runs, and the actions on its selected rows.
 
-The page stores only which rows are selected, by run id, so a row that moves stays selected; every refresh reads the
-folders of the runs again.
+The page stores which rows are selected, by run id, so a row that moves stays selected. Every refresh reads the folders
+of the runs again.
 """
 
 import time
@@ -33,7 +33,7 @@ _GB = 1e9
 
 
 def main() -> None:
-    """The whole page; it refreshes itself while something runs or waits."""
+    """Draw the page; it refreshes itself while something runs or waits."""
     page_head.show_title("Queue", offers_runs=False)
     try:
         snapshot = _look()
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _show(snapshot: QueueSnapshot) -> None:
-    """Everything below the title."""
+    """Draw everything below the title."""
     now = time.time()
     _show_head(snapshot, now)
     error_toasts.show_errors("queue", ":material/block:")
@@ -76,7 +76,7 @@ def _look() -> QueueSnapshot:
 
 
 def _show_head(snapshot: QueueSnapshot, now: float) -> None:
-    """How many runs there are, when they will be done, and the button that pauses the queue."""
+    """Show the numbers of runs, the expected end, and the button that pauses the queue."""
     if snapshot.switch.problem:
         st.warning(escape.markdown(snapshot.switch.problem), icon=":material/broken_image:")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -97,7 +97,7 @@ def _show_head(snapshot: QueueSnapshot, now: float) -> None:
 
 
 def _summary(snapshot: QueueSnapshot, now: float) -> str:
-    """ "2 running, 5 waiting (1 held); done at about 14:05 (in about 20 min)." """
+    """Return the numbers of runs and the expected end: "2 running, 5 waiting (1 held); done at about 14:05"."""
     if not _is_moving(snapshot):
         return ""
     held_words = f" ({snapshot.held} held)" if snapshot.held else ""
@@ -125,7 +125,7 @@ def _show_switch(snapshot: QueueSnapshot) -> None:
 
 
 def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
-    """One box per device: how busy it is, and its slots with the runs on them."""
+    """Show one box per device: its load, and its slots with their runs."""
     gpus, on_gpus, share = _asked_devices()
     names = list(snapshot.slots)
     gpu_names = {f"cuda-{gpu.index}" for gpu in gpus}
@@ -149,13 +149,13 @@ def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
 
 @st.cache_resource(ttl=_DRIVER_S, max_entries=1, show_spinner=False)
 def _asked_devices() -> tuple[list[usage.Gpu], dict[int, int], float | None]:
-    """GPUs, GPU memory by process, and the share of busy cores since the last call; shared by all sessions."""
+    """Return GPUs, GPU memory by process, and the share of busy cores since the last call; shared by all sessions."""
     gpus = usage.gpu_usage()
     return gpus, usage.gpu_processes(gpus), _meter().read()
 
 
 class _Meter:
-    """How busy the processor was between two readings."""
+    """Measure the processor's load between two readings."""
 
     def __init__(self):
         self._before = usage.processor_times()
@@ -172,7 +172,7 @@ def _meter() -> _Meter:
 
 
 def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
-    """How many runs the processor takes at a time, with a field that changes it."""
+    """Show how many runs the processor takes at a time, and a field that changes it."""
     root = select.runs_root()
     number = run_slots.cpu_slots(root)
     words = f"{counted(number, 'run')} at a time on the processor"
@@ -196,7 +196,7 @@ def _show_memory(used: int | None, total: int | None) -> None:
 
 
 def _show_bar(name: str, share: float | None, more: str) -> None:
-    """A share as a bar; only words where it is unknown, since an empty bar would mean that nothing is in use."""
+    """Show a share as a bar; only words if it is unknown, since an empty bar would mean that nothing is in use."""
     words = " · ".join(filter(None, [name if share is None else f"{name} {100 * share:.0f} %", more]))
     if share is None:  # the share of the processor is known from the second reading on; the load is shown until then
         st.caption(words if more else f"{words} · share unknown")
@@ -239,7 +239,7 @@ def _show_going(item: RunningJob, now: float, place_words: str, on_gpus: dict[in
 
 
 def _show_elsewhere(items: Sequence[RunningJob], now: float) -> None:
-    """Runs that hold no slot of this machine: they are starting, or on a cluster."""
+    """Show runs that hold no slot of this machine: they are starting, or on a cluster."""
     if not items:
         return
     with st.container(border=True):
@@ -252,7 +252,7 @@ def _show_elsewhere(items: Sequence[RunningJob], now: float) -> None:
 
 
 def _show_jobs(snapshot: QueueSnapshot) -> None:
-    """Class counts and data checks: how far each is, with the button that ends it, or its outcome."""
+    """Show background jobs: the progress with a cancel button, or the result."""
     if not snapshot.jobs:
         return
     with st.container(border=True):
@@ -265,7 +265,7 @@ def _show_jobs(snapshot: QueueSnapshot) -> None:
 
 
 def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
-    """The table of the waiting runs, and the actions on its selected rows."""
+    """Show the table of the waiting runs, and the actions on its selected rows."""
     if not snapshot.going and not snapshot.waiting:
         return  # the head says so
     st.subheader("Waiting", anchor=False)
@@ -284,7 +284,7 @@ def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
 
 
 def _columns(now: float) -> list[Column]:
-    """The columns of the waiting runs; a row is (place, run), in the order in which the runs start."""
+    """Return the columns of the waiting runs; a row is (place, run), in starting order."""
     about_wait = "What the run waits for, other than a free slot"
     about_time = "Estimated from similar runs at the current speed"
     about_retries = "How often the run was restarted after a crash, and the limit"
@@ -332,7 +332,7 @@ def _submitted(seconds: float) -> datetime | None:
 
 
 def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
-    """Buttons for the selected rows; they are always shown, so that nothing moves when a row is selected."""
+    """Show the buttons for the selected rows; they are always visible, so that nothing moves when a row is selected."""
     runs = [item.run for item in chosen]
     delayed = [item.run for item in chosen if item.desired.held or queue.is_early(item.desired, now)]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="queue_bar"):
@@ -354,7 +354,7 @@ def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
 
 
 def _button(label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object]) -> None:
-    """A button that applies `act` to each of `runs`, in this order."""
+    """Show a button that applies `act` to each of `runs`, in this order."""
     acts = [lambda run=run: act(run) for run in runs]
     st.button(label, key=key, icon=icon, help=help, disabled=not runs, on_click=_try, args=(acts,))
 
@@ -368,7 +368,7 @@ def _cancel(run: Run) -> None:
 
 
 def _try(acts: Sequence[Callable[[], object]]) -> None:
-    """Do all of it, then start the runs that can start; each refusal is shown once."""
+    """Apply all changes, then start the runs that can start; each refusal is shown once."""
     root = select.runs_root()
     for act in (*acts, lambda: launcher.dispatch(root)):
         with error_toasts.kept("queue"), as_user_error("runs", f"{root} cannot be written to"):
@@ -379,7 +379,7 @@ def _try(acts: Sequence[Callable[[], object]]) -> None:
 
 
 def _show_broken(snapshot: QueueSnapshot) -> None:
-    """Interrupted runs, whose processes vanished; a retry continues from the last checkpoint."""
+    """Show interrupted runs, whose processes vanished; a retry continues from the last checkpoint."""
     if not snapshot.broken:
         return
     with st.expander(f"Interrupted ({len(snapshot.broken)})", icon=":material/bolt:"):

@@ -1,1 +1,1 @@
-"""The page Review: what should a person decide next? Imports what pages share, no other page."""
+"""The page Review: decide about pictures one by one. Imports the shared parts and no other page."""

@@ -1,7 +1,7 @@
-"""The parts of the Review page: which run and epoch, then picture after picture.
+"""The page Review: a run and an epoch, then picture after picture.
 
-The address says what is looked at: run, epoch. The pictures to decide about are a component in the browser that talks
-to `lps.ui.server.review_desk` by itself.
+The URL stores run and epoch. The pictures are a component in the browser, which exchanges data with
+`lps.ui.server.review_desk` directly.
 """
 
 from contextlib import suppress
@@ -32,7 +32,7 @@ _mount = st.components.v2.component(
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     words = "No run has predictions yet. They appear after the first epoch of training."
     runs = page_head.begin_with("Review", points.epochs, words, ":material/checklist:")
     if runs:
@@ -57,7 +57,7 @@ def _show(runs: list[Run]) -> None:
 
 
 def _show_account(run: Run, epoch: int) -> None:
-    """What is asked, and where the answers go."""
+    """Explain the order of the pictures, the keys, and where decisions are shown."""
     if run.is_recorded:
         run_actions.offer_copy(run, "decide")
         return
@@ -74,7 +74,7 @@ def _show_account(run: Run, epoch: int) -> None:
 
 
 def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
-    """Clusters that look mixed, the largest first: one split decides about more pictures than many answers do."""
+    """Offer to split clusters that look mixed, the largest first: one split decides about many pictures."""
     with suppress(UserError):  # the deck says so
         view = predictions.view(run, epoch)
         mixed = sorted((c for c in view.clusters if "mixed" in c.flags), key=lambda cluster: -cluster.size)
