@@ -2,9 +2,9 @@
 
 The pictures are divided into parts of 16,384. A part of a view is a small store of its own below `<key>.parts/` beside
 the store (`lps.files.shared_parts`): a process continues a part from its last valid piece. When all are complete,
-`feature_store.made` copies them into the store, in the first process that gets there, and removes them. The noise of a
-view depends only on the number of the picture, so the store has the same bytes as that of one process. Standard library
-only.
+`feature_store.complete_store` copies them into the store, in the first process that gets there, and removes them. The
+noise of a view depends only on the number of the picture, so the store has the same bytes as that of one process.
+Standard library only.
 """
 
 import time
@@ -26,7 +26,7 @@ def complete_store_together(
     report: Report,
     should_stop: Callable[[], bool],
 ) -> Store | None:
-    """Do the same as `feature_store.made`, together with other processes that call it with the same arguments."""
+    """Do the same as `feature_store.complete_store`, together with other processes that do the same."""
     stored = feature_store.open_store(key, views)
     if stored is not None:
         return stored

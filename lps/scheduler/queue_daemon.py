@@ -4,9 +4,9 @@
 
 Started by `lps.scheduler.launcher.dispatch`, never by a person. It lives as long as it holds the kernel lock
 `.waker.lock`, so there is at most one, and writes its pid into this file so that it can be resumed. It starts runs only
-through `pump`: it may be killed at any time, and the next pump (by a runner, a page or a command) starts another. It
-covers two cases that no other process would notice: the runner that should have started the next run was killed, or the
-time has come to retry a crashed run. Standard library only.
+through `dispatch`: it may be killed at any time, and the next call (by a runner, a page or a command) starts another.
+It covers two cases that no other process would notice: the runner that should have started the next run was killed, or
+the time has come to retry a crashed run. Standard library only.
 """
 
 import argparse

@@ -21,7 +21,7 @@ class Change(Enum):
 
 
 class Follower:
-    """A read position in one `events.jsonl`. For a file that is too long for a page, it begins at `first_shown`.
+    """A read position in one `events.jsonl`. For a file that is too long for a page, it begins at `first_shown_byte`.
 
     Not safe to share between threads. left_out: bytes at the beginning that are not read.
     """

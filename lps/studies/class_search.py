@@ -190,7 +190,7 @@ def search_count(
     """Count the classes in the features that a run of `config` starts from, and store the result for pages.
 
     Others see how far it is, and may cancel it. report_line: called with notes on the result; show_progress: with the
-    progress; is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a person wants it to end.
+    progress; is_begun: as in `working_on`. Raises `UserError`, and `Cancelled` where a person wants it to end.
     """
     config = config_of_job(config)
     split = preflight.check_config(config)

@@ -22,7 +22,7 @@ def audit_pictures(
 ) -> Audited:
     """Look at the pictures of `config` as their files say, and store what is found for pages.
 
-    Others see how far it is, and may cancel it. is_begun: as in `at_work`. Raises `UserError`, and `Cancelled` where a
+    Others see how far it is, and may cancel it. is_begun: see `working_on`. Raises `UserError`, and `Cancelled` where a
     person wants it to end.
     """
     path, config = audits.audit_path(config, root), audits.looked_at(config)
