@@ -49,13 +49,12 @@ def shown(page, key: str) -> list[str]:
     return page.eval_on_selector(plot(key), f"{lines}.map(t => t.legendgroup).sort()")
 
 
-def test_labels_stand_as_near_to_their_lines_as_can_be_without_overlap(open_page):
+def test_labels_stand_as_near_to_their_lines_as_can_be_without_overlap(reader):
     """The placement alone, in the browser's own JavaScript."""
-    page = open_page("charts")
 
     def heights(wanted, gap=10, low=0, high=100, most=60):
         call = f"{LABELS}\nlabelHeights({wanted}, {gap}, {low}, {high}, {most})"
-        return page.evaluate(f"() => {{ {call.replace('labelHeights([', 'return labelHeights([')} }}")
+        return reader.evaluate(f"() => {{ {call.replace('labelHeights([', 'return labelHeights([')} }}")
 
     assert heights([]) == []
     assert heights([50, 20]) == [50, 20]
