@@ -144,7 +144,7 @@ def test_an_own_layout_is_a_grid_a_list_or_a_draw(root):
     assert (
         "18 runs: 18 new" in plain(at) and "--vary margin_scale=1,5,10 --vary use_margin=true,false" in at.code[0].value
     )
-    assert "margin_scale is not used if use_margin is false" in plain(at)
+    assert "use_margin=false do not use margin_scale" in plain(at)
     at.segmented_control(key="picked_mode").set_value("list").run()
     assert "combines values in order" in plain(at)
     at.segmented_control(key="picked_mode").set_value("random").run()
@@ -153,6 +153,16 @@ def test_an_own_layout_is_a_grid_a_list_or_a_draw(root):
     at.text_input(key="vary:margin_scale").set_value("1, x").run()
     assert "'x' is not a number" in plain(at)
     assert not at.exception
+
+
+def test_a_value_that_was_typed_just_before_the_click_is_the_one_that_starts(root, monkeypatch):
+    """Three epochs were typed, and fourteen runs of 40 began."""
+    monkeypatch.setattr(sweeps, "start_sweep", lambda sweep, *args, **more: made.append(sweep) or sweep)
+    made = []
+    at = visit("sweeps", kind="own", sweep_fixed="epochs")
+    at.text_input(key="fix:epochs").set_value("3")
+    at.button(key="sweep_start").click().run()
+    assert {item.config.epochs for item in made[0].items} == {3} and not at.exception
 
 
 def test_a_setting_of_several_methods_says_what_it_means_in_each(root):

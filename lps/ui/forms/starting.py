@@ -30,7 +30,7 @@ def take_request(page: str):
 
 
 def ask(page: str, *what) -> None:
-    """Request a start (callback); a second click requests the same start."""
+    """Let the next run of the page start what was clicked; a second click requests the same start."""
     st.session_state[f"{page}_asked"] = what
 
 

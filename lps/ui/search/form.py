@@ -151,8 +151,10 @@ def _offer(request: Request, command: str) -> None:
     take_away.show_command(command)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{counted(request.trials, 'trial')}** · {_cost_in_words(request)}", width="stretch")
-        st.button("Start the search", key="search_start", type="primary", icon=":material/search:",
-                  on_click=starting.ask, args=("search", request))  # fmt: skip
+        # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
+        if st.button("Start the search", key="search_start", type="primary", icon=":material/search:"):
+            starting.ask("search", request)
+            st.rerun()
 
 
 def _cost_in_words(request: Request) -> str:

@@ -59,7 +59,7 @@ def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str
 
 
 def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HERE) -> None:
-    """Callback: what stands beside the button is to be started; a second click asks for the same runs."""
+    """Let the next run of the page start what was clicked on; a second click asks for the same runs."""
     starting.ask("sweep", dict(kept), name, retries, place)
 
 
@@ -321,5 +321,7 @@ def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> N
     fresh = len(wanted.items) - wanted.count("exists")
     label = f"Start {counted(fresh, 'run')}" if fresh else "Open: all runs exist"
     icon = ":material/rocket_launch:"
-    args = (draft.asked.as_record(), wanted.name, draft.retries, place)
-    st.button(label, key="sweep_start", type="primary", icon=icon, on_click=ask, args=args)
+    # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
+    if st.button(label, key="sweep_start", type="primary", icon=icon):
+        ask(draft.asked.as_record(), wanted.name, draft.retries, place)
+        st.rerun()
