@@ -1,19 +1,21 @@
-"""python -m benchmarks.class_numbers: the number of classes on digits whose classes are unequal.
+"""python -m benchmarks.class_numbers: the number of classes on ten classes that may be of unequal size.
 
---count: what `count-classes` says, where ten is right. --train: what LPS comes to if it looks for 1, 1.2, 1.5 and 2
-times as many classes as there are, with each prior. Every seed draws the seen classes, the order of the sizes, the
-labels and the start. Per cent of the unlabeled images at the last epoch; "named": each cluster counts as the class
-that most of its images are of, which is what naming and merging clusters comes to.
+--count: what `count-classes` says, where ten is right. --train: what methods come to if they look for 0.8, 1, 1.2, 1.5
+and 2 times as many classes as there are, with each prior; what exists is not made again. The data are digits, or with
+--pictures the stored features of an .npz file of the data set `arrays` with ten classes. Every seed draws the seen
+classes, the order of the sizes, the labels and the start. Per cent of the unlabeled images at the last epoch; "named":
+each cluster counts as the class that most of its images are of, which is what naming and merging clusters comes to.
 """
 
 import argparse
+import itertools
 import os
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.in_process import train_here
+from benchmarks.in_process import finished_runs, key_of, train_here
 from benchmarks.priors import last_scores
 from benchmarks.report import section
 from lps.analysis import differences
@@ -23,15 +25,21 @@ from lps.store.snapshots import read_snapshot, read_split, stored_epochs
 from lps.studies.class_search import search_count
 
 CLASSES, SEEN = 10, 5
-FACTORS = (1.0, 1.2, 1.5, 2.0)
-SCORES = ("all", "novel", "balanced", "named")
+FACTORS = (1.0, 0.8, 1.2, 1.5, 2.0)
+SCORES = ("all", "seen", "novel", "balanced", "named")
 
 
-def config_of(imbalance: float, seed: int, total: int, prior: str = "uniform") -> Config:
-    """LPS on digits, which looks for `total` classes."""
+def config_of(
+    imbalance: float, seed: int, total: int, prior: str = "uniform", method: str = "lps", pictures: Path | None = None
+) -> Config:
+    """A run that looks for `total` classes, on digits or on the stored features of `pictures`."""
+    data = {"dataset": "digits"}
+    if pictures:
+        data = {"dataset": "arrays", "dataset.path": str(pictures), "features": "stored", "split.num_seen": SEEN}
     return configure(
         {
-            **{"dataset": "digits", "epochs": 20, "prior": prior, "prior.every": 5, "threads": 1, "seed": seed},
+            **data,
+            **{"method": method, "epochs": 20, "prior": prior, "prior.every": 5, "threads": 1, "seed": seed},
             **{"split.seed": seed, "split.seen_classes": "random", "split.rule": "stratified"},
             **{"split.imbalance": imbalance, "split.num_novel": total - SEEN},
         }
@@ -66,17 +74,19 @@ def counted(runs: Path, imbalances: list[float], seeds: list[int]) -> list[dict]
     return rows
 
 
-def trained(runs: Path, imbalances: list[float], seeds: list[int], priors: list[str]) -> list[dict]:
-    """A row for each imbalance, prior and number of classes: means, and what "named" gains over ten classes."""
-    rows = []
-    for imbalance in imbalances:
+def trained(
+    runs: Path, imbalances: list[float], seeds: list[int], priors: list[str], methods: list[str], pictures: Path | None
+) -> list[dict]:
+    """A row for each method, imbalance, prior and number of classes: means, and the gain of "named" over ten."""
+    rows, known = [], finished_runs(runs)
+    for method, imbalance in itertools.product(methods, imbalances):
         for prior in priors:
             right: dict[int, float] = {}
             for factor in FACTORS:
                 total, scores = round(CLASSES * factor), {}
                 for seed in seeds:
-                    config = config_of(imbalance, seed, total, prior)
-                    run = train_here(runs, config, f"{total} classes, {prior}")
+                    config = config_of(imbalance, seed, total, prior, method, pictures)
+                    run = known.get(key_of(config)) or train_here(runs, config, f"{total} classes, {method}, {prior}")
                     last = {name.removeprefix("accuracy/"): value for name, value in last_scores(run).items()}
                     scores[seed] = last | {"named": named(run)}
                 own = {seed: values["named"] for seed, values in scores.items()}
@@ -84,7 +94,8 @@ def trained(runs: Path, imbalances: list[float], seeds: list[int], priors: list[
                 means = {name: [100 * values[name] for values in scores.values()] for name in SCORES}
                 rows.append(
                     {
-                        **{"imbalance": f"{imbalance:g}", "prior": prior, "classes": str(total), "n": len(seeds)},
+                        **{"method": method, "imbalance": f"{imbalance:g}", "prior": prior},
+                        **{"classes": str(total), "n": len(seeds)},
                         **{n: f"{np.mean(v):.1f} ± {np.std(v, ddof=min(1, len(v) - 1)):.1f}" for n, v in means.items()},
                         "named, above 10": ""
                         if own is right
@@ -101,14 +112,17 @@ def main() -> None:
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--imbalances", type=float, nargs="+", default=[1.0, 10.0, 50.0])
     parser.add_argument("--priors", nargs="+", default=["uniform", "confident"])
+    parser.add_argument("--methods", nargs="+", default=["lps"])
+    parser.add_argument("--pictures", type=Path, help="an .npz file of ten classes, for --train; without it digits")
     parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21, 22, 23, 24])
     parser.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"))
     asked = parser.parse_args()
     if asked.count:
         print(section("The number of classes", "", counted(asked.runs, asked.imbalances, asked.seeds)))
     if asked.train:
-        rows = trained(asked.runs, asked.imbalances, asked.seeds, asked.priors)
-        print(section("More classes than there are", "", rows))
+        pictures = asked.pictures and asked.pictures.absolute()
+        rows = trained(asked.runs, asked.imbalances, asked.seeds, asked.priors, asked.methods, pictures)
+        print(section("More and fewer classes than there are", "", rows))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ def key_of(config: Config) -> str:
 
 
 def finished_runs(root: Path) -> dict[str, Run]:
-    """The finished runs of a folder, which may not exist yet, by `key_of` their settings."""
+    """The runs of a folder, which may not exist yet, that reached their last epoch, by `key_of` their settings."""
     runs = list_runs(root) if root.is_dir() else []
-    return {key_of(run.config()): run for run in runs if run.state().name == "finished"}
+    return {key_of(run.config()): run for run in runs if run.state().name == "finished" and _is_whole(run)}
 
 
 def train_here(runs: Path, config: Config, name: str) -> Run:
@@ -27,7 +27,12 @@ def train_here(runs: Path, config: Config, name: str) -> Run:
     run = create_run(runs, config, name)
     if train(run) != 0:
         raise SystemExit(f"{run.folder} failed")
-    if (read_last_event(run.events) or {}).get("kind") != "finish":
+    if not _is_whole(run):
         raise SystemExit(f"{run.folder} was stopped")
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0})
     return run
+
+
+def _is_whole(run: Run) -> bool:
+    """Whether its events end with the end of training: runs that were stopped by a signal were once called finished."""
+    return (read_last_event(run.events) or {}).get("kind") == "finish"

@@ -7,6 +7,7 @@ input raises a `ConfigError` with a message of one sentence.
 
 import json
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from lps.cluster.job_options import Options
 from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular
 from lps.files.cache import runs_folder
-from lps.scheduler import launcher, start_check, submit
+from lps.scheduler import launcher, preflight, start_check, submit
 from lps.settings import config as settings_of
 from lps.store import run_folders
 from lps.store import runs as folders
@@ -204,13 +205,15 @@ def launch(
     `margin_scale=5`. light: use defaults that train in minutes without a GPU (`lps.settings.recipes`). runs: the folder
     of the runs; default: LPS_RUNS, else `runs`. on: run on SLURM with these options, named as after --slurm:
     `{"partition": "gpu", "time": "4:00:00"}`, or `{}` for the cluster's defaults; `extra` may be a list, and `place`
-    names another executor than "slurm".
+    names another executor than "slurm". Warns if the labels look so unequal that another prior is advised.
     """
     settings_by_key = _by_key(method, settings)
     lighter = submit.light_settings(dataset, settings_by_key, on is None) if light else {}
     config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | settings_by_key)
     place = None if on is None else _options(on)
     submit.check_configs([config], place is None, fetch=True, judge=start_check.check_start_in_subprocess)
+    if advice := preflight.prior_advice(config):
+        warnings.warn(advice.words, stacklevel=2)
     return Run(submit.create_runs(_root(runs), [submit.RunRequest(config, name)], on=place)[0].folder)
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,18 @@ def test_launch_wait_events(tmp_path, started):
     assert [event["kind"] for event in run.events()] == ["start", "finish"]
     assert run.name == "mine" and run.folder.parent == tmp_path and "-digits-lps-s3-" in run.id
     assert (run.config["epochs"], run.config["seed"]) == (5, 3) and "doing finish" in run.log()
+
+
+@pytest.mark.slow
+def test_unequal_labels_are_warned_of_with_the_advised_prior(tmp_path, started):
+    unequal = {"split_rule": "stratified", "split_labeled_imbalance": 10}
+    with pytest.warns(UserWarning, match="prior = confident"):
+        runs = [api.launch(runs=tmp_path, **unequal)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        runs += [api.launch(runs=tmp_path), api.launch(runs=tmp_path, prior="confident", **unequal)]
+    for run in runs:
+        run.wait(60)
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from lps.settings.backbone_names import GIVEN
 TITLE = "Embeddings in a file"
 SUMMARY = "Vectors in one .npy, .npz or Parquet file, with ids, known labels, and titles or pictures."
 PATH = "The file of vectors"
+NOUN = "item"
 RECIPE = {
     "features": "stored",
     "network.name": GIVEN,

@@ -1,9 +1,9 @@
 """The methods and data sets with their settings. The folder listings are the registries.
 
 A data set is a file in `lps/datasets`, imported for its constants: TITLE, SUMMARY and RECIPE (settings by key), and the
-optional RECIPE_BY_METHOD (further settings by method), CLASSES (how many, where that is always the same) and PATH (what
-`dataset.path` is, where it is needed). One of a person's own pictures has `is_coloured(path)`, asked before anything is
-loaded.
+optional RECIPE_BY_METHOD (further settings by method), CLASSES (how many, where that is always the same), PATH (what
+`dataset.path` is, where it is needed) and NOUN (what an item is called, if it is no picture). One of a person's own
+pictures has `is_coloured(path)`, asked before anything is loaded.
 
 A method needs torch, without which pages and most commands do, so its file is read, not imported: one class that has
 the keyword-only arguments of `__init__` written as `name: Annotated[type, "meaning", (minimum, maximum)] = default`.
@@ -37,6 +37,7 @@ _OPTIONAL = {
     "RECIPE_BY_METHOD": dict,
     "PATH": str,
     "CLASSES": int,
+    "NOUN": str,
     "stamp": Callable,
     "fetch": Callable,
     "is_coloured": Callable,
@@ -75,6 +76,7 @@ class DatasetInfo:
     classes: int | None = None  # how many there are, where that does not depend on files
     is_own: bool = False  # whether its pictures are a person's own
     recipe_by_method: dict[str, dict[str, object]] = field(default_factory=dict)  # what goes beyond `recipe`
+    noun: str = "picture"  # what pages call an item
 
 
 def method_names() -> list[str]:
@@ -196,7 +198,7 @@ def _imported(path: Path) -> DatasetInfo:
             check(values, method)
     texts = (facts[name] for name in ("TITLE", "SUMMARY", "RECIPE"))
     more = (facts.get("PATH", ""), facts.get("CLASSES"), "is_coloured" in facts)
-    return DatasetInfo(path.stem, *texts, *more, by_method)
+    return DatasetInfo(path.stem, *texts, *more, by_method, facts.get("NOUN", DatasetInfo.noun))
 
 
 def _described(path: Path) -> MethodInfo:

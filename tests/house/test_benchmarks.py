@@ -317,3 +317,8 @@ def test_a_run_that_was_stopped_is_not_recorded_as_finished(tmp_path, monkeypatc
     with pytest.raises(SystemExit, match="was stopped"):
         in_process.train_here(tmp_path, configure({}), "a")
     assert not list(tmp_path.rglob("exit.json"))
+    (run,) = in_process.list_runs(tmp_path)
+    (run.folder / "exit.json").write_text('{"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}')
+    assert run.state().name == "finished" and in_process.finished_runs(tmp_path) == {}
+    run.events.write_text('{"kind": "finish", "values": {}}\n')
+    assert list(in_process.finished_runs(tmp_path)) == [in_process.key_of(run.config())]

@@ -164,7 +164,7 @@ def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path)
     assert "owl: 15" in shown and "unlabeled: 60" in shown and shown.count("<img") == 8 + 8 + 8
     assert sorted(root[1]) == ["audit", "count-classes"]
     at.number_input(key="own_novel").set_value(1).run()
-    assert "1 novel class" in words_of(at) and "among 60 vectors" in words_of(at)
+    assert "1 novel class" in words_of(at) and "among 60 items" in words_of(at)
     draft = page.draft_of(path, 1)
     assert draft.dataset == "embeddings" and draft.effort == "full"
 

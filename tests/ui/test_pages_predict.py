@@ -238,8 +238,8 @@ def test_a_run_on_vectors_asks_for_a_file_of_them_and_shows_titles(run, tmp_path
     on_vectors = create_run(tmp_path / "runs", configure(own | {"epochs": 1, "batch_size": 32}))
     assert loop.RunTraining(on_vectors).carry_out() == 0
     at = visit("predict", run=on_vectors.id)
-    assert not at.exception and "Each vector gets a class" in words_of(at)
+    assert not at.exception and "Each item gets a class" in words_of(at)
     button(at, "birds.npz").click().run()
-    assert not at.exception and "90 pictures" in words_of(at)
+    assert not at.exception and "90 items" in words_of(at)
     at = visit("predict", run=on_vectors.id, folder=str(path), picture="3")
     assert not at.exception and "bird-3" in words_of(at) and "Bird number 3 sings" in words_of(at)

@@ -25,7 +25,9 @@ def told(app) -> dict:
 
 def test_the_deck_is_that_of_the_epoch_that_has_names(open_page, tmp_path):
     run = make_run(tmp_path, epochs=3)
-    assert told(open_page(run=run.id)) == {"address": f"/desk/{run.id}/3", "readonly": False}
+    told_by_page = told(open_page(run=run.id))
+    assert (told_by_page["address"], told_by_page["readonly"]) == (f"/desk/{run.id}/3", False)
+    assert told_by_page["noun"] == "Image"
     naming.record_steps(run, 2, [{"do": "name", "id": 7, "name": "seven"}])
     assert told(open_page(run=run.id))["address"].endswith("/2")
     assert told(open_page(run=run.id, epoch="1"))["address"].endswith("/1")

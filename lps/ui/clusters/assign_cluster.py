@@ -6,7 +6,7 @@ import streamlit as st
 
 from lps.analysis import labels, naming
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import error_toasts
+from lps.ui.shared import error_toasts, nouns
 from lps.wording import counted
 
 _NEW = -1
@@ -19,7 +19,7 @@ def ask(view: View, images: Sequence[int], key: str, without: int | None = None)
     """
     clusters = {c.id: view.title(c.id) for c in view.clusters if c.id != without}
     st.selectbox(
-        f"Move {counted(len(images), 'chosen image')} to",
+        nouns.of(view.run)(f"Move {counted(len(images), 'chosen image')} to"),
         [_NEW, *clusters],
         index=None,
         format_func=lambda cluster: clusters.get(cluster, "A new cluster"),

@@ -15,7 +15,7 @@ from lps.settings import cli_args
 from lps.store.titles import short_id
 from lps.ui.pictures.predictions import View
 from lps.ui.server import downloads
-from lps.ui.shared import escape, select, take_away
+from lps.ui.shared import escape, nouns, select, take_away
 from lps.wording import counted
 
 _WRITTEN = "exports_written"  # (run id, folder or error) of the last export
@@ -72,7 +72,7 @@ def _account(labels_of_run: Labels, view: View) -> str:
     config = view.run.config_if_readable()
     is_continued = config and config.split_confirmed
     whose = "a label from you or from clusters named in an earlier run" if is_continued else "your label"
-    sentences = [f"{counted(len(labels_of_run.images), 'image')}: {given:,} with {whose}"]
+    sentences = [f"{counted(len(labels_of_run.images), nouns.of(view.run)('image'))}: {given:,} with {whose}"]
     sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
     sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")
     sentences += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []

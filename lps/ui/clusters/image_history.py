@@ -13,7 +13,7 @@ from lps.datasets import Images
 from lps.files.atomic import clean_line
 from lps.ui.pictures import points, predictions, thumbnails
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import escape, theme
+from lps.ui.shared import escape, nouns, theme
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -65,14 +65,15 @@ def _thresholds(past: History) -> dict[str, pd.Series]:
 
 def show_image_history(view: View, images: Images | None, image: int) -> None:
     """Show the picture, what is known of it, and its confidence over the epochs."""
+    say = nouns.of(view.run)
     row = int(np.searchsorted(view.split.unlabeled, image).clip(max=len(view.split.unlabeled) - 1))
     if view.split.unlabeled[row] != image:
-        st.caption(f"Image {image} is not an unlabeled image of this run.")
+        st.caption(say(f"Image {image} is not an unlabeled image of this run."))
         return
     left, right = st.columns([2, 3], gap="small") if images is not None else (None, st.container())
     if left is not None:
         shown = thumbnails.thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-        left.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=f"Image {image}")
+        left.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
     with right, st.container(gap=None):
         _show_facts(view, images, image, row)
     moments = predictions.life(view, image)
@@ -83,30 +84,33 @@ def show_image_history(view: View, images: Images | None, image: int) -> None:
     figure.update_layout(uirevision=f"{view.run.id} {image}")
     epochs = [moment.epoch for moment in moments]
     code = code_of("image_confidence", view.run, image) if epochs else ""
-    plot(figure, "biography", f"Confidence of image {image} over {counted(len(epochs), 'epoch')}", code=code)
+    alt = say(f"Confidence of image {image} over {counted(len(epochs), 'epoch')}")
+    plot(figure, "biography", alt, code=code)
     _show_omission(view)
-    st.caption(escape.markdown(" ".join(_account(moments, cluster, adoption(moments, past, view.split.classes.seen)))))
+    account = _account(moments, cluster, adoption(moments, past, view.split.classes.seen))
+    st.caption(escape.markdown(say(" ".join(account))))
 
 
 def compare(view: View, images: Images | None, pair: tuple[int, int]) -> None:
     """Show two images side by side, and at which epochs they had the same predicted id."""
+    say = nouns.of(view.run)
     if not np.isin(pair, view.split.unlabeled).all():  # the browser may speak of others
-        st.caption("Only unlabeled images of this run can be compared.")
+        st.caption(say("Only unlabeled images of this run can be compared."))
         return
     rows = np.searchsorted(view.split.unlabeled, pair)
     for image, row, column in zip(pair, rows.tolist(), st.columns(2, gap="small"), strict=True):
         with column, st.container(gap=None):
             if images is not None:
                 shown = thumbnails.thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-                st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=f"Image {image}")
+                st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
             _show_facts(view, images, image, row)
-    lives = {f"Image {image}": predictions.life(view, image) for image in pair}
+    lives = {say(f"Image {image}"): predictions.life(view, image) for image in pair}
     names = {c.id: view.title(c.id) for c in view.clusters}
     figure = line_charts.image_pair(lives, names, theme.palette())
     figure.update_layout(uirevision=f"{view.run.id} {pair}")
-    plot(figure, "pair", f"Confidence of images {pair[0]} and {pair[1]} over the epochs")
+    plot(figure, "pair", say(f"Confidence of images {pair[0]} and {pair[1]} over the epochs"))
     _show_omission(view)
-    st.caption(in_one_cluster(*lives.values()))
+    st.caption(say(in_one_cluster(*lives.values())))
 
 
 def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
@@ -122,13 +126,14 @@ def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
 def _show_omission(view: View) -> None:
     num_told, stored = len(predictions.told_epochs(view)), len(points.epochs(view.run))
     if num_told < stored:
-        st.caption(f"Showing {num_told} of {stored} epochs, evenly spaced, because the run has many images.")
+        words = f"Showing {num_told} of {stored} epochs, evenly spaced, because the run has many images."
+        st.caption(nouns.of(view.run)(words))
 
 
 def _show_facts(view: View, images: Images | None, image: int, row: int) -> None:
-    truth, cluster = int(view.truth[row]), int(view.assigned[row])
+    truth, cluster, say = int(view.truth[row]), int(view.assigned[row]), nouns.of(view.run)
     facts = {
-        "Image": str(image),
+        say("Image"): str(image),
         "Cluster": view.title(cluster),
         "Confidence": f"{100 * view.network.confidence[row]:.0f} %",
     }
@@ -140,7 +145,7 @@ def _show_facts(view: View, images: Images | None, image: int, row: int) -> None
     if images is not None and images.title(image) not in ("", facts.get("Id")):
         facts["Title"] = images.title(image)
     for word, value in facts.items():
-        st.caption(f"{word} **{escape.markdown(value)}**", help=HELPS.get(word))
+        st.caption(f"{word} **{escape.markdown(value)}**", help=say(HELPS.get(word, "")) or None)
     if image in view.split.validation:
         st.caption("Its label was withheld for validation.")
 

@@ -13,7 +13,7 @@ from lps.store.runs import Run
 from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, split_cluster
 from lps.ui.pictures import name_field, predictions
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import epoch_choice, error_toasts, escape, run_actions, url_fields
+from lps.ui.shared import epoch_choice, error_toasts, escape, nouns, run_actions, url_fields
 
 _NOTE = "naming_note"  # what the last action had to say
 
@@ -49,7 +49,14 @@ def _show_other_names(view: View, epoch: int) -> None:
         st.button(f"Go to epoch {epoch}", key="go_to_names", on_click=_go, args=go, icon=":material/arrow_back:")
         words = "A cluster of this epoch gets a name if more than half of its images come from the cluster with that "
         words += "name"
-        st.button("Copy the names", key="carry_names", on_click=_carry, args=take, icon=":material/redo:", help=words)
+        st.button(
+            "Copy the names",
+            key="carry_names",
+            on_click=_carry,
+            args=take,
+            icon=":material/redo:",
+            help=nouns.of(view.run)(words),
+        )
 
 
 def _go(run: Run, epoch: int) -> None:
@@ -119,13 +126,14 @@ def _ask_merge(view: View, cluster: int, version: int) -> None:
 
 def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
     """Show the buttons that reject the cluster or some of its images."""
+    say = nouns.of(view.run)
     with st.container(horizontal=True, gap="small"):
         rejected = cluster in view.said.rejected
         st.button(
             "Mark as a class" if rejected else "Mark as not a class",
             key="reject",
             icon=":material/undo:" if rejected else ":material/block:",
-            help="Images of a cluster that is not a class get no label",
+            help=say("Images of a cluster that is not a class get no label"),
             on_click=_say,
             args=(view, [{"do": "accept" if rejected else "reject", "id": cluster}]),
         )
@@ -135,7 +143,7 @@ def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
             key="split",
             icon=":material/call_split:",
             disabled=not ticked,
-            help="Moves the ticked images to a new cluster",
+            help=say("Moves the ticked images to a new cluster"),
             on_click=_split,
             args=(view, ticked),
         )

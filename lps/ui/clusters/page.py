@@ -19,7 +19,7 @@ from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, paging, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import data_table, epoch_choice, escape, page_head, select, theme, url_fields
+from lps.ui.shared import data_table, epoch_choice, escape, nouns, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -72,7 +72,7 @@ def _show_clusters(runs: list[Run]) -> None:
                 image_history.compare(view, images, ticked)
             elif image is None:
                 words = "Click a picture to see its predicted cluster at every epoch. Tick two to compare them."
-                st.caption(words)
+                st.caption(nouns.of(run)(words))
             else:
                 image_history.show_image_history(view, images, image)
         _pick_size()  # not above the name: on a phone, the field for it has to stay near the top
@@ -131,7 +131,7 @@ def _pictures(view: View) -> Images | None:
     try:
         return labels.load_pictures(view.run, view.split, view.targets)
     except UserError as error:
-        st.caption(escape.markdown(f"{error}. The images are shown by their numbers."))
+        st.caption(escape.markdown(f"{error}. {nouns.of(view.run)('The images are shown by their numbers.')}"))
         return None
 
 
@@ -155,7 +155,7 @@ def summary(view: View) -> str:
     """Describe the clusters of the epoch in one line."""
     named = sum(c.id in view.said.names for c in view.clusters)
     unknown = int((view.truth < 0).sum())
-    sentences = [f"{view.split.pictures_in_words('image')} in {counted(len(view.ids), 'cluster')}"]
+    sentences = [f"{view.split.pictures_in_words(nouns.of(view.run)('image'))} in {counted(len(view.ids), 'cluster')}"]
     sentences += [f"{named} named by you"] if named else []
     sentences.append(clusters.flags_in_words(view.clusters))
     if unknown:
@@ -197,15 +197,15 @@ def _show_table(view: View, chosen: int) -> None:
 
 def columns(view: View) -> list[Column]:
     """Return the columns of the table; true classes only if enough are known, otherwise the known labels."""
-    percent = "%.0f %%"
+    percent, say = "%.0f %%", nouns.of(view.run)
     marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
-    overlap = "Overlap with the same cluster in earlier epochs (images in both divided by images in either), "
+    overlap = say("Overlap with the same cluster in earlier epochs (images in both divided by images in either), ")
     overlap += f"mean over the last {clusters.WINDOW} epochs. Clusters that you merged or split off have no value"
-    about_matched = f"{_MATCHING}. The percentage is the share of the cluster's images that have this class"
+    about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"
-    about_second = "Second most frequent true class in the cluster and the share of images that have this class"
-    about_known = "Among the images whose class is known: how many have the most frequent class, and its name"
-    about_confidence = f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}"
+    about_second = say("Second most frequent true class in the cluster and the share of images that have this class")
+    about_known = say("Among the images whose class is known: how many have the most frequent class, and its name")
+    about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
     about_nearest = "The id of the most similar other cluster, and how similar its mean features are: 1 is the same "
     about_nearest += "direction, 0 is unrelated (cosine similarity)"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
@@ -223,7 +223,9 @@ def columns(view: View) -> list[Column]:
     return [
         Column("Cluster", lambda c: c.id, "number", 58, "The id; ids of seen classes first", pinned=True),
         Column("Name", lambda c: _shown_name(view, c.id), "text", 78, about_name),
-        Column("Images", lambda c: c.size, "number", 62, "Unlabeled images in the cluster", format="localized"),
+        Column(
+            say("Images"), lambda c: c.size, "number", 62, say("Unlabeled images in the cluster"), format="localized"
+        ),
         Column(
             "Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag].text, **flags
         ),
@@ -256,7 +258,9 @@ def _show_confusion(view: View, chosen: int) -> None:
     """Show clusters against true classes; a click on a cell opens its images."""
     if not (view.truth >= 0).any():
         st.info(
-            "The true classes of the unlabeled images are not known, so there is no confusion matrix.",
+            nouns.of(view.run)(
+                "The true classes of the unlabeled images are not known, so there is no confusion matrix."
+            ),
             icon=":material/grid_on:",
         )
         return
@@ -269,15 +273,20 @@ def _show_confusion(view: View, chosen: int) -> None:
     rows, seen = [view.title(view.clusters[i].id) for i in order], view.split.classes.seen
     figure = confusion.figure(counts[order], rows, view.split.class_names[:width], seen, theme.palette(), marked)
     figure.update_layout(uirevision=f"{view.run.id} {view.epoch}")
-    alt = f"Counts of the images of {counted(counts.shape[1], 'true class')} in {counted(len(rows), 'cluster')}"
+    say = nouns.of(view.run)
+    alt = (
+        f"{say('Counts of the images')} of {counted(counts.shape[1], 'true class')} in {counted(len(rows), 'cluster')}"
+    )
     code = code_of("confusion", view.run, view.epoch)
     clicked = plot(figure, "confusion", alt, clickable=True, code=code)
     titles = {view.clusters[i].id: title for i, title in zip(order, rows)}
     _pick_cell(titles, dict(enumerate(view.split.class_names[:width])), (chosen, column))
     st.caption(
-        "Colour: share of the cluster. Seen classes are left of the dotted line, novel classes right of it. Click a "
-        "cell, or choose it above, to see its images. Clusters are sorted by their matched class.",
-        help=_MATCHING,
+        say(
+            "Colour: share of the cluster. Seen classes are left of the dotted line, novel classes right of it. Click "
+            "a cell, or choose it above, to see its images. Clusters are sorted by their matched class."
+        ),
+        help=say(_MATCHING),
     )
     if clicked is not None and 0 <= clicked < counts.size:
         row, class_id = confusion.cell_of(clicked, counts.shape[1])
@@ -309,25 +318,25 @@ def _open_cell() -> None:
 
 def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ...]:
     """Show the images of a cluster; returns the ticked ones."""
-    about = view.clusters[int(np.searchsorted(view.ids, chosen))]
+    about, say = view.clusters[int(np.searchsorted(view.ids, chosen))], nouns.of(view.run)
     class_id = url_fields.number("truth")
     class_id = class_id if class_id is not None and class_id < len(view.split.class_names) else None
     can_be_wrong = about.known and _class_of(view, about) >= 0
     orders = {key: word for key, word in _ORDERS.items() if key != "wrong" or (can_be_wrong and class_id is None)}
     st.subheader(escape.markdown(_heading(view, about)), anchor=False)
     if decisions := class_account(view, about):
-        st.caption(decisions, help=_MATCHING)
+        st.caption(decisions, help=say(_MATCHING))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         how = {"required": True, "label_visibility": "collapsed"}
         order = url_fields.choose(st.segmented_control, "order", "Order", orders, **how)
         if class_id is not None:
             words = f"Only true class {view.class_name(class_id)}"
-            if st.button(escape.markdown(words), icon=":material/close:", help="Show all images of the cluster"):
+            if st.button(escape.markdown(words), icon=":material/close:", help=say("Show all images of the cluster")):
                 url_fields.set_number("truth", None)
                 st.rerun()
     rows = _ordered_rows(view, about, order, class_id)
     if not len(rows):
-        st.caption(_nothing_to_show(about, order))
+        st.caption(say(_nothing_to_show(about, order)))
         return ()
     pages = -(-len(rows) // PAGE)
     key = f"{view.run.id} {view.epoch} {chosen}"
@@ -338,18 +347,21 @@ def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ..
     token = (
         f"{key} {sorted(decisions.moved.items())!r} {sorted(decisions.wrong.items())!r} {sorted(decisions.nothing)!r}"
     )
-    alt = f"{counted(len(ids), 'image')} of cluster {chosen}"
+    alt = f"{counted(len(ids), say('image'))} of cluster {chosen}"
     pictured = _tiles(view, about, part)
     if any(tile.wrong for tile in pictured):
         name = escape.markdown(view.class_name(_class_of(view, about)))
         what = "true class" if about.is_trusted else "known label"
-        st.caption(f"A magenta frame marks a wrongly assigned picture: its {what}, written below it, is not {name}.")
+        frame = say("A magenta frame marks a wrongly assigned picture")
+        st.caption(f"{frame}: its {what}, written below it, is not {name}.")
     opened = url_fields.number("image")
-    done = gallery.sheet(pictured, images, "sheet", names.short(token), alt, opened, edge=_picture_size())
+    done = gallery.sheet(
+        pictured, images, "sheet", names.short(token), alt, opened, edge=_picture_size(), noun=say("image")
+    )
     start = (number - 1) * PAGE
     st.caption(
-        f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), 'image')}, with the network's confidence. Click "
-        "an image to open it. Tick the circle in its corner to choose it; hold Shift to choose a range."
+        f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), say('image'))}, with the network's confidence. "
+        + say("Click an image to open it. Tick the circle in its corner to choose it; hold Shift to choose a range.")
     )
     if done.clicked is not None and done.clicked != url_fields.number("image"):
         url_fields.set_number("image", done.clicked)
@@ -383,6 +395,7 @@ def class_account(view: View, cluster_facts: Cluster) -> str:
     if not cluster_facts.is_trusted:
         return ""
     share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images whose class is known"
+    share_of = nouns.of(view.run)(share_of)
     sentence = f"Matched class {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
     if cluster_facts.matched < 0:
         sentence = "No class is matched with this cluster: other clusters fit the classes better."
@@ -441,13 +454,13 @@ def _class_of(view: View, cluster_facts: Cluster) -> int:
 
 def _tiles(view: View, cluster_facts: Cluster, rows: np.ndarray) -> list[Tile]:
     """Return the captions of pictures: confidence, a known label, and the true class if it is not the cluster's."""
-    tiles = []
+    tiles, say = [], nouns.of(view.run)
     wrong = _is_wrong(view, cluster_facts, rows)
     for row, bad in zip(rows.tolist(), wrong.tolist()):
         image, truth = int(view.split.unlabeled[row]), int(view.truth[row])
         sure = f"{100 * view.network.confidence[row]:.0f} %"
         class_name = view.class_name(truth) if truth >= 0 else "unknown"
-        alt = f"Image {image}, confidence {sure}, true class {class_name}"
+        alt = f"{say('Image')} {image}, confidence {sure}, true class {class_name}"
         is_label = truth >= 0 and not cluster_facts.is_trusted
         class_words = [f"label: {class_name}"] if is_label else [class_name] if bad else []
         lines = [sure, *class_words, *filter(None, [single_pictures.verdict(view, image)])]

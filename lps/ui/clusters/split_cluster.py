@@ -10,7 +10,7 @@ from lps.ui.clusters import assign_cluster
 from lps.ui.pictures import gallery, points
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import error_toasts
+from lps.ui.shared import error_toasts, nouns
 from lps.wording import counted
 
 _SHOWN = 8  # pictures of a part
@@ -32,27 +32,27 @@ def offer(view: View, cluster: int, ticked: tuple[int, ...], images: Images | No
         if count:
             _show_parts(view, cluster, ids, features, count, images)
     if ticked:
-        words = f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}"
-        how = {
-            "icon": ":material/image_search:",
-            "help": "Searches all clusters for the images with the most similar features",
-        }
+        say = nouns.of(view.run)
+        words = say(f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}")
+        about = say("Searches all clusters for the images with the most similar features")
+        how = {"icon": ":material/image_search:", "help": about}
         st.button(words, key="more_like", on_click=_ask_like, args=(view, cluster, ticked), **how)
 
 
 def _show_parts(view: View, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
     """Show the parts with their most typical pictures, and the button that makes the split."""
-    parts = mixtures.split_features(features, count)
+    parts, say = mixtures.split_features(features, count), nouns.of(view.run)
     for part in range(count):
         rows = np.flatnonzero(parts == part)
         first = ids[rows[mixtures.most_typical(features[rows], _SHOWN)]].tolist()
         words = "stay in the cluster" if part == 0 else "become a new cluster"
-        st.caption(f"{counted(len(rows), 'image')} {words}")
-        tiles = [Tile(image, "", f"Image {image} of part {part + 1}") for image in first]
-        alt = f"The most typical images of part {part + 1}"
+        st.caption(f"{counted(len(rows), say('image'))} {words}")
+        tiles = [Tile(image, "", say(f"Image {image} of part {part + 1}")) for image in first]
+        alt = say(f"The most typical images of part {part + 1}")
         gallery.sheet(tiles, images, f"part_{part}", "parts", alt, choosable=False)
     if left := int((view.assigned == cluster).sum()) - len(ids):
-        st.caption(f"The features of {counted(left, 'image')} are not stored, so these images stay in the cluster.")
+        words = f"The features of {counted(left, 'image')} are not stored, so these images stay in the cluster."
+        st.caption(say(words))
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
     take = {"on_click": _split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
     st.button("Apply this split", key="take_parts", disabled=not moved, **take)
@@ -87,26 +87,28 @@ def show_like(view: View, cluster: int, images: Images | None, version: int) -> 
     asked_for, example_images = st.session_state.get(_ASKED, (None, ()))
     if asked_for != (view.run.id, view.epoch, cluster):
         return
-    similar = like(view, example_images)
+    similar, say = like(view, example_images), nouns.of(view.run)
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-            st.subheader(f"Most like {counted(len(example_images), 'chosen image')}", anchor=False, width="content")
+            st.subheader(
+                say(f"Most like {counted(len(example_images), 'chosen image')}"), anchor=False, width="content"
+            )
             st.button("Close", key="close_like", icon=":material/close:", type="tertiary", on_click=_close_like)
         if not len(similar):
-            st.caption("The features of these images are not stored.")
+            st.caption(say("The features of these images are not stored."))
             return
         rows = cluster_indices(similar, view.split.unlabeled)
         tiles = [_tile(view, image, row) for image, row in zip(similar.tolist(), rows.tolist())]
         token = f"like {version} {sorted(example_images)}"
-        done = gallery.sheet(tiles, images, "like", token, "Images like the chosen ones")
-        st.caption("Nearest first, with their current cluster. Tick the images that belong together.")
+        done = gallery.sheet(tiles, images, "like", token, say("Images like the chosen ones"), noun=say("image"))
+        st.caption(say("Nearest first, with their current cluster. Tick the images that belong together."))
         if done.chosen:
             assign_cluster.ask(view, done.chosen, f"like place {version} {cluster}")
 
 
 def _tile(view: View, image: int, row: int) -> Tile:
     now = view.name(int(view.assigned[row]))
-    return Tile(image, now, f"Image {image}, now in {now}")
+    return Tile(image, now, f"{nouns.of(view.run)('Image')} {image}, now in {now}")
 
 
 def _close_like() -> None:

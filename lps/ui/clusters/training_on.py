@@ -15,7 +15,7 @@ from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
-from lps.ui.shared import data_table, escape, select, take_away
+from lps.ui.shared import data_table, escape, nouns, select, take_away
 from lps.ui.shared.data_table import Column
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
@@ -54,16 +54,16 @@ def show_training_on(view: View) -> None:
 @st.dialog("Continue training with these names", width="medium")
 def _ask(view: View) -> None:
     """Show the dialog: which pictures become labeled, what happens to unnamed clusters, start weights, preview."""
-    run, epoch = view.run, view.epoch
+    run, epoch, say = view.run, view.epoch, nouns.of(view.run)
     rule = st.segmented_control(
-        "Pictures of named clusters that become labeled",
+        say("Pictures of named clusters that become labeled"),
         list(_RULES),
         format_func=_RULES.get,
         key="train_on_labels",
         default="confident",
         required=True,
     )
-    st.caption(f"{training_on.RULES[rule].capitalize()}.")
+    st.caption(say(f"{training_on.RULES[rule].capitalize()}."))
     threshold = training_on.CONFIDENCE
     if rule == "confident":
         percent = st.slider("Minimum confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
@@ -96,14 +96,16 @@ def _show_named(view: View, planned: Plan) -> None:
         verb = "looks" if len(mixed) == 1 else "look"
         words = f"{', '.join(mixed)} {verb} mixed: the new run would learn several classes under one name. "
         st.warning(escape.markdown(f"{words}Close this window and split the cluster, or remove its name."))
+    say = nouns.of(view.run)
     columns = [
         Column("Name", lambda c: view.name(c.id)),
-        Column("Become labeled", lambda c: planned.labeled.get(view.name(c.id), 0), "number", help=_ABOUT_LABELED),
-        Column("Pictures", lambda c: c.size, "number", help="Pictures of the cluster that have no label"),
+        Column("Become labeled", lambda c: planned.labeled.get(view.name(c.id), 0), "number", help=say(_ABOUT_LABELED)),
+        Column(say("Pictures"), lambda c: c.size, "number", help=say("Pictures of the cluster that have no label")),
         Column("Merged in", lambda c: ", ".join(map(str, view.said.parts(c.id))), help=_ABOUT_MERGED, optional=True),
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]
-    data_table.show_data_table(columns, named, "For each name, the number of pictures that become labeled", most=6)
+    about = say("For each name, the number of pictures that become labeled")
+    data_table.show_data_table(columns, named, about, most=6)
 
 
 def _ask_unnamed(view: View) -> dict[int, int | None]:
@@ -116,12 +118,13 @@ def _ask_unnamed(view: View) -> dict[int, int | None]:
     free = [c for c in view.clusters if c.id in without and c.size]
     if not free:
         return {}
+    say = nouns.of(view.run)
     named = [c.id for c in view.clusters if c.id not in {one.id for one in free} and c.id not in view.said.rejected]
     targets = {f"{_MERGE} {view.title(cluster)}": cluster for cluster in named}
     table = pd.DataFrame(
         {
             "Cluster": [str(c.id) for c in free],
-            "Pictures": [c.size for c in free],
+            say("Pictures"): [c.size for c in free],
             "Mixed": ["yes" if "mixed" in c.flags else "" for c in free],
             "In the new run": [_usual_fate(view, c) for c in free],
         }
@@ -131,15 +134,15 @@ def _ask_unnamed(view: View) -> dict[int, int | None]:
         table,
         hide_index=True,
         width="stretch",
-        disabled=["Cluster", "Pictures", "Mixed"],
+        disabled=["Cluster", say("Pictures"), "Mixed"],
         column_config={
             "In the new run": st.column_config.SelectboxColumn(options=[_KEEP, _DISSOLVE, *targets], required=True)
         },
         key=f"train_on_unnamed_{view.run.id}_{view.epoch}",
     )["In the new run"]
     st.caption(
-        "A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join other classes. "
-        "By default, clusters are dissolved if they look mixed or if you marked them as not a class."
+        say("A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join other ones. ")
+        + "By default, clusters are dissolved if they look mixed or if you marked them as not a class."
     )
     return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
 

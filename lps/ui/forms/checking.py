@@ -21,7 +21,7 @@ from lps.studies.audits import KINDS, Audited, Doubt
 from lps.ui.forms import background_work, fields, form
 from lps.ui.pictures import frames
 from lps.ui.pictures.frames import Frame
-from lps.ui.shared import escape, select
+from lps.ui.shared import escape, nouns, select
 from lps.wording import ago, capitalized, counted
 
 _AT_ONCE = 5  # findings of a kind that are shown, and that each click adds
@@ -43,9 +43,10 @@ def show_data_check(config: Config | None) -> None:
     except UserError as error:
         fields.say(form.sentence(error))
         return
-    _show_effect(decisions)
+    say = nouns.of_dataset(config.dataset)
+    _show_effect(decisions, say)
     left = [finding for finding in findings.findings if audits.is_open(finding, decisions)] if findings else []
-    title = "Is something wrong with the pictures?" + (f" · {_counts(left)}" if left else "")
+    title = say("Is something wrong with the pictures?") + (f" · {_counts(left)}" if left else "")
     with st.expander(title, expanded=standing.state == "working", key="checks"):
         if problem := st.session_state.pop("check_problem", ""):
             fields.say(problem)
@@ -64,29 +65,30 @@ def _counts(left: Sequence[Doubt]) -> str:
     return ", ".join(f"{KINDS[kind].lower()}: {count:,}" for kind, count in counts.items() if count)
 
 
-def _show_effect(decisions: Decided) -> None:
+def _show_effect(decisions: Decided, say: Callable[[str], str]) -> None:
     """Show how the next runs differ from the files."""
     parts = [f"leave out {counted(len(decisions.left_out), 'picture')}"] if decisions.left_out else []
     parts += [f"relabel {counted(len(decisions.labels), 'picture')}"] if decisions.labels else []
     if parts:
-        st.caption(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}.")
+        st.caption(say(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}."))
 
 
 def _offer(config: Config, standing: background.JobState) -> None:
-    about = (
+    say = nouns.of_dataset(config.dataset)
+    about = say(
         "Finds near duplicates (also between the training and the test set), outliers, and labels that differ from "
         "those of all similar pictures. Nothing changes until you decide, and your files never change."
     )
     kept = background_jobs.kept_in_words(audits.looked_at(config))
     background_work.offer_work(
-        "check", standing, f"The check was cancelled; {kept}.", about, "Check the pictures", ":material/troubleshoot:",
-        lambda: audits.start_audit(config, select.runs_root()),
+        "check", standing, f"The check was cancelled; {kept}.", about, say("Check the pictures"),
+        ":material/troubleshoot:", lambda: audits.start_audit(config, select.runs_root()),
     )  # fmt: skip
 
 
 def _show_found(config: Config, audited: Audited, left: Sequence[Doubt]) -> None:
     if not left:
-        among = f"among {counted(audited.count, 'picture')}"
+        among = f"among {counted(audited.count, nouns.of_dataset(config.dataset)('picture'))}"
         is_decided = f"You have decided on everything that was found {among}."
         st.caption(is_decided if audited.findings else f"Nothing unusual was found {among}.")
         return
@@ -122,8 +124,9 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
     """Show the pictures of a finding, what is wrong with them, and the buttons."""
     with st.container(border=True, gap="small"):
         st.markdown(escape.markdown(capitalized(finding.words)) + ".")
+        say = nouns.of_dataset(config.dataset)
         shown_keys = [key for key in finding.pictures if key in rows]
-        frames.show_frames([("", [_frame(images, key, rows[key]) for key in shown_keys[:_MEMBERS]])], _SIZE)
+        frames.show_frames([("", [_frame(images, key, rows[key], say) for key in shown_keys[:_MEMBERS]])], _SIZE)
         if len(shown_keys) > _MEMBERS:
             st.caption(f"and {len(shown_keys) - _MEMBERS:,} more")
         with st.container(horizontal=True, gap="small"):
@@ -137,14 +140,16 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
                 )
 
 
-def _frame(images: Images, key: Key, row: int) -> Frame:
+def _frame(images: Images, key: Key, row: int, say: Callable[[str], str]) -> Frame:
     label = images.labels[row]
     name = images.class_names[label] if label >= 0 else "unlabeled"
     text = str(key)
     short = text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
     is_test = row >= len(images.labels) - images.num_test
     words = f"{short}" if images.file_names else f"{short}: {name}"
-    return Frame(images.pixels[row], images.sides(row), "", f"Picture {text}, {name}", f"{words}{' (test)' * is_test}")
+    return Frame(
+        images.pixels[row], images.sides(row), "", f"{say('Picture')} {text}, {name}", f"{words}{' (test)' * is_test}"
+    )
 
 
 def _choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:

@@ -3,6 +3,8 @@
 The search is also listed on the page Queue.
 """
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from lps.charts import figures, palette
@@ -13,7 +15,7 @@ from lps.scheduler import background_jobs, class_count
 from lps.scheduler.class_count import ClassCount
 from lps.settings.config import Config, configure
 from lps.ui.forms import background_work, fields, form
-from lps.ui.shared import select, theme
+from lps.ui.shared import nouns, select, theme
 from lps.ui.shared.plot import plot
 
 _HEIGHT = 260
@@ -55,12 +57,12 @@ def show_class_count(config: Config | None) -> None:
         elif result is None:
             _offer(config, standing)
         else:
-            _show_count(result)
+            _show_count(result, nouns.of_dataset(config.dataset))
 
 
 def _offer(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
-    about = (
+    about = nouns.of_dataset(config.dataset)(
         "The features of the images are clustered with many different numbers of classes; each time, the clusters are "
         "compared with the labels. Missing start weights are computed first and saved for your runs."
     )
@@ -70,7 +72,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
     )  # fmt: skip
 
 
-def _show_count(result: ClassCount) -> None:
+def _show_count(result: ClassCount, say: Callable[[str], str]) -> None:
     numbers = f"{result.numbers[0]} to {result.numbers[-1]}"
     alt = f"Silhouette and accuracy on labels for {numbers} classes; the search chose {result.total} classes"
     plot(_chart(result, theme.palette()), "class_count", alt)
@@ -78,7 +80,7 @@ def _show_count(result: ClassCount) -> None:
         f"**{result.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
         f"({100 * result.tolerance:.1f} points) of the best, this count has the best separated clusters.  \n"
         "Too many: a class is split over two clusters; give both the same name, or merge them. Too few: two classes "
-        "share a cluster and must be separated picture by picture. If unsure, choose one more."
+        f"share a cluster and must be separated {say('picture by picture')}. If unsure, choose one more."
     )
     st.button(
         f"Look for {result.novel} novel classes",

@@ -22,7 +22,7 @@ from lps.ui.forms import fields, form
 from lps.ui.forms.form import Draft
 from lps.ui.pictures import left_out
 from lps.ui.pictures.thumbnails import FRAME, framed, png, side_by_side, thumbnail
-from lps.ui.shared import escape, url_fields
+from lps.ui.shared import escape, nouns, url_fields
 from lps.ui.shared.plot import plot
 from lps.wording import counted
 
@@ -217,7 +217,7 @@ def _show_ratio(error: str | None) -> None:
     if percent is None:
         fields.type_into("split.labeled_ratio", "Labeled ratio", error)
         return
-    help_text = "Share of the images of seen classes that keep their label"
+    help_text = nouns.of_dataset(fields.draft().dataset)("Share of the images of seen classes that keep their label")
     words = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": help_text}
     fields.ask(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **words)
     fields.say(error)
@@ -272,7 +272,7 @@ def _show_sheet(images: Images, source: Source) -> None:
             class_samples(source, _moment(source), count),
             [escape.markdown(name) for name in images.class_names],
             width=_SAMPLE_WIDTH if count > 1 else THUMBNAIL,
-            alt=[f"Images of class {name}" for name in images.class_names],
+            alt=[f"{nouns.of_dataset(source.name)('Images')} of class {name}" for name in images.class_names],
         )
 
 
@@ -296,7 +296,7 @@ def _offer_download(draft: Draft) -> None:
 
 def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     """Show seen and novel classes in two rows of pictures, with counts; bars if class sizes differ."""
-    source = sources.load_arguments(config)
+    source, say = sources.load_arguments(config), nouns.of_dataset(config.dataset)
     is_other = split.looked_for != len(split.novel)
     looked_for = f" · training looks for {counted(split.looked_for, 'novel class')}" * is_other
     rows = [
@@ -316,7 +316,7 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
                 alt=[f"Class {name}, {word}" for name in names],
             )
     if split.unlabeled_unknown:
-        unknown = counted(split.unlabeled_unknown, "unlabeled image")
+        unknown = counted(split.unlabeled_unknown, say("unlabeled image"))
         if split.novel:
             st.markdown(f":gray[and {unknown} whose class is not known]")
         else:
@@ -329,18 +329,18 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
     apart += [f"{counted(split.left_out, 'training image')} left out to get the chosen class sizes"]
     apart = [words for count, words in zip((split.validation, split.test, split.left_out), apart) if count]
     if apart:
-        st.caption("; ".join(apart) + ".")
+        st.caption(say("; ".join(apart) + "."))
     if split.is_imbalanced or config.split_labeled_imbalance > 1:
-        _show_counts(split, colors)
+        _show_counts(split, colors, say)
     for notice in preflight.start_warnings(config):
         st.caption(escape.markdown(notice))
 
 
-def _show_counts(split: Preview, colors: Palette) -> None:
+def _show_counts(split: Preview, colors: Palette, say: Callable[[str], str]) -> None:
     """Plot the training images of every class as bars, and how many are labeled."""
     names = [split.class_names[i] for i in (*split.seen, *split.novel)]
     counts = split.training_by_class
     figure = class_bars.class_counts(np.array(split.labeled_by_class), np.array(counts), len(split.seen), names, colors)
     alt = f"Training images of {counted(len(counts), 'class')}, from {max(counts):,} down to {min(counts):,}"
-    plot(figure, "class_counts", alt)
-    st.caption("Training images of every class; the line marks how many have a label.")
+    plot(figure, "class_counts", say(alt))
+    st.caption(say("Training images of every class; the line marks how many have a label."))

@@ -16,6 +16,7 @@ from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.live import cards
 from lps.ui.pictures import points, predictions
+from lps.ui.shared import nouns
 from lps.wording import share_of
 
 _WHY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
@@ -61,7 +62,8 @@ def show_numbers(run: Run, past: History) -> None:
     shown.append(("KL", past.column("kl"), "{:.3f}".format))
     cards.show_cards([(word, as_text(values.iloc[-1]), values) for word, values, as_text in shown if len(values)])
     more = _WITHHELD if len(past.column("accuracy/validation")) else _NONE_WITHHELD
-    st.caption(f"{_WHY} {more} Confident: share of images whose prediction is confident enough for a pseudo-label.")
+    words = f"{_WHY} {more} Confident: share of images whose prediction is confident enough for a pseudo-label."
+    st.caption(nouns.of(run)(words))
 
 
 def figure(run: Run, past: History, epochs: int, colors):

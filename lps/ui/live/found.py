@@ -22,7 +22,7 @@ from lps.ui.pictures import frames, name_field, points, predictions
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
-from lps.ui.shared import escape
+from lps.ui.shared import escape, nouns
 from lps.wording import capitalized, counted, share_of
 
 _IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard
@@ -127,7 +127,7 @@ def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], state: State) -
     if _way("Continue with these names", f"train_on:{run.id}", "model_training", why):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
     why = early or ("" if prediction_work.has_weights(run) else "This run has no weights")
-    if _way("Predict new pictures", f"predict:{run.id}", "image_search", why, is_next=not unnamed):
+    if _way(nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", why, is_next=not unnamed):
         routing.turn_to("predict", run=run.id)
 
 
@@ -152,7 +152,7 @@ def sentence(view: View) -> str:
     filled = [cluster for cluster in view.clusters if cluster.size]
     novel = [cluster for cluster in filled if cluster.id not in view.defaults]
     in_novel = sum(cluster.size for cluster in novel)
-    said = f"{view.split.pictures_in_words()}: "
+    said = f"{view.split.pictures_in_words(nouns.of(view.run)('picture'))}: "
     if novel:
         said += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
         said += f"{len(view.assigned) - in_novel:,} in classes that you labeled. "
@@ -173,7 +173,7 @@ def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: boo
     flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
     why = "  \n".join(clusters.explain_flag(flag) for flag in cluster.flags)
     with st.container(border=True, gap="small"):
-        called, size = escape.markdown(name), counted(cluster.size, "picture")
+        called, size = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f":{color}[**{called}**] · {size} {flags}", help=why if flags else None, width="stretch")
             link = {
@@ -194,8 +194,8 @@ def _frames(view: View, images: Images, cluster: Cluster, group: str) -> list[Fr
     """Return the most confident pictures of a cluster."""
     members = np.flatnonzero(view.assigned == cluster.id)
     surest = members[np.argsort(-view.network.confidence[members], kind="stable")[:_PICTURES]]
-    name = view.name(cluster.id)
+    name, say = view.name(cluster.id), nouns.of(view.run)
     return [
-        Frame(images.pixels[image], images.sides(image), group, f"Picture of {name}, {100 * sure:.0f} % sure")
+        Frame(images.pixels[image], images.sides(image), group, f"{say('Picture')} of {name}, {100 * sure:.0f} % sure")
         for image, sure in zip(view.split.unlabeled[surest], view.network.confidence[surest])
     ]

@@ -29,7 +29,17 @@ from lps.ui.live import blind, cards, epoch_player
 from lps.ui.pictures import coloring, points
 from lps.ui.pictures.point_map import show_map
 from lps.ui.server import picture_files
-from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estimates, notices, run_actions, theme
+from lps.ui.shared import (
+    data_table,
+    epoch_choice,
+    error_toasts,
+    escape,
+    estimates,
+    notices,
+    nouns,
+    run_actions,
+    theme,
+)
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot
@@ -217,7 +227,7 @@ def show_terms(run: Run, past: History) -> None:
         st.markdown("**Pseudo-labels**, share and confidence")
         figure = line_charts.pseudo_labels(past, epochs, colors)
         alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
-        plot(_of(figure, run), "pseudo_labels", alt, code=code_of("pseudo_labels", run))
+        plot(_of(figure, run), "pseudo_labels", nouns.of(run)(alt), code=code_of("pseudo_labels", run))
 
 
 def show_class_sizes(run: Run, past: History) -> None:
@@ -372,7 +382,7 @@ def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) 
 
 def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
     """Plot the cluster sizes, which replace the accuracy by class if no classes are known."""
-    _show_title("Size of the clusters", "share of the images")
+    _show_title("Size of the clusters", nouns.of(run)("share of the images"))
     try:
         table = blind.shares(run)
         at = max(recorded_epoch for recorded_epoch in table.index if recorded_epoch <= epoch)
@@ -382,7 +392,7 @@ def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
         return
     figure = class_bars.class_distribution(sizes, past.seen, names, theme.palette(), float(table.to_numpy().max()))
     alt = f"Share of the images in every cluster at epoch {epoch}, compared with equal shares"
-    plot(_of(figure, run), "cluster_sizes", alt, code=code_of("cluster_sizes", run, at))
+    plot(_of(figure, run), "cluster_sizes", nouns.of(run)(alt), code=code_of("cluster_sizes", run, at))
 
 
 def _show_points(run: Run, epoch: int, names: list[str]) -> None:
@@ -401,6 +411,7 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
     colors = coloring.color_table(few, "group", seen, names, theme.palette())
     code = code_of("map_of_features", run, epoch, height=260)
     options = {"height": 260, "scene": run.id, "moment": epoch, "pictures": picture_files.address(run), "code": code}
+    options["noun"] = nouns.of(run)("image")
     show_map(few, colors, "points", alt, tuple(names), points.frame(run, "pca"), **options)
 
 

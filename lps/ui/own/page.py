@@ -22,7 +22,7 @@ from lps.ui.forms import background_work, checking, form, starting
 from lps.ui.forms.form import Draft
 from lps.ui.own import bring, preview
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, estimates, notices, select, take_away
+from lps.ui.shared import error_toasts, escape, estimates, notices, nouns, select, take_away
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
@@ -63,7 +63,7 @@ def _leave() -> None:
 
 
 def _things(folder: Path) -> str:
-    return "vectors" if is_vector_file(folder) else "pictures"
+    return nouns.of_dataset(draft_of(folder).dataset)("pictures")
 
 
 def draft_of(folder: Path, novel: int | None = None, prior: str = "uniform") -> Draft:
@@ -116,7 +116,7 @@ def _begin(config: Config, seen: FolderPreview) -> None:
 def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int | None:
     """Return how many novel classes to look for: the user's number, else the suggestion; None if there is neither."""
     if not seen.unlabeled:
-        why = "Every vector has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
+        why = "Every item has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
             f"{why}, so this will be a demonstration. Half of your classes are hidden: training does not get the "
             f"labels of their {_things(folder)}, and the model has to find these classes."

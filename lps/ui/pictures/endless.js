@@ -83,7 +83,7 @@ class Endless {
     tile.className = `lps-endless-tile${isWrong ? " lps-endless-wrong" : ""}${id === opened ? " lps-endless-open" : ""}`;
     tile.dataset.id = id;
     const about = `predicted ${said}, confidence ${sure}, true class ${known}, ${place + 1} of ${this.ids.length}`;
-    tile.setAttribute("aria-label", `Image ${id}, ${about}`);
+    tile.setAttribute("aria-label", `${this.data.noun} ${id}, ${about}`);
     tile.onclick = () => {
       this.at = place;
       this.report.click(id);

@@ -30,16 +30,23 @@ _mount = st.components.v2.component(
 
 
 def show_gallery(
-    table: pd.DataFrame, key: str, alt: str, names: Sequence[str], pictures: str, opened: int | None = None
+    table: pd.DataFrame,
+    key: str,
+    alt: str,
+    names: Sequence[str],
+    pictures: str,
+    opened: int | None = None,
+    noun: str = "Image",
 ) -> int | None:
     """Show the pictures of `table` (of `points.table`) in its order; returns the image clicked since the last run.
 
     alt: what the gallery shows, for screen readers. names: of the classes. pictures: see `picture_files.address`; ""
-    shows only numbers. opened: the image with a frame.
+    shows only numbers. opened: the image with a frame. noun: of one.
     """
     percent = (100 * np.nan_to_num(table["confidence"].to_numpy(np.float32))).round().clip(0, 100)
     data = {
         "alt": alt,
+        "noun": noun,
         "ids": columns.address(table["image"].to_numpy(np.int32).tobytes()),
         "truth": columns.address(table["truth"].to_numpy(np.int16).tobytes()),
         "predicted": columns.address(table["predicted"].to_numpy(np.int16).tobytes()),

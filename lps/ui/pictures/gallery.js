@@ -39,7 +39,7 @@ function draw(root, head, bytes) {
       cell.dataset.id = tile.id;
       const face = picture(sheet, tile, i);
       face.onclick = () => root.reportClick(tile.id);
-      const mark = part("lps-sheet-mark", "button", { type: "button", "aria-label": `Choose image ${tile.id}` });
+      const mark = part("lps-sheet-mark", "button", { type: "button", "aria-label": `Choose ${head.noun} ${tile.id}` });
       mark.onclick = (event) => root.choose(i, event.shiftKey);
       const place = part("lps-sheet-place", "div");
       place.style.width = `${tile.sides[1]}px`;

@@ -73,11 +73,12 @@ def sheet(
     open_image: int | None = None,
     choosable: bool = True,
     edge: int = EDGE,
+    noun: str = "image",
 ) -> Choice:
     """Show pictures in their own proportions; images: None if they cannot be read.
 
     token: ticks are reset when it changes. open_image: the opened picture. choosable: pictures can be ticked. edge:
-    length of a picture's longer side on the screen, in pixels.
+    length of a picture's longer side on the screen, in pixels. noun: of one.
     """
     ids = [tile.id for tile in tiles]
     picture, mime = (b"", "") if images is None or not ids else contact_sheet(images.pixels[ids], fine=max(FINE, edge))
@@ -85,6 +86,7 @@ def sheet(
     head = {
         "token": token,
         "alt": alt,
+        "noun": noun,
         "open": open_image,
         "choosable": choosable,
         "mime": mime,

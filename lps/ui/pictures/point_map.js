@@ -328,7 +328,7 @@ class PointMap {
     const { names } = this.head, { ids, truth, predicted, confidence } = this.data;
     const called = (code, otherwise) => names[code] ?? otherwise;
     const known = truth[k] >= 0 ? `${called(truth[k], "unknown")} → ` : "";
-    return [`image ${ids[k]}`, `${known}${called(predicted[k], "none")}, ${confidence[k]} %`];
+    return [`${this.head.noun} ${ids[k]}`, `${known}${called(predicted[k], "none")}, ${confidence[k]} %`];
   }
 
   showTip(k) {
@@ -576,7 +576,7 @@ class PointMap {
     this.given = null;
     this.choose();
     this.ask();
-    this.said.textContent = `${ids.length.toLocaleString("en")} images selected.`;
+    this.said.textContent = `${ids.length.toLocaleString("en")} ${this.head.noun}s selected.`;
     this.report.selected({ token: this.head.token, bits: toBase64(this.drawn) });
   }
 

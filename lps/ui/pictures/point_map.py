@@ -68,6 +68,7 @@ def show_map(
     pictures: str = "",
     code: str = "",
     is_large: bool = False,
+    noun: str = "image",
 ) -> Touch:
     """Draw the points of `table` (of `points.table`) under the stable `key`.
 
@@ -76,6 +77,7 @@ def show_map(
     when the `moment` changes. token: makes points selectable; the manual selection is reset when it changes. image: id
     of the point with a ring. chosen: ids that are selected whatever was drawn. pictures: see `picture_files.address`.
     code: the Python that draws the map. is_large: with tools, names on the map, and clicks.
+    noun: of a point.
     """
     low, high = frame or _extent(table)
     side = float(max(*(high - low), 1e-9))
@@ -85,6 +87,7 @@ def show_map(
     data = {
         "name": key,
         "alt": alt,
+        "noun": noun,
         "ids": columns.address(table["image"].to_numpy(np.int32).tobytes()),
         "places": columns.address(places.tobytes()),
         "facts": columns.address(_facts(table)),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import streamlit as st
 
-from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.files.atomic import fingerprint
 from lps.inference import prediction_files, prediction_work
@@ -20,7 +19,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import background_work
 from lps.ui.predict import bring, model, results
-from lps.ui.shared import error_toasts, escape, page_head, select, take_away
+from lps.ui.shared import error_toasts, escape, nouns, page_head, select, take_away
 
 _NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _SEEN = "predict_seen"  # in the session: run and folder of the newest result
@@ -46,8 +45,8 @@ def main() -> None:
         run = select.pick_run(able)
     with right:
         if text:
-            st.button("Other pictures", icon=":material/arrow_back:", type="tertiary", key="predict_back",
-                      on_click=_leave)  # fmt: skip
+            how = {"icon": ":material/arrow_back:", "type": "tertiary", "key": "predict_back"}
+            st.button(nouns.of(run)("Other pictures"), on_click=_leave, **how)
     if not prediction_work.has_weights(run):
         why = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
         st.info(
@@ -61,8 +60,8 @@ def main() -> None:
 def _show(run: Run, text: str | None) -> None:
     """Draw everything below the choice of the run."""
     if not text:
-        thing = "vector" if _takes_vectors(run) else "picture"
-        st.caption(f'Each {thing} gets a class, with the name that you gave on Clusters, or the answer "{NONE}".')
+        words = f'Each picture gets a class, with the name that you gave on Clusters, or the answer "{NONE}".'
+        st.caption(nouns.of(run)(words))
         bring.show_upload(_choose, _takes_vectors(run))
         return
     try:
@@ -117,7 +116,7 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
     seen_before = st.session_state.get(_SEEN) == (run.id, str(folder))
     if seen_before and standing.state not in ("failed", "cancelled"):
         st.caption("The files, the names or the weights have changed since the last prediction.")
-    label = "Predict again" if seen_before else f"Predict these {'vectors' if is_vector_file(folder) else 'pictures'}"
+    label = "Predict again" if seen_before else nouns.of(run)("Predict these pictures")
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
         with error_toasts.kept("predict"):
             prediction_work.start_prediction(run, folder)

@@ -22,7 +22,7 @@ from lps.ui.pictures import frames, gallery, left_out, paging, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
 from lps.ui.server import downloads
-from lps.ui.shared import data_table, escape, take_away, url_fields
+from lps.ui.shared import data_table, escape, nouns, take_away, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted
 
@@ -38,26 +38,26 @@ def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> No
     """Show a prediction, stored in the file `path`. source: the folder of the pictures, or the file of vectors."""
     left, right = st.columns([3, 2], gap="medium")
     with right:
-        threshold = _ask_threshold(predicted)
+        threshold = _ask_threshold(run, predicted)
     none, called = predicted.is_none(threshold), predicted.names()
     sentences = [NONE if is_none else name for is_none, name in zip(none.tolist(), called)]
     with left:
-        _show_counts(predicted, sentences, none)
+        _show_counts(run, predicted, sentences, none)
         left_out.show_left_out_files(predicted.skipped)
         _offer_files(run, predicted, threshold, path)
-    _show_kinds(predicted, source)
+    _show_kinds(run, predicted, source)
     kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(predicted.kinds, 1)}
-    chosen = _choose_class(sentences, kinds)
+    say = nouns.of(run)
+    chosen = _choose_class(sentences, kinds, say(_ALL))
     rows = (
         list(kinds[chosen])
         if chosen in kinds
         else [row for row, name in enumerate(sentences) if chosen in (_ALL, name)]
     )
-    kind = url_fields.choose(
-        st.segmented_control, "show", "Show", _VIEWS, required=True, label_visibility="collapsed"
-    )  # fmt: skip
+    views = {key: say(word) for key, word in _VIEWS.items()}
+    kind = url_fields.choose(st.segmented_control, "show", "Show", views, required=True, label_visibility="collapsed")
     if kind == "table":
-        _show_table(predicted, sentences, rows)
+        _show_table(run, predicted, sentences, rows)
     else:
         _show_pictures(run, predicted, sentences, rows, source)
 
@@ -70,39 +70,42 @@ def forget_choice() -> None:
 # ---------------------------------------------------------------------------------------------------- none of these
 
 
-def _ask_threshold(predicted: Predicted) -> float:
+def _ask_threshold(run: Run, predicted: Predicted) -> float:
     """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
+    say = nouns.of(run)
+    about = (
+        "Every picture has a distance to the training images. The limit is set so that this share of the pictures of "
+        f'known classes is within it. Pictures beyond the limit are marked "{NONE}". At 100 %, every picture gets a '
+        "class."
+    )
     with st.container(border=True, gap="small"):
         share = st.slider(
-            "Pictures of known classes to accept", 50, 100, round(100 * DEFAULT_KEEP), format="%d %%",
-            key="predict_keep",
-            help="Every picture has a distance to the training images. The limit is set so that this share of the "
-            f'pictures of known classes is within it. Pictures beyond the limit are marked "{NONE}". At 100 %, every '
-            "picture gets a class.",
+            say("Pictures of known classes to accept"), 50, 100, round(100 * DEFAULT_KEEP), format="%d %%",
+            key="predict_keep", help=say(about),
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
             words = predicted.trade_off.in_words(threshold)
-            st.caption(f"{capitalized(words)}.")
+            st.caption(say(f"{capitalized(words)}."))
         else:
-            st.caption("Every picture gets a class, even if it is far from all classes.")
+            st.caption(say("Every picture gets a class, even if it is far from all classes."))
     return threshold
 
 
 # ---------------------------------------------------------------------------------------------------- all
 
 
-def _show_counts(predicted: Predicted, class_names: list[str], none: np.ndarray) -> None:
-    count = len(predicted.files)
+def _show_counts(run: Run, predicted: Predicted, class_names: list[str], none: np.ndarray) -> None:
+    count, say = len(predicted.files), nouns.of(run)
     st.markdown(
-        f'**{counted(count, "picture")}**; {int(none.sum()):,} marked "{NONE}" · model of epoch {predicted.epoch}'
+        f'**{counted(count, say("picture"))}**; {int(none.sum()):,} marked "{NONE}" · model of epoch {predicted.epoch}'
     )
     columns = [
         Column("Class", lambda row: row[0]),
-        Column("Pictures", lambda row: row[1], "number", format="localized", width="small"),
+        Column(say("Pictures"), lambda row: row[1], "number", format="localized", width="small"),
         Column("Share", lambda row: 100 * row[1] / count, "bar", min_value=0, max_value=100, format="%.0f %%"),
     ]
-    data_table.show_data_table(columns, Counter(class_names).most_common(), "Number of pictures of each class")
+    data_table.show_data_table(columns, Counter(class_names).most_common(), say("Number of pictures of each class"))
     if predicted.lost:
         names = escape.markdown(", ".join(predicted.lost))
         st.caption(
@@ -141,48 +144,61 @@ def _own(run: Run) -> Images | None:
         return None
 
 
-def _show_kinds(predicted: Predicted, source: Path) -> None:
+def _show_kinds(run: Run, predicted: Predicted, source: Path) -> None:
     """Show the possible novel classes with the first pictures of each."""
+    say = nouns.of(run)
     for number, kind in enumerate(predicted.kinds[:_MOST_KINDS], 1):
         with st.container(border=True, gap="small"):
             st.markdown(
-                f":material/new_releases: **{_KIND} {number}**: {len(kind):,} pictures that are similar to each "
-                "other and to none of the run's classes",
-                help="These pictures are near each other. Each is farther from the training images than 80 % of known "
-                "pictures are. We tested this on 2,000 pictures of CIFAR-10, with 50 trials per case. If no unknown "
+                f":material/new_releases: **{_KIND} {number}**: {len(kind):,} "
+                + say("pictures that are similar to each other and to none of the run's classes"),
+                help=say("These pictures are near each other. Each is farther from the training images than 80 % of ")
+                + say("known pictures are. ")
+                + "We tested this on 2,000 pictures of CIFAR-10, with 50 trials per case. If no unknown "
                 "class was present, no class was proposed. An unknown class was proposed in 80 % of trials if it had "
                 "200 pictures, and in 20 % if it had 50 (benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
             seen = _thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in first))
             shown = [
-                Frame(seen.pixels[position], seen.sides(position), "novel", f"Picture {predicted.files[row]}", "")
+                Frame(
+                    seen.pixels[position], seen.sides(position), "novel", f"{say('Picture')} {predicted.files[row]}", ""
+                )
                 for position, row in enumerate(first)
             ]
             frames.show_frames([("", shown)], _SIZE)
     if predicted.kinds:
+        how = (
+            "To teach the model this class, add these vectors to its file and train again, with the name of the class as "
+            "their label, or without a label. The column new_kind of the table lists them."
+            if is_vector_file(source)
+            else "To teach the model this class, add these pictures to its training folder and train again. Put them "
+            "into a sub-folder with the name of the class, or among the pictures without labels. The column new_kind of "
+            "the table lists them."
+        )
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
-                "To teach the model this class, add these pictures to its training folder and train again. Put them "
-                "into a sub-folder with the name of the class, or among the pictures without labels. The column "
-                "new_kind of the table lists them.",
+                how,
                 width="stretch",
             )
             st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
-def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]]) -> str:
+def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]], all_words: str) -> str:
     counts = Counter(class_names)
-    words = {_ALL: f"{_ALL} ({len(class_names):,})"} | {name: f"{name} ({n:,})" for name, n in counts.most_common()}
+    words = {_ALL: f"{all_words} ({len(class_names):,})"} | {
+        name: f"{name} ({n:,})" for name, n in counts.most_common()
+    }
     words |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
     return url_fields.choose(st.selectbox, "class", "Predicted class", words, width=300)
 
 
-def _show_table(predicted: Predicted, class_names: list[str], rows: list[int]) -> None:
+def _show_table(run: Run, predicted: Predicted, class_names: list[str], rows: list[int]) -> None:
     names = predicted.names()
-    about_nearest = "The class that the model predicts, even if the picture is too far from it"
+    say = nouns.of(run)
+    about_nearest = say("The class that the model predicts, even if the picture is too far from it")
     about_confidence = "Confidence of the model in the nearest class"
-    about_distance = "Mean cosine distance to the 5 nearest training images"
+    about_distance = say("Mean cosine distance to the 5 nearest training images")
     columns = [
         Column("File", lambda row: predicted.files[row]),
         Column("Name", lambda row: class_names[row]),
@@ -190,13 +206,14 @@ def _show_table(predicted: Predicted, class_names: list[str], rows: list[int]) -
         Column("Confidence", 100 * predicted.confidence[rows], "number", format="%.0f %%", help=about_confidence),
         Column("Distance", predicted.distance[rows], "number", format="%.3f", help=about_distance),
     ]
-    data_table.show_data_table(columns, rows, "Every picture with its class, confidence and distance", height=520)
+    data_table.show_data_table(columns, rows, say("Every picture with its class, confidence and distance"), height=520)
 
 
 def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows: list[int], source: Path) -> None:
     """Show a sheet of the pictures, and one of them beside the most similar training images."""
+    say = nouns.of(run)
     if not rows:
-        st.caption("No pictures match.")
+        st.caption(say("No pictures match."))
         return
     number = paging.choose_page(-(-len(rows) // _PAGE), f"predict page {st.query_params.get('class', '')}")
     shown = rows[(number - 1) * _PAGE : number * _PAGE]
@@ -214,13 +231,13 @@ def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows:
         ]
         token = f"{run.id} {predicted.root} {number}"
         position = shown.index(opened) if opened in shown else None
-        done = gallery.sheet(tiles, images, "predict_sheet", token, "New pictures", position, choosable=False)
+        done = gallery.sheet(tiles, images, "predict_sheet", token, say("New pictures"), position, choosable=False)
         if done.clicked is not None and done.clicked < len(shown) and shown[done.clicked] != opened:
             url_fields.set_number("picture", shown[done.clicked])
             st.rerun()
     with one, st.container(border=True):
         if opened is None or opened >= len(predicted.files):
-            st.caption("Click a picture to see the most similar training images.")
+            st.caption(say("Click a picture to see the most similar training images."))
         else:
             _show_one(run, predicted, opened, class_names[opened], source)
 
@@ -232,7 +249,7 @@ def _below(class_name: str, confidence: float) -> str:
 
 def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source: Path) -> None:
     """Explain the prediction of one picture."""
-    name = predicted.names()[row]
+    name, say = predicted.names()[row], nouns.of(run)
     st.markdown(f"**{escape.markdown(class_name)}**")
     st.caption(escape.markdown(predicted.files[row]))
     seen = _thumbnails(str(source), fingerprint(source), (predicted.files[row],))
@@ -249,23 +266,28 @@ def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source:
     st.markdown(escape.markdown(f"{words}."))
     alike, images = predicted.nearest[row].tolist(), _own(run)
     new = [
-        Frame(seen.pixels[0], seen.sides(0), predicted.groups[int(predicted.cluster[row])], f"Picture, {class_name}")
+        Frame(
+            seen.pixels[0],
+            seen.sides(0),
+            predicted.groups[int(predicted.cluster[row])],
+            f"{say('Picture')}, {class_name}",
+        )
     ]
-    frames.show_frames([("This picture", new)], _SIZE)
+    frames.show_frames([(say("This picture"), new)], _SIZE)
     if images is None:
-        st.caption("The run's pictures were not found.")
+        st.caption(say("The run's pictures were not found."))
         return
     rows = [
         Frame(
             images.pixels[image],
             images.sides(image),
             predicted.groups[cluster],
-            f"Image {image}",
+            say(f"Image {image}"),
             predicted.titles[cluster],
         )
         for image, cluster in zip(alike, predicted.theirs[row].tolist())
     ]
-    frames.show_frames([("Most similar training images", rows)], _SIZE)
+    frames.show_frames([(say("Most similar training images"), rows)], _SIZE)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

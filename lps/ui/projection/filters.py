@@ -14,7 +14,7 @@ import streamlit as st
 from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, points, predictions
-from lps.ui.shared import url_fields
+from lps.ui.shared import nouns, url_fields
 
 _PLACE = "where"  # in the address
 _USUAL_NEAREST, _MOST_NEAREST = 24, 5000
@@ -106,7 +106,7 @@ def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
 
 def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
     """Show the form; on_change is called with its conditions after a click on its button, or the enter key."""
-    conditions, choices = asked(), options(run, epoch, table)
+    conditions, choices, say = asked(), options(run, epoch, table), nouns.of(run)
     current_values = {name: getattr(conditions, name) for name in choices if getattr(conditions, name) in choices[name]}
     shown = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
     with (
@@ -119,14 +119,16 @@ def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callab
                 st.selectbox(CLASSES[name], [None, *words], format_func=lambda key, words=words: words.get(key, "Any"),
                              key=f"where_{name}")  # fmt: skip
             _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
-            _ask_number("image", "Around image", shown.image, 0, _LARGEST, "The number below the picture", "None")
+            _ask_number(
+                "image", say("Around image"), shown.image, 0, _LARGEST, say("The number below the picture"), "None"
+            )
             nearest = shown.nearest or _USUAL_NEAREST
-            help_text = 'How many of the most similar images to select; only used if "Around image" is filled in'
+            help_text = say('How many of the most similar images to select; only used if "Around image" is filled in')
             _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, help_text, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             take = {"on_click": _take, "args": (tuple(choices), on_change)}
             st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **take)
-            st.caption("Images must match all filled-in conditions. They are shown below, like a lasso selection.")
+            st.caption(say("Images must match all filled-in conditions. They are shown below, like a lasso selection."))
 
 
 def _ask_number(name: str, label: str, value: int | None, least: int, most: int, about: str, empty: str) -> None:

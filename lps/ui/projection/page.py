@@ -22,7 +22,7 @@ from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.point_map import show_map
 from lps.ui.projection import filters, selection
 from lps.ui.server import picture_files
-from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, page_head, select, theme, url_fields
+from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, nouns, page_head, select, theme, url_fields
 from lps.ui.shared.plot import code_of
 from lps.wording import duration
 
@@ -64,7 +64,8 @@ def _show_projection(runs: list[Run]) -> None:
     rows = table[table["image"] == image]
     with side, st.container(border=True):
         if rows.empty:
-            st.caption("Click a point to see its image." if image is None else f"Image {image} is not on this map.")
+            words = "Click a point to see its image." if image is None else f"Image {image} is not on this map."
+            st.caption(nouns.of(run)(words))
         else:
             _show_image(run, rows.iloc[0])
     if len(rows):
@@ -79,7 +80,8 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
     names, image = split.class_names, url_fields.number("image")
     with st.container(border=True):
         fitting = selection.fitting(run, epoch, table)
-        alt = f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}"
+        say = nouns.of(run)
+        alt = say(f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}")
         code = code_of("map_of_features", run, epoch, method, by) if by in coloring.OF_TABLES else ""
         done = show_map(
             table,
@@ -96,12 +98,13 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
             pictures=picture_files.address(run),
             code=code,
             is_large=True,
+            noun=say("image"),
         )
         st.caption(
-            f"Showing {len(table):,} of {split.pictures_in_words('image')}. {_meaning(method)} Click a point to see "
-            "its image; zoom in for pictures. To see the images of several points, select them with the lasso or the "
-            "box (buttons at the top right), or hold Shift and drag. Keys: arrows go from point to point, Enter opens "
-            "an image, + and - zoom."
+            f"Showing {len(table):,} of {split.pictures_in_words(say('image'))}. {_meaning(method)} "
+            + say("Click a point to see its image; zoom in for pictures. To see the images of several points, select ")
+            + "them with the lasso or the box (buttons at the top right), or hold Shift and drag. Keys: arrows go from "
+            + say("point to point, Enter opens an image, + and - zoom.")
         )
         if method == "pca":
             _offer_whole(run, epoch)
@@ -221,7 +224,9 @@ def _offer_whole(run: Run, epoch: int) -> None:
     if standing.is_working:
         cancel = partial(projection.cancel_map, run, "pca", epoch)
         live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel))
-    elif standing.state != "done" and st.button("Show all images", icon=":material/scatter_plot:", key="whole_map"):
+    elif standing.state != "done" and st.button(
+        nouns.of(run)("Show all images"), icon=":material/scatter_plot:", key="whole_map"
+    ):
         with error_toasts.kept(_PLACE):
             projection.start_map(run, "pca", epoch)
         st.rerun()
@@ -233,7 +238,7 @@ def _show_image(run: Run, row: pd.Series) -> None:
     pictures = selection.pictures(run)
     if pictures is not None:
         shown = thumbnails.thumbnail(pictures.pixels[image], _PICTURE, pictures.sides(image))
-        st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=f"Image {image}")
+        st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=nouns.of(run)(f"Image {image}"))
     facts = {
         "True class": names[row["truth"]] if row["truth"] >= 0 else "unknown",
         "Prediction": names[row["predicted"]] if row["predicted"] >= 0 else "none of the classes",
@@ -245,12 +250,14 @@ def _show_image(run: Run, row: pd.Series) -> None:
             st.text(value, width="content")
     if row["truth"] >= 0:
         st.badge("Correct" if row["right"] else "Wrong", color="green" if row["right"] else "red")
-    st.caption(f"Image {image}")
+    st.caption(nouns.of(run)(f"Image {image}"))
 
 
 def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) -> None:
     """Show the images with the most similar features at this epoch; each can be opened."""
-    st.markdown(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
+    say = nouns.of(run)
+    words = say(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
+    st.markdown(words)
     try:
         neighbours = points.neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
     except UserError as error:
@@ -267,11 +274,11 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     ):
         own = names[predicted] if predicted >= 0 else "none"
         class_name = names[truth] if truth >= 0 else "unknown"
-        alt = f"Image {image}, distance {distance:.2f}, predicted {own}, true class {class_name}"
+        alt = f"{say('Image')} {image}, distance {distance:.2f}, predicted {own}, true class {class_name}"
         tiles.append(Tile(image, f"{distance:.2f}\n{own}", alt, bool(predicted != row["predicted"])))
     pictures = selection.pictures(run)
     done = gallery.sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
-    st.caption(_about_neighbours(near, row))
+    st.caption(say(_about_neighbours(near, row)))
     if done.clicked is not None and done.clicked != row["image"]:
         url_fields.set_number("image", done.clicked)
         st.rerun()

@@ -3,7 +3,7 @@
 They were selected with a lasso or a box, or by conditions (lps.ui.projection.filters), whichever came last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from lps.ui.pictures import endless, points, predictions
 from lps.ui.projection import filters
 from lps.ui.projection.filters import Conditions
 from lps.ui.server import picture_files
-from lps.ui.shared import data_table, escape, url_fields
+from lps.ui.shared import data_table, escape, nouns, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
@@ -54,18 +54,18 @@ def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray
     """Show the images `chosen` (ids) of `table` (of `points.table`); nothing if there are none."""
     if error := st.session_state.pop(_ERROR, ""):
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
-    rows = table[table["image"].isin(chosen)]
+    rows, say = table[table["image"].isin(chosen)], nouns.of(run)
     if rows.empty:
         if filters.asked() and not error:
-            st.info("No image matches. Remove a condition above.", icon=":material/filter_alt_off:")
+            st.info(say("No image matches. Remove a condition above."), icon=":material/filter_alt_off:")
         return
     names, images = points.partition(run).split.class_names, pictures(run)
     _show_head(run, epoch, rows, names, images)
     class_counts = _counts(rows, names)
     left, right = st.columns([3, 5], gap="medium")
     with left:
-        alt = "Selected images by true class and by predicted class"
-        data_table.show_data_table(_columns(class_counts, len(rows)), class_counts.index, alt, most=_ROWS)
+        alt = say("Selected images by true class and by predicted class")
+        data_table.show_data_table(_columns(class_counts, len(rows), say), class_counts.index, alt, most=_ROWS)
     with right:
         _show_gallery(run, rows, names)
 
@@ -80,8 +80,9 @@ def pictures(run: Run) -> Images | None:
 
 
 def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...], images: Images | None) -> None:
+    say = nouns.of(run)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.subheader(counted(len(rows), "selected image"), anchor=False, width="content")
+        st.subheader(say(counted(len(rows), "selected image")), anchor=False, width="content")
         with st.container(horizontal=True, width="content", gap="small"):
             files = images.file_names if images is not None else ()
             st.download_button(
@@ -91,7 +92,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                 mime="text/csv",
                 on_click="ignore",
                 icon=":material/download:",
-                help="Image, file, prediction, confidence and true class of each selected image",
+                help=say("Image, file, prediction, confidence and true class of each selected image"),
             )
             if not run.is_recorded:
                 st.button(
@@ -100,7 +101,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                     icon=":material/call_split:",
                     on_click=_split,
                     args=(run, epoch, rows["image"].tolist()),
-                    help="Move these images to a new cluster without a name",
+                    help=say("Move these images to a new cluster without a name"),
                 )
                 _ask_place(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear)
@@ -140,21 +141,25 @@ def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     return counts[counts["Predicted"] > 0].drop(columns="True").reset_index(drop=True)
 
 
-def _columns(class_counts: pd.DataFrame, total: int) -> list[Column]:
+def _columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], str]) -> list[Column]:
     """Return the columns of the counts. class_counts: of `_counts`; total: number of selected images."""
     bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
     columns = [Column("Class", class_counts["Class"], "text", width=80)]
     if "True" in class_counts:
-        columns.append(Column("True", class_counts["True"], "bar", help="Selected images of this true class", **bar))
-    help_text = "Selected images with this prediction"
+        columns.append(
+            Column("True", class_counts["True"], "bar", help=say("Selected images of this true class"), **bar)
+        )
+    help_text = say("Selected images with this prediction")
     return [*columns, Column("Predicted", class_counts["Predicted"], "bar", help=help_text, **bar)]
 
 
 def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
     """Show the selected pictures, the most confident first."""
     rows = rows.sort_values("confidence", ascending=False, kind="stable")
-    opened, alt = url_fields.number("image"), f"{len(rows):,} selected images"
-    clicked = endless.show_gallery(rows, "selected", alt, names, picture_files.address(run), opened)
+    opened, alt = url_fields.number("image"), nouns.of(run)(f"{len(rows):,} selected images")
+    clicked = endless.show_gallery(
+        rows, "selected", alt, names, picture_files.address(run), opened, nouns.of(run)("Image")
+    )
     if clicked is not None and clicked != opened:
         url_fields.set_number("image", clicked)
         st.rerun()

@@ -118,7 +118,7 @@ class Deck {
     this.made.push({ key, card, isNew: decision.do === "new" });
     this.count++;
     this.waiting--;
-    this.news = `Image ${card.image}: ${words}`;
+    this.news = `${this.data.noun} ${card.image}: ${words}`;
     this.outbox.add({ key, image: card.image, ...decision });
     this.next();
   }
@@ -133,7 +133,7 @@ class Deck {
     if (!card) return;
     this.passed.add(card.image);
     this.made.push({ card });
-    this.news = `Image ${card.image}: skipped`;
+    this.news = `${this.data.noun} ${card.image}: skipped`;
     this.next();
   }
 
@@ -142,7 +142,7 @@ class Deck {
     if (!last) return;
     this.passed.delete(last.card.image);
     this.cards = [last.card, ...this.cards.filter((card) => card.image !== last.card.image)];
-    this.news = `Image ${last.card.image}: undone`;
+    this.news = `${this.data.noun} ${last.card.image}: undone`;
     if (last.key) {
       this.count--;
       this.outbox.add({ key: newKey(), do: "undo", of: last.key, image: last.card.image, isNew: last.isNew });
@@ -191,7 +191,7 @@ class Deck {
   draw() {
     const card = this.cards[0];
     this.shownAt = card ? performance.now() : 0;
-    const face = card ? this.face(card) : [part("empty", "p", this.isLoaded ? "You have decided on all pictures." : "…")];
+    const face = card ? this.face(card) : [part("empty", "p", this.isLoaded ? this.data.empty : "…")];
     this.foot = part("foot", "div", "", { role: "status" });
     this.root.replaceChildren(...face, this.foot);
     this.drawFoot();
@@ -199,9 +199,9 @@ class Deck {
 
   face(card) {
     const frame = part("frame", "div");
-    frame.append(card.large.picture(card.image, `Image ${card.image}, now in ${card.cluster}`));
+    frame.append(card.large.picture(card.image, `${this.data.noun} ${card.image}, now in ${card.cluster}`));
     const side = part("side", "div");
-    side.append(part("where", "p", `Image ${card.image} · now in ${card.cluster}`), part("why", "p", card.why));
+    side.append(part("where", "p", `${this.data.noun} ${card.image} · now in ${card.cluster}`), part("why", "p", card.why));
     side.append(...card.suggestions.map((one, i) => this.suggestion(card, one, i)));
     const face = part("face", "div");
     face.append(frame, side, this.acts(), this.form());
@@ -213,7 +213,7 @@ class Deck {
     button.append(part("key", "kbd", String(i + 1)), part("title", "span", one.name));
     button.append(part("share", "span", one.share ? `${Math.round(100 * one.share)} %` : "–"));
     const row = part("examples", "span");
-    row.append(...one.images.map((id) => card.small.picture(id, `Image ${id} of ${one.name}`)));
+    row.append(...one.images.map((id) => card.small.picture(id, `${this.data.noun} ${id} of ${one.name}`)));
     button.append(row);
     button.disabled = this.data.readonly;
     button.onclick = () => this.choose(i);

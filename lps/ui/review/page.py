@@ -15,7 +15,7 @@ from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 from lps.ui.server import review_desk
-from lps.ui.shared import epoch_choice, escape, page_head, run_actions, select
+from lps.ui.shared import epoch_choice, escape, nouns, page_head, run_actions, select
 from lps.wording import counted
 
 _MOST_MIXED = 3  # clusters that are offered
@@ -52,7 +52,8 @@ def _show(runs: list[Run]) -> None:
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
-    _mount(key="deck", data={"address": review_desk.address(run, epoch), "readonly": run.is_recorded})
+    about = {"address": review_desk.address(run, epoch), "readonly": run.is_recorded, "noun": nouns.of(run)("Image")}
+    _mount(key="deck", data=about | {"empty": nouns.of(run)("You have decided on all pictures.")})
     _show_account(run, epoch)
 
 
@@ -62,8 +63,10 @@ def _show_account(run: Run, epoch: int) -> None:
         run_actions.offer_copy(run, "decide")
         return
     st.caption(
-        "Pictures come first if their most similar pictures are in another cluster: your decisions about them help "
-        "most. Two similar pictures never follow each other."
+        nouns.of(run)(
+            "Pictures come first if their most similar pictures are in another cluster: your decisions about them help "
+            "most. Two similar pictures never follow each other."
+        )
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption('Keys: 1 to 5 choose a class, N types a class name, X says "none of these", S skips, U undoes.')
@@ -83,6 +86,6 @@ def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption("These clusters look mixed. Split them into two or three parts:", width="content")
             for cluster in mixed[:_MOST_MIXED]:
-                label = escape.markdown(f"{view.name(cluster.id)}, {counted(cluster.size, 'picture')}")
+                label = escape.markdown(f"{view.name(cluster.id)}, {counted(cluster.size, nouns.of(run)('picture'))}")
                 address = where | {"cluster": str(cluster.id)}
                 st.page_link("pages/clusters.py", label=label, icon=":material/call_split:", query_params=address)
