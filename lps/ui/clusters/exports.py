@@ -27,7 +27,7 @@ def show_exports(view: View, images: Images | None) -> None:
     st.subheader("Export labels", anchor=False)
     labels_of_run = labels.build_labels(view.epoch, view.split, view.targets, view.network, view.said, view.defaults)
     st.caption(_account(labels_of_run, view))
-    files = images.file_names if images is not None else ()
+    files, say = images.file_names if images is not None else (), nouns.of(view.run)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         st.download_button(
             "Download CSV",
@@ -38,17 +38,24 @@ def show_exports(view: View, images: Images | None) -> None:
             icon=":material/download:",
         )
         if images is not None:
-            help_text = "One folder of pictures per class, and the table of labels. Images that you rejected are in "
+            help_text = say(
+                "One folder of pictures per class, and the table of labels. Images that you rejected are in "
+            )
             help_text += "the folder unlabeled"
             take_away.offer_file("Download ZIP", downloads.address(view.run, view.epoch), "folder_zip", help_text)
         links = False
         if files:
             chosen = st.segmented_control(
-                "Pictures", list(_KINDS), format_func=_KINDS.get, key="export_kind", default="copies", required=True
+                say("Pictures"),
+                list(_KINDS),
+                format_func=_KINDS.get,
+                key="export_kind",
+                default="copies",
+                required=True,
             )
             links = chosen == "links"
         st.button(
-            "Write a folder of pictures",
+            say("Write a folder of pictures"),
             key="write_folder",
             icon=":material/create_new_folder:",
             disabled=images is None,
@@ -85,7 +92,7 @@ def columns_account(has_files: bool) -> str:
         "In the table, `predicted` is the id that the network predicted, and `cluster` is the id after your merges and "
         "splits."
     )
-    return sentence if has_files else f"{sentence} `file` is empty: this data set has no picture files."
+    return sentence if has_files else f"{sentence} `file` is empty: this data set has no files."
 
 
 def _command(view: View) -> str:

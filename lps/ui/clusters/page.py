@@ -75,7 +75,7 @@ def _show_clusters(runs: list[Run]) -> None:
                 st.caption(nouns.of(run)(words))
             else:
                 image_history.show_image_history(view, images, image)
-        _pick_size()  # not above the name: on a phone, the field for it has to stay near the top
+        _pick_size(nouns.of(run))  # not above the name: on a phone, the field for it has to stay near the top
     training_on.show_training_on(view)
     exports.show_exports(view, images)
 
@@ -375,9 +375,11 @@ def _picture_size() -> int:
     return requested if requested in _SIZES else gallery.EDGE
 
 
-def _pick_size() -> None:
+def _pick_size(say: Callable[[str], str]) -> None:
     how = {"format_func": lambda edge: f"{edge} px", "width": 180}
-    url_fields.draw_field(st.select_slider, "picture_size", _picture_size(), _keep_size, "Picture size", _SIZES, **how)
+    url_fields.draw_field(
+        st.select_slider, "picture_size", _picture_size(), _keep_size, say("Picture size"), _SIZES, **how
+    )
 
 
 def _keep_size(edge: int) -> None:
