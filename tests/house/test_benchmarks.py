@@ -309,8 +309,10 @@ def _rows(text: str) -> dict[str, dict[str, str]]:
 
 
 def test_a_run_that_was_stopped_is_not_recorded_as_finished(tmp_path, monkeypatch):
+    last_event = '{"kind": "%s", "step": 1, "epoch": 1, "time": 1.5, "values": {}}\n'
+
     def stop(run):
-        run.events.write_text('{"kind": "stop", "values": {}}\n')
+        run.events.write_text(last_event % "stop")
         return 0
 
     monkeypatch.setattr(in_process, "train", stop)
@@ -320,5 +322,5 @@ def test_a_run_that_was_stopped_is_not_recorded_as_finished(tmp_path, monkeypatc
     (run,) = in_process.list_runs(tmp_path)
     (run.folder / "exit.json").write_text('{"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}')
     assert run.state().name == "finished" and in_process.finished_runs(tmp_path) == {}
-    run.events.write_text('{"kind": "finish", "values": {}}\n')
+    run.events.write_text(last_event % "finish")
     assert list(in_process.finished_runs(tmp_path)) == [in_process.key_of(run.config())]
