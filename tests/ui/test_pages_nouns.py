@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lps.settings import catalog
-from lps.ui.shared import nouns
+from lps.ui.pictures import nouns
 from tests.sample_runs import make_run
 from tests.visiting import visit
 

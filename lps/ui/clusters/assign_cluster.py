@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from lps.analysis import labels, naming
+from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import error_toasts, nouns
+from lps.ui.shared import error_toasts
 from lps.wording import counted
 
 _NEW = -1

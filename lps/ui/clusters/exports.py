@@ -13,9 +13,10 @@ from lps.errors import UserError
 from lps.interop import class_folders, label_files
 from lps.settings import cli_args
 from lps.store.titles import short_id
+from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import View
 from lps.ui.server import downloads
-from lps.ui.shared import escape, nouns, select, take_away
+from lps.ui.shared import escape, select, take_away
 from lps.wording import counted
 
 _WRITTEN = "exports_written"  # (run id, folder or error) of the last export

@@ -11,9 +11,9 @@ from lps.charts import line_charts
 from lps.charts.event_log import History
 from lps.datasets import Images
 from lps.files.atomic import clean_line
-from lps.ui.pictures import points, predictions, thumbnails
+from lps.ui.pictures import nouns, points, predictions, thumbnails
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import escape, nouns, theme
+from lps.ui.shared import escape, theme
 from lps.ui.shared.history import history
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted

@@ -11,9 +11,9 @@ from lps.analysis import clusters, labels, naming
 from lps.datasets import Images
 from lps.store.runs import Run
 from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, split_cluster
-from lps.ui.pictures import name_field, predictions
+from lps.ui.pictures import name_field, nouns, predictions
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import epoch_choice, error_toasts, escape, nouns, run_actions, url_fields
+from lps.ui.shared import epoch_choice, error_toasts, escape, run_actions, url_fields
 
 _NOTE = "naming_note"  # what the last action had to say
 

@@ -16,10 +16,10 @@ from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.clusters import exports, image_history, single_pictures, split_cluster, training_on
 from lps.ui.clusters import naming as names
-from lps.ui.pictures import gallery, paging, points, predictions
+from lps.ui.pictures import gallery, nouns, paging, points, predictions
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import data_table, epoch_choice, escape, nouns, page_head, select, theme, url_fields
+from lps.ui.shared import data_table, epoch_choice, escape, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted

@@ -7,10 +7,10 @@ from lps.analysis import mixtures, naming
 from lps.analysis.clusters import cluster_indices
 from lps.datasets import Images
 from lps.ui.clusters import assign_cluster
-from lps.ui.pictures import gallery, points
+from lps.ui.pictures import gallery, nouns, points
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.predictions import View
-from lps.ui.shared import error_toasts, nouns
+from lps.ui.shared import error_toasts
 from lps.wording import counted
 
 _SHOWN = 8  # pictures of a part

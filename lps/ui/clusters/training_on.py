@@ -13,9 +13,10 @@ from lps.scheduler import start_check, submit
 from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
+from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
-from lps.ui.shared import data_table, escape, nouns, select, take_away
+from lps.ui.shared import data_table, escape, select, take_away
 from lps.ui.shared.data_table import Column
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}

@@ -19,9 +19,9 @@ from lps.settings.edit_log import Decided, Key
 from lps.studies import audits
 from lps.studies.audits import KINDS, Audited, Doubt
 from lps.ui.forms import background_work, fields, form
-from lps.ui.pictures import frames
+from lps.ui.pictures import frames, nouns
 from lps.ui.pictures.frames import Frame
-from lps.ui.shared import escape, nouns, select
+from lps.ui.shared import escape, select
 from lps.wording import ago, capitalized, counted
 
 _AT_ONCE = 5  # findings of a kind that are shown, and that each click adds

@@ -15,7 +15,8 @@ from lps.scheduler import background_jobs, class_count
 from lps.scheduler.class_count import ClassCount
 from lps.settings.config import Config, configure
 from lps.ui.forms import background_work, fields, form
-from lps.ui.shared import nouns, select, theme
+from lps.ui.pictures import nouns
+from lps.ui.shared import select, theme
 from lps.ui.shared.plot import plot
 
 _HEIGHT = 260

@@ -20,9 +20,9 @@ from lps.settings.config import CLASS_RULES, Config, parameters, seen_class_ids
 from lps.settings.parameters import text_of
 from lps.ui.forms import fields, form
 from lps.ui.forms.form import Draft
-from lps.ui.pictures import left_out
+from lps.ui.pictures import left_out, nouns
 from lps.ui.pictures.thumbnails import FRAME, framed, png, side_by_side, thumbnail
-from lps.ui.shared import escape, nouns, url_fields
+from lps.ui.shared import escape, url_fields
 from lps.ui.shared.plot import plot
 from lps.wording import counted
 

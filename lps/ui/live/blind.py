@@ -15,8 +15,7 @@ from lps.charts.event_log import History
 from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.live import cards
-from lps.ui.pictures import points, predictions
-from lps.ui.shared import nouns
+from lps.ui.pictures import nouns, points, predictions
 from lps.wording import share_of
 
 _WHY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."

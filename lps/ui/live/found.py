@@ -18,11 +18,11 @@ from lps.inference import prediction_work
 from lps.scores import class_changes
 from lps.store import inherited
 from lps.store.runs import Run, State
-from lps.ui.pictures import frames, name_field, points, predictions
+from lps.ui.pictures import frames, name_field, nouns, points, predictions
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.predictions import View
 from lps.ui.server import routing
-from lps.ui.shared import escape, nouns
+from lps.ui.shared import escape
 from lps.wording import capitalized, counted, share_of
 
 _IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard

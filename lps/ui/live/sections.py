@@ -26,20 +26,10 @@ from lps.store import desired_state, inherited, provenance, titles
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import blind, cards, epoch_player
-from lps.ui.pictures import coloring, points
+from lps.ui.pictures import coloring, nouns, points
 from lps.ui.pictures.point_map import show_map
 from lps.ui.server import picture_files
-from lps.ui.shared import (
-    data_table,
-    epoch_choice,
-    error_toasts,
-    escape,
-    estimates,
-    notices,
-    nouns,
-    run_actions,
-    theme,
-)
+from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estimates, notices, run_actions, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import history, log_tail
 from lps.ui.shared.plot import code_of, plot

@@ -21,8 +21,9 @@ from lps.studies import audits
 from lps.ui.forms import background_work, checking, form, starting
 from lps.ui.forms.form import Draft
 from lps.ui.own import bring, preview
+from lps.ui.pictures import nouns
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, estimates, notices, nouns, select, take_away
+from lps.ui.shared import error_toasts, escape, estimates, notices, select, take_away
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin

@@ -18,8 +18,9 @@ from lps.settings.backbone_names import GIVEN
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import background_work
+from lps.ui.pictures import nouns
 from lps.ui.predict import bring, model, results
-from lps.ui.shared import error_toasts, escape, nouns, page_head, select, take_away
+from lps.ui.shared import error_toasts, escape, page_head, select, take_away
 
 _NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _SEEN = "predict_seen"  # in the session: run and folder of the newest result

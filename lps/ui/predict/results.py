@@ -18,11 +18,11 @@ from lps.inference.none_of_these import DEFAULT_KEEP
 from lps.inference.predicted import NONE, Predicted
 from lps.store.runs import Run
 from lps.store.titles import short_id
-from lps.ui.pictures import frames, gallery, left_out, paging, points
+from lps.ui.pictures import frames, gallery, left_out, nouns, paging, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
 from lps.ui.server import downloads
-from lps.ui.shared import data_table, escape, nouns, take_away, url_fields
+from lps.ui.shared import data_table, escape, take_away, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted
 

@@ -13,8 +13,8 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.store.runs import Run
-from lps.ui.pictures import coloring, points, predictions
-from lps.ui.shared import nouns, url_fields
+from lps.ui.pictures import coloring, nouns, points, predictions
+from lps.ui.shared import url_fields
 
 _PLACE = "where"  # in the address
 _USUAL_NEAREST, _MOST_NEAREST = 24, 5000

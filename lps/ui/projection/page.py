@@ -16,13 +16,13 @@ from lps.analysis import projection
 from lps.errors import UserError
 from lps.machine import background
 from lps.store.runs import Run
-from lps.ui.pictures import coloring, gallery, points, thumbnails
+from lps.ui.pictures import coloring, gallery, nouns, points, thumbnails
 from lps.ui.pictures.coloring import Coloring
 from lps.ui.pictures.gallery import Tile
 from lps.ui.pictures.point_map import show_map
 from lps.ui.projection import filters, selection
 from lps.ui.server import picture_files
-from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, nouns, page_head, select, theme, url_fields
+from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, page_head, select, theme, url_fields
 from lps.ui.shared.plot import code_of
 from lps.wording import duration
 

@@ -14,11 +14,11 @@ from lps.datasets import Images
 from lps.errors import UserError
 from lps.files import tables
 from lps.store.runs import Run
-from lps.ui.pictures import endless, points, predictions
+from lps.ui.pictures import endless, nouns, points, predictions
 from lps.ui.projection import filters
 from lps.ui.projection.filters import Conditions
 from lps.ui.server import picture_files
-from lps.ui.shared import data_table, escape, nouns, url_fields
+from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
 

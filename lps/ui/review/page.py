@@ -13,9 +13,9 @@ from lps.analysis import naming
 from lps.charts.palette import DARK, LIGHT
 from lps.errors import UserError
 from lps.store.runs import Run
-from lps.ui.pictures import points, predictions
+from lps.ui.pictures import nouns, points, predictions
 from lps.ui.server import review_desk
-from lps.ui.shared import epoch_choice, escape, nouns, page_head, run_actions, select
+from lps.ui.shared import epoch_choice, escape, page_head, run_actions, select
 from lps.wording import counted
 
 _MOST_MIXED = 3  # clusters that are offered
