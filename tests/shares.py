@@ -8,9 +8,10 @@ import os
 import time
 from collections.abc import Sequence
 
+ALL = os.environ.get("LPS_TRIALS") == "all"
 OFFSET = int(os.environ.get("LPS_OFFSET", time.time() // 86_400))
 
 
 def share(cases: Sequence, number: int, of: int) -> Sequence:
     """Every `of`-th case, from the one at `number`; all of them where the environment asks for them."""
-    return cases if os.environ.get("LPS_TRIALS") == "all" else cases[number % of :: of]
+    return cases if ALL else cases[number % of :: of]
