@@ -194,7 +194,10 @@ def read_clusters(run: Run, epoch: int | None = None) -> LabelCheck:
     if epoch is None:
         epoch = max(set(naming.named_epochs(entries)) & set(epochs), default=epochs[-1])
     if epoch not in epochs:
-        raise UserError("epoch", f"{epoch} has no snapshot; the epochs go from {epochs[0]} to {epochs[-1]}")
+        raise UserError(
+            "epoch",
+            f"{epoch} has no stored predictions; {len(epochs)} epochs from {epochs[0]} to {epochs[-1]} have them",
+        )
     split, _ = read_split(run.folder)
     decisions, network = naming.naming_of_epoch(entries, epoch), read_assignment(run, epoch, split)
     cluster = clusters_of(decisions, network.predicted, split.unlabeled)

@@ -144,7 +144,7 @@ class Bridge:
         epochs = snapshot_epochs(self.run.snapshots)
         if self.epoch is not None and self.epoch not in epochs:
             some = f"the epochs go from {epochs[0]} to {epochs[-1]}" if epochs else "there are none yet"
-            raise UserError("epoch", f"{self.epoch} has no snapshot; {some}")
+            raise UserError("epoch", f"{self.epoch} has no stored predictions; {some}")
         return max(epochs, default=-1) if self.epoch is None else self.epoch
 
     def _show_features(self, epoch: int) -> None:

@@ -147,8 +147,8 @@ class DTC(Method):
         ] = "mean",
         init_linear_from_pca: Annotated[
             bool,
-            "start the linear map before the clusters from the principal components instead of random values (authors' "
-            "code: random values)",
+            "initialize the linear layer in front of the clusters with the principal components, not with random "
+            "values (authors' code: random values)",
             ParameterDocs("Variants of the paper"),
         ] = False,
         kmeans_restarts: Annotated[

@@ -136,7 +136,7 @@ class LPS(Method):
             (0.01, 10),
             ParameterDocs(
                 "Contrastive losses",
-                larger="similarities count more evenly; near images count less",
+                larger="near and far images count more alike",
                 paper="0.4; tried 0.2 to 0.6",
             ),
         ] = 0.4,

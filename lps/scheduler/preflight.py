@@ -129,8 +129,8 @@ def disk_warning(configs: Sequence[Config], root: Path) -> str:
     if needed > free_bytes:
         sizes = f"about {data_size(needed)}, and {data_size(free_bytes)} are free in {existing_folder}"
         return (
-            f"The disk is too small: {subject} will write {sizes}. If the disk becomes full, the run ends as "
-            "disk_full, and you can resume it later."
+            f"The disk is too small: {subject} will write {sizes}. If the disk becomes full, the run fails, and "
+            "you can resume it after you free some space."
         )
     if free_bytes < LITTLE and None in costs_of_runs:
         return (

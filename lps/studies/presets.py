@@ -149,7 +149,7 @@ def _novel(scale: str) -> tuple[Line, ...]:
 
 _HALF_LABELED = "LPS with half of the labels."
 _WEIGHTS, _ENDS = ("0.6", "0.8", "1.0", "1.2", "1.4"), ("0.70", "0.75", "0.80", "0.85", "0.90")
-_NO_NUMBERS = "The paper's tables only have {}; the other values are our choice."
+_NO_NUMBERS = "The paper only has results for {}; the other values are our choice."
 PRESETS = {
     preset.name: preset
     for preset in (
@@ -173,10 +173,10 @@ PRESETS = {
         Preset("temperature", "Temperature of the contrastive losses", "supplement, tau", _HALF_LABELED,
                _curve("temperature", ("0.2", "0.3", "0.4", "0.5", "0.6"), "supp_tau"), setting="temperature"),
         Preset("novel", "Number of novel classes", "Table 1, half of the classes seen", "LPS with more or fewer novel "
-               f"classes. {_NO_NUMBERS.format('values for half of the classes novel')}", _novel("paper"), ("cifar100",),
+               f"classes. {_NO_NUMBERS.format('runs with half of the classes novel')}", _novel("paper"), ("cifar100",),
                setting="split.num_seen"),
         Preset("labels", "Labeled ratio", "Table 1, 10 and 50 % of the labels", "LPS with more or fewer labels. "
-               f"{_NO_NUMBERS.format('values for 10 and 50 %')}", _ratios(), setting="split.labeled_ratio"),
+               f"{_NO_NUMBERS.format('10 and 50 %')}", _ratios(), setting="split.labeled_ratio"),
     )
 }  # fmt: skip
 

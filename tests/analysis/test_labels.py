@@ -111,7 +111,7 @@ def test_the_epoch_with_names_is_the_usual_one(tmp_path):
     assert labels.label_all(run, 3).epoch == 3
     naming.undo_last(run, 2)
     assert labels.label_all(run).epoch == 4
-    with pytest.raises(UserError, match="epoch: 9 has no snapshot; the epochs go from 1 to 4"):
+    with pytest.raises(UserError, match="epoch: 9 has no stored predictions; 4 epochs from 1 to 4"):
         labels.label_all(run, 9)
 
 

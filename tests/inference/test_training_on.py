@@ -193,7 +193,7 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
         ({"rule": "some"}, "labels: 'some' is not one of all, confident, looked-at"),
         ({"threshold": 1.5}, "confidence: 1.5 is not a share; expected 0 to 1"),
         ({"epoch": 2}, "names: do not exist at epoch 2"),
-        ({"epoch": 9}, "epoch: 9 has no snapshot"),
+        ({"epoch": 9}, "epoch: 9 has no stored predictions"),
         ({"rule": "looked-at"}, "a single picture in a named cluster; choose confident or all"),
         ({"changes": {"split.seed": 3}}, "split.seed: must stay as in the first run"),
         ({"changes": {"network.name": "resnet50"}}, "network.name: must stay as in the first run"),

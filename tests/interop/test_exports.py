@@ -248,7 +248,10 @@ def test_a_folder_can_be_trained_on(run, tmp_path):
 
 @pytest.mark.parametrize(
     "more, words",
-    [(["--epoch", "9"], "epoch: 9 has no snapshot"), (["--links"], "links: can only be made in folders; remove it")],
+    [
+        (["--epoch", "9"], "epoch: 9 has no stored predictions"),
+        (["--links"], "links: can only be made in folders; remove it"),
+    ],
 )
 def test_errors_are_one_line(run, tmp_path, capsys, more, words):
     assert main(["export", run.id, "--runs", str(run.root), "--to", str(tmp_path / "x.csv"), *more]) == 2

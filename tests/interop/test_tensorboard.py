@@ -210,7 +210,7 @@ def test_without_pictures_the_points_are_there(tmp_path, run, monkeypatch):
 def test_another_epoch_and_one_that_is_not_there(run, tmp_path):
     ((folder, _),) = tensorboard.export([run], tmp_path, epoch=2).items()
     assert config_of(folder).embeddings[0].tensor_name == "features of epoch 2"
-    with pytest.raises(UserError, match="epoch: 9 has no snapshot; the epochs go from 1 to 3"):
+    with pytest.raises(UserError, match="epoch: 9 has no stored predictions; the epochs go from 1 to 3"):
         tensorboard.export([run], tmp_path, epoch=9)
     assert config_of(folder).embeddings[0].tensor_name == "features of epoch 2"
 

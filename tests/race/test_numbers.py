@@ -136,7 +136,7 @@ def test_what_cannot_race_is_one_sentence(root, pair):
         ([], "0 runs; expected one to 3"),
         ([*pair, *pair], "4 runs"),
         ([pair[0], pair[0]], "names a run twice"),
-        ([pair[0], other], "split.labeled_ratio is 0.3 there and 0.5 here"),
+        ([pair[0], other], "split.labeled_ratio is 0.3 and 0.5"),
         ([make_run(root, "queued")], "has recorded no epoch of training yet"),
         ([pair[0], make_unreadable(root)], "its settings cannot be read"),
     ):

@@ -306,7 +306,12 @@ def test_a_term_without_weight_is_switched_off_and_not_counted(open_page, tmp_pa
     if written:
         assert "In epoch 3 the 3 terms of LPS add up" in words
         (trace,) = charts_of(app)["explain_terms"]["data"]
-        assert trace["y"] == ["Adaptive<br>margin", "Pseudo-label<br>contrast", "Unsupervised<br>contrast", "Total"]
+        assert trace["y"] == [
+            "Adaptive<br>margin",
+            "Pseudo-label<br>contrastive loss",
+            "Unsupervised<br>contrastive loss",
+            "Total",
+        ]
     else:
         assert "LPS minimizes the sum of 3 of its 4 terms" in words
 

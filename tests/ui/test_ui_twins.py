@@ -66,10 +66,10 @@ def test_splits_are_compared_by_what_is_stored(tmp_path):
     written_out = short(tmp_path, **{"split.num_seen": 5})  # what the default means for ten classes
     assert comparable.split_difference(first, written_out) == ""
     fewer = short(tmp_path, **{"split.labeled_ratio": 0.1, "split.seed": 3})
-    assert comparable.split_difference(first, fewer) == "split.labeled_ratio is 0.1 there and 0.5 here"
-    assert comparable.split_difference(fewer, first) == "split.labeled_ratio is 0.5 there and 0.1 here"
+    assert comparable.split_difference(first, fewer) == "split.labeled_ratio is 0.1 and 0.5"
+    assert comparable.split_difference(fewer, first) == "split.labeled_ratio is 0.5 and 0.1"
     queued = make_run(tmp_path, "queued", settings={"split.seed": 3})
-    assert comparable.split_difference(first, queued) == "split.seed is 3 there and 0 here"
+    assert comparable.split_difference(first, queued) == "split.seed is 3 and 0"
     assert comparable.split_difference(first, make_run(tmp_path, "queued")) == ""
     assert comparable.split_difference(first, make_unreadable(tmp_path)) == run_diff.DAMAGED
 

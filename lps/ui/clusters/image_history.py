@@ -68,7 +68,7 @@ def show_image_history(view: View, images: Images | None, image: int) -> None:
     say = nouns.of(view.run)
     row = int(np.searchsorted(view.split.unlabeled, image).clip(max=len(view.split.unlabeled) - 1))
     if view.split.unlabeled[row] != image:
-        st.caption(say(f"Image {image} is not an unlabeled image of this run."))
+        st.caption(say(f"Image {image} is not among the unlabeled images of this run."))
         return
     left, right = st.columns([2, 3], gap="small") if images is not None else (None, st.container())
     if left is not None:
@@ -126,7 +126,7 @@ def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
 def _show_omission(view: View) -> None:
     num_told, stored = len(predictions.told_epochs(view)), len(points.epochs(view.run))
     if num_told < stored:
-        words = f"Showing {num_told} of {stored} epochs, evenly spaced, because the run has many images."
+        words = f"With this many images, the chart shows only {num_told} of {stored} epochs, evenly spaced."
         st.caption(nouns.of(view.run)(words))
 
 
@@ -159,6 +159,8 @@ def _account(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> 
     if adopted.judged:
         first = f", first at epoch {adopted.epochs[0]}" if adopted.epochs else ""
         judged = counted(adopted.judged, "epoch")
-        sentences.append(f"It was confident enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}.")
+        sentences.append(
+            f"The prediction was confident enough for a pseudo-label at {len(adopted.epochs)} of {judged}{first}."
+        )
         sentences.append("The dotted lines are the thresholds of seen (blue) and novel (orange) classes.")
     return sentences

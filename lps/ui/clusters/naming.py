@@ -73,9 +73,9 @@ def _carry(view: View, epoch: int) -> None:
             name_field.record(view, steps)
         if lost:
             words = (
-                f"Your decisions on {', '.join(lost)} could not be copied: no cluster of this epoch continues these "
+                f"Your decisions on {', '.join(lost)} could not be copied: no cluster of this epoch has most of their "
             )
-            words += f"clusters. Open epoch {epoch} to see the decisions."
+            words += f"images. Open epoch {epoch} to see the decisions."
             st.session_state[_NOTE] = words
 
 

@@ -23,7 +23,8 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     if not ablation_tables:
         method = catalog.method_info(scored[0].config.method).title
         st.caption(
-            f"This table switches off the parts of LPS one by one. It does not exist for {escape.markdown(method)}."
+            "This table shows runs of LPS with one part switched off at a time. There is none for "
+            f"{escape.markdown(method)}."
         )
         return
     table = _pick_table(ablation_tables)

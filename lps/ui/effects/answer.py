@@ -98,7 +98,8 @@ def _against(setting: str, ranked: list[Group], second: object, measure: str) ->
         return "Its difference from every other value is distinguishable from chance."
     name = _named(setting, second)
     if differences_found[0] is None:
-        return f"It cannot be compared with the second-best value, {name}."
+        reason = "scores are missing or were computed in another way"
+        return f"There is no comparison with the second-best value, {name}: {reason}."
     difference_words = escape.markdown(differences.format_difference(differences_found[0]))
     verdict = differences.verdict(differences_found[0])
     return f"Its difference from the second-best value, {name}, is {difference_words} points: {verdict}."

@@ -126,8 +126,7 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         if prior is not None:
             least = margin_math.LEAST_SHARE
             st.caption(
-                f"$\\pi_k$ is the share of class k in the prior. A share below {least:g} times an equal "
-                "share ($1/K$) is replaced by this value."
+                f"$\\pi_k$ is the share of class k in the prior. A share below {least:g}$/K$ counts as {least:g}$/K$."
             )
     with right:
         _title("Margin of every class", "added to the score (logit) of the right class in training")

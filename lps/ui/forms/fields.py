@@ -226,7 +226,7 @@ def choose_device(error: str | None, is_here: bool = True) -> None:
     requested_device = draft().text("device")
     labels |= {} if requested_device in labels else {requested_device: requested_device}
     missing = [f"{device.label}: {device.reason}" for device in devices_found if not device.available]
-    missing += [] if is_here else ["The device of the job on its node. Request a GPU below"]
+    missing += [] if is_here else ["the job uses a device of its node; request a GPU below"]
     with st.container(gap="xxsmall"):
         ask(st.selectbox, "device", "Device", requested_device, list(labels), format_func=labels.get)
         say(error, escape.markdown("; ".join(missing)))

@@ -178,7 +178,7 @@ def _show_nothing(hidden: int = 0) -> None:
     if hidden:
         st.caption("All runs are hidden. Open Runs to see them.")
     else:
-        st.caption("No runs yet. The run of the demo will be listed here.")
+        st.caption("No runs yet. Your runs will be listed here, and those of the demo.")
 
 
 def _show_question() -> None:

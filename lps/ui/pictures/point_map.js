@@ -410,7 +410,7 @@ class PointMap {
       ...(this.head.named ? [tool("names", "label", "Show or hide names", () => this.toggleNames())] : []),
       tool("png", "photo_camera", "Download as PNG", () => this.savePicture()),
       tool("csv", "save", "Download data as CSV", () => this.saveTable()),
-      ...(this.head.code ? [tool("python", "code", "Download the Python that draws it", () => this.saveText(this.head.code, "py"))] : []),
+      ...(this.head.code ? [tool("python", "code", "Download the Python code of this map", () => this.saveText(this.head.code, "py"))] : []),
     );
     this.take(this.tool);
   }

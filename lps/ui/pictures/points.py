@@ -55,7 +55,7 @@ def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
     """
     stored = epochs(run)
     if epoch not in stored:
-        raise UserError("epoch", f"{epoch} has no snapshot")
+        raise UserError("epoch", f"{epoch} has no stored predictions")
     moments = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
     is_live = method == "pca" and not run.is_recorded and not is_thinned(run, epoch)
     if is_live and len(_snapshot(str(run.folder), moments[1]).features):

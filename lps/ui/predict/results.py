@@ -80,7 +80,7 @@ def _ask_threshold(run: Run, predicted: Predicted) -> float:
     )
     with st.container(border=True, gap="small"):
         share = st.slider(
-            say("Pictures of known classes to accept"), 50, 100, round(100 * DEFAULT_KEEP), format="%d %%",
+            say("Share of the pictures of known classes to accept"), 50, 100, round(100 * DEFAULT_KEEP), format="%d %%",
             key="predict_keep", help=say(about),
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
@@ -110,7 +110,7 @@ def _show_counts(run: Run, predicted: Predicted, class_names: list[str], none: n
         names = escape.markdown(", ".join(predicted.lost))
         st.caption(
             f"The newest weights are from epoch {predicted.epoch}. You named {names} at another epoch, and no cluster "
-            "of this epoch matches."
+            "of this epoch matches, so these names are not used. To use them, name the clusters of this epoch."
         )
 
 

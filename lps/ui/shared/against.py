@@ -30,7 +30,7 @@ def show_differences(groups: Sequence[Group], place: str, first: Group | None = 
     chosen, column = _pick(groups, place, first or differences.usual_reference(groups))
     comparison = differences.compare_groups(groups, chosen)
     if not comparison.found:
-        st.caption("These groups have different splits or scores, so they are not compared.")
+        st.caption("These groups have different splits or are scored differently, so they are not compared.")
         return chosen
     if any(key[1] == column for key in comparison.found):
         alt = f"{_NAMES[column]}: difference from {chosen.label}, with {INTERVAL}s"

@@ -99,7 +99,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
         if is_bad
         else ""
         if score is None
-        else f", all accuracy {100 * score:.1f} %"
+        else f", accuracy on all {100 * score:.1f} %"
     )
     return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{more}", icon)]
 

@@ -146,7 +146,7 @@ function configuration(Plotly, { name, code }) {
   };
   const python = {
     name: "python",
-    title: "Download the Python that draws it",
+    title: "Download the Python code of this chart",
     icon: CODE_ICON,
     click: (graph) => download(graph.code, `${name}.py`, "text/x-python"),
   };
