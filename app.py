@@ -24,15 +24,15 @@ def visit() -> None:
         menu_items={"About": ABOUT},
     )
     st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
-    page = st.navigation(menu.pages(), expanded=True)
+    page = st.navigation(menu.list_pages(), expanded=True)
     presenting.show_presenting()
-    notices.watch()
-    menu.run(page)
-    if page.url_path not in menu.charted():
-        plot.make_ready()
+    notices.watch_runs()
+    menu.run_page(page)
+    if page.url_path not in menu.pages_with_charts():
+        plot.preload_library()
 
 
 if __name__ == "__main__":
     visit()
 else:
-    app = st.App(__file__, **serving.options())
+    app = st.App(__file__, **serving.app_options())

@@ -86,7 +86,7 @@ def main() -> None:
             sync_playwright() as playwright,
             Visitor(playwright.chromium, asked.chromium).browser() as context,
         ):
-            for entry in menu.entries():
+            for entry in menu.read_entries():
                 name = entry.path.stem
                 if asked.only and name not in asked.only:
                     continue

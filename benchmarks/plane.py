@@ -27,7 +27,7 @@ RACE = """async ([source, settings, seeds]) => {
 
 def race(page: Page, seeds: list[int], **changes: float) -> list[list[float]]:
     """Of each set of points: accuracy on the novel ones without the margin, and with it."""
-    return page.evaluate(RACE, [plane.TRAINING, plane.settings() | changes, seeds])
+    return page.evaluate(RACE, [plane.TRAINING, plane.simulation_settings() | changes, seeds])
 
 
 def _said(pairs: list[list[float]]) -> str:

@@ -233,7 +233,7 @@ def clusters(path: Path) -> None:
 
     run = _newest(path)
     began = time.perf_counter()
-    predictions.view(run, 1)
+    predictions.read_view(run, 1)
     print(f"clusters: {time.perf_counter() - began:.2f} s", file=sys.stderr)
 
 

@@ -30,10 +30,10 @@ RACE = """async ([source, pictures, settings, count]) => {
 
 def race(page: Page, splits: tuple[int, ...], novel: int, **changes: float) -> list[list[dict[str, float]]]:
     """Of each split: what a training ends with without the margin, and with it."""
-    labeled = [digit_features.text(bits_of(split_of(seed, 10 - novel))) for seed in splits]
-    pictures = digit_features.packed() | {"labeled": {str(10 - novel): labeled}}
+    labeled = [digit_features.bytes_as_text(bits_of(split_of(seed, 10 - novel))) for seed in splits]
+    pictures = digit_features.pack_features() | {"labeled": {str(10 - novel): labeled}}
     return page.evaluate(
-        RACE, [what_if.TRAINING, pictures, what_if.settings() | {"seen": 10 - novel} | changes, len(splits)]
+        RACE, [what_if.TRAINING, pictures, what_if.training_settings() | {"seen": 10 - novel} | changes, len(splits)]
     )
 
 

@@ -11,4 +11,4 @@ MENU = "Analyze"
 TAB = "Charts"
 CHARTS = True
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -11,4 +11,4 @@ MENU = "Clusters"
 TAB = "Clusters"
 CHARTS = True
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -11,4 +11,4 @@ MENU = "Analyze"
 TAB = "Compare"
 CHARTS = True
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -11,4 +11,4 @@ MENU = "How it works"
 TAB = "Explain"
 CHARTS = True
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -8,4 +8,4 @@ ICON = ":material/home:"
 GROUP = ""
 PLACE = 10
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -10,4 +10,4 @@ PLACE = 70
 MENU = "New"
 TAB = "One run"
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -11,4 +11,4 @@ MENU = "Runs"
 TAB = "Live"
 CHARTS = True
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -8,4 +8,4 @@ ICON = ":material/add_photo_alternate:"
 GROUP = "My pictures"
 PLACE = 40
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -9,4 +9,4 @@ GROUP = "Learn"
 PLACE = 30
 CHARTS = True
 
-routing.show(page.main)
+routing.show_page(page.main)

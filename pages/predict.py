@@ -9,4 +9,4 @@ GROUP = "My pictures"
 PLACE = 60
 CHARTS = True
 
-routing.show(page.main)
+routing.show_page(page.main)

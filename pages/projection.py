@@ -10,4 +10,4 @@ PLACE = 54
 MENU = "Clusters"
 TAB = "Map"
 
-routing.show(page.main)
+routing.show_page(page.main)

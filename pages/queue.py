@@ -10,4 +10,4 @@ PLACE = 84
 MENU = "Runs"
 TAB = "Queue"
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -10,4 +10,4 @@ PLACE = 52
 MENU = "Clusters"
 TAB = "Review"
 
-routing.show(page.main)
+routing.show_page(page.main)

@@ -10,4 +10,4 @@ PLACE = 80
 MENU = "Runs"
 TAB = "Runs"
 
-routing.show(page.main)
+routing.show_page(page.main)

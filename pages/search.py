@@ -10,4 +10,4 @@ PLACE = 74
 MENU = "New"
 TAB = "Search"
 
-routing.show(page.main)
+routing.show_page(page.main)

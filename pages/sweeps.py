@@ -10,4 +10,4 @@ PLACE = 72
 MENU = "New"
 TAB = "Sweep"
 
-routing.show(page.main)
+routing.show_page(page.main)

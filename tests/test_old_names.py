@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 from lps import errors
+from lps.methods.parts import measurements
 from lps.settings import catalog, parameters
+from lps.ui.server import routing
 
 
 def test_a_method_file_with_the_old_names_is_described_alike(tmp_path, monkeypatch):
@@ -30,6 +32,10 @@ def test_a_method_file_with_the_old_names_is_described_alike(tmp_path, monkeypat
 
 def test_old_names_of_classes_are_the_new_ones():
     assert errors.Refusal is errors.UserError and parameters.Told is parameters.ParameterDocs
+
+
+def test_files_of_users_find_functions_under_their_old_names():
+    assert routing.show is routing.show_page and measurements.summed is measurements.sum_terms
 
 
 def test_a_queued_job_of_a_cluster_finds_its_program_under_the_old_name(tmp_path):

@@ -14,7 +14,7 @@ from lps.settings.config import GROUPS
 from lps.ui.server import columns, menu
 
 APP = Path(__file__).parent.parent / "app.py"
-PAGES = [entry.path.stem for entry in menu.entries()]
+PAGES = [entry.path.stem for entry in menu.read_entries()]
 
 # A server looks for components among all installed packages once; every `AppTest` would, longer than most pages take.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
@@ -113,7 +113,7 @@ def charts_of(at: AppTest) -> dict[str, dict]:
     for element in at.get("bidi_component"):
         if element.proto.bytes:
             head, _, figure = element.proto.bytes.partition(b"\n")
-            if not figure:  # lps.ui.shared.plot.make_ready
+            if not figure:  # lps.ui.shared.plot.preload_library
                 continue
             options = json.loads(head)
             found[options["name"]] = json.loads(figure) | {"alt": options["alt"]}

@@ -378,8 +378,8 @@ def test_the_ablation_table_has_a_row_for_each_part_and_knows_what_is_missing():
     assert table.rows[0].group.mean("novel") == pytest.approx(0.85) and table.rows[0].group.label == "Full LPS"
     lacking = {row.name: table.missing(row) for row in table.rows if table.missing(row)}
     assert lacking == {
-        "Without pseudo-label contrast": [configure({"seed": s, "pseudo_label_weight": 0.0}) for s in (0, 1)],
-        "Without unsupervised contrast": [configure({"seed": s, "unsupervised_weight": 0.0}) for s in (0, 1)],
+        "Without pseudo-label contrastive loss": [configure({"seed": s, "pseudo_label_weight": 0.0}) for s in (0, 1)],
+        "Without unsupervised contrastive loss": [configure({"seed": s, "unsupervised_weight": 0.0}) for s in (0, 1)],
         "Without entropy": [configure({"seed": 1, "entropy_weight": 0.0})],
     }
     assert table.runs == 5 and ablation.changed_weights(table) == ""

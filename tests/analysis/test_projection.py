@@ -130,7 +130,7 @@ def test_maps_of_all_epochs_are_made_by_the_command_line(run):
 
 
 def test_points_belong_to_their_images(run):
-    table = points.table(run, 3)
+    table = points.read_points(run, 3)
     split, targets = snapshots.read_split(run.folder)
     snapshot = snapshots.read_snapshot(run.snapshots, 3)
     row_of = {int(image): row for row, image in enumerate(split.unlabeled)}
@@ -142,26 +142,26 @@ def test_points_belong_to_their_images(run):
 
 
 def test_pictures_are_those_of_the_ids(run):
-    images = points.pictures(run)
-    table = points.table(run, 1)
+    images = points.read_pictures(run)
+    table = points.read_points(run, 1)
     split, _ = snapshots.read_split(run.folder)
     image = int(table["image"][5])
     assert split.class_names[table["truth"][5]] == images.class_names[images.labels[image]]
 
 
 def test_pictures_of_a_changed_data_set_are_refused(run, monkeypatch):
-    known = points.pictures(run)
+    known = points.read_pictures(run)
     swapped = known.labels.copy()
     swapped[[0, 1]] = swapped[[1, 0]]
     other = type(known)(known.pixels, swapped, known.class_names)
     monkeypatch.setattr("lps.data.sources.load", lambda *source: other)
     with pytest.raises(UserError, match="has changed since the run"):
-        points.pictures(run)
+        points.read_pictures(run)
 
 
 def test_damaged_snapshot_is_a_sentence(tmp_path):
     with pytest.raises(UserError, match="epoch-0007.npz: is damaged"):
-        points.table(make_damaged(tmp_path), 7)
+        points.read_points(make_damaged(tmp_path), 7)
 
 
 def test_snapshot_of_another_split_is_refused(tmp_path):
@@ -170,7 +170,7 @@ def test_snapshot_of_another_split_is_refused(tmp_path):
     shorter = snapshots.Snapshot(found.predicted[1:], found.confidence[1:], found.features, found.feature_index)
     snapshots.write_snapshot(run.snapshots, 2, shorter)
     with pytest.raises(UserError, match="does not have one class id for each of the"):
-        points.table(run, 2)
+        points.read_points(run, 2)
 
 
 # ---------------------------------------------------------------------------------------------------- over the epochs
@@ -267,11 +267,11 @@ def test_points_of_tsne_move_less_when_they_begin_from_the_map_before(tmp_path):
 
 
 def test_the_view_holds_the_points_of_every_epoch_that_it_is_made_of(run):
-    low, high = points.frame(run, "pca")
+    low, high = points.axis_limits(run, "pca")
     for epoch in (1, 2, 3):
-        places = points.table(run, epoch)[["x", "y"]].to_numpy()
+        places = points.read_points(run, epoch)[["x", "y"]].to_numpy()
         assert (places > low).all() and (places < high).all()
-    assert points.frame(run, "umap")[0].tolist() == [-1, -1]  # no map yet
+    assert points.axis_limits(run, "umap")[0].tolist() == [-1, -1]  # no map yet
 
 
 @pytest.mark.parametrize("width", [1, 4096])

@@ -81,7 +81,7 @@ def test_pictures_that_were_squeezed_have_their_own_proportions_and_their_own_co
     shades = [(230, 20, 20), (20, 160, 40), (20, 40, 230)]
     pixels = np.tile(np.array(shades, np.uint8)[:, None, None], (1, 64, 64, 1))
     images = Images(pixels, np.zeros(3, np.int64), ("a",), sizes=np.array([(300, 600), (600, 200), (50, 50)]))
-    gallery.sheet([Tile(i, f"word {i}", f"Image {i}") for i in range(3)], images, "sheet", "t", "Three pictures")
+    gallery.show_sheet([Tile(i, f"word {i}", f"Image {i}") for i in range(3)], images, "sheet", "t", "Three pictures")
     page = chromium.new_page(device_scale_factor=1)
     page.set_content(f'<style>{gallery._STYLE}</style><main><div class="lps-sheet"></div></main>')
     page.evaluate(SHOW, [gallery._SCRIPT, list(given["data"])])

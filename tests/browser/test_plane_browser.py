@@ -31,7 +31,7 @@ class Linear(nn.Module):
 def asked(seed: int, **changes) -> dict:
     """A batch of three views, a model with a past, and settings, that both languages get."""
     random = torch.Generator().manual_seed(seed)
-    settings = plane.settings() | changes
+    settings = plane.simulation_settings() | changes
     views = torch.randn(3, ROWS, 2, generator=random).tolist()
     targets = torch.randint(settings["seen"], (LABELED,), generator=random).tolist()
     weights = (3 * torch.randn(settings["total"], 3, generator=random)).tolist()

@@ -163,7 +163,7 @@ def test_points_end_where_the_epoch_has_them(run, open_page):
     before = ask(page, "map => map.glides ?? 0")
     go_back_one_epoch(page)
     assert ask(page, "map => map.glides") == before + 1
-    table = points.table(run, 3)
+    table = points.read_points(run, 3)
     corner, side = ask(page, "map => map.head.extent")
     there = {image: (x, y) for image, x, y in ask(page, PLACES)}
     assert len(there) == len(table)
@@ -179,7 +179,7 @@ def test_a_person_who_wants_no_motion_gets_none(run, open_page):
 
 
 def test_a_neighbour_and_a_selected_picture_open(run, open_page):
-    image = int(points.table(run, 4)["image"].iloc[7])
+    image = int(points.read_points(run, 4)["image"].iloc[7])
     page = open_map(open_page, run, f"&image={image}")
     near = page.locator(".st-key-neighbours .lps-sheet-tile")
     near.first.wait_for()
@@ -235,7 +235,7 @@ def test_the_same_images_without_a_mouse(run, open_page):
     page.keyboard.press("Enter")
     wait_for_address(page, "where=below")
     wait_for_run(page)
-    table = points.table(run, 4)
+    table = points.read_points(run, 4)
     expected = set(table["image"][table["confidence"] < 0.6].tolist())
     assert 0 < len(expected) < 990 and set(ask(page, SELECTED)) == expected
     expect(page.get_by_role("heading", name=f"{len(expected)} selected images")).to_have_count(1)

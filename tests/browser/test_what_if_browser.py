@@ -61,7 +61,7 @@ class Head(nn.Module):
 def asked(seed: int, novel: int, **changes) -> dict:
     """A batch of three views, a head with a past, and settings, that both languages get."""
     random = torch.Generator().manual_seed(seed)
-    settings = what_if.settings() | {"seen": 10 - novel} | changes
+    settings = what_if.training_settings() | {"seen": 10 - novel} | changes
     views = torch.randn(3, ROWS, WIDTH, generator=random).tolist()
     targets = torch.randint(settings["seen"], (LABELED,), generator=random).tolist()
     weights, past = (torch.randn(10, WIDTH, generator=random).tolist() for _ in range(2))
@@ -99,8 +99,8 @@ def test_a_step_of_the_head_is_the_step_of_training(blank, novel, changes):
 
 @pytest.mark.parametrize("seed, novel", [(0, 5), (3, 8), (4, 1)])
 def test_split_and_scores_are_those_of_the_app(blank, seed, novel):
-    settings = what_if.settings() | {"seen": 10 - novel, "steps": 40}
-    found = blank.evaluate(TRAIN, [what_if.TRAINING, digit_features.packed(), settings, seed])
+    settings = what_if.training_settings() | {"seen": 10 - novel, "steps": 40}
+    found = blank.evaluate(TRAIN, [what_if.TRAINING, digit_features.pack_features(), settings, seed])
     split, truth = split_of(seed, 10 - novel), sources.load("digits").labels
     assert np.flatnonzero(found["labeled"]).tolist() == split.labeled.tolist()
     guesses = np.array(found["guesses"])[split.unlabeled]
@@ -108,7 +108,7 @@ def test_split_and_scores_are_those_of_the_app(blank, seed, novel):
     end = found["points"][-1]
     assert (end["seen"], end["novel"]) == pytest.approx((ours.seen, ours.novel), abs=1e-12)
     assert found["points"][0]["kl"] is None and len(found["points"]) == settings["epochs"] + 1
-    assert found == blank.evaluate(TRAIN, [what_if.TRAINING, digit_features.packed(), settings, seed])
+    assert found == blank.evaluate(TRAIN, [what_if.TRAINING, digit_features.pack_features(), settings, seed])
 
 
 def test_the_best_matching_is_scipys(blank):

@@ -25,7 +25,7 @@ def carried_out(monkeypatch):
 @pytest.fixture
 def charts(monkeypatch):
     """charts(root, "live", run=[id]) -> the charts of the page by key, checked by plotly, each with its Python."""
-    found, data = {}, plot._data
+    found, data = {}, plot._encode_figure
 
     def keep(figure, key, alt, **options):
         checked = figure.figure()
@@ -33,7 +33,7 @@ def charts(monkeypatch):
         found[key] = checked, options.get("code", "")
         return data(figure, key, alt, **options)
 
-    monkeypatch.setattr(plot, "_data", keep)
+    monkeypatch.setattr(plot, "_encode_figure", keep)
 
     def open_page(root, page, **query):
         monkeypatch.setenv("LPS_RUNS", str(root))

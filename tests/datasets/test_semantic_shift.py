@@ -396,7 +396,7 @@ def test_the_usual_settings_are_those_of_the_authors_scripts():
             assert not config.rests_on_labels  # DINO's weights know pictures and no classes
             again = configure({"dataset": name, "method": method, "entropy_weight": 3.0})
             assert again.hyperparameters["entropy_weight"] == 3.0
-            assert form.defaults(name, method, {})["entropy_weight"] == weight
+            assert form.default_settings(name, method, {})["entropy_weight"] == weight
             assert config.defaults()["entropy_weight"] == weight
         assert configure({"dataset": name}).hyperparameters == configure({}).hyperparameters
     assert configure({"method": "simgcd"}).hyperparameters["entropy_weight"] == 1.0

@@ -89,7 +89,7 @@ def test_paths_of_the_launch_form_that_lead_nowhere():
     for name in ("arrays", "folder"):
         for path in paths:
             draft = Draft(name, texts={"dataset.path": path})
-            assert list(form.checked(form.read_draft(draft)).errors) == ["dataset.path"], path
+            assert list(form.check_reading(form.read_draft(draft)).errors) == ["dataset.path"], path
 
 
 @pytest.mark.parametrize("name", ["margin_scale", "epochs", "network.freeze_until", "threads"])
@@ -229,7 +229,9 @@ def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
             for key in names:
                 assert beside(at, key), (key, texts[key][turn])
         for key in names:
-            at.text_input(key=key).set_value(text_of(form.defaults("digits", method, {})[key.removeprefix("set:")]))
+            at.text_input(key=key).set_value(
+                text_of(form.default_settings("digits", method, {})[key.removeprefix("set:")])
+            )
         at.run()
 
 
@@ -374,7 +376,7 @@ def test_every_odd_part_of_a_link_to_launch_is_told(key):
     fine = {"set": ["epochs", "epochs=many", "epochs=0", "lr="], "dataset": ["digits"], "method": ["lps"]}[key]
     for text in filter(None, ODD):  # those that are left out are for the fields to refuse
         if text not in fine:
-            assert len(form.from_link({key: [text]})[1]) == 1, text
+            assert len(form.draft_from_link({key: [text]})[1]) == 1, text
 
 
 def test_presets_take_no_odd_setting():

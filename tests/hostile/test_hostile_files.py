@@ -37,7 +37,7 @@ from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.store.summary import summarize
 from lps.studies import search
 from lps.training import checkpoints
-from lps.ui.shared.history import log_tail
+from lps.ui.shared.history import read_log_tail
 from tests.queued_runs import asked
 from tests.reliability.damage import FILES, link, pipe
 from tests.sample_runs import make_run
@@ -232,7 +232,7 @@ def test_every_reader_takes_a_link_or_pipe_for_no_file(run, replace):
     assert read_events(run.events) == ([], 0) and list(read_history(run.events)) == []
     assert read_last_event(run.events) is None and check_version(run.events) == 0
     assert read_recent(run.events) == Recent() and summarize(run)["epochs"] == 0
-    assert log_tail(run) == api.Run(run.folder).log() == "" and background.last_line(run.log) == ""
+    assert read_log_tail(run) == api.Run(run.folder).log() == "" and background.last_line(run.log) == ""
     for read in (lambda: read_split(run.folder), lambda: read_snapshot(run.snapshots, 3)):
         with pytest.raises(UserError, match=r"npz: cannot be read \(it is (not a regular file|a link, .*)\)$"):
             read()

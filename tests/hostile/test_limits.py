@@ -444,7 +444,7 @@ def test_pages_say_that_they_left_records_out(run, short, monkeypatch):
 def test_the_clusters_of_more_images_than_a_page_can_go_through_are_a_sentence(run, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(run.root))
     monkeypatch.setattr("lps.ui.pictures.predictions.MOST_IMAGES", 1000)
-    monkeypatch.setattr("lps.ui.pictures.predictions.assignment", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr("lps.ui.pictures.predictions.read_assignment", lambda *_: pytest.fail("it was read"))
     (said,) = [error.value.replace("\\", "") for error in visit("clusters", run=run.id).error]
     assert "unlabeled images take too much memory for a page; expected at most 1,000" in said
 

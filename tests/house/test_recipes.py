@@ -78,7 +78,7 @@ def test_method_data_set_and_page_are_listed(copy):
         "from lps.settings import catalog; print(catalog.method_titles()['mine'], catalog.dataset_titles()['stripes'])"
     )
     assert asked(copy, "-c", said).split() == ["MINE", "Stripes"]
-    said = "from lps.ui.server import menu; print([e.title for e in menu.entries() if e.path.stem == 'census'])"
+    said = "from lps.ui.server import menu; print([e.title for e in menu.read_entries() if e.path.stem == 'census'])"
     assert asked(copy, "-c", said).strip() == "['Census']"
 
 

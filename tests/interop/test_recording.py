@@ -100,7 +100,7 @@ def test_every_epoch_keeps_its_predictions_and_the_last_one_features(source, rec
 @pytest.mark.parametrize("epoch", [1, 3, EPOCHS])
 def test_points_lie_where_the_run_has_them(source, recorded, epoch):
     shutil.rmtree(source.projections, ignore_errors=True)
-    there, here = (points.table(run, epoch).set_index("image") for run in (source, recorded))
+    there, here = (points.read_points(run, epoch).set_index("image") for run in (source, recorded))
     assert len(here) == recording.SAMPLE
     there = there.loc[here.index]
     for axis in ("x", "y"):
@@ -115,7 +115,7 @@ def test_maps_that_were_there_come_along(source, tmp_path):
         made = record_run(source, tmp_path)
     finally:
         shutil.rmtree(source.projections)
-    assert points.table(made, EPOCHS, "tsne") is not None and points.table(made, EPOCHS, "umap") is None
+    assert points.read_points(made, EPOCHS, "tsne") is not None and points.read_points(made, EPOCHS, "umap") is None
 
 
 def test_nothing_in_it_names_the_machine(source, recorded):

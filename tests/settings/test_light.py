@@ -114,10 +114,10 @@ def test_command_script_and_form_mean_the_same(tmp_path, pictures, monkeypatch, 
     assert draft.effort == effort
     reading = form.read_draft(draft)
     assert reading.configs == (expected,)
-    line = form.commands(draft, reading)
+    line = form.launch_commands(draft, reading)
     assert ("--light" in line) == bool(said) and ("features=live" in line) == ("features=live" in said)
     title = {"stored": "stored features", "light": "light"}[effort]
-    assert form.summary(draft, reading) == f"**One run** · folder, {title} · LPS · 3 changed"
+    assert form.summarize_launch(draft, reading) == f"**One run** · folder, {title} · LPS · 3 changed"
     assert checked_config(parser().parse_args(shlex.split(line)[3:])) == expected
 
 

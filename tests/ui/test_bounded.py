@@ -2,11 +2,11 @@
 
 import threading
 
-from lps.ui.pictures.bounded import Bounded
+from lps.ui.pictures.bounded import BoundedCache
 
 
 def test_as_many_are_kept_as_fit_and_the_ones_asked_for_last(monkeypatch):
-    kept, made = Bounded(100), []
+    kept, made = BoundedCache(100), []
 
     def ask(key, size=40):
         return kept.get(key, lambda: made.append(key) or key * 2, lambda _: size)
@@ -19,7 +19,7 @@ def test_as_many_are_kept_as_fit_and_the_ones_asked_for_last(monkeypatch):
 
 
 def test_what_fails_is_not_kept_and_many_may_ask_at_once():
-    kept, counts = Bounded(50), []
+    kept, counts = BoundedCache(50), []
 
     def fail():
         counts.append(1)

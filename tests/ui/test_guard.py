@@ -194,7 +194,7 @@ def test_every_answer_carries_the_headers(here, beyond):
     answers = [here.get("/"), here.get("/media/no"), here.get(host="evil.example"), beyond.get(), here.get("/story")]
     assert [status for status, _, _ in answers] == [200, 404, 403, 403, 200]
     for _, headers, _ in answers:
-        for name, value in guard.headers(index).items():
+        for name, value in guard.response_headers(index).items():
             assert headers[name] == [value]
 
 
@@ -245,7 +245,7 @@ class App:
 
 
 TOKEN = "0123456789abcdef" * 4
-DOOR = guard.Door(frozenset({"localhost", "::1"}), token=TOKEN)
+DOOR = guard.AccessRules(frozenset({"localhost", "::1"}), token=TOKEN)
 
 
 def passes(door=DOOR, kind="http", scheme="http", listening="127.0.0.1", **headers) -> bool:
@@ -305,21 +305,21 @@ def test_schemes_do_not_mix():
 def test_two_hosts_or_two_origins_are_refused():
     scope = {"scheme": "http", "server": ("127.0.0.1", 8501)}
     one = [(b"host", b"localhost:8501"), (b"origin", b"http://localhost:8501")]
-    assert guard.stranger(scope | {"headers": one}, DOOR) == ""
+    assert guard.explain_refusal(scope | {"headers": one}, DOOR) == ""
     for extra in ((b"host", b"evil.example"), (b"Host", b"localhost:8501"), (b"Origin", b"http://evil.example")):
-        assert guard.stranger(scope | {"headers": [*one, extra]}, DOOR)
-        assert guard.stranger(scope | {"headers": [extra, *one]}, DOOR)
+        assert guard.explain_refusal(scope | {"headers": [*one, extra]}, DOOR)
+        assert guard.explain_refusal(scope | {"headers": [extra, *one]}, DOOR)
 
 
 def test_without_a_token_other_machines_are_refused_whatever_the_options_said():
-    bare = guard.Door(frozenset({"localhost", "10.0.0.7"}))
+    bare = guard.AccessRules(frozenset({"localhost", "10.0.0.7"}))
     assert passes(bare, host="localhost:8501")
     assert not passes(bare, host="10.0.0.7:8501", listening="10.0.0.7")
     assert not passes(bare, kind="websocket", host="10.0.0.7:8501", listening="10.0.0.7")
 
 
 def test_the_public_end_of_a_tunnel_is_a_port_too():
-    tunnelled = guard.Door(frozenset({"localhost"}), port=9000)
+    tunnelled = guard.AccessRules(frozenset({"localhost"}), port=9000)
     assert passes(tunnelled, host="localhost:9000", origin="http://localhost:9000")
     assert not passes(tunnelled, host="localhost:9001", origin="http://localhost:9001")
 
@@ -345,22 +345,22 @@ def test_cookies_over_tls_stay_there():
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "localhost", "::1", "::ffff:127.0.0.1"])
 def test_loopback_addresses(address):
     assert addresses.is_loopback(address)
-    assert guard.door(address, ["localhost"]).token == ""
+    assert guard.make_access_rules(address, ["localhost"]).token == ""
 
 
 @pytest.mark.parametrize("address", ["", "0.0.0.0", "::", "10.0.0.1", "192.168.1.2", "127.0.0.1.evil.example", "gpu7"])
 def test_all_other_addresses_need_a_name_and_get_a_token(address):
     assert not addresses.is_loopback(address)
     with pytest.raises(UserError, match="must be the host name"):
-        guard.door(address, ["localhost", "127.0.0.1"])
-    first, second = (guard.door(address, ["gpu7"]).token for _ in range(2))
+        guard.make_access_rules(address, ["localhost", "127.0.0.1"])
+    first, second = (guard.make_access_rules(address, ["gpu7"]).token for _ in range(2))
     assert len(first) == 64 and first != second
 
 
 def test_no_script_of_a_page_runs_but_streamlits_own():
     page = "<head><script>window.x = 1\n</script><script src='a.js'></script></head>"
     digest = base64.b64encode(hashlib.sha256(b"window.x = 1\n").digest()).decode()
-    rules = dict(rule.split(" ", 1) for rule in guard.headers(page)["content-security-policy"].split("; "))
+    rules = dict(rule.split(" ", 1) for rule in guard.response_headers(page)["content-security-policy"].split("; "))
     assert rules["script-src"] == f"'self' blob: 'unsafe-eval' 'sha256-{digest}'"  # eval: of WebGL charts, alone
     assert rules["default-src"] == "'self'" and rules["frame-ancestors"] == "'none'"
     assert not [rule for rule in rules.values() if "*" in rule or "http" in rule]

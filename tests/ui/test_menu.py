@@ -18,7 +18,7 @@ ICON = ":material/star:"
 GROUP = "Learn"
 PLACE = 28
 
-routing.show(lambda: st.title("This is mine"))
+routing.show_page(lambda: st.title("This is mine"))
 """
 BROKEN = {
     "no syntax": ("TITLE = ", "pages/mine.py cannot be read (invalid syntax (<unknown>, line 1))"),
@@ -43,7 +43,7 @@ def folder(tmp_path, monkeypatch):
 
 def opened(folder, page: str) -> Visit:
     """The page of an app that has nothing but the menu."""
-    code = "from lps.ui.server import menu; import streamlit as st; menu.run(st.navigation(menu.pages()))"
+    code = "from lps.ui.server import menu; import streamlit as st; menu.run_page(st.navigation(menu.list_pages()))"
     (folder.parent / "app.py").write_text(code)
     at = Visit(str(folder.parent / "app.py"), default_timeout=60).run()
     at.switch_page(f"pages/{page}.py").run()
@@ -52,7 +52,7 @@ def opened(folder, page: str) -> Visit:
 
 
 def test_every_file_of_the_folder_is_a_sound_page_in_the_menu():
-    found = menu.entries()
+    found = menu.read_entries()
     assert {entry.path for entry in found} == set(menu.FOLDER.glob("*.py"))
     assert not [entry.broken for entry in found if entry.broken]
     assert found[0].path.stem == "home"
@@ -60,34 +60,34 @@ def test_every_file_of_the_folder_is_a_sound_page_in_the_menu():
 
 
 def test_the_groups_follow_each_other():
-    groups = [entry.group for entry in menu.entries()]
+    groups = [entry.group for entry in menu.read_entries()]
     assert list(dict.fromkeys(groups)) == ["", "Learn", "My pictures", "Experiments"]
     assert groups == sorted(groups, key=groups.index)
 
 
 def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place():
     """`browser/test_pages_browser.py` follows one."""
-    assert not {*menu._MOVED} & {entry.path.stem for entry in menu.entries()}
-    assert {*menu._MOVED.values()} <= {entry.path.stem for entry in menu.entries()}
+    assert not {*menu._MOVED} & {entry.path.stem for entry in menu.read_entries()}
+    assert {*menu._MOVED.values()} <= {entry.path.stem for entry in menu.read_entries()}
 
 
 def test_one_new_file_is_a_page(folder):
     (folder / "mine.py").write_text(PAGE)
-    assert [e.name for e in menu.entries()][2:5] == ["explain", "mine", "pace"]
-    assert "mine" not in menu.charted()
+    assert [e.name for e in menu.read_entries()][2:5] == ["explain", "mine", "pace"]
+    assert "mine" not in menu.pages_with_charts()
     (folder / "mine.py").write_text(PAGE.replace("PLACE = 28", "PLACE = 28\nCHARTS = True"))
-    assert "mine" in menu.charted()
+    assert "mine" in menu.pages_with_charts()
     assert "This is mine" in words_of(opened(folder, "mine"))
 
 
 def test_nine_places_have_all_pages():
-    titles = [entry.menu or entry.title for entry in menu.entries()]
+    titles = [entry.menu or entry.title for entry in menu.read_entries()]
     assert list(dict.fromkeys(titles)) == [
         "Home", "How it works", "Race", "Add pictures", "Clusters", "Predict", "New", "Runs", "Analyze",
     ]  # fmt: skip
-    assert all(bool(entry.menu) == bool(entry.tab) for entry in menu.entries())
-    by_menu = {entry.menu: entry.group for entry in menu.entries() if entry.menu}
-    assert all(by_menu[entry.menu] == entry.group for entry in menu.entries() if entry.menu)
+    assert all(bool(entry.menu) == bool(entry.tab) for entry in menu.read_entries())
+    by_menu = {entry.menu: entry.group for entry in menu.read_entries() if entry.menu}
+    assert all(by_menu[entry.menu] == entry.group for entry in menu.read_entries() if entry.menu)
 
 
 @pytest.mark.parametrize("page", ["compare", "effects"])
@@ -98,7 +98,9 @@ def test_the_entry_of_tabs_leads_to_the_first_one_and_is_marked_on_all(folder, p
 
 def test_the_first_tab_alone_stands_in_the_menu(monkeypatch):
     monkeypatch.setattr(menu.st, "Page", lambda path, **about: about)
-    analyze = [about["visibility"] for group in menu.pages().values() for about in group if about["title"] == "Analyze"]
+    analyze = [
+        about["visibility"] for group in menu.list_pages().values() for about in group if about["title"] == "Analyze"
+    ]
     assert analyze == ["visible", "hidden", "hidden"]
 
 
@@ -120,14 +122,14 @@ def test_a_page_without_tabs_has_none(tmp_path, monkeypatch):
 @pytest.mark.parametrize("text, reason", BROKEN.values(), ids=BROKEN)
 def test_a_broken_file_is_listed_with_its_reason(folder, text, reason):
     (folder / "mine.py").write_bytes(text if isinstance(text, bytes) else text.encode())
-    last = menu.entries()[-1]
+    last = menu.read_entries()[-1]
     assert (last.group, last.title) == ("Broken", "Mine") and f"page: {reason}" in last.broken
     assert reason in words_of(opened(folder, "mine"))
 
 
 def test_a_name_that_no_address_has_is_refused(folder):
     (folder / "my page.py").write_text(PAGE)
-    assert "is not a page name; expected only letters, digits and _" in menu.entries()[-1].broken
+    assert "is not a page name; expected only letters, digits and _" in menu.read_entries()[-1].broken
 
 
 def test_links_to_a_broken_page_lead_to_its_reason(folder, monkeypatch):

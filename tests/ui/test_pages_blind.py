@@ -15,7 +15,7 @@ from lps.store.snapshots import read_split, write_arrays
 from lps.training import checkpoints
 from lps.ui.live import blind, found
 from lps.ui.pictures import points, predictions
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_run
 from tests.visiting import charts_of, visit, words_of
 
@@ -51,7 +51,7 @@ def cards_of(at) -> str:
 
 
 def test_live_shows_what_is_known_without_truth(root, monkeypatch):
-    monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
+    monkeypatch.setattr(points, "read_pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=5))
     at = visit("live", run=[run.id], part="training")
     cards, drawn = cards_of(at), charts_of(at)
@@ -67,10 +67,10 @@ def test_live_shows_what_is_known_without_truth(root, monkeypatch):
 
 
 def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_naming(root, monkeypatch):
-    monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
+    monkeypatch.setattr(points, "read_pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=3))
-    here = predictions.view(run, 3)
-    first = found.in_order(here)[0]
+    here = predictions.read_view(run, 3)
+    first = found.order_clusters(here)[0]
     at = visit("live", run=[run.id])
     words = words_of(at)
     total = len(here.assigned)
@@ -92,15 +92,15 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
 
 def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, monkeypatch):
     parent, run = (without_truth(make_run(root, epochs=epochs)) for epochs in (3, 2))
-    here = predictions.view(run, 2)
-    assert found.changes_since_parent(here) == "", "it goes on from none"
+    here = predictions.read_view(run, 2)
+    assert found.describe_changes(here) == "", "it goes on from none"
     monkeypatch.setattr(found.inherited, "parent_of", lambda _: parent.id)
     monkeypatch.setattr(found.inherited, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
-    then = predictions.view(parent, 3)
+    then = predictions.read_view(parent, 3)
     truth, right = here.truth, {}
     for view in (then, here):
         right[view.run.id] = [int(((truth == c) & (view.assigned == c)).sum()) for c in range(5)]
-    words = found.changes_since_parent(here)
+    words = found.describe_changes(here)
     for c, (before, after) in enumerate(zip(right[parent.id], right[run.id])):
         line = f"{here.class_name(c)} ({before} → {after} of {(truth == c).sum()})"
         assert (line in words) == (after < before)
@@ -110,11 +110,11 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
         or f"No class is worse on its withheld labels than in the run before ({classes}" in words
     )
     parent.folder.rename(root / "elsewhere")
-    assert found.changes_since_parent(here) == ""
+    assert found.describe_changes(here) == ""
 
 
 def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, monkeypatch):
-    monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
+    monkeypatch.setattr(points, "read_pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=3))
     run.checkpoints.mkdir()
     checkpoints.save_checkpoint(run.checkpoints, "step-00000093", {"method": {}})
@@ -130,7 +130,7 @@ def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, mon
 
 
 def test_a_cluster_is_named_on_its_card_and_called_so_everywhere(root, monkeypatch):
-    monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
+    monkeypatch.setattr(points, "read_pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=3))
     at = visit("live", run=[run.id])
     assert "cluster 7" in words_of(at) and len(at.text_input) == 10
@@ -146,18 +146,18 @@ def test_a_cluster_is_named_on_its_card_and_called_so_everywhere(root, monkeypat
 
 def test_where_nothing_novel_was_found_the_sentence_says_so(root):
     run = without_truth(make_run(root, epochs=3))
-    here = predictions.view(run, 3)
+    here = predictions.read_view(run, 3)
     seen = [cluster for cluster in here.clusters if cluster.id in here.defaults]
-    said = found.sentence(replace(here, clusters=seen))
+    said = found.summarize_clusters(replace(here, clusters=seen))
     assert "all are in classes that you labeled or named; no novel cluster is left." in said
 
 
 def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, monkeypatch):
-    monkeypatch.setattr(points, "pictures", lambda run: sources.load("digits"))
+    monkeypatch.setattr(points, "read_pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, "running", written=2))
     with held(run):
         at = visit("live", run=[run.id])
-    order = [cluster.id for cluster in found.in_order(predictions.view(run, points.epochs(run)[-1]))]
+    order = [cluster.id for cluster in found.order_clusters(predictions.read_view(run, points.stored_epochs(run)[-1]))]
     assert order == [5, 6, 7, 8, 9, 0, 1, 2, 3, 4]
     assert "they still change" in words_of(at) and "have a flag" not in words_of(at)
     assert len(at.text_input) == 10 and all(field.disabled for field in at.text_input)
@@ -175,14 +175,14 @@ def test_without_withheld_labels_the_way_to_them_is_said(root):
 
 def test_the_shares_of_the_clusters_are_those_of_the_predictions(root):
     run = without_truth(make_run(root, epochs=3))
-    table = blind.shares(run)
+    table = blind.cluster_shares(run)
     with np.load(run.snapshots / "epoch-0002.npz") as stored:
         expected = np.bincount(stored["predicted"], minlength=10) / len(stored["predicted"])
     assert table.loc[2].to_numpy() == pytest.approx(expected) and list(table.index) == [1, 2, 3]
     (run.snapshots / "epoch-0002.npz").write_bytes(b"PK broken")
-    assert list(blind.shares(run).index) == [1, 3]
+    assert list(blind.cluster_shares(run).index) == [1, 3]
 
 
 def test_a_run_with_truth_is_not_blind(root):
-    assert not history(make_run(root, epochs=1)).is_blind
-    assert history(without_truth(make_run(root, epochs=1, seed=1))).is_blind
+    assert not read_history(make_run(root, epochs=1)).is_blind
+    assert read_history(without_truth(make_run(root, epochs=1, seed=1))).is_blind

@@ -220,18 +220,18 @@ def test_a_matched_class_that_is_not_the_most_frequent_one_is_told_from_it(open_
 
 
 def test_a_cluster_that_no_class_is_left_for_says_so(stored):
-    here = predictions.view(stored, 6)
+    here = predictions.read_view(stored, 6)
     left_over = replace(here.clusters[7], matched=-1, matched_share=np.nan)
     clusters = [left_over]
-    columns = page.columns(replace(here, clusters=clusters))
-    assert data_table.data(columns, clusters).loc[0, "Matched class"] == "none"
-    said = page.class_account(here, left_over)
+    columns = page.cluster_columns(replace(here, clusters=clusters))
+    assert data_table.table_data(columns, clusters).loc[0, "Matched class"] == "none"
+    said = page.describe_classes(here, left_over)
     assert said.startswith("No class is matched") and "Most frequent class **7**, 100 %" in said
 
 
 def look_of(heading, run):
     """How a column of the table looks."""
-    return next(c.config for c in page.columns(predictions.view(run, 6)) if c.heading == heading)
+    return next(c.config for c in page.cluster_columns(predictions.read_view(run, 6)) if c.heading == heading)
 
 
 def test_flags_are_explained_where_they_are_shown(open_page, run):
@@ -349,10 +349,10 @@ def test_any_earlier_state_is_restored(open_page, run):
 def test_what_is_said_against_single_pictures_is_shown(run):
     naming.record_steps(run, 6, [{"do": "wrong", "images": shown_of(run, 6, 7)[:1], "id": 7}])
     naming.record_steps(run, 6, [{"do": "nothing", "images": shown_of(run, 6, 7)[1:2]}])
-    here = predictions.view(run, 6)
+    here = predictions.read_view(run, 6)
     about = here.clusters[7]
     rows = np.flatnonzero(here.assigned == 7)[:3]
-    words = [tile.words.split("\n")[-1] for tile in page._tiles(here, about, rows)]
+    words = [tile.words.split("\n")[-1] for tile in page._make_tiles(here, about, rows)]
     assert words[:2] == ["wrong cluster", "none of these"] and words[2].endswith("%")
 
 
@@ -444,7 +444,7 @@ def test_clusters_are_merged_and_rejected(open_page, run):
 
 def test_chosen_images_are_split_off(open_page, run, monkeypatch):
     mine = shown_of(run, 6, 7)[:3]
-    monkeypatch.setattr(gallery, "sheet", lambda *a, **k: gallery.Choice(chosen=tuple(mine)))
+    monkeypatch.setattr(gallery, "show_sheet", lambda *a, **k: gallery.Choice(chosen=tuple(mine)))
     app = open_page(run.root, cluster=7)
     app.button(key="split").click().run()
     assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception
@@ -516,7 +516,7 @@ def test_the_columns_of_the_table_are_explained(open_page, stored):
     app = open_page(stored.root)
     assert "Export labels" in words_of(app) and "`file` is empty" in words_of(app), "digits are no files"
     assert "`cluster` is the id after your merges and splits" in words_of(app)
-    assert "empty" not in exports.columns_account(has_files=True)
+    assert "empty" not in exports.explain_columns(has_files=True)
 
 
 @pytest.mark.slow
@@ -539,9 +539,9 @@ def test_a_folder_is_written_beside_the_files_of_the_run(open_page, run):
 def test_a_contact_sheet_has_every_picture_in_its_place(side, channels, kind):
     shades = np.linspace(20, 240, 7).astype(np.uint8)
     pixels = np.broadcast_to(shades[:, None, None, None], (7, side, side, channels))
-    data, mime = gallery.contact_sheet(pixels)
+    data, mime = gallery.make_contact_sheet(pixels)
     whole = np.asarray(Image.open(io.BytesIO(data)).convert("L")).astype(int)
-    across, tile = gallery.columns(7), min(side, gallery.FINE)
+    across, tile = gallery.count_columns(7), min(side, gallery.FINE)
     assert mime == f"image/{kind}" and whole.shape == (3 * tile, 3 * tile) and across == 3
     for i, shade in enumerate(shades.tolist()):
         middle = whole[i // across * tile + tile // 2, i % across * tile + tile // 2]
@@ -550,13 +550,13 @@ def test_a_contact_sheet_has_every_picture_in_its_place(side, channels, kind):
 
 def test_small_pictures_keep_every_pixel():
     pixels = sources.load("digits").pixels[:5]
-    whole = np.asarray(Image.open(io.BytesIO(gallery.contact_sheet(pixels)[0])))
+    whole = np.asarray(Image.open(io.BytesIO(gallery.make_contact_sheet(pixels)[0])))
     assert np.array_equal(whole[8:16, :8], pixels[3, ..., 0])
 
 
 @pytest.mark.parametrize("count, across", [(0, 1), (1, 1), (2, 2), (4, 2), (48, 7)])
 def test_sheets_are_about_square(count, across):
-    assert gallery.columns(count) == across
+    assert gallery.count_columns(count) == across
 
 
 @pytest.mark.parametrize(
@@ -590,7 +590,7 @@ def test_cells_of_the_confusion_matrix_know_where_they_are():
 
 
 def test_the_matrix_has_a_diagonal(stored):
-    here = predictions.view(stored, 6)
+    here = predictions.read_view(stored, 6)
     matched = [here.clusters[i].matched for i in confusion.row_order(here.clusters)]
     found = [m for m in matched if m >= 0]
     assert found == sorted(found) and matched[len(found) :] == [-1] * (len(matched) - len(found))
@@ -599,24 +599,24 @@ def test_the_matrix_has_a_diagonal(stored):
 def test_adoption_is_judged_by_the_threshold_of_the_group_predicted():
     told = [Moment(1, 0, 0.9, 0), Moment(2, 7, 0.9, 7), Moment(3, 7, 0.3, 7), Moment(4, 0, 0.99, 0)]
     limits = {"seen": pd.Series({1: 0.95, 2: 0.95, 3: 0.95}), "novel": pd.Series({1: 0.4, 2: 0.4, 3: 0.4})}
-    found = image_history.adoption(told, limits, seen=5)
-    assert found == image_history.ReachedThreshold((2,), 3) and image_history.moves(told) == 2
+    found = image_history.find_adoption(told, limits, seen=5)
+    assert found == image_history.ReachedThreshold((2,), 3) and image_history.count_moves(told) == 2
     nothing = {"seen": pd.Series(dtype=float), "novel": pd.Series(dtype=float)}
-    assert image_history.adoption(told, nothing, 5) == image_history.ReachedThreshold((), 0)
+    assert image_history.find_adoption(told, nothing, 5) == image_history.ReachedThreshold((), 0)
 
 
 def test_the_life_of_an_image_of_a_large_run_is_told_by_some_epochs(open_page, stored, monkeypatch):
     monkeypatch.setattr(predictions, "_FEWEST", 3)
     monkeypatch.setattr(predictions, "_LIFE", 1)
-    here = predictions.view(stored, 2)
+    here = predictions.read_view(stored, 2)
     image = int(here.split.unlabeled[0])
-    whole = points.epochs(stored)
-    told = [moment.epoch for moment in predictions.life(here, image)]
+    whole = points.stored_epochs(stored)
+    told = [moment.epoch for moment in predictions.read_image_history(here, image)]
     assert told == sorted({whole[0], 2, told[-2], whole[-1]}) and len(told) <= 4 < len(whole)
     said = words_of(open_page(stored.root, epoch="2", image=image))
     assert f"{len(told)} of {len(whole)} epochs" in said
     monkeypatch.undo()
-    assert len(predictions.life(here, image)) == len(whole)
+    assert len(predictions.read_image_history(here, image)) == len(whole)
 
 
 @pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
@@ -633,18 +633,20 @@ def test_two_images_are_compared_over_the_epochs():
         "Image 3": [Moment(1, 6, 0.4, 6), Moment(2, 6, 0.6, 6), Moment(3, 7, 0.9, 7)],
         "Image 5": [Moment(1, 7, 0.5, 7), Moment(2, 6, 0.7, 6), Moment(3, 7, 0.8, 7)],
     }
-    said = image_history.in_one_cluster(*lives.values())
+    said = image_history.describe_shared_epochs(*lives.values())
     assert said.startswith("The images were in the same cluster at 2 of 3 epochs, together since epoch 2.")
     first, second = line_charts.image_pair(lives, {6: "six", 7: "seven"}, LIGHT).figure().data
     assert (first.name, second.name) == ("Image 3", "Image 5") and list(second.y) == [0.5, 0.7, 0.8]
     assert list(first.marker.symbol) == list(second.marker.symbol) == ["x", "circle", "circle"]
     assert list(first.text) == ["six", "six", "seven"]
     one = [Moment(1, 6, 0.4, 6)]
-    assert image_history.in_one_cluster(one, one).startswith("The images were in the same cluster at 1 of 1 epoch. ")
+    assert image_history.describe_shared_epochs(one, one).startswith(
+        "The images were in the same cluster at 1 of 1 epoch. "
+    )
 
 
 def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monkeypatch):
-    here = predictions.view(stored, 6)
+    here = predictions.read_view(stored, 6)
     pair = tuple(sorted(here.split.unlabeled[:2].tolist()))
     monkeypatch.setattr(page.gallery, "chosen_images", lambda reported, token: pair)
     app = open_page(stored.root, run=stored.id, size=144)
@@ -656,8 +658,8 @@ def test_two_ticked_pictures_are_shown_beside_each_other(open_page, stored, monk
 
 
 def test_the_next_cluster_to_name_goes_round(stored):
-    here = predictions.view(stored, 6)
-    assert names.next_unnamed(here, 9) == 5 and names.next_unnamed(here, 5) == 6
+    here = predictions.read_view(stored, 6)
+    assert names.next_unnamed_cluster(here, 9) == 5 and names.next_unnamed_cluster(here, 5) == 6
 
 
 # ---------------------------------------------------------------------------------------------------- mending
@@ -665,12 +667,12 @@ def test_the_next_cluster_to_name_goes_round(stored):
 
 def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run):
     app = open_page(run.root, run=run.id, cluster=7)
-    before = predictions.view(run, 6)
+    before = predictions.read_view(run, 6)
     app.segmented_control[-1].set_value(3).run()
     assert [button.label for button in app.button if button.key == "take_parts"] == ["Apply this split"]
     assert "1 image become" not in words_of(app) and "become a new cluster" in words_of(app)
     app.button(key="take_parts").click().run()
-    after = predictions.view(run, 6)
+    after = predictions.read_view(run, 6)
     assert not app.exception and said(run).split_off == [10, 11]
     old, parts = before.assigned == 7, [after.assigned == part for part in (7, 10, 11)]
     assert (np.sum(parts, axis=0) == old).all() and all(part.any() for part in parts)
@@ -680,7 +682,7 @@ def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run):
 
 
 def test_chosen_images_are_put_in_a_cluster(open_page, run, monkeypatch):
-    mine = predictions.view(run, 6).split.unlabeled[predictions.view(run, 6).assigned == 7][:2].tolist()
+    mine = predictions.read_view(run, 6).split.unlabeled[predictions.read_view(run, 6).assigned == 7][:2].tolist()
     monkeypatch.setattr(page, "_show_sheet", lambda *about: tuple(mine))
     app = open_page(run.root, run=run.id, cluster=7)
     box = next(box for box in app.selectbox if "2 chosen images" in box.label)
@@ -692,11 +694,11 @@ def test_chosen_images_are_put_in_a_cluster(open_page, run, monkeypatch):
 
 
 def test_images_like_the_chosen_ones_are_of_all_clusters(open_page, run, monkeypatch):
-    here = predictions.view(run, 6)
+    here = predictions.read_view(run, 6)
     mine = tuple(
-        image for image in points.features(run, 6)[0].tolist() if here.assigned[here.split.unlabeled == image] == 7
+        image for image in points.read_features(run, 6)[0].tolist() if here.assigned[here.split.unlabeled == image] == 7
     )
-    found = split_cluster.like(here, mine[:2])
+    found = split_cluster.similar_images(here, mine[:2])
     assert len(found) == 24 and not set(found.tolist()) & set(mine[:2])
     assert (here.assigned[np.searchsorted(here.split.unlabeled, found)] == 7).mean() > 0.5
     monkeypatch.setattr(page, "_show_sheet", lambda *about: mine[:2])

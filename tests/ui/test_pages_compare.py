@@ -16,7 +16,7 @@ from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.ui.compare import page
 from lps.ui.shared import against, escape, scores, take_away
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from tests.sample_runs import ALIVE, held, make_damaged, make_foreign, make_one_of_each, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
 
@@ -217,7 +217,7 @@ def test_a_link_to_no_run_shows_no_other(open_page, made):
 
 def test_the_table_is_sorted_as_numbers_and_shows_mean_and_spread(made):
     groups = group_tables.sorted_groups(scored_of(*[made[n] for n in ("lps 0", "lps 1", "plain 0", "gcd 0")]))
-    look = scores.styled(groups)
+    look = scores.style_table(groups)
     assert look.data["All"].is_monotonic_decreasing and look.data["All"].dtype == float
     html = look.to_html()
     assert " ± " in html and "font-weight: 650" not in html and "*</td>" in html  # equal, so nothing is best
@@ -227,7 +227,7 @@ def test_the_table_is_sorted_as_numbers_and_shows_mean_and_spread(made):
 def test_what_is_distinguishable_is_bold(made):
     members = scored_of(*[made[n] for n in ("lps 0", "lps 1", "plain 0", "plain 1")])
     low = [replace(m, scores=replace(m.scores, all=0.1 + 0.01 * i)) for i, m in enumerate(members[2:])]
-    assert scores.styled(run_groups.group_runs([*members[:2], *low])).to_html().count("font-weight: 650") == 1
+    assert scores.style_table(run_groups.group_runs([*members[:2], *low])).to_html().count("font-weight: 650") == 1
 
 
 def groups_of(made) -> dict[str, run_groups.Group]:
@@ -259,9 +259,9 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
 def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_page, made):
     app = open_page(root_of(made))
     gcd = groups_of(made)["GCD"]
-    app.selectbox(key="picked_against").set_value(against.id_of(gcd)).run()
+    app.selectbox(key="picked_against").set_value(against.id_of_group(gcd)).run()
     assert set(differing(app)["Group"]) == {"LPS, use_margin=true", "LPS, use_margin=false"}
-    assert app.query_params["against"] == against.id_of(gcd)
+    assert app.query_params["against"] == against.id_of_group(gcd)
     assert any("| LPS, use_margin=true | GCD |" in block.value for block in app.code)
 
 
@@ -284,7 +284,7 @@ def test_the_reasons_against_a_comparison_are_shown(open_page, made):
 
 
 def test_table_1_has_the_doubtful_lines_first():
-    doubts = [paper.find_inconsistencies(row) for row in page.published()]
+    doubts = [paper.find_inconsistencies(row) for row in page.published_rows()]
     assert len(doubts) == 60 and all(doubts[:5]) and not any(doubts[5:])
 
 
@@ -306,7 +306,7 @@ def test_every_format_is_offered(open_page, made):
     texts = [block.value for block in app.code]
     assert texts[1].startswith("| method |") and "\\toprule" in texts[0] and texts[2].startswith("method,protocol,")
     labels = {button.label for button in app.get("download_button")}
-    assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", f"Report ({take_away.about_report()})"}
+    assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", f"Report ({take_away.explain_report()})"}
 
 
 # ---------------------------------------------------------------------------------------------------- curves
@@ -355,7 +355,7 @@ def test_what_curves_can_be_grouped_by(made):
 
 
 def test_measurements_put_the_usual_ones_first(made):
-    found = list(group_tables.measurements([history(made["lps 0"])]))
+    found = list(group_tables.measurements([read_history(made["lps 0"])]))
     assert found[0] == "accuracy/novel" and "loss/total" in found and "eta_s" not in found
 
 

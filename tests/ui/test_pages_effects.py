@@ -109,7 +109,7 @@ def test_seeds_alone_are_no_effect(root):
 
 @pytest.mark.parametrize("method", ["lps", "orca", "gcd", "simclr", "fixmatch"])
 def test_the_example_of_every_method_can_be_swept(method):
-    assert len(plan_runs(read_layout("digits", method, "0", varied=[page.example(method)]))) >= 3
+    assert len(plan_runs(read_layout("digits", method, "0", varied=[page.example_values(method)]))) >= 3
 
 
 def test_runs_that_have_not_finished_are_left_out_and_said(root):
@@ -187,12 +187,15 @@ def test_a_link_of_an_earlier_version_to_a_full_method_opens_its_ablation(root):
 def test_changed_settings_that_all_backgrounds_share_are_named(root):
     made = scored_of(*make_grid(root).values())
     both = effects.find_backgrounds(made, ["margin_scale"])  # temperature 0.4, which is the default, and 0.2
-    told = [words.split(" · ")[0] for words in backgrounds.background_words(both)]
+    told = [words.split(" · ")[0] for words in backgrounds.describe_backgrounds(both)]
     assert told == ["temperature=0.4, epochs=2", "temperature=0.2, epochs=2"]
-    assert backgrounds.fixed_words(both[1], ["margin_scale", "temperature"]).replace("\\", "") == "temperature=0.2"
+    assert (
+        backgrounds.describe_fixed_settings(both[1], ["margin_scale", "temperature"]).replace("\\", "")
+        == "temperature=0.2"
+    )
     (cells,) = effects.find_backgrounds(made, ["margin_scale", "temperature"])
-    assert backgrounds.background_words([cells]) == ["default settings except epochs=2 · 3 cells, 3 runs"]
-    assert backgrounds.fixed_words(cells, ["margin_scale", "temperature"]) == ""
+    assert backgrounds.describe_backgrounds([cells]) == ["default settings except epochs=2 · 3 cells, 3 runs"]
+    assert backgrounds.describe_fixed_settings(cells, ["margin_scale", "temperature"]) == ""
 
 
 def test_strange_links_mean_the_usual(root):
@@ -471,7 +474,7 @@ def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
     app = visit("effects", view="ablation")
     table = next(element.value for element in app.dataframe if "Variant" in element.value).set_index("Variant")
     assert table["n"].tolist() == [2, 2, 0, 0, 1]
-    assert table.loc["Without pseudo-label contrast", "Novel"] == "not run"
+    assert table.loc["Without pseudo-label contrastive loss", "Novel"] == "not run"
     assert "**5 runs** would start" in words_of(app)
     buttons = {button.label: button for button in app.button if (button.key or "").startswith("missing_ablation")}
     assert len(buttons) == 4
@@ -489,7 +492,7 @@ def test_the_ablation_marks_what_is_missing_and_starts_it_with_one_click(root):
     assert off == {(key, seed) for key in ("pseudo_label_weight", "unsupervised_weight") for seed in (0, 1)}
     app = visit("effects", view="ablation")
     table = next(element.value for element in app.dataframe if "Variant" in element.value).set_index("Variant")
-    assert table.loc["Without pseudo-label contrast", "Novel"] == "in progress" and not keys_of(app)
+    assert table.loc["Without pseudo-label contrastive loss", "Novel"] == "in progress" and not keys_of(app)
 
 
 def test_full_methods_have_tables_of_their_own(root):
@@ -504,8 +507,8 @@ def test_full_methods_have_tables_of_their_own(root):
     ]
     assert "full method is run with lr=0.05, epochs=2" in words_of(app)
     first, second = ablation.ablation_tables(scored_of(*list_runs(root)))
-    assert ablations.waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
-    assert ablations.waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()
+    assert ablations.find_waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
+    assert ablations.find_waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()
 
 
 # ---------------------------------------------------------------------------------------------------- the answer
@@ -526,8 +529,8 @@ def test_the_best_value_is_told_with_its_interval_and_what_these_seeds_can_say(r
 
 def test_an_interval_of_a_share_ends_at_nought_and_one_and_that_of_a_gap_does_not():
     group = SimpleNamespace(members=[SimpleNamespace(value=lambda measure, v=v: v) for v in (0.7, 0.95)])
-    assert answer._number(group, "novel") == "82.5 %, 95 % interval 0.0 to 100.0, 2 seeds"
-    assert answer._number(group, "gap") == "82.5 points, 95 % interval -76.3 to 241.3, 2 seeds"
+    assert answer._format_mean(group, "novel") == "82.5 %, 95 % interval 0.0 to 100.0, 2 seeds"
+    assert answer._format_mean(group, "gap") == "82.5 points, 95 % interval -76.3 to 241.3, 2 seeds"
 
 
 def test_values_that_seeds_cannot_tell_apart_have_no_winner(root):

@@ -17,7 +17,7 @@ from lps.ui.explain import distribution, objective, thresholds
 from lps.ui.explain import margin as margins
 from lps.ui.forms import form
 from lps.ui.forms.term_formulas import formula_of
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_damaged, make_foreign, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
 
@@ -119,13 +119,13 @@ def test_without_any_run_the_page_teaches_with_presets(open_page, tmp_path):
     figures = charts_of(app)
     assert set(figures) == {f"explain_{n}" for n in "shares margins probabilities pushes pulls thresholds".split()}
     assert all(figure["alt"] for figure in figures.values())
-    np.testing.assert_allclose(bars(figures["explain_shares"]), distribution.mixture(0.75, 0.1, 0.35))
+    np.testing.assert_allclose(bars(figures["explain_shares"]), distribution.mix_distribution(0.75, 0.1, 0.35))
     assert "From a run" not in str(app.segmented_control) and "example distributions" in words_of(app)
     assert "does not know the true shares" in words_of(app)
     assert figures["explain_shares"]["layout"]["xaxis"]["ticktext"] == [f"{g}{i}" for g in "SN" for i in range(1, 6)]
     assert "LPS minimizes the sum of four terms" in words_of(app) and "with default settings" in words_of(app)
     for term in objective.LPS_TERMS:
-        shown = formula_of(term, distribution.usual_settings())
+        shown = formula_of(term, distribution.default_settings())
         assert shown.latex in formulas(app) and shown.numbers in captions(app)
 
 
@@ -141,7 +141,9 @@ def test_presets(open_page, tmp_path, preset):
     app = open_page(tmp_path, **{"from": preset})
     figures = charts_of(app)
     shares = bars(figures["explain_shares"])
-    np.testing.assert_allclose(shares, distribution.mixture(*(v / 100 for v in distribution.PRESETS[preset][1])))
+    np.testing.assert_allclose(
+        shares, distribution.mix_distribution(*(v / 100 for v in distribution.PRESETS[preset][1]))
+    )
     divergence = margin_math.kl_from_prior(shares)
     np.testing.assert_allclose(bars(figures["explain_margins"]), margin_math.margins(shares, divergence, 10))
     assert f"**{divergence:.3f}**" in words_of(app) and f"**{margin_math.kl_from_estimate(shares):.3f}**" in words_of(
@@ -157,7 +159,7 @@ def test_sliders_move_the_distribution_and_stand_in_the_address(open_page, tmp_p
     slider(app, "All seen").set_value(90).run()
     slider(app, "Imbalance among novel").set_value(0).run()
     shares = bars(charts_of(app)["explain_shares"])
-    np.testing.assert_allclose(shares, distribution.mixture(0.9, 0.1, 0))
+    np.testing.assert_allclose(shares, distribution.mix_distribution(0.9, 0.1, 0))
     assert app.query_params["seen"] == "90" and app.query_params["novel_uneven"] == "0"
     again = open_page(tmp_path, seen="90", novel_uneven="0")
     np.testing.assert_allclose(bars(charts_of(again)["explain_shares"]), shares)
@@ -221,7 +223,7 @@ def test_time_moves_the_novel_threshold(open_page, tmp_path):
 def test_a_run_and_an_epoch(open_page, made):
     run = made["lps"]
     app = open_page(root_of(made), run=run.id, epoch="2")
-    figures, past = charts_of(app), history(run)
+    figures, past = charts_of(app), read_history(run)
     np.testing.assert_allclose(bars(figures["explain_shares"]), past.vector("pi_hat", 2), rtol=1e-5)
     rings = next(t for t in figures["explain_margins"]["data"] if t["name"] == "Recorded")
     np.testing.assert_allclose(numbers(rings["y"]), past.vector("margin", 2), rtol=1e-5)
@@ -281,9 +283,9 @@ def test_rings_are_for_the_runs_own_numbers(open_page, made):
 
 def test_purity_is_that_of_the_stored_predictions(open_page, made):
     app = open_page(root_of(made), run=made["lps"].id, epoch="6")
-    found = thresholds.passing(made["lps"], 6, {"seen": 0.95, "novel": 0.8})
+    found = thresholds.count_passing(made["lps"], 6, {"seen": 0.95, "novel": 0.8})
     assert found["seen"].passing > 0 and found["novel"].right > found["novel"].wrong
-    assert thresholds.purity_words(found) in words_of(app)
+    assert thresholds.describe_purity(found) in words_of(app)
     assert f"{found['seen'].passing} of {found['seen'].images}" in charts_of(app)["explain_passing"]["alt"]
 
 
@@ -292,7 +294,7 @@ def test_terms_of_the_run_add_up(open_page, made):
     (trace,) = charts_of(app)["explain_terms"]["data"]
     heights = numbers(trace["x"])
     assert trace["measure"] == ["relative"] * 4 + ["total"] and heights[:-1].sum() == pytest.approx(heights[-1])
-    assert heights[-1] == pytest.approx(history(made["lps"]).column("loss/total").loc[4])
+    assert heights[-1] == pytest.approx(read_history(made["lps"]).column("loss/total").loc[4])
 
 
 @pytest.mark.parametrize("written", [3, 0])
@@ -329,7 +331,7 @@ def test_the_formulas_of_a_run_follow_its_settings(open_page, tmp_path):
     run = make_run(tmp_path, epochs=2, settings=own)
     app = open_page(tmp_path, run=run.id)
     for term in objective.LPS_TERMS:
-        shown = formula_of(term, distribution.usual_settings() | own)
+        shown = formula_of(term, distribution.default_settings() | own)
         assert shown.latex in formulas(app)
         assert f"{shown.numbers}  \n{shown.letters}" in captions(app)
 
@@ -343,7 +345,7 @@ def test_unreadable_settings_are_not_passed_off_as_those_of_the_run(open_page, m
 def test_terms_of_other_methods_have_no_formula_of_lps(open_page, made):
     app = open_page(root_of(made), run=made["orca"].id)
     assert not any(
-        formula_of(term, distribution.usual_settings()).latex in formulas(app) for term in objective.LPS_TERMS
+        formula_of(term, distribution.default_settings()).latex in formulas(app) for term in objective.LPS_TERMS
     )
     assert r"m = C \min(\bar u, c)" in formulas(app)
 
@@ -351,7 +353,7 @@ def test_terms_of_other_methods_have_no_formula_of_lps(open_page, made):
 @pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "lps"])
 def test_the_objective_of_every_method_is_formulas_alone(method):
     text = catalog.method_info(method).sections["Objective"]
-    shown = form.formulas(text)
+    shown = form.split_formulas(text)
     assert shown and "$" not in "".join(shown)
     assert "".join(shown) == re.sub(r",?\s*\\qquad\s*", "", " ".join(text.split()).replace("$$ $$", "")).strip("$")
 
@@ -378,7 +380,7 @@ def test_a_run_of_lps_without_its_margin(open_page, made):
 def test_a_run_of_another_method_with_a_class_distribution(open_page, made):
     app = open_page(root_of(made), run=made["orca"].id, epoch="1")
     assert "ORCA uses a different kind of margin" in words_of(app)
-    recorded = history(made["orca"]).vector("pi_hat", 1)
+    recorded = read_history(made["orca"]).vector("pi_hat", 1)
     np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), recorded, rtol=1e-5)
     assert "The whole objective of ORCA" in [box.label for box in app.expander]
 
@@ -388,7 +390,7 @@ def test_a_run_of_another_method_without_anything(open_page, made):
     words = words_of(app)
     assert "GCD has no margin" in words and "GCD has no confidence threshold" in words
     assert "GCD estimates no class distribution" in words
-    np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), distribution.mixture(0.75, 0.1, 0.35))
+    np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), distribution.mix_distribution(0.75, 0.1, 0.35))
 
 
 def test_a_running_run_uses_its_own_settings_and_plan(open_page, made):
@@ -425,9 +427,9 @@ def test_a_hundred_classes(open_page, made):
 def test_classes_are_literal_text(open_page, tmp_path):
     app = open_page(tmp_path)
     belief = distribution.ClassEstimate(
-        np.array([0.9, 0.1]), 1, ["<b>*x*</b>", "$y$"], distribution.usual_settings(), "key"
+        np.array([0.9, 0.1]), 1, ["<b>*x*</b>", "$y$"], distribution.default_settings(), "key"
     )
-    text = margins.sign_words(belief, np.array([2.0, 0.2]), 0.4)
+    text = margins.explain_sign(belief, np.array([2.0, 0.2]), 0.4)
     assert "<b>" not in text.replace("\\<b\\>", "") and "\\*x\\*" in text and "\\$y\\$" in text
     assert app.slider
 
@@ -436,10 +438,10 @@ def test_classes_are_literal_text(open_page, tmp_path):
 
 
 def test_a_mixture():
-    np.testing.assert_allclose(distribution.mixture(0.6, 0, 0), [0.12] * 5 + [0.08] * 5)
-    np.testing.assert_allclose(distribution.mixture(0.6, 1, 1), [0.6, 0, 0, 0, 0, 0.4, 0, 0, 0, 0])
+    np.testing.assert_allclose(distribution.mix_distribution(0.6, 0, 0), [0.12] * 5 + [0.08] * 5)
+    np.testing.assert_allclose(distribution.mix_distribution(0.6, 1, 1), [0.6, 0, 0, 0, 0, 0.4, 0, 0, 0, 0])
     halves = np.array([16, 8, 4, 2, 1]) / 31
-    np.testing.assert_allclose(distribution.mixture(0.5, 0.5, 0), [*(0.5 * halves), *[0.1] * 5])
+    np.testing.assert_allclose(distribution.mix_distribution(0.5, 0.5, 0), [*(0.5 * halves), *[0.1] * 5])
 
 
 @pytest.mark.parametrize("values, top", [([0.0], 1.0), ([0.12], 0.2), ([2.0], 2.0), ([2.1], 3.0), ([51], 60)])
@@ -463,22 +465,22 @@ def test_bars_of_who_passes_cover_everyone():
 
 
 def test_the_sign_in_words():
-    belief = distribution.ClassEstimate(np.array([0.7, 0.3]), 1, ["cat", "dog"], distribution.usual_settings(), "key")
-    text = margins.sign_words(belief, np.array([2.0, 0.2]), 0.4)
+    belief = distribution.ClassEstimate(np.array([0.7, 0.3]), 1, ["cat", "dog"], distribution.default_settings(), "key")
+    text = margins.explain_sign(belief, np.array([2.0, 0.2]), 0.4)
     # e^-2 / (0.4 + 0.6 e^-2) = 0.28, e^-0.2 / (0.4 + 0.6 e^-0.2) = 0.92
     assert ":blue[**cat**] (seen) gets +2.00 and keeps 28%" in text and "**held back**" in text
     assert ":orange[**dog**] (novel) gets +0.20 and keeps 92%: it can **catch up**" in text
-    assert "catch up" not in margins.sign_words(belief, np.array([0.05, 0.04]), 0.4)
+    assert "catch up" not in margins.explain_sign(belief, np.array([0.05, 0.04]), 0.4)
 
 
 def test_what_the_terms_leave_of_the_total_is_shown(tmp_path):
     run = make_run(tmp_path, epochs=2)
-    terms, total = objective.terms_of(history(run), 1)
+    terms, total = objective.terms_of(read_history(run), 1)
     assert list(terms) == list(objective.LPS_TERMS) and sum(terms.values()) == pytest.approx(total)
     rewritten(run, lambda values: {k: v for k, v in values.items() if k != "loss/entropy"})
-    terms, total = objective.terms_of(history(run), 1)
+    terms, total = objective.terms_of(read_history(run), 1)
     assert "rest" in terms and sum(terms.values()) == pytest.approx(total)
-    assert objective.terms_of(history(run), 9) == ({}, None)
+    assert objective.terms_of(read_history(run), 9) == ({}, None)
 
 
 @pytest.mark.parametrize(
@@ -500,12 +502,12 @@ def test_which_terms_are_switched_off(term, value, settings, is_off):
 def test_the_formula_has_the_numbers():
     text = margins.divergence_formula(np.array([0.75, 0.25]), np.array([0.5, 0.5]), margin_math.PRIOR_FIRST, 0.1438)
     assert r"0.50\log\tfrac{0.50}{0.75}" in text and r"0.50\log\tfrac{0.50}{0.25}" in text and "=0.144" in text
-    assert margins.number(2e-5) == r"2\cdot10^{-5}" and margins.number(0.0123) == "0.012"
+    assert margins.format_share(2e-5) == r"2\cdot10^{-5}" and margins.format_share(0.0123) == "0.012"
 
 
 def test_a_right_model_of_unequal_classes_has_a_margin_under_equal_shares_alone(open_page, tmp_path):
     app = open_page(tmp_path, **{"from": "unequal"})
-    shares = distribution.mixture(*(v / 100 for v in distribution.PRESETS["unequal"][1]))
+    shares = distribution.mix_distribution(*(v / 100 for v in distribution.PRESETS["unequal"][1]))
     assert margin_math.kl_from_prior(shares) > 0.1 and "Equal shares are a wrong target" in words_of(app)
     app = open_page(tmp_path, **{"from": "unequal", "prior": "data"})
     assert "Equal shares are a wrong target" not in words_of(app) and "**0.000**" in words_of(app)
@@ -517,7 +519,7 @@ def test_sliders_set_the_true_shares_of_a_right_model(open_page, tmp_path):
     margins = {}
     for seen in (60, 90):
         slider(app, "All seen").set_value(seen).run()
-        truth = distribution.mixture(seen / 100, 0.3, 0.3)
+        truth = distribution.mix_distribution(seen / 100, 0.3, 0.3)
         margins[seen] = bars(charts_of(app)["explain_margins"])
         np.testing.assert_allclose(bars(charts_of(app)["explain_shares"]), truth)
         np.testing.assert_allclose(margins[seen], margin_math.margins(truth, margin_math.kl_from_prior(truth), 10))

@@ -130,7 +130,7 @@ def test_a_second_click_says_the_same(root, archive, monkeypatch):
     monkeypatch.setattr(dialog.st, "session_state", {})
     monkeypatch.setattr(dialog.st, "query_params", {})
     for _ in range(2):
-        dialog._remember(dialog.bring_in(uploaded(archive.read_bytes()), "", ""))
+        dialog._store_outcome(dialog.import_archive(uploaded(archive.read_bytes()), "", ""))
         assert dialog.count_in_words(dialog.st.session_state[dialog.CAME]) == "1 run imported."
 
 
@@ -138,7 +138,7 @@ def test_a_second_click_says_the_same(root, archive, monkeypatch):
     "name", ["../../../etc/x.zip", "/etc/passwd", "..", "", "a\0b\n.zip", "x" * 5000, "-rf $(x) *.zip"]
 )
 def test_the_name_of_an_upload_leads_nowhere(root, name):
-    with uploads.stored(uploaded(b"data", name), root) as path:
+    with uploads.stored_upload(uploaded(b"data", name), root) as path:
         assert path.read_bytes() == b"data" and path.parent.parent == root / ".incoming"
         assert path.resolve() == path and len(path.name) <= uploads.LONGEST_NAME
         assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
@@ -148,12 +148,12 @@ def test_the_name_of_an_upload_leads_nowhere(root, name):
 def test_a_full_disk_and_a_folder_that_cannot_be_made_are_one_sentence(root, monkeypatch):
     monkeypatch.setattr(uploads.shutil, "disk_usage", lambda _: SimpleNamespace(free=imports.RESERVE + 3))
     with pytest.raises(UserError, match=r"^runs: .* has too little free space for run\.zip$"):
-        dialog.bring_in(uploaded(b"data"), "", "")
+        dialog.import_archive(uploaded(b"data"), "", "")
     assert left_behind(root) == []
     root.rename(root.with_name("moved"))
     root.write_text("a file")
     with pytest.raises(UserError, match=r"^runs: .* cannot store another run"):
-        dialog.bring_in(uploaded(b"data"), "", "")
+        dialog.import_archive(uploaded(b"data"), "", "")
 
 
 def test_where_the_data_lie_is_kept(root, tmp_path):

@@ -241,7 +241,7 @@ def test_the_split_is_designed_by_count_by_chance_and_by_hand(root):
     at.slider(key="set:split.labeled_ratio").set_value(10).run()
     at.selectbox(key="set:split.rule").set_value("stratified").run()
     config = configure({"split.seen_classes": "1,8", "split.labeled_ratio": 0.1, "split.rule": "stratified"})
-    assert f"{splits.preview(config).labeled} labeled" in texts(at)
+    assert f"{splits.preview_split(config).labeled} labeled" in texts(at)
     start(at).click().run()
     assert list_runs(root)[0].config() == config
 
@@ -257,7 +257,7 @@ def test_class_sizes_are_asked_for_and_shown_as_bars(root):
         {"split.rule": "stratified", "split.imbalance": 10.0, "split.imbalance_order": "novel",
          "split.labeled_imbalance": 3.0}
     )  # fmt: skip
-    expected = splits.preview(config)
+    expected = splits.preview_split(config)
     heights = [
         np.frombuffer(base64.b64decode(bar["y"]["bdata"]), bar["y"]["dtype"]).astype(int).tolist()
         for bar in charts_of(at)["class_counts"]["data"]

@@ -360,13 +360,13 @@ def test_progress_in_words(tmp_path):
         json.dumps({"phase": "train", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 90, "time": 100})
     )
     (tmp_path / "process.json").write_text('{"attempt": 1}')
-    share, words = estimates.progress_in_words(run, State("running", attempt=1), History(last_time=95), now=110)
+    share, words = estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
     assert share == 0.25
     assert words == "Training · 5 of 20 epochs done · about 80 s left · last record 15 s ago"
     past = History(last_time=95, epochs=pd.DataFrame({"kl": [0.1]}, index=[6]))
-    assert "6 of 20 epochs done" in estimates.progress_in_words(run, State("running", attempt=1), past, now=110)[1]
+    assert "6 of 20 epochs done" in estimates.describe_progress(run, State("running", attempt=1), past, now=110)[1]
     (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
-    assert estimates.progress_in_words(run, State("running", attempt=1), History(), now=0)[0] == 0
+    assert estimates.describe_progress(run, State("running", attempt=1), History(), now=0)[0] == 0
 
 
 def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
@@ -375,7 +375,7 @@ def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
         json.dumps({"phase": "train", "epoch": 20, "epochs": 20, "step": 200, "steps": 200, "time": 100})
     )
     (tmp_path / "process.json").write_text('{"attempt": 1}')
-    share, words = estimates.progress_in_words(run, State("running", attempt=1), History(last_time=95), now=110)
+    share, words = estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
     assert share == 1
     assert words == "Finishing · 20 epochs done · evaluating and saving · last record 15 s ago"
 
@@ -430,12 +430,12 @@ def test_a_page_that_shows_a_run_notices_that_it_was_deleted_and_restored(monkey
     monkeypatch.setattr(notices.st, "session_state", {})
     monkeypatch.setattr(notices.st, "rerun", lambda: begun.append(run.id))
     named = frozenset([run.id, "a-recording"])
-    notices._look(named, frozenset([run.id]))
+    notices._show_news(named, frozenset([run.id]))
     assert not begun
     delete_run(run)
-    notices._look(named, frozenset([run.id]))
+    notices._show_news(named, frozenset([run.id]))
     assert begun
     restore_run(tmp_path, run.id)
     begun.clear()
-    notices._look(named, frozenset())
+    notices._show_news(named, frozenset())
     assert begun

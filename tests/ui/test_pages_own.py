@@ -64,7 +64,7 @@ def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monke
     runs, _ = root
     monkeypatch.setattr(launcher, "launch", lambda run, on=None: None)
     monkeypatch.setattr("lps.scheduler.start_check.check_start_in_subprocess", lambda config: None)
-    config = page._looked_at(pictures)
+    config = page._config_for_checks(pictures)
     count = ClassCount((3, 4, 5, 6), (0.7, 0.98, 0.99, 0.6), (0.1,) * 4, 0.02, 5, 2)
     class_count.write_class_count(class_count.class_count_path(config, runs), count)
     at = visit("own", folder=str(pictures))
@@ -77,7 +77,7 @@ def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monke
     assert "**4 novel classes** among 16 pictures" in words_of(at)
     button(at, "Start").click().run()
     assert not at.exception
-    assert ended == page._results(page._looked_at(pictures)) and len(ended) == 2
+    assert ended == page._result_paths(page._config_for_checks(pictures)) and len(ended) == 2
     (run,) = list_runs(runs)
     config = run.config()
     assert (config.dataset_path, config.split_num_novel, config.features) == (str(pictures), 4, "stored")
@@ -140,7 +140,7 @@ def test_an_archive_from_the_browser_is_kept_and_looked_into(root, tmp_path, pic
             archive.write(picture, picture.relative_to(pictures.parent))
         archive.writestr("shapes/notes.txt", "x")
     forgotten = []
-    monkeypatch.setattr(uploads, "forget", lambda files: forgotten.extend(file.name for file in files))
+    monkeypatch.setattr(uploads, "free_uploads", lambda files: forgotten.extend(file.name for file in files))
     at = visit("own")
     at.file_uploader(key="own_zip_0").upload("my shapes.zip", data.getvalue(), "application/zip").run()
     assert str(tmp_path / "kept" / "my_shapes") in at.query_params["folder"]
@@ -165,7 +165,7 @@ def test_a_file_of_vectors_is_found_previewed_and_ready_to_start(root, tmp_path)
     assert sorted(root[1]) == ["audit", "count-classes"]
     at.number_input(key="own_novel").set_value(1).run()
     assert "1 novel class" in words_of(at) and "among 60 items" in words_of(at)
-    draft = page.draft_of(path, 1)
+    draft = page.draft_for_folder(path, 1)
     assert draft.dataset == "embeddings" and draft.effort == "full"
 
 

@@ -29,7 +29,7 @@ def root(tmp_path, monkeypatch):
 def handed_over(monkeypatch):
     """A cluster that takes every job: what it was asked for."""
     asked = []
-    execution_target._known.clear()
+    execution_target._known_values.clear()
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low", "gpu"])
     monkeypatch.setattr(slurm, "check", lambda options: None)

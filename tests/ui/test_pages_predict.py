@@ -157,7 +157,7 @@ def test_a_run_without_weights_says_so(run, tmp_path):
 
 @pytest.mark.slow
 def test_pictures_from_the_browser_are_kept_beside_the_others(run, monkeypatch):
-    monkeypatch.setattr(uploads, "forget", lambda files: None)
+    monkeypatch.setattr(uploads, "free_uploads", lambda files: None)
     data = io.BytesIO()
     Image.fromarray(digits(run)[3].squeeze()).save(data, "PNG")
     at = visit("predict", run=run.id)

@@ -13,10 +13,10 @@ from lps.charts.palette import LIGHT
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, point_map, points
-from lps.ui.pictures.point_map import Touch
+from lps.ui.pictures.point_map import MapEvents
 from lps.ui.projection import filters, page, selection
 from lps.ui.projection.filters import Conditions
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from tests.sample_runs import make_run
 from tests.visiting import column_of, maps_of, visit
 
@@ -48,7 +48,7 @@ def open_page(monkeypatch):
 
 def select_images(monkeypatch, *images):
     """As if a lasso were around these images."""
-    monkeypatch.setattr(page, "show_map", lambda *how, **more: Touch(None, np.array(images, np.int64)))
+    monkeypatch.setattr(page, "show_map", lambda *how, **more: MapEvents(None, np.array(images, np.int64)))
 
 
 # ---------------------------------------------------------------------------------------------------- what is reported
@@ -56,7 +56,7 @@ def select_images(monkeypatch, *images):
 
 def reported(ids) -> str:
     """As map_points.js does it."""
-    return base64.b64encode(point_map.bits_of(np.array(ids))).decode()
+    return base64.b64encode(point_map.pack_ids(np.array(ids))).decode()
 
 
 @pytest.mark.parametrize("ids", [[0], [5, 3, 900], list(range(50_000)), [1_999_999]])
@@ -75,12 +75,12 @@ def test_whatever_else_is_reported_selects_nothing(told):
 
 
 def test_every_point_is_sent_with_its_place_and_its_group(run, open_page):
-    shown, table = maps_of(open_page(run, color="truth"))["map"], points.table(run, 3)
+    shown, table = maps_of(open_page(run, color="truth"))["map"], points.read_points(run, 3)
     assert shown["ids"].tolist() == table["image"].tolist()
     (corner, side), places = shown["extent"], shown["places"].reshape(2, -1)
     back = np.array(corner)[:, None] + places / 65535 * side
     assert np.allclose(back, table[["x", "y"]].to_numpy().T, atol=side / 60_000)
-    names = points.partition(run).split.class_names
+    names = points.read_partition(run).split.class_names
     assert [shown["groups"][code][0] for code in shown["codes"]] == [names[truth] for truth in table["truth"]]
 
 
@@ -88,13 +88,13 @@ def test_every_point_is_sent_with_its_place_and_its_group(run, open_page):
 
 
 def test_a_selection_is_counted_and_shown(run, open_page, monkeypatch):
-    images = points.table(run, 3)["image"].to_numpy()[:60]
+    images = points.read_points(run, 3)["image"].to_numpy()[:60]
     select_images(monkeypatch, *images.tolist())
     app = open_page(run)
     assert [head.value for head in app.subheader] == ["60 selected images"]
-    table = points.table(run, 3).set_index("image").loc[images]
+    table = points.read_points(run, 3).set_index("image").loc[images]
     shown = app.dataframe[0].value.set_index("Class")
-    for class_id, name in enumerate(points.partition(run).split.class_names):
+    for class_id, name in enumerate(points.read_partition(run).split.class_names):
         expected = [(table["truth"] == class_id).sum(), (table["predicted"] == class_id).sum()]
         assert (shown.loc[name].tolist() if name in shown.index else [0, 0]) == expected
     assert any("mean confidence" in caption.value for caption in app.caption)
@@ -107,8 +107,8 @@ def test_nothing_selected_shows_no_gallery(run, open_page, monkeypatch):
 
 
 def test_the_table_to_take_away_has_every_image_and_no_formula(run):
-    rows = points.table(run, 3).head(5)
-    names = ("=1+1", *points.partition(run).split.class_names[1:])
+    rows = points.read_points(run, 3).head(5)
+    names = ("=1+1", *points.read_partition(run).split.class_names[1:])
     lines = list(csv.DictReader(io.StringIO(selection.as_csv(rows.assign(predicted=0), names, ()))))
     assert [int(line["image"]) for line in lines] == rows["image"].tolist()
     assert {line["predicted"] for line in lines} == {"'=1+1"} and {line["file"] for line in lines} == {""}
@@ -117,14 +117,14 @@ def test_the_table_to_take_away_has_every_image_and_no_formula(run):
 
 def test_a_selection_becomes_a_cluster_of_its_own(tmp_path, open_page, monkeypatch):
     run = make_run(tmp_path, epochs=2)
-    images = sorted(points.table(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())
+    images = sorted(points.read_points(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())
     select_images(monkeypatch, *images)
     app = open_page(run)
     app.button(key="lasso_split").click().run()
     assert not app.exception and not app.error
     assert sorted(naming.naming_of_epoch(naming.read_entries(run), 2).moved) == images
-    assert "Your clusters" in coloring.available(run, 2).values()
-    found = coloring.color_points(run, 2, points.table(run, 2), "cluster", LIGHT)
+    assert "Your clusters" in coloring.list_colorings(run, 2).values()
+    found = coloring.color_points(run, 2, points.read_points(run, 2), "cluster", LIGHT)
     assert (found.codes == found.labels.index("10")).sum() == 3
 
 
@@ -132,10 +132,10 @@ def test_a_selection_becomes_a_cluster_of_its_own(tmp_path, open_page, monkeypat
 
 
 def test_taken_up_are_those_above_the_threshold_of_the_predicted_group(run):
-    table, split = points.table(run, 3), points.partition(run).split
+    table, split = points.read_points(run, 3), points.read_partition(run).split
     found = snapshots.read_snapshot(run.snapshots, 3)
     row_of = {int(image): row for row, image in enumerate(split.unlabeled)}
-    limits = {g: history(run).column(f"threshold/{g}")[3] for g in ("seen", "novel")}
+    limits = {g: read_history(run).column(f"threshold/{g}")[3] for g in ("seen", "novel")}
     colored = coloring.color_points(run, 3, table, "adopted", LIGHT)
     for place, image in enumerate(table["image"]):
         row = row_of[image]
@@ -145,8 +145,8 @@ def test_taken_up_are_those_above_the_threshold_of_the_predicted_group(run):
 
 
 def test_without_a_truth_nothing_asks_for_one(blind, open_page, monkeypatch):
-    assert not set(coloring.OF_TRUTH) & set(coloring.available(blind, 2))
-    images = points.table(blind, 2)["image"].to_numpy()[:20].tolist()
+    assert not set(coloring.OF_TRUTH) & set(coloring.list_colorings(blind, 2))
+    images = points.read_points(blind, 2)["image"].to_numpy()[:20].tolist()
     select_images(monkeypatch, *images)
     app = open_page(blind, image=str(images[0]), color="called")
     assert not app.error and app.dataframe[0].value.columns.tolist() == ["Class", "Predicted"]
@@ -159,9 +159,9 @@ def test_clusters_that_a_person_has_named_are_the_first_colour_where_no_truth_is
     truth[split.unlabeled] = -1
     (run.folder / "split.npz").unlink()
     snapshots.write_split(run.folder, split, truth)
-    assert next(iter(coloring.available(run, 2))) == "predicted"
+    assert next(iter(coloring.list_colorings(run, 2))) == "predicted"
     naming.record_steps(run, 2, [{"do": "name", "id": 7, "name": "sevens"}])
-    assert next(iter(coloring.available(run, 2))) == "cluster"
+    assert next(iter(coloring.list_colorings(run, 2))) == "cluster"
 
 
 @pytest.mark.parametrize("key", ["predicted", "confidence", "called", "adopted"])
@@ -171,11 +171,11 @@ def test_every_colour_of_a_run_without_truth(blind, open_page, key):
 
 
 def test_neighbours_are_told_and_can_be_missing(run, open_page):
-    image = int(points.table(run, 3)["image"].iloc[0])
+    image = int(points.read_points(run, 3)["image"].iloc[0])
     said = [caption.value for caption in open_page(run, image=str(image)).caption]
     assert any("of 12 have the same prediction" in words for words in said)
-    labeled = int(points.partition(run).split.labeled[0])
-    assert points.neighbours(run, 3, labeled, 5) is None
+    labeled = int(points.read_partition(run).split.labeled[0])
+    assert points.find_neighbours(run, 3, labeled, 5) is None
 
 
 def test_a_map_that_cannot_be_begun_is_a_sentence(open_page, tmp_path):
@@ -222,14 +222,14 @@ def test_pca_of_very_many_images_can_be_asked_for(run, open_page, monkeypatch):
     ],
 )
 def test_conditions_come_back_from_an_address(wanted):
-    assert filters.parse(Conditions(**wanted).text()) == Conditions(**wanted)
+    assert filters.parse_conditions(Conditions(**wanted).text()) == Conditions(**wanted)
 
 
 @pytest.mark.parametrize(
     "text", ["", ":", "predicted", "predicted:x", "text:3", "__class__:3", "truth:²", "below:" + 40 * "9"]
 )
 def test_what_means_nothing_in_an_address_is_no_condition(text):
-    assert filters.parse(text) == Conditions() and not Conditions()
+    assert filters.parse_conditions(text) == Conditions() and not Conditions()
 
 
 def naive(run, epoch, wanted) -> list[int]:
@@ -243,7 +243,7 @@ def naive(run, epoch, wanted) -> list[int]:
         others = sorted((i for i in vectors if i != wanted.image), key=lambda i: -cosine[i])
         near = {wanted.image, *others[: wanted.nearest]}
     found = []
-    for row in points.table(run, epoch).itertuples():
+    for row in points.read_points(run, epoch).itertuples():
         fits = wanted.predicted is None or row.predicted == wanted.predicted
         fits = fits and (wanted.truth is None or row.truth == wanted.truth)
         fits = fits and (wanted.below is None or 100 * row.confidence < wanted.below)
@@ -264,11 +264,11 @@ def naive(run, epoch, wanted) -> list[int]:
     ],
 )
 def test_the_images_that_fit_are_those_of_a_loop_over_all(run, wanted):
-    table = points.table(run, 3)
+    table = points.read_points(run, 3)
     wanted = Conditions(**wanted | ({"image": int(table["image"].iloc[4])} if "image" in wanted else {}))
     expected = naive(run, 3, wanted)
     assert 0 < len(expected) < len(table)
-    assert filters.matching(run, 3, table, wanted).tolist() == expected
+    assert filters.find_matching_ids(run, 3, table, wanted).tolist() == expected
 
 
 def fill(at, **values):
@@ -294,23 +294,23 @@ def test_the_form_chooses_what_fits_and_a_link_brings_it_back(run, open_page):
 
 
 def test_what_fits_nothing_is_said(run, open_page):
-    labeled = int(points.partition(run).split.labeled[0])
+    labeled = int(points.read_partition(run).split.labeled[0])
     at = open_page(run, where=f"image:{labeled}")
     assert not at.subheader and f"image\\: {labeled} is not on this map" in at.error[0].value.replace("\u2060", "")
-    image = int(points.table(run, 3)["image"].iloc[0])
-    truth = int(points.table(run, 3)["truth"].iloc[0])
+    image = int(points.read_points(run, 3)["image"].iloc[0])
+    truth = int(points.read_points(run, 3)["truth"].iloc[0])
     at = open_page(run, where=f"truth:{(truth + 1) % 10},image:{image},nearest:1,below:1")
     assert not at.subheader and not at.error and "No image matches" in at.info[0].value
 
 
 def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):
-    images = points.table(run, 3)["image"].to_numpy()[:7].tolist()
+    images = points.read_points(run, 3)["image"].to_numpy()[:7].tolist()
     at = open_page(run, where="predicted:9")
-    monkeypatch.setattr(page, "show_map", lambda *how, **more: Touch(None, np.array(images), True))
+    monkeypatch.setattr(page, "show_map", lambda *how, **more: MapEvents(None, np.array(images), True))
     at.run()
     assert [head.value for head in at.subheader] == ["7 selected images"] and "where" not in at.query_params
     tokens = []
-    monkeypatch.setattr(page, "show_map", lambda *how, **more: tokens.append(more["token"]) or Touch())
+    monkeypatch.setattr(page, "show_map", lambda *how, **more: tokens.append(more["token"]) or MapEvents())
     fill(at, below=50)
     assert tokens[-1] != f"{run.id} 0"  # the browser forgets what was drawn
     assert at.query_params["where"] == "below:50" and at.subheader
@@ -319,12 +319,12 @@ def test_the_last_of_form_and_lasso_counts(run, open_page, monkeypatch):
 @pytest.mark.slow
 def test_clusters_that_a_person_made_can_be_chosen(tmp_path, open_page, monkeypatch):
     run = make_run(tmp_path, epochs=2)
-    images = sorted(points.table(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())
+    images = sorted(points.read_points(run, 2)["image"].to_numpy()[[3, 9, 11]].tolist())
     at = open_page(run)
     assert not [box for box in at.selectbox if box.key == "where_cluster"]
     select_images(monkeypatch, *images)
     open_page(run).button(key="lasso_split").click().run()
-    found = filters.matching(run, 2, points.table(run, 2), Conditions(cluster=10))
+    found = filters.find_matching_ids(run, 2, points.read_points(run, 2), Conditions(cluster=10))
     assert found.tolist() == images
     assert fill(open_page(run), cluster=10).query_params["where"] == "cluster:10"
 
@@ -349,9 +349,9 @@ def test_selected_images_are_put_in_a_cluster_that_is_there(open_page, run):
 
 
 def test_selected_images_get_a_name_in_one_step_and_the_same_name_again_adds_to_it(run):
-    table = points.table(run, 3)
+    table = points.read_points(run, 3)
     for predicted, name in ((7, "zebra"), (8, " Zebra ")):  # AppTest types no new option into a selectbox
-        selection._split(run, 3, table["image"][table["predicted"] == predicted].tolist(), name)
+        selection._put_in_cluster(run, 3, table["image"][table["predicted"] == predicted].tolist(), name)
         assert selection._ERROR not in selection.st.session_state
     said = naming.naming_of_epoch(naming.read_entries(run), 3)
     (cluster,) = [one for one, name in said.names.items() if name == "zebra"]

@@ -27,7 +27,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher, "_spawn", lambda *_: None)
     monkeypatch.setattr(launcher, "_start_daemon", lambda *_: None)
     monkeypatch.setattr(usage, "gpu_usage", lambda: [])
-    page._asked_devices.clear()
+    page._read_devices.clear()
     estimates._known_costs.clear()
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
@@ -249,7 +249,7 @@ def test_every_page_says_the_same_time_of_one_run_in_the_same_minute(root, alive
     """A run that pretrains: its phase alone is not what is left of it, wherever it is asked for."""
     progress = {"phase": "pretrain", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 300.0}
     run = alive(make(root), "cpu-0", **progress)
-    left = estimates.left_in_words(run, run.state())
+    left = estimates.describe_time_left(run, run.state())
     assert " to " in left and "min left" in left
     for at in (visit("queue"), visit("live", run=run.id), visit("home")):
         assert left in words(at), at

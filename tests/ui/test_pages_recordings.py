@@ -19,7 +19,7 @@ from lps.ui.explain import distribution
 from lps.ui.forms import demo
 from lps.ui.home import recordings_gallery
 from lps.ui.shared import recordings
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from lps.ui.story import page as story
 from tests import sample_runs
 from tests.interop.test_recording import digest
@@ -95,7 +95,7 @@ def test_own_runs_come_first_and_a_small_gallery_below_them(root):
     assert [button.key for button in at.menu_button] == [f"menu-{own.id}"]
     assert [word.value for word in at.subheader] == ["Runs", "Recorded runs"] and not at.expander
     shown, links = texts(at), [link.label for link in at.page_link]
-    assert all(f"**{name}**" in shown for name in NAMES) and recordings_gallery._about(named("LPS")) not in shown
+    assert all(f"**{name}**" in shown for name in NAMES) and recordings_gallery._describe_run(named("LPS")) not in shown
     assert {"Read the story", "The story of these runs", "Watch them side by side"} <= set(links)
 
 
@@ -107,7 +107,7 @@ def test_a_pair_shows_what_a_prior_does_with_unequal_classes(root):
         split, targets = read_split(run.folder)
         sizes = np.bincount(targets[split.training], minlength=10)
         assert sizes.max() >= 9 * sizes.min()
-        total, novel = (100 * history(run).last(f"accuracy/{name}") for name in ("all", "novel"))
+        total, novel = (100 * read_history(run).last(f"accuracy/{name}") for name in ("all", "novel"))
         assert (
             f"prior = {run.config().prior}, {total:.0f} % of all pictures and {novel:.0f} % of the novel ones" in shown
         )
@@ -128,10 +128,10 @@ def test_the_gap_on_a_card_has_the_colour_of_who_is_ahead(leader, other):
 @pytest.mark.slow
 def test_home_draws_what_was_measured_and_tells_one_statistic(root):
     shown = texts(visit())
-    gap, end = history(named("LPS")).column("accuracy/gap"), history(named("LPS")).last("accuracy/novel")
+    gap, end = read_history(named("LPS")).column("accuracy/gap"), read_history(named("LPS")).last("accuracy/novel")
     assert "sketch" not in shown
     assert f"never more than {100 * gap.max():.0f} points behind and is {100 * end:.0f} % at the end." in shown
-    novel = 100 * history(named("LPS without margin")).last("accuracy/novel")
+    novel = 100 * read_history(named("LPS without margin")).last("accuracy/novel")
     assert f"Without the margin, novel accuracy is {novel:.0f} % at the end" in shown
     assert f"Without the margin, novel accuracy is {novel:.0f} % instead of {100 * end:.0f} % at the end" in shown
 
@@ -152,7 +152,7 @@ def test_homes_picture_names_its_axes_and_lines():
 
 def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):
     told, run = texts(visit("story", step="4")), named("LPS without margin")
-    novel = {name: 100 * history(named(name)).last("accuracy/novel") for name in ("LPS", "LPS without margin")}
+    novel = {name: 100 * read_history(named(name)).last("accuracy/novel") for name in ("LPS", "LPS without margin")}
     assert (
         f"novel accuracy is {novel['LPS']:.1f} % with the margin and {novel['LPS without margin']:.1f} % without"
         in told
@@ -332,7 +332,7 @@ def test_doors_lead_to_filled_forms(root):
 
 def test_a_door_changes_one_setting_of_the_demo(root, monkeypatch):
     monkeypatch.setattr(launcher, "launch", lambda run: None)
-    at = visit("launch", set=[f"{key}={text}" for key, text in demo.texts(margin_scale="30").items()])
+    at = visit("launch", set=[f"{key}={text}" for key, text in demo.setting_texts(margin_scale="30").items()])
     at.button(key="launch_start").click().run()
     (own,) = run_folders.list_runs(root)
     mine, started = own.config().flat(), configure(demo.SETTINGS).flat()
@@ -342,9 +342,9 @@ def test_a_door_changes_one_setting_of_the_demo(root, monkeypatch):
 def test_a_share_by_epoch_ends_where_the_count_does(root):
     run = named("FixMatch")
     lost, novel, sizes = counts(run)
-    shares = recordings.swallowed_by_epoch(run)
+    shares = recordings.swallowed_share_by_epoch(run)
     assert list(shares.index) == list(range(1, EPOCHS + 1)) and shares.iloc[-1] == pytest.approx(lost / novel)
-    assert recordings.swallowed(run) == (lost, novel) and recordings.cluster_sizes(run).tolist() == sizes
+    assert recordings.count_swallowed(run) == (lost, novel) and recordings.cluster_sizes(run).tolist() == sizes
 
 
 def test_true_cluster_sizes(root):
@@ -365,12 +365,12 @@ def test_new_clusters_are_called_as_the_novel_classes_of_explain():
 
 def test_where_all_runs_begin_is_told_with_their_numbers(root):
     starts = [
-        history(named(name)).start["baseline/kmeans/all"] for name in NAMES if name not in (*PHOTOGRAPHS, *UNEQUAL)
+        read_history(named(name)).start["baseline/kmeans/all"] for name in NAMES if name not in (*PHOTOGRAPHS, *UNEQUAL)
     ]
     assert len(set(starts)) == 1
     told = texts(visit("story", step="2"))
     assert f"puts {100 * starts[0]:.1f} % of the pictures" in told
-    ends = {name: 100 * history(named(name)).last("accuracy/all") for name in ("LPS", "FixMatch")}
+    ends = {name: 100 * read_history(named(name)).last("accuracy/all") for name in ("LPS", "FixMatch")}
     assert f"LPS is right on {ends['LPS']:.1f} % of these pictures and FixMatch on {ends['FixMatch']:.1f} %" in told
 
 
@@ -397,7 +397,7 @@ def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
 
 def test_the_margins_of_both_groups_are_told(root):
     margins, seen = (
-        history(named("LPS")).vectors["margin"].astype(float),
+        read_history(named("LPS")).vectors["margin"].astype(float),
         read_split(named("LPS").folder)[0].classes.seen,
     )
     novel, seen = margins[list(range(seen, margins.shape[1]))].mean(axis=1), margins[list(range(seen))].mean(axis=1)
@@ -436,6 +436,6 @@ def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp
 
     made = record_run(sample_runs.make_run(root, "finished", epochs=3, settings={"split.num_seen": 4}), tmp_path / "to")
     monkeypatch.setattr(run_folders, "RECORDED", tmp_path / "to")
-    assert recordings_gallery._sentence("", made, {}).startswith("Accuracy at the end: ")
+    assert recordings_gallery._describe_recording("", made, {}).startswith("Accuracy at the end: ")
     home = visit()
     assert "points behind" in texts(home) and not [link for link in home.page_link if link.label == "Begin"]

@@ -19,7 +19,7 @@ from lps.store.runs import Run
 from lps.tables import grouping, run_names
 from lps.tables.run_names import Vocabulary
 from lps.ui.runs import grouped_rows, run_filters, table
-from lps.ui.runs.run_filters import Wanted
+from lps.ui.runs.run_filters import RunFilters
 from lps.ui.shared import notices
 from tests import sample_runs
 from tests.visiting import PAGES, visit, words_of
@@ -113,7 +113,7 @@ def test_the_column_of_names_explains_the_symbols_of_sweeps(root):
     named = sample_runs.make_run(root, name="margin_scale=10, lps seed 0")
     entry = run_index.read_run_row(named)
     assert "C=10" in table.name_of(entry)
-    assert "C = margin_scale" in table.column(run_names.FIELDS["name"], [entry], [""], True).config["help"]
+    assert "C = margin_scale" in table.make_column(run_names.FIELDS["name"], [entry], [""], True).config["help"]
 
 
 @pytest.mark.slow
@@ -189,7 +189,7 @@ def test_a_column_of_a_setting_has_its_label_and_says_its_key():
     vocabulary = Vocabulary()
     heads = [run_filters.heading(key) for key in vocabulary.settings]
     assert len(set(heads)) == len(heads)
-    assert "(network.name)" in table.column(vocabulary.find("network.name"), [], [], False).config["help"]
+    assert "(network.name)" in table.make_column(vocabulary.find("network.name"), [], [], False).config["help"]
 
 
 def test_a_difference_of_two_numbers_is_a_column(root, shelved):
@@ -289,7 +289,7 @@ def test_runs_of_groups_are_chosen_one_by_one_or_all_at_once(root, made):
 
 def test_a_tick_at_a_group_is_for_all_its_runs():
     drawn = [("g", frozenset("ab")), ("g/a", frozenset("a")), ("g/b", frozenset("b")), ("h", frozenset("c"))]
-    after = grouped_rows.chosen_after
+    after = grouped_rows.update_choice
     assert after(drawn, set(), {"g"}, set()) == set("ab")
     assert after(drawn, {"g", "g/a", "g/b"}, {"g", "g/a"}, set("ab")) == set("a"), "one of them is taken back"
     assert after(drawn, {"g", "g/a", "g/b"}, {"g/a", "g/b"}, set("abc")) == set("c")
@@ -322,10 +322,10 @@ def test_what_lacks_the_number_comes_last_and_equal_ones_keep_their_order(made):
     entries = [run_index.read_run_row(made[name]) for name in ("failed", "unlucky", "finished")]
     bare = run_filters.replace(entries[0], measured=run_index.Measured())
     for sort in run_filters.SORTS:
-        assert len(run_filters.in_order([bare, *entries], sort)) == 4
+        assert len(run_filters.sort_entries([bare, *entries], sort)) == 4
     for sort in ("seen", "novel", "all", "gap"):
-        assert run_filters.in_order([bare, *entries], sort)[-1] is bare
-    alls = [e.measured.recent.number("accuracy/all") for e in run_filters.in_order(entries, "all")]
+        assert run_filters.sort_entries([bare, *entries], sort)[-1] is bare
+    alls = [e.measured.recent.number("accuracy/all") for e in run_filters.sort_entries(entries, "all")]
     assert alls == sorted(alls, reverse=True)
 
 
@@ -333,9 +333,9 @@ def test_finding_needs_every_word_anywhere(made):
     entry = run_index.read_run_row(made["finished"])
     entry = run_filters.replace(entry, notes="Warm start", tags=("paper",))
     for text in ("paper", "WARM lps", "digits start", made["finished"].id[-6:], "finished"):
-        assert run_filters.matching([entry], Wanted(find=text)) == [entry]
-    assert run_filters.matching([entry], Wanted(find="warm orca")) == []
-    assert run_filters.matching([entry], Wanted(tags=("paper", "other"))) == []
+        assert run_filters.select_entries([entry], RunFilters(find=text)) == [entry]
+    assert run_filters.select_entries([entry], RunFilters(find="warm orca")) == []
+    assert run_filters.select_entries([entry], RunFilters(tags=("paper", "other"))) == []
 
 
 def test_records_are_read_again_only_when_they_changed(made, root, monkeypatch):
@@ -515,12 +515,12 @@ def test_news_are_told_once(root, made):
     (run.folder / "exit.json").unlink()
     watched = notices.Watched()
     with sample_runs.held(run):
-        assert notices.news(watched, [run]) == [] and notices.news(watched, [run]) == []
+        assert notices.list_news(watched, [run]) == [] and notices.list_news(watched, [run]) == []
     (run.folder / "exit.json").write_bytes(ending)
-    (said,) = notices.news(watched, [run])
+    (said,) = notices.list_news(watched, [run])
     assert "has finished" in said[0] and "accuracy on all" in said[0]
-    assert notices.news(watched, [run]) == []
-    assert notices.news(notices.Watched(), [run]) == [], "another session was not there when it happened"
+    assert notices.list_news(watched, [run]) == []
+    assert notices.list_news(notices.Watched(), [run]) == [], "another session was not there when it happened"
 
 
 def test_an_open_page_says_what_ended_in_toasts_but_not_in_a_flood(root, made):
@@ -549,8 +549,8 @@ def test_a_death_without_a_record_is_noticed(root, made):
     (run.folder / "exit.json").unlink()
     watched = notices.Watched()
     with sample_runs.held(run):
-        notices.news(watched, [run])
-    (said,) = notices.news(watched, [run])
+        notices.list_news(watched, [run])
+    (said,) = notices.list_news(watched, [run])
     assert "has crashed" in said[0]
 
 
@@ -565,16 +565,16 @@ def test_a_collapse_is_told_when_it_begins_and_not_again(root, made):
                 file.write(f'{{"kind":"eval","step":{epoch},"epoch":{epoch},"time":{time.time()},"values":{values}}}\n')
 
     with sample_runs.held(run):
-        assert notices.news(watched, [run]) == []
+        assert notices.list_news(watched, [run]) == []
         write(range(9, 14), [1000] + [10] * 9)
-        (said,) = notices.news(watched, [run])
+        (said,) = notices.list_news(watched, [run])
         assert "one class holds 92" in said[0].replace("\\", "")
         write([14], [1000] + [10] * 9)
-        assert notices.news(watched, [run]) == [], "it has been said"
+        assert notices.list_news(watched, [run]) == [], "it has been said"
         write(range(15, 21), [100] * 10)
-        assert notices.news(watched, [run]) == []
+        assert notices.list_news(watched, [run]) == []
         write(range(21, 27), [1000] + [10] * 9)
-        assert len(notices.news(watched, [run])) == 1, "it had recovered"
+        assert len(notices.list_news(watched, [run])) == 1, "it had recovered"
 
 
 @pytest.mark.parametrize("name", ["failed", "finished"])
@@ -607,4 +607,4 @@ def test_one_of_a_thing_is_said_in_the_singular(root, page):
 def test_the_column_that_is_sorted_by_stands_first():
     names = [Vocabulary().find(key) for key in ("state", "accuracy/seen", "accuracy/novel")]
     for sort, first in (("novel", "accuracy/novel"), ("-accuracy/seen", "accuracy/seen"), ("newest", "state")):
-        assert table.in_sight(names, sort)[0].key == first
+        assert table.move_sorted_first(names, sort)[0].key == first

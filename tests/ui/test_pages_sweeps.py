@@ -200,7 +200,7 @@ def test_one_sweep_in_the_middle(root):
         labels = {button.label for button in at.button}
         assert {"Stop all", "Resume 6"} <= labels
         downloads = {element.proto.label for element in at.get("download_button")}
-        assert downloads == {f"Report ({take_away.about_report()})", "Table, LaTeX", "Table, CSV"}
+        assert downloads == {f"Report ({take_away.explain_report()})", "Table, LaTeX", "Table, CSV"}
 
 
 def test_stop_all_takes_back_what_waits(root):

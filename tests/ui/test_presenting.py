@@ -6,13 +6,13 @@ import plotly.graph_objects as go
 from streamlit.testing.v1 import AppTest
 
 from lps.ui.server import presenting
-from lps.ui.server.presenting import enlarged
+from lps.ui.server.presenting import enlarge_figure
 from lps.ui.shared import theme
 
 PAGE = """
 import streamlit as st
 from lps.ui.server import presenting
-from lps.ui.server.presenting import enlarged
+from lps.ui.server.presenting import enlarge_figure
 presenting.read_address()
 presenting.show_presenting()
 st.text("large" if presenting.is_on() else "usual")
@@ -37,9 +37,9 @@ def test_other_words_in_the_address_change_nothing():
 
 def test_a_figure_is_sized_only_where_it_is_wanted(monkeypatch):
     figure = json.loads(go.Figure(layout={"height": 100}).to_json())
-    assert presenting.sized(figure) is figure
+    assert presenting.scale_figure(figure) is figure
     monkeypatch.setattr(presenting, "is_on", lambda: True)
-    assert presenting.sized(figure)["layout"]["height"] == 160
+    assert presenting.scale_figure(figure)["layout"]["height"] == 160
 
 
 def test_a_table_in_a_room_finds_its_own_height(monkeypatch):
@@ -58,7 +58,7 @@ def drawn() -> dict:
 
 
 def test_fonts_lines_heights_and_margins_grow():
-    large = enlarged(drawn(), 2)
+    large = enlarge_figure(drawn(), 2)
     layout, (trace,) = large["layout"], large["data"]
     assert (layout["height"], layout["margin"], layout["font"]["size"]) == (400, {"l": 20, "t": 0}, 24)
     assert layout["xaxis"]["tickfont"]["size"] == 22 and layout["annotations"][0]["font"]["size"] == 18
@@ -67,6 +67,6 @@ def test_fonts_lines_heights_and_margins_grow():
 
 def test_what_is_measured_stays_and_so_does_the_figure_itself():
     before = drawn()
-    large = enlarged(before, 3)
+    large = enlarge_figure(before, 3)
     assert list(large["data"][0]["y"]) == [12, 18] and list(large["layout"]["xaxis"]["range"]) == [0, 3]
     assert large["layout"]["annotations"][0]["x"] == 1 and before["layout"] == drawn()["layout"]

@@ -21,7 +21,7 @@ def run(tmp_path, monkeypatch):
 
 def post(run, what: str, body, epoch: int = 2) -> tuple[int, bytes]:
     """Status and body of the answer to a POST."""
-    app = Starlette(routes=[Route(review_desk.pattern(), review_desk.answer, methods=["POST"])])
+    app = Starlette(routes=[Route(review_desk.route_pattern(), review_desk.answer_request, methods=["POST"])])
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     sent = []
 
@@ -31,7 +31,7 @@ def post(run, what: str, body, epoch: int = 2) -> tuple[int, bytes]:
     async def send(message):
         sent.append(message)
 
-    path = f"{review_desk.address(run, epoch)}/{what}"
+    path = f"{review_desk.address_of_desk(run, epoch)}/{what}"
     scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
     scope |= {"headers": [], "http_version": "1.1", "scheme": "http", "server": ("localhost", 80), "root_path": ""}
     asyncio.run(app(scope, receive, send))

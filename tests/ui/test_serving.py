@@ -25,10 +25,10 @@ INDEX = "<head><title>x</title></head><body></body>"
 
 def ask(path: str, accepted: str = "") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a GET."""
-    routes = [Route(library_path(), serving._library)]
-    routes.append(Route(downloads.pattern(), downloads.labels))
-    routes.append(Route(downloads.model_pattern(), downloads.model))
-    routes.append(Route(downloads.predictions_pattern(), downloads.predictions))
+    routes = [Route(library_path(), serving._send_library)]
+    routes.append(Route(downloads.labels_pattern(), downloads.send_labels))
+    routes.append(Route(downloads.model_pattern(), downloads.send_model))
+    routes.append(Route(downloads.predictions_pattern(), downloads.send_predictions))
     front = Middleware(serving.Front, index=INDEX, library=library_path())
     app = Starlette(routes=routes, middleware=[front])
     sent = []
@@ -80,7 +80,7 @@ def test_it_arrives_whole_and_is_to_be_kept(accepted):
 def test_the_labeled_pictures_of_a_run_arrive_as_one_archive(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     run = make_run(tmp_path, epochs=1)
-    status, headers, body = ask(downloads.address(run, 1))
+    status, headers, body = ask(downloads.labels_address(run, 1))
     assert status == 200 and headers["content-type"] == "application/zip"
     assert headers["content-disposition"] == f'attachment; filename="labels-{run.id[-6:]}-epoch-1.zip"'
     names = zipfile.ZipFile(io.BytesIO(body)).namelist()

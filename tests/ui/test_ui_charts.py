@@ -10,7 +10,7 @@ from lps.charts import class_bars, figures, line_charts, maps, palette
 from lps.charts.event_log import History
 from lps.charts.palette import DARK, LIGHT
 from lps.store.snapshots import MOST_POINTS
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from tests.sample_runs import make_run
 
 NAMES = [str(name) for name in range(10)]
@@ -18,7 +18,7 @@ NAMES = [str(name) for name in range(10)]
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory) -> History:
-    return history(make_run(tmp_path_factory.mktemp("runs")))
+    return read_history(make_run(tmp_path_factory.mktemp("runs")))
 
 
 def trace(figure, name):

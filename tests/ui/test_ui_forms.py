@@ -24,7 +24,7 @@ def test_an_untouched_form_asks_for_the_recipe_of_the_data_set():
 def test_every_default_survives_being_shown_as_text():
     for key, parameter in parameters("lps").items():
         if key not in ("dataset", "method"):
-            default = form.defaults("digits", "lps", {})[key]
+            default = form.default_settings("digits", "lps", {})[key]
             assert parameter.parse(text_of(default)) == default, key
 
 
@@ -89,7 +89,7 @@ def test_all_misfits_are_reported_at_once():
 
 def test_data_and_devices_are_looked_at_before_a_launch():
     for key, text in (("split.seen_classes", "0,77"), ("split.num_seen", "10"), ("device", "cuda:31")):
-        reading = form.checked(form.read_draft(Draft().with_text(key, text)))
+        reading = form.check_reading(form.read_draft(Draft().with_text(key, text)))
         assert reading.configs == () and list(reading.errors) == [key]
 
 
@@ -110,28 +110,29 @@ def test_a_copy_of_a_run_asks_for_the_same_config():
         "lr": 1e-3,
     }
     config = configure(settings)
-    draft = form.from_config(config, "a name")
+    draft = form.draft_from_config(config, "a name")
     assert form.read_draft(draft).configs == (config,) and draft.name == "a name"
     assert set(draft.texts) == set(settings) - {"seed"}
 
 
 def test_a_link_brings_the_form_back():
     draft = Draft(seeds="0, 1", name="x y=z", texts={"margin_scale": "abc", "split.seen_classes": "0,1", "lr": "0.2"})
-    query = {key: value if isinstance(value, list) else [value] for key, value in form.link(draft).items()}
-    assert form.from_link(query) == (draft, [])
-    assert form.link(Draft()) == {}
+    query = {key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(draft).items()}
+    assert form.draft_from_link(query) == (draft, [])
+    assert form.link_to_draft(Draft()) == {}
 
 
 def test_data_set_method_and_seed_among_the_settings_of_a_link_choose_these():
     parts = ["split.num_novel=3", "seed=4", "method=orca", "dataset=cifar10", "network.name=resnet50"]
-    draft, notices = form.from_link({"set": parts, "dataset": ["digits"]})
+    draft, notices = form.draft_from_link({"set": parts, "dataset": ["digits"]})
     assert notices == [] and (draft.dataset, draft.method, draft.seeds) == ("cifar10", "orca", "4")
     assert draft.texts == {"split.num_novel": "3", "network.name": "resnet50"}
     assert (
-        form.read_draft(draft).configs == form.read_draft(form.from_config(form.read_draft(draft).configs[0])).configs
+        form.read_draft(draft).configs
+        == form.read_draft(form.draft_from_config(form.read_draft(draft).configs[0])).configs
     )
-    assert form.from_link(
-        {key: value if isinstance(value, list) else [value] for key, value in form.link(draft).items()}
+    assert form.draft_from_link(
+        {key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(draft).items()}
     ) == (draft, [])
 
 
@@ -149,7 +150,7 @@ def test_data_set_method_and_seed_among_the_settings_of_a_link_choose_these():
     ],
 )
 def test_a_link_that_means_nothing_is_said_and_left_out(query, words):
-    draft, notices = form.from_link(query)
+    draft, notices = form.draft_from_link(query)
     assert draft == Draft() and len(notices) == 1 and words in notices[0]
 
 
@@ -158,7 +159,7 @@ def test_the_command_line_does_the_same():
         seeds="0, 5", name="it's $HOME `x`", texts={"split.seen_classes": "0,3", "use_margin": "false", "lr": "1e-3"}
     )
     reading = form.read_draft(draft)
-    for line, config in zip(form.commands(draft, reading).splitlines(), reading.configs, strict=True):
+    for line, config in zip(form.launch_commands(draft, reading).splitlines(), reading.configs, strict=True):
         words = shlex.split(line)
         assert words[:3] == ["python", "-m", "lps"]
         options = parser().parse_args(words[3:])
@@ -175,25 +176,25 @@ def test_no_text_in_any_field_ends_in_anything_but_a_config_or_a_sentence(text, 
     reading = form.read_draft(draft)
     assert bool(reading.configs) != bool(reading.errors)
     if reading.configs:
-        assert form.read_draft(form.from_config(reading.configs[0])).configs == reading.configs
+        assert form.read_draft(form.draft_from_config(reading.configs[0])).configs == reading.configs
 
 
 def test_every_setting_has_one_place_in_the_form():
-    groups = form.groups("lps")
+    groups = form.group_settings("lps")
     placed = [parameter.name for members in groups.values() for parameter in members]
     assert sorted([*placed, *form.OWN_PLACE]) == sorted(parameters("lps"))
     assert next(iter(groups)) == "method"
 
 
 def test_labels_and_formulas_are_made_for_people():
-    assert form.label("split.labeled_ratio") == "Labeled ratio"
-    assert form.label("lr") == "Learning rate" and form.label("kl_direction") == "KL direction"
-    assert form.formulas("$$a,\n  \\qquad b$$") == ["a", "b"]
-    assert form.formulas("no formula") == [] and form.formulas("$$a,$$\n $$b$$") == ["a,", "b"]
+    assert form.setting_label("split.labeled_ratio") == "Labeled ratio"
+    assert form.setting_label("lr") == "Learning rate" and form.setting_label("kl_direction") == "KL direction"
+    assert form.split_formulas("$$a,\n  \\qquad b$$") == ["a", "b"]
+    assert form.split_formulas("no formula") == [] and form.split_formulas("$$a,$$\n $$b$$") == ["a,", "b"]
 
 
 def shown(draft, key):
-    return form.shown(parameters("lps")[key], draft.text(key))
+    return form.shown_text(parameters("lps")[key], draft.text(key))
 
 
 def test_no_value_is_an_empty_field():
@@ -225,7 +226,7 @@ def test_on_stored_features_a_form_shows_and_asks_for_what_they_change():
         config.epochs == 100
         and form.read_draft(stored.with_text("epochs", "50")).configs == form.read_draft(stored).configs
     )
-    assert form.read_draft(form.from_config(config)).configs == (config,)
-    query = {key: value if isinstance(value, list) else [value] for key, value in form.link(typed).items()}
-    assert form.read_draft(form.from_link(query)[0]).configs == (config,)
+    assert form.read_draft(form.draft_from_config(config)).configs == (config,)
+    query = {key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(typed).items()}
+    assert form.read_draft(form.draft_from_link(query)[0]).configs == (config,)
     assert typed.with_text("features", "live").text("epochs") == "100"

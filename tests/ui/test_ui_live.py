@@ -163,23 +163,23 @@ def test_many_readers_of_one_growing_file_agree(path):
 
 
 def test_a_sample_run_has_what_the_page_shows(tmp_path):
-    past = history.history(make_run(tmp_path))
+    past = history.read_history(make_run(tmp_path))
     assert (past.seen, past.last_epoch, len(past.pretrain)) == (5, 20, 20)
     assert past.last("accuracy/gap") == pytest.approx(past.last("accuracy/seen") - past.last("accuracy/novel"))
     assert past.vector("pi_hat", 20).sum() == pytest.approx(1, abs=1e-5)
 
 
 def test_a_damaged_run_still_has_its_good_records(tmp_path):
-    assert history.history(make_damaged(tmp_path)).last_epoch == 20
+    assert history.read_history(make_damaged(tmp_path)).last_epoch == 20
 
 
 def test_log_tail(tmp_path):
     run = Run(tmp_path)
-    assert history.log_tail(run) == ""
+    assert history.read_log_tail(run) == ""
     run.log.write_bytes(b"first\n 10%\r 50%\r100%\n\xff\x00 end\n")
-    assert history.log_tail(run).splitlines() == ["first", "100%", "\ufffd\ufffd end"]
+    assert history.read_log_tail(run).splitlines() == ["first", "100%", "\ufffd\ufffd end"]
     run.log.write_bytes(b"x" * 50 + b"\n" + b"last\n")
-    assert history.log_tail(run, 20) == "last\n"
+    assert history.read_log_tail(run, 20) == "last\n"
 
 
 @pytest.mark.parametrize(

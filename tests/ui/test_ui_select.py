@@ -22,12 +22,12 @@ def recordings(tmp_path, monkeypatch):
 def test_few_own_runs_stand_beside_the_recordings_that_they_do_not_repeat(tmp_path, recordings):
     own = make_run(tmp_path / "runs", epochs=2, settings={"epochs": 2})
     make_run(tmp_path / "runs", "failed", epochs=2, settings={"epochs": 2, "lr": 0.2})
-    found = select.comparable(list_runs(tmp_path / "runs") + recordings)
+    found = select.default_group(list_runs(tmp_path / "runs") + recordings)
     assert own in found and [run.config().method for run in found if run.is_recorded] == ["orca"]
     make_run(tmp_path / "runs", epochs=2, settings={"epochs": 2, "lr": 0.3})
     own_ones = list_runs(tmp_path / "runs")
-    assert select.comparable(own_ones + recordings) == own_ones, "three of them are enough"
-    assert select.comparable(recordings) == recordings
+    assert select.default_group(own_ones + recordings) == own_ones, "three of them are enough"
+    assert select.default_group(recordings) == recordings
 
 
 @pytest.mark.parametrize("page", ["home", "runs", "live", "queue"])

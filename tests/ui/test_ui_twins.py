@@ -18,7 +18,7 @@ from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.ui.pace import page
 from lps.ui.shared import comparable
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from tests.sample_runs import make_run, make_unreadable
 
 
@@ -54,7 +54,7 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     ]
     first = short(tmp_path)
     runs = [first, *left_out, without, scale, gcd, other_seed, older]
-    assert comparable.partners(first, runs) == [without, older, gcd, scale]
+    assert comparable.find_partners(first, runs) == [without, older, gcd, scale]
     assert comparable.usual_choice(runs) == [first, without]
     assert comparable.usual_choice([run for run in runs if run != without]) == [first, older, gcd]
     assert comparable.usual_choice([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
@@ -110,7 +110,7 @@ def test_axes_hold_the_values_of_all_runs():
 
 
 def test_marks_of_one_epoch_share_a_triangle(tmp_path):
-    run = history(make_run(tmp_path, epochs=4, written=4))
+    run = read_history(make_run(tmp_path, epochs=4, written=4))
     marks = [Mark(2, "gap", "one"), Mark(2, "kl", "two"), Mark(4, "best", "three")]
     figure = pace_charts.pace("A", run, 6, pace_charts.tops([run]), marks, "LPS", True, LIGHT).figure()
     (drawn,) = (trace for trace in figure.data if trace.name == "Marks")
@@ -134,9 +134,9 @@ def test_marks_skip_what_a_run_has_not_measured():
 
 def test_same_method_is_told_apart_by_its_settings(tmp_path):
     first, without = short(tmp_path), short(tmp_path, use_margin=False, seed=1)
-    assert page.about(first, [first, without]) == ["seed 0"]
-    assert page.about(without, [first, without]) == ["seed 1", "use_margin=false"]
-    assert page.about(short(tmp_path, method="orca"), [first]) == ["seed 0"]
+    assert page.describe_run(first, [first, without]) == ["seed 0"]
+    assert page.describe_run(without, [first, without]) == ["seed 1", "use_margin=false"]
+    assert page.describe_run(short(tmp_path, method="orca"), [first]) == ["seed 0"]
 
 
 def test_settings_are_told_in_words_and_those_of_all_are_not(tmp_path):
@@ -217,7 +217,7 @@ def test_what_follows_from_stored_features_is_not_named(tmp_path):
 def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
     known = make_run(tmp_path, epochs=2)
     blind = make_run(tmp_path, epochs=2, seed=1)
-    monkeypatch.setattr(comparable, "history", lambda run: SimpleNamespace(is_blind=run.id == blind.id))
+    monkeypatch.setattr(comparable, "read_history", lambda run: SimpleNamespace(is_blind=run.id == blind.id))
     assert comparable.usual_choice([blind, known])[0].id == known.id
     assert comparable.usual_choice([blind])[0].id == blind.id
 

@@ -22,6 +22,9 @@ def sum_terms(terms: dict[str, Tensor]) -> tuple[Tensor, dict[str, Measurement]]
     return total, {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
 
 
+summed = sum_terms  # name until 0.3.0: method files of users call it
+
+
 class Averages:
     """Running sums of measurements. `add` never waits for the device; `result` does, once."""
 

@@ -12,32 +12,34 @@ from lps.ui.shared import url_fields
 _LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Log x and y"}
 
 
-def offer_new(charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]) -> None:
+def offer_new_chart(charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]) -> None:
     """Show the menu that adds a chart."""
     with st.popover("Add a chart", icon=":material/add_chart:", type="tertiary"):
         if len(charts) >= boards.MOST_CHARTS:
             st.caption(f"A board has at most {boards.MOST_CHARTS} charts.")
             return
-        _choose("new", BoardChart(), words, groupings)
-        st.button("Add", icon=":material/add:", key="add_chart", on_click=_add, args=(list(charts),))
+        _ask_chart_fields("new", BoardChart(), words, groupings)
+        st.button("Add", icon=":material/add:", key="add_chart", on_click=_add_chart, args=(list(charts),))
 
 
-def show_menu(
+def show_chart_menu(
     number: int, charts: Sequence[BoardChart], words: Mapping[str, str], groupings: Mapping[str, str]
 ) -> None:
     """Show the menu of a chart."""
     chart, key_prefix = charts[number], f"chart{number}"
     with st.popover("Change", icon=":material/tune:", type="tertiary"):
-        _agree(key_prefix, chart)
-        _choose(key_prefix, chart, words, groupings, on_change=_change, args=(number, list(charts)))
+        _set_chart_fields(key_prefix, chart)
+        _ask_chart_fields(key_prefix, chart, words, groupings, on_change=_change_chart, args=(number, list(charts)))
         with st.container(horizontal=True, gap="small"):
-            st.button("Move up", key=f"{key_prefix}_up", icon=":material/arrow_upward:", on_click=_move,
+            st.button("Move up", key=f"{key_prefix}_up", icon=":material/arrow_upward:", on_click=_move_chart,
                       args=(number, list(charts), -1), disabled=number == 0)  # fmt: skip
-            st.button("Remove", key=f"{key_prefix}_remove", icon=":material/delete:", on_click=_remove,
+            st.button("Remove", key=f"{key_prefix}_remove", icon=":material/delete:", on_click=_remove_chart,
                       args=(number, list(charts)), disabled=len(charts) == 1)  # fmt: skip
 
 
-def _choose(key_prefix: str, chart: BoardChart, words: Mapping[str, str], groupings: Mapping[str, str], **then) -> None:
+def _ask_chart_fields(
+    key_prefix: str, chart: BoardChart, words: Mapping[str, str], groupings: Mapping[str, str], **then
+) -> None:
     """Show the fields of a chart; their keys begin with `key_prefix`."""
     ys = {chart.y: chart.y} | dict(words)
     xs = {**boards.OVER, chart.x: boards.OVER.get(chart.x, chart.x), **words}
@@ -53,33 +55,33 @@ def _choose(key_prefix: str, chart: BoardChart, words: Mapping[str, str], groupi
     st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{key_prefix}_log", required=True, **then)
 
 
-def _agree(key_prefix: str, chart: BoardChart) -> None:
+def _set_chart_fields(key_prefix: str, chart: BoardChart) -> None:
     for name in ("y", "x", "by", "smooth", "log"):
-        url_fields.agree(f"{key_prefix}_{name}", getattr(chart, name))
+        url_fields.set_widget(f"{key_prefix}_{name}", getattr(chart, name))
 
 
-def _chosen(key_prefix: str) -> BoardChart:
+def _chart_from_fields(key_prefix: str) -> BoardChart:
     values_of_boxes = {name: st.session_state.get(f"{key_prefix}_{name}") for name in ("y", "x", "by", "smooth", "log")}
     return BoardChart(**{name: value for name, value in values_of_boxes.items() if value is not None})
 
 
-def _write(charts: Sequence[BoardChart]) -> None:
+def _write_charts(charts: Sequence[BoardChart]) -> None:
     st.query_params["chart"] = [chart.text for chart in charts]
 
 
-def _add(charts: list[BoardChart]) -> None:
-    _write([*charts, _chosen("new")])
+def _add_chart(charts: list[BoardChart]) -> None:
+    _write_charts([*charts, _chart_from_fields("new")])
 
 
-def _change(number: int, charts: list[BoardChart]) -> None:
-    charts[number] = replace(_chosen(f"chart{number}"))
-    _write(charts)
+def _change_chart(number: int, charts: list[BoardChart]) -> None:
+    charts[number] = replace(_chart_from_fields(f"chart{number}"))
+    _write_charts(charts)
 
 
-def _move(number: int, charts: list[BoardChart], by: int) -> None:
+def _move_chart(number: int, charts: list[BoardChart], by: int) -> None:
     charts.insert(number + by, charts.pop(number))
-    _write(charts)
+    _write_charts(charts)
 
 
-def _remove(number: int, charts: list[BoardChart]) -> None:
-    _write(charts[:number] + charts[number + 1 :])
+def _remove_chart(number: int, charts: list[BoardChart]) -> None:
+    _write_charts(charts[:number] + charts[number + 1 :])

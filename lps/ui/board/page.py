@@ -24,7 +24,7 @@ from lps.ui.board import editing, run_list
 from lps.ui.forms import filter_box, saved_view_menu
 from lps.ui.shared import data_table, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import BoardPlot, code_of, plot
 from lps.wording import counted
 
@@ -34,7 +34,7 @@ _TICK_S = 5.0  # while a run moves
 
 
 @dataclass(frozen=True)
-class Shown:
+class BoardRuns:
     """The runs of a board, with their records and labels."""
 
     entries: list[RunRow]
@@ -45,7 +45,7 @@ class Shown:
 def main() -> None:
     """Draw the page."""
     shelf = saved_views.chart_boards(select.runs_root())
-    saved_view_menu.begin(shelf)
+    saved_view_menu.open_default_view(shelf)
     page_head.show_title("Charts")
     runs = select.open_runs()
     if page_head.are_all_missing(runs, "Charts"):
@@ -55,19 +55,19 @@ def main() -> None:
             "There are no runs to draw yet.", ":material/stacked_line_chart:", "Launch the first one"
         )
         return
-    find = filter_box.ask()
-    live_part.follow(lambda: runs[:MOST], select.any_moves, lambda _: _board(find), _TICK_S)
+    find = filter_box.ask_filter()
+    live_part.follow_changes(lambda: runs[:MOST], select.any_moves, lambda _: _show_board(find), _TICK_S)
 
 
-def _board(find: str) -> None:
+def _show_board(find: str) -> None:
     """Draw the menus, the charts and the table of values."""
-    shown = _shown(find)
+    shown = _select_runs(find)
     words = board_charts.measurements(shown.histories)
     by = _usual_grouping(shown.entries)
-    charts = _charts_of_address(by)
+    charts = _read_charts(by)
     with st.container(horizontal=True, gap="small", key="board_menus"):
-        editing.offer_new(charts, words, _groupings(shown.entries))
-        saved_view_menu.show_menu(saved_views.chart_boards(select.runs_root()), "Boards")
+        editing.offer_new_chart(charts, words, _list_groupings(shown.entries))
+        saved_view_menu.show_view_menu(saved_views.chart_boards(select.runs_root()), "Boards")
     if not shown.entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
@@ -75,13 +75,13 @@ def _board(find: str) -> None:
         alike = "equal settings except for the seed" if by == grouping.EVERYTHING else f"the same {by}"
         help_text = f"{counted(len(shown.entries), 'run')}: each line is the mean of runs with {alike}."
         st.caption(escape.markdown(f"{help_text} Press Change to draw one line per run."))
-    look = theme.palette(), run_list.pinned()
+    look = theme.current_palette(), run_list.pinned_colors()
     lines = [board_charts.lines_of_runs(chart, shown.entries, shown.histories, *look) for chart in charts]
     with st.container(key="board"):
         beside, drawn = st.columns([1, 4], gap="medium")
     with beside, st.container(key="board_list"):
         title = words.get(charts[0].y, charts[0].y)
-        run_list.show_run_list(lines, charts[0], title, url_fields.number("epoch") or None)
+        run_list.show_run_list(lines, charts[0], title, url_fields.read_number("epoch") or None)
     with drawn:
         for first in range(0, len(charts), 2):
             places = st.columns(2) if len(charts) > 1 else [st.container()]
@@ -91,7 +91,7 @@ def _board(find: str) -> None:
     _show_values(charts, shown)
 
 
-def _charts_of_address(by: str) -> list[BoardChart]:
+def _read_charts(by: str) -> list[BoardChart]:
     """Return the charts in the URL, by default the usual ones, grouped by `by`."""
     requested = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MOST_CHARTS]]
     return requested or [replace(chart, by=by) for chart in boards.DEFAULT_CHARTS]
@@ -111,10 +111,10 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
 # ---------------------------------------------------------------------------------------------------- runs
 
 
-def _shown(find: str) -> Shown:
+def _select_runs(find: str) -> BoardRuns:
     """Return the runs that match the filter, at most the newest ones; says which are left out."""
     runs = select.open_runs()
-    chosen = select.picked(runs) or (runs if find.strip() else select.preferred(runs))
+    chosen = select.runs_of_address(runs) or (runs if find.strip() else select.default_runs(runs))
     entries = [run_index.read_run_row(run) for run in chosen]
     try:
         fitting = run_filter.select_runs(entries, find)
@@ -125,13 +125,13 @@ def _shown(find: str) -> Shown:
     if len(entries) > MOST:
         st.caption(f"Showing the newest {MOST} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
     entries = entries[:MOST]
-    histories = [history(entry.run) for entry in entries]
+    histories = [read_history(entry.run) for entry in entries]
     notices.show_left_out({titles.run_label(entry.run): past for entry, past in zip(entries, histories)})
     labels = run_diff.short_labels([entry.run for entry in entries], in_symbols=True)
-    return Shown(entries, histories, labels)
+    return BoardRuns(entries, histories, labels)
 
 
-def _groupings(entries: Sequence[RunRow]) -> dict[str, str]:
+def _list_groupings(entries: Sequence[RunRow]) -> dict[str, str]:
     """Return what lines can be means of, as option -> words."""
     first = {"": "Each run", grouping.EVERYTHING: "All settings but the seed", "method": "Method", "tag": "Tag"}
     return first | {key: key for key in columns.varying_settings(entries)}
@@ -141,21 +141,21 @@ def _groupings(entries: Sequence[RunRow]) -> dict[str, str]:
 
 
 def _show_chart(
-    number: int, charts: list[BoardChart], shown: Shown, drawn: list[BoardLine], words: dict[str, str], find: str
+    number: int, charts: list[BoardChart], shown: BoardRuns, drawn: list[BoardLine], words: dict[str, str], find: str
 ) -> None:
     chart = charts[number]
     with st.container(border=True, key=f"chart_{number}"):
-        editing.show_menu(number, charts, words, _groupings(shown.entries))
+        editing.show_chart_menu(number, charts, words, _list_groupings(shown.entries))
         title = words.get(chart.y, chart.y)
         if not drawn:
             over = boards.OVER.get(chart.x, chart.x)
             st.caption(escape.markdown(f"None of these runs has recorded {chart.y} over {over}."))
             return
-        figure = board_charts.figure(drawn, chart, title, theme.palette())
+        figure = board_charts.figure(drawn, chart, title, theme.current_palette())
         figure.update_layout(uirevision=f"{chart.text} {find}")
-        chosen = select.picked(select.open_runs())
+        chosen = select.runs_of_address(select.open_runs())
         root = None if chosen else select.runs_root().absolute()
-        state = {"hidden": run_list.hidden() or None, "pinned": run_list.pinned() or None}
+        state = {"hidden": run_list.hidden_keys() or None, "pinned": run_list.pinned_colors() or None}
         code = code_of("chart", chart.text, *([chosen] if chosen else []), filter=find, root=root, **state)
         board = BoardPlot(title, chart.y.startswith(FRACTIONS), chart.x)
         alt = f"{title} over {boards.OVER.get(chart.x, chart.x)}, {counted(len(drawn), 'line')}"
@@ -165,12 +165,12 @@ def _show_chart(
             st.caption(f"Not recorded by {counted(silent, 'run')}: {escape.markdown(measurement_name(chart.y))}.")
 
 
-def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
+def _show_values(charts: Sequence[BoardChart], shown: BoardRuns) -> None:
     """Show every measurement of the board in a table: at one epoch, at the last and at the best epoch."""
     with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
         st.subheader("Values", anchor=False, width="content")
         last = max((past.last_epoch for past in shown.histories), default=0)
-        epoch = url_fields.number("epoch") or None
+        epoch = url_fields.read_number("epoch") or None
         url_fields.draw_field(
             st.number_input,
             "board_epoch",
@@ -189,7 +189,7 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
         for label, past in zip(shown.labels, shown.histories)
     }
     table = board_charts.value_table(tables, epoch)
-    columns = [_column(head, table[head]) for head in table]
+    columns = [_value_column(head, table[head]) for head in table]
     data_table.show_data_table(columns, table.index, "Last and best value of every run")
     st.caption(
         "Best is the highest value, or the lowest for losses, KL, gap, conflict, time and memory. Fractions are in "
@@ -197,7 +197,7 @@ def _show_values(charts: Sequence[BoardChart], shown: Shown) -> None:
     )
 
 
-def _column(head: str, cells: Iterable) -> Column:
+def _value_column(head: str, cells: Iterable) -> Column:
     if head == "Run":
         cells = list(cells)  # at most 60 % of a phone's table: a wider column is not pinned, and hides the numbers
         return Column(

@@ -30,12 +30,12 @@ _mount = st.components.v2.component(
 )
 
 
-def hidden() -> list[str]:
+def hidden_keys() -> list[str]:
     """Return the keys of the lines that the URL hides."""
     return st.query_params.get_all("off")[:_MOST]
 
 
-def pinned() -> dict[str, str]:
+def pinned_colors() -> dict[str, str]:
     """Return the pinned colours in the URL by key of the line, as on a light background."""
     return boards.read_pins(st.query_params.get_all("pin")[:_MOST])
 
@@ -57,7 +57,7 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
             "name": board_charts.name_of(line),
             "short": board_charts.name_of(replace(line, label=line.end)),
             "colors": _in_both_themes(line.color),
-            "value": _value(measured.get(line.key), epoch),
+            "value": _value_at(measured.get(line.key), epoch),
         }
         for line in lines.values()
     ]
@@ -66,33 +66,33 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
         "title": title,
         "when": "last epoch" if epoch is None else f"epoch {epoch}",
         "share": first.y.startswith(group_tables.FRACTIONS),
-        "hidden": hidden(),
-        "pinned": pinned(),
+        "hidden": hidden_keys(),
+        "pinned": pinned_colors(),
     }
-    _mount(key=_KEY, data=data, on_chosen_change=_remember)
+    _mount(key=_KEY, data=data, on_chosen_change=_store_report)
 
 
 def _in_both_themes(color: str) -> tuple[str, str]:
     """Return a colour of the current theme as on a light and as on a dark background."""
-    theme_index = int(theme.palette() is palette.DARK)
+    theme_index = int(theme.current_palette() is palette.DARK)
     return next((pair for pair in palette.color_pairs() if pair[theme_index] == color), (color, color))
 
 
-def _value(measured, epoch: int | None) -> float | None:
+def _value_at(measured, epoch: int | None) -> float | None:
     if measured is None or (epoch is not None and epoch not in measured.index):
         return None
     return float(measured.iloc[-1] if epoch is None else measured[epoch])
 
 
-def _remember() -> None:
+def _store_report() -> None:
     """Store what the browser reports in the URL; malformed reports count as empty."""
     reported = st.session_state[_KEY].get("chosen")
     reported = reported if isinstance(reported, dict) else {}
     off, pins = reported.get("hidden"), reported.get("pinned")
     texts = [f"{key}:{str(color).removeprefix('#')}" for key, color in pins.items()] if isinstance(pins, dict) else []
-    _write("off", [key for key in off if isinstance(key, str)] if isinstance(off, list) else [])
-    _write("pin", [text for text in texts if boards.read_pins([text])])
+    _write_texts("off", [key for key in off if isinstance(key, str)] if isinstance(off, list) else [])
+    _write_texts("pin", [text for text in texts if boards.read_pins([text])])
 
 
-def _write(name: str, texts: list[str]) -> None:
-    url_fields.put(name, [text for text in texts if len(text) <= _LONGEST][:_MOST] or None)
+def _write_texts(name: str, texts: list[str]) -> None:
+    url_fields.set_words(name, [text for text in texts if len(text) <= _LONGEST][:_MOST] or None)

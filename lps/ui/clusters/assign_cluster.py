@@ -6,14 +6,14 @@ import streamlit as st
 
 from lps.analysis import labels, naming
 from lps.ui.pictures import nouns
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import error_toasts
 from lps.wording import counted
 
 _NEW = -1
 
 
-def ask(view: View, images: Sequence[int], key: str, without: int | None = None) -> None:
+def ask_target_cluster(view: PredictionView, images: Sequence[int], key: str, without: int | None = None) -> None:
     """Show a menu of clusters; a choice records that each of the images belongs there.
 
     key: of the menu; it changes after every decision. without: the current cluster of the images.
@@ -26,32 +26,37 @@ def ask(view: View, images: Sequence[int], key: str, without: int | None = None)
         format_func=lambda cluster: clusters.get(cluster, "A new cluster"),
         key=key,
         placeholder="Choose a cluster",
-        on_change=_put,
+        on_change=_assign_images,
         args=(view, list(images), key),
     )
 
 
-def _put(view: View, images: list[int], key: str) -> None:
+def _assign_images(view: PredictionView, images: list[int], key: str) -> None:
     to = st.session_state[key]
     if to is None:
         return
-    with error_toasts.kept("naming"):
-        naming.record_steps(view.run, view.epoch, lambda decisions: steps(view, decisions, images, to), digest(view))
+    with error_toasts.keep_errors("naming"):
+        naming.record_steps(
+            view.run,
+            view.epoch,
+            lambda decisions: assign_steps(view, decisions, images, to),
+            digest_of_predictions(view),
+        )
 
 
-def steps(view: View, decisions: naming.Naming, images: list[int], to: int) -> list[dict]:
+def assign_steps(view: PredictionView, decisions: naming.Naming, images: list[int], to: int) -> list[dict]:
     """Return the steps that assign images to a cluster; an unknown id makes a new cluster."""
     if to != _NEW:
         return [{"do": "assign", "images": images, "to": decisions.root(to)}]
-    new = next_id(view, decisions)
+    new = next_cluster_id(view, decisions)
     return [{"do": "split", "images": images, "new": new}, {"do": "assign", "images": images, "to": new}]
 
 
-def next_id(view: View, decisions: naming.Naming) -> int:
+def next_cluster_id(view: PredictionView, decisions: naming.Naming) -> int:
     """Return the id of a new cluster."""
     return decisions.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
 
 
-def digest(view: View) -> str:
+def digest_of_predictions(view: PredictionView) -> str:
     """Return a digest of the displayed predictions."""
     return labels.digest_of_predictions(view.network.predicted)

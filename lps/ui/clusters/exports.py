@@ -14,7 +14,7 @@ from lps.interop import class_folders, label_files
 from lps.settings import cli_args
 from lps.store.titles import short_id
 from lps.ui.pictures import nouns
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import downloads
 from lps.ui.shared import escape, select, take_away
 from lps.wording import counted
@@ -23,11 +23,11 @@ _WRITTEN = "exports_written"  # (run id, folder or error) of the last export
 _KINDS = {"copies": "Copies", "links": "Links"}
 
 
-def show_exports(view: View, images: Images | None) -> None:
+def show_exports(view: PredictionView, images: Images | None) -> None:
     """Show what the labels are now, and the ways to export them."""
     st.subheader("Export labels", anchor=False)
     labels_of_run = labels.build_labels(view.epoch, view.split, view.targets, view.network, view.said, view.defaults)
-    st.caption(_account(labels_of_run, view))
+    st.caption(_count_labels(labels_of_run, view))
     files, say = images.file_names if images is not None else (), nouns.of(view.run)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         st.download_button(
@@ -43,7 +43,9 @@ def show_exports(view: View, images: Images | None) -> None:
                 "One folder of pictures per class, and the table of labels. Images that you rejected are in "
             )
             help_text += "the folder unlabeled"
-            take_away.offer_file("Download ZIP", downloads.address(view.run, view.epoch), "folder_zip", help_text)
+            take_away.offer_file(
+                "Download ZIP", downloads.labels_address(view.run, view.epoch), "folder_zip", help_text
+            )
         links = False
         if files:
             chosen = st.segmented_control(
@@ -61,15 +63,15 @@ def show_exports(view: View, images: Images | None) -> None:
             icon=":material/create_new_folder:",
             disabled=images is None,
             help="Writes the files of the ZIP to a folder on the server",
-            on_click=_write,
+            on_click=_write_folder,
             args=(view, labels_of_run, images, links),
         )
-    st.caption(columns_account(bool(files)))
-    _show_written(view)
-    take_away.show_command(_command(view))
+    st.caption(explain_columns(bool(files)))
+    _show_written_folder(view)
+    take_away.show_command(_export_command(view))
 
 
-def _account(labels_of_run: Labels, view: View) -> str:
+def _count_labels(labels_of_run: Labels, view: PredictionView) -> str:
     """Describe how many images have which kind of label."""
     counts = Counter(labels_of_run.sources)
     called = {*view.said.names, *view.defaults}
@@ -87,7 +89,7 @@ def _account(labels_of_run: Labels, view: View) -> str:
     return ", ".join(sentences) + "."
 
 
-def columns_account(has_files: bool) -> str:
+def explain_columns(has_files: bool) -> str:
     """Explain the columns of the table that look alike or may be empty."""
     sentence = (
         "In the table, `predicted` is the id that the network predicted, and `cluster` is the id after your merges and "
@@ -96,14 +98,14 @@ def columns_account(has_files: bool) -> str:
     return sentence if has_files else f"{sentence} `file` is empty: this data set has no files."
 
 
-def _command(view: View) -> str:
+def _export_command(view: PredictionView) -> str:
     """Return the command with the same effect."""
     line = cli_args.format_command("export", short_id(view.run.id), epoch=view.epoch, to="labels.csv")
     return f"{line}    # or a folder: --to labels"
 
 
-def _write(view: View, labels_of_run: Labels, images: Images, links: bool) -> None:
-    target = class_folders.free_folder(select.outputs(view.run) / "exports", f"epoch-{view.epoch:04d}")
+def _write_folder(view: PredictionView, labels_of_run: Labels, images: Images, links: bool) -> None:
+    target = class_folders.free_folder(select.output_folder(view.run) / "exports", f"epoch-{view.epoch:04d}")
     path = view.run.config().dataset_path
     try:
         written = label_files.write_folder(target, labels_of_run, images, Path(path) if path else None, links)
@@ -113,7 +115,7 @@ def _write(view: View, labels_of_run: Labels, images: Images, links: bool) -> No
         st.session_state[_WRITTEN] = view.run.id, str(written), ""
 
 
-def _show_written(view: View) -> None:
+def _show_written_folder(view: PredictionView) -> None:
     run, folder, error = st.session_state.get(_WRITTEN, (None, None, ""))
     if run != view.run.id:
         return

@@ -12,9 +12,9 @@ from lps.charts.event_log import History
 from lps.datasets import Images
 from lps.files.atomic import clean_line
 from lps.ui.pictures import nouns, points, predictions, thumbnails
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import escape, theme
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
@@ -39,7 +39,7 @@ class ReachedThreshold:
     judged: int
 
 
-def adoption(moments: list[Moment], thresholds: dict[str, pd.Series], seen: int) -> ReachedThreshold:
+def find_adoption(moments: list[Moment], thresholds: dict[str, pd.Series], seen: int) -> ReachedThreshold:
     """Return when the image was confident enough for a pseudo-label.
 
     thresholds: "seen" and "novel" -> recorded threshold by epoch; seen: number of seen classes.
@@ -54,16 +54,16 @@ def adoption(moments: list[Moment], thresholds: dict[str, pd.Series], seen: int)
     return ReachedThreshold(tuple(reached), judged)
 
 
-def moves(moments: list[Moment]) -> int:
+def count_moves(moments: list[Moment]) -> int:
     """Count how often the image moved between the clusters of the current epoch."""
     return sum(before.heir != after.heir for before, after in zip(moments, moments[1:]))
 
 
-def _thresholds(past: History) -> dict[str, pd.Series]:
+def _read_thresholds(past: History) -> dict[str, pd.Series]:
     return {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
 
 
-def show_image_history(view: View, images: Images | None, image: int) -> None:
+def show_image_history(view: PredictionView, images: Images | None, image: int) -> None:
     """Show the picture, what is known of it, and its confidence over the epochs."""
     say = nouns.of(view.run)
     row = int(np.searchsorted(view.split.unlabeled, image).clip(max=len(view.split.unlabeled) - 1))
@@ -72,26 +72,26 @@ def show_image_history(view: View, images: Images | None, image: int) -> None:
         return
     left, right = st.columns([2, 3], gap="small") if images is not None else (None, st.container())
     if left is not None:
-        shown = thumbnails.thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-        left.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
+        shown = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
+        left.image(thumbnails.join_tiles([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
     with right, st.container(gap=None):
         _show_facts(view, images, image, row)
-    moments = predictions.life(view, image)
-    past = _thresholds(history(view.run))
+    moments = predictions.read_image_history(view, image)
+    past = _read_thresholds(read_history(view.run))
     cluster = int(view.assigned[row])
     names = {c.id: view.title(c.id) for c in view.clusters}
-    figure = line_charts.image_confidence(moments, cluster, past, names, theme.palette())
+    figure = line_charts.image_confidence(moments, cluster, past, names, theme.current_palette())
     figure.update_layout(uirevision=f"{view.run.id} {image}")
     epochs = [moment.epoch for moment in moments]
     code = code_of("image_confidence", view.run, image) if epochs else ""
     alt = say(f"Confidence of image {image} over {counted(len(epochs), 'epoch')}")
     plot(figure, "biography", alt, code=code)
-    _show_omission(view)
-    account = _account(moments, cluster, adoption(moments, past, view.split.classes.seen))
+    _show_left_out_epochs(view)
+    account = _describe_history(moments, cluster, find_adoption(moments, past, view.split.classes.seen))
     st.caption(escape.markdown(say(" ".join(account))))
 
 
-def compare(view: View, images: Images | None, pair: tuple[int, int]) -> None:
+def show_image_pair(view: PredictionView, images: Images | None, pair: tuple[int, int]) -> None:
     """Show two images side by side, and at which epochs they had the same predicted id."""
     say = nouns.of(view.run)
     if not np.isin(pair, view.split.unlabeled).all():  # the browser may speak of others
@@ -101,19 +101,19 @@ def compare(view: View, images: Images | None, pair: tuple[int, int]) -> None:
     for image, row, column in zip(pair, rows.tolist(), st.columns(2, gap="small"), strict=True):
         with column, st.container(gap=None):
             if images is not None:
-                shown = thumbnails.thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-                st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
+                shown = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
+                st.image(thumbnails.join_tiles([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
             _show_facts(view, images, image, row)
-    lives = {say(f"Image {image}"): predictions.life(view, image) for image in pair}
+    lives = {say(f"Image {image}"): predictions.read_image_history(view, image) for image in pair}
     names = {c.id: view.title(c.id) for c in view.clusters}
-    figure = line_charts.image_pair(lives, names, theme.palette())
+    figure = line_charts.image_pair(lives, names, theme.current_palette())
     figure.update_layout(uirevision=f"{view.run.id} {pair}")
     plot(figure, "pair", say(f"Confidence of images {pair[0]} and {pair[1]} over the epochs"))
-    _show_omission(view)
-    st.caption(say(in_one_cluster(*lives.values())))
+    _show_left_out_epochs(view)
+    st.caption(say(describe_shared_epochs(*lives.values())))
 
 
-def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
+def describe_shared_epochs(first: list[Moment], second: list[Moment]) -> str:
     """Describe at how many epochs two images were in one cluster, and since when; both have the same epochs."""
     together = [one.heir == other.heir for one, other in zip(first, second, strict=True)]
     sentence = f"The images were in the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
@@ -123,14 +123,14 @@ def in_one_cluster(first: list[Moment], second: list[Moment]) -> str:
     return f"{sentence}. Dots mark epochs at which they were in the same cluster, crosses the other epochs."
 
 
-def _show_omission(view: View) -> None:
-    num_told, stored = len(predictions.told_epochs(view)), len(points.epochs(view.run))
+def _show_left_out_epochs(view: PredictionView) -> None:
+    num_told, stored = len(predictions.history_epochs(view)), len(points.stored_epochs(view.run))
     if num_told < stored:
         words = f"With this many images, the chart shows only {num_told} of {stored} epochs, evenly spaced."
         st.caption(nouns.of(view.run)(words))
 
 
-def _show_facts(view: View, images: Images | None, image: int, row: int) -> None:
+def _show_facts(view: PredictionView, images: Images | None, image: int, row: int) -> None:
     truth, cluster, say = int(view.truth[row]), int(view.assigned[row]), nouns.of(view.run)
     facts = {
         say("Image"): str(image),
@@ -150,9 +150,9 @@ def _show_facts(view: View, images: Images | None, image: int, row: int) -> None
         st.caption("Its label was withheld for validation.")
 
 
-def _account(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> list[str]:
+def _describe_history(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> list[str]:
     changes = {0: "never changed cluster", 1: "changed cluster once"}
-    num_in_cluster, count = sum(moment.heir == cluster for moment in moments), moves(moments)
+    num_in_cluster, count = sum(moment.heir == cluster for moment in moments), count_moves(moments)
     epochs = counted(len(moments), "epoch")
     changed = changes.get(count, f"changed cluster {count} times")
     sentences = [f"The image was in this cluster at {num_in_cluster} of {epochs} and {changed}."]

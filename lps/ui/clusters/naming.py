@@ -12,18 +12,18 @@ from lps.datasets import Images
 from lps.store.runs import Run
 from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, split_cluster
 from lps.ui.pictures import name_field, nouns, predictions
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import epoch_choice, error_toasts, escape, run_actions, url_fields
 
 _NOTE = "naming_note"  # what the last action had to say
 
 
-def short(text: str) -> str:
+def short_hash(text: str) -> str:
     """Shorten a text to a few characters."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def show_notices(view: View, entries: Sequence[Mapping]) -> None:
+def show_notices(view: PredictionView, entries: Sequence[Mapping]) -> None:
     """Show the result of the last action, names given at other epochs, and a warning if predictions changed since."""
     error_toasts.show_errors("naming")
     if note := st.session_state.pop(_NOTE, ""):
@@ -42,35 +42,37 @@ def show_notices(view: View, entries: Sequence[Mapping]) -> None:
         _show_other_names(view, others[-1])
 
 
-def _show_other_names(view: View, epoch: int) -> None:
+def _show_other_names(view: PredictionView, epoch: int) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"You named clusters at epoch {epoch}, but not at this one.", width="stretch")
         go, take = (view.run, epoch), (view, epoch)
-        st.button(f"Go to epoch {epoch}", key="go_to_names", on_click=_go, args=go, icon=":material/arrow_back:")
+        st.button(
+            f"Go to epoch {epoch}", key="go_to_names", on_click=_open_epoch, args=go, icon=":material/arrow_back:"
+        )
         words = "A cluster of this epoch gets a name if more than half of its images come from the cluster with that "
         words += "name"
         st.button(
             "Copy the names",
             key="carry_names",
-            on_click=_carry,
+            on_click=_copy_names,
             args=take,
             icon=":material/redo:",
             help=nouns.of(view.run)(words),
         )
 
 
-def _go(run: Run, epoch: int) -> None:
-    epoch_choice.choose(epoch_choice.place_of("clusters", run), epoch)
+def _open_epoch(run: Run, epoch: int) -> None:
+    epoch_choice.set_epoch(epoch_choice.place_of("clusters", run), epoch)
 
 
-def _carry(view: View, epoch: int) -> None:
-    with error_toasts.kept("naming"):
+def _copy_names(view: PredictionView, epoch: int) -> None:
+    with error_toasts.keep_errors("naming"):
         decisions = naming.naming_of_epoch(naming.read_entries(view.run), epoch)
-        then = predictions.assignment(view.run, epoch).predicted
+        then = predictions.read_assignment(view.run, epoch).predicted
         total, images = view.split.classes.total, view.split.unlabeled
         steps, lost = labels.transfer_decisions(decisions, then, view.network.predicted, images, total)
         if steps:
-            name_field.record(view, steps)
+            name_field.record_steps(view, steps)
         if lost:
             words = (
                 f"Your decisions on {', '.join(lost)} could not be copied: no cluster of this epoch has most of their "
@@ -83,7 +85,11 @@ def _carry(view: View, epoch: int) -> None:
 
 
 def show_naming(
-    view: View, entries: Sequence[Mapping], cluster: int, ticked: tuple[int, ...], images: Images | None = None
+    view: PredictionView,
+    entries: Sequence[Mapping],
+    cluster: int,
+    ticked: tuple[int, ...],
+    images: Images | None = None,
 ) -> None:
     """Show the controls of a cluster: name, merge, reject, split, move images, undo."""
     _show_flags(view, cluster)
@@ -91,25 +97,27 @@ def show_naming(
         run_actions.offer_copy(view.run, "name clusters")
         return
     with st.container(key="naming", gap="small"):
-        name_field.ask(view, cluster, partial(_open_next, view, cluster))
-        if naming_wizard.is_on() or next_unnamed(view, cluster) is not None:  # the last one's name is still to come
-            naming_wizard.offer(cluster)
+        name_field.ask_name(view, cluster, partial(_open_next, view, cluster))
+        if (
+            naming_wizard.is_on() or next_unnamed_cluster(view, cluster) is not None
+        ):  # the last one's name is still to come
+            naming_wizard.offer_wizard(cluster)
     _ask_merge(view, cluster, version=len(entries))
     _show_verdicts(view, cluster, ticked)
     if ticked:
-        assign_cluster.ask(view, ticked, f"place {len(entries)} {cluster}", without=cluster)
-        single_pictures.ask(view, cluster, ticked, _say)
-    split_cluster.offer(view, cluster, ticked, images, len(entries))
+        assign_cluster.ask_target_cluster(view, ticked, f"place {len(entries)} {cluster}", without=cluster)
+        single_pictures.ask_verdict(view, cluster, ticked, _record_steps)
+    split_cluster.offer_split(view, cluster, ticked, images, len(entries))
     _show_steps(view, cluster, entries)
 
 
-def _open_next(view: View, cluster: int) -> None:
-    following = next_unnamed(view, cluster)
+def _open_next(view: PredictionView, cluster: int) -> None:
+    following = next_unnamed_cluster(view, cluster)
     if naming_wizard.is_on() and following is not None:
-        _open(following)
+        _open_cluster(following)
 
 
-def _ask_merge(view: View, cluster: int, version: int) -> None:
+def _ask_merge(view: PredictionView, cluster: int, version: int) -> None:
     """Show the merge menu; it is reset with every `version`, after each decision."""
     others = {c.id: view.title(c.id) for c in view.clusters if c.id != cluster}
     st.selectbox(
@@ -119,12 +127,12 @@ def _ask_merge(view: View, cluster: int, version: int) -> None:
         format_func=lambda other: others.get(other, str(other)),
         key=f"merge {version} {cluster}",
         placeholder="Choose a cluster",
-        on_change=_merge,
+        on_change=_merge_cluster,
         args=(view, cluster, f"merge {version} {cluster}"),
     )
 
 
-def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
+def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) -> None:
     """Show the buttons that reject the cluster or some of its images."""
     say = nouns.of(view.run)
     with st.container(horizontal=True, gap="small"):
@@ -134,7 +142,7 @@ def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
             key="reject",
             icon=":material/undo:" if rejected else ":material/block:",
             help=say("Images of a cluster that is not a class get no label"),
-            on_click=_say,
+            on_click=_record_steps,
             args=(view, [{"do": "accept" if rejected else "reject", "id": cluster}]),
         )
         count = f"{len(ticked)} chosen" if ticked else "chosen"
@@ -144,12 +152,12 @@ def _show_verdicts(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
             icon=":material/call_split:",
             disabled=not ticked,
             help=say("Moves the ticked images to a new cluster"),
-            on_click=_split,
+            on_click=_split_off,
             args=(view, ticked),
         )
 
 
-def _show_steps(view: View, cluster: int, entries: Sequence[Mapping]) -> None:
+def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) -> None:
     """Show the buttons for undo, for earlier states and for the next cluster."""
     standing, decisions = naming.entries_in_effect(entries, view.epoch), naming.entries_of_epoch(entries, view.epoch)
     with st.container(horizontal=True, gap="small"):
@@ -161,50 +169,50 @@ def _show_steps(view: View, cluster: int, entries: Sequence[Mapping]) -> None:
             icon=":material/undo:",
             disabled=not standing,
             help=escape.markdown(f"Undoes: {last}") if last else "Nothing to undo at this epoch",
-            on_click=_undo,
+            on_click=_undo_last,
             args=(view, len(decisions)),
         )
         if decisions:
             _offer_states(view, decisions)
-        following = next_unnamed(view, cluster)
+        following = next_unnamed_cluster(view, cluster)
         if following is not None:
             st.button(
                 "Next unnamed cluster",
                 key="next_unnamed",
                 type="tertiary",
                 icon=":material/arrow_forward:",
-                on_click=_open,
+                on_click=_open_cluster,
                 args=(following,),
             )
 
 
-def _show_flags(view: View, cluster: int) -> None:
+def _show_flags(view: PredictionView, cluster: int) -> None:
     about = next(c for c in view.clusters if c.id == cluster)
     words = [clusters.explain_flag(flag) for flag in about.flags]
     if words:
         st.caption("  \n".join(words))
 
 
-def next_unnamed(view: View, cluster: int) -> int | None:
+def next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
     """Return the next cluster with images that is neither named nor rejected, wrapping around; None without one."""
     named = {*view.said.names, *view.said.rejected, *view.defaults, cluster}
     waiting = [c.id for c in view.clusters if c.size and c.id not in named]
     return next((i for i in waiting if i > cluster), waiting[0] if waiting else None)
 
 
-def _merge(view: View, cluster: int, key: str) -> None:
+def _merge_cluster(view: PredictionView, cluster: int, key: str) -> None:
     into = st.session_state[key]
-    if into is not None and _say(view, naming.merge_steps(view.said, cluster, into, view.defaults)):
-        _open(into)
+    if into is not None and _record_steps(view, naming.merge_steps(view.said, cluster, into, view.defaults)):
+        _open_cluster(into)
 
 
-def _split(view: View, ticked: tuple[int, ...]) -> None:
-    new = assign_cluster.next_id(view, view.said)
-    if _say(view, [{"do": "split", "images": list(ticked), "new": new}]):
-        _open(new)
+def _split_off(view: PredictionView, ticked: tuple[int, ...]) -> None:
+    new = assign_cluster.next_cluster_id(view, view.said)
+    if _record_steps(view, [{"do": "split", "images": list(ticked), "new": new}]):
+        _open_cluster(new)
 
 
-def _offer_states(view: View, log_entries: Sequence[Mapping]) -> None:
+def _offer_states(view: PredictionView, log_entries: Sequence[Mapping]) -> None:
     """List every earlier state, newest first, with its last decision and a button that restores it."""
     states = {0: "No changes yet"}
     for number, entry in enumerate(log_entries, start=1):
@@ -218,31 +226,33 @@ def _offer_states(view: View, log_entries: Sequence[Mapping]) -> None:
             format_func=lambda number: states.get(number, str(number)),
             key=key,
         )
-        st.button("Restore this state", key="restore", icon=":material/restore:", on_click=_restore, args=(view, key))
+        st.button(
+            "Restore this state", key="restore", icon=":material/restore:", on_click=_restore_state, args=(view, key)
+        )
         st.caption("The current state stays in this list, so you can return to it.")
 
 
-def _restore(view: View, key: str) -> None:
+def _restore_state(view: PredictionView, key: str) -> None:
     name_field.forget_refusal()
-    with error_toasts.kept("naming"):
+    with error_toasts.keep_errors("naming"):
         naming.restore_state(view.run, view.epoch, st.session_state[key], seen=int(key.removeprefix("state ")))
 
 
-def _undo(view: View, seen: int) -> None:
+def _undo_last(view: PredictionView, seen: int) -> None:
     name_field.forget_refusal()
-    with error_toasts.kept("naming"):
+    with error_toasts.keep_errors("naming"):
         naming.undo_last(view.run, view.epoch, seen)
 
 
-def _say(view: View, steps: list[dict]) -> bool:
+def _record_steps(view: PredictionView, steps: list[dict]) -> bool:
     """Record decisions; returns False and shows the reason if that fails."""
     name_field.forget_refusal()
-    with error_toasts.kept("naming"):
-        name_field.record(view, steps)
+    with error_toasts.keep_errors("naming"):
+        name_field.record_steps(view, steps)
         return True
     return False
 
 
-def _open(cluster: int) -> None:
+def _open_cluster(cluster: int) -> None:
     url_fields.set_number("cluster", cluster)
     url_fields.set_number("truth", None)

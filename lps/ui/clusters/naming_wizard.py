@@ -10,7 +10,7 @@ _SCRIPT = (Path(__file__).parent / "naming_wizard.js").read_text(encoding="utf-8
 _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, isolate_styles=False)
 
 
-def offer(cluster: int) -> None:
+def offer_wizard(cluster: int) -> None:
     """Show the switch; while it is on, the name field of a newly opened cluster gets the focus."""
     words = "Opens the next unnamed cluster after each name"
     st.toggle("Name one by one", key=KEY, bind="query-params", help=words)

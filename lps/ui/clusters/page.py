@@ -18,7 +18,7 @@ from lps.ui.clusters import exports, image_history, single_pictures, split_clust
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, nouns, paging, points, predictions
 from lps.ui.pictures.gallery import Tile
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import data_table, epoch_choice, escape, page_head, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
@@ -41,16 +41,16 @@ _MATCHING = (
 def main() -> None:
     """Draw the page."""
     words = "No run has predictions yet. They appear after the first epoch of training."
-    runs = page_head.begin_with("Clusters", points.epochs, words, ":material/category:")
+    runs = page_head.begin_page_with("Clusters", points.stored_epochs, words, ":material/category:")
     if runs:
         _show_clusters(runs)
 
 
 def _show_clusters(runs: list[Run]) -> None:
     """Draw everything below the title."""
-    run, epoch = _pick(runs)
+    run, epoch = _pick_run_and_epoch(runs)
     try:
-        view = predictions.view(run, epoch)
+        view = predictions.read_view(run, epoch)
         entries = naming.read_entries(run)
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
@@ -58,18 +58,18 @@ def _show_clusters(runs: list[Run]) -> None:
     names.show_notices(view, entries)
     chosen = _chosen_cluster(view)
     _show_overview(view, chosen)
-    images = _pictures(view)
+    images = _read_pictures(view)
     left, right = st.columns([5, 3], gap="medium")
     with left:
         ticked = _show_sheet(view, chosen, images)
-        split_cluster.show_like(view, chosen, images, len(entries))
+        split_cluster.show_similar_images(view, chosen, images, len(entries))
     with right:
         with st.container(border=True):
             names.show_naming(view, entries, chosen, ticked, images)
-        image = url_fields.number("image")
+        image = url_fields.read_number("image")
         with st.container(border=True):
             if len(ticked) == 2:
-                image_history.compare(view, images, ticked)
+                image_history.show_image_pair(view, images, ticked)
             elif image is None:
                 words = "Click a picture to see its predicted cluster at every epoch. Tick two to compare them."
                 st.caption(nouns.of(run)(words))
@@ -83,34 +83,34 @@ def _show_clusters(runs: list[Run]) -> None:
 # ---------------------------------------------------------------------------------------------------- what is shown
 
 
-def _pick(runs: list[Run]) -> tuple[Run, int]:
+def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
     """Return the run and the epoch, by default the one that was the newest when the page was opened."""
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
         run = select.pick_run(runs)
-    stored, opened = points.epochs(run), st.session_state.get("clusters_opened")
+    stored, opened = points.stored_epochs(run), st.session_state.get("clusters_opened")
     if opened is None or opened[0] != run.id or opened[1] not in stored:
         opened = st.session_state["clusters_opened"] = (run.id, stored[-1])
     with right:
-        epoch = epoch_choice.pick("clusters", run, stored, opened[1])
+        epoch = epoch_choice.pick_epoch("clusters", run, stored, opened[1])
         if run.state().is_alive:
-            st.fragment(_watch, run_every=_WATCH_S)(run, epoch)
+            st.fragment(_offer_newer_epoch, run_every=_WATCH_S)(run, epoch)
     return run, epoch
 
 
-def _watch(run: Run, epoch: int) -> None:
+def _offer_newer_epoch(run: Run, epoch: int) -> None:
     """Offer a newer epoch without replacing the displayed one."""
-    newest = points.epochs(run)[-1:]
+    newest = points.stored_epochs(run)[-1:]
     if newest and newest[0] > epoch:
         label = f"Show the new epoch {newest[0]}"
         if st.button(label, icon=":material/update:", key="clusters_newer", type="tertiary"):
-            epoch_choice.choose(epoch_choice.place_of("clusters", run), newest[0])
+            epoch_choice.set_epoch(epoch_choice.place_of("clusters", run), newest[0])
             st.rerun()
 
 
-def _chosen_cluster(view: View) -> int:
+def _chosen_cluster(view: PredictionView) -> int:
     """Return the cluster in the URL, by default the first novel one with images."""
-    requested = url_fields.number("cluster")
+    requested = url_fields.read_number("cluster")
     if requested is not None:
         requested = view.said.root(requested)
         if requested in view.ids:
@@ -126,7 +126,7 @@ def _open_cluster(cluster: int, class_id: int | None = None) -> None:
     url_fields.set_number("truth", class_id)
 
 
-def _pictures(view: View) -> Images | None:
+def _read_pictures(view: PredictionView) -> Images | None:
     """Return the images of the run; None and a message on the page if they cannot be read."""
     try:
         return labels.load_pictures(view.run, view.split, view.targets)
@@ -138,20 +138,20 @@ def _pictures(view: View) -> Images | None:
 # ---------------------------------------------------------------------------------------------------- overview
 
 
-def _show_overview(view: View, chosen: int) -> None:
+def _show_overview(view: PredictionView, chosen: int) -> None:
     """Show all clusters, as a table or against the true classes."""
     with st.container(horizontal=True, vertical_alignment="center"):  # the table's own buttons appear on the right
-        kind = url_fields.choose(
+        kind = url_fields.choose_one(
             st.segmented_control, "overview", "Overview", _OVERVIEWS, required=True, label_visibility="collapsed"
         )
-        st.caption(summary(view), width="content")
+        st.caption(summarize_page(view), width="content")
     if kind == "table":
         _show_table(view, chosen)
     else:
         _show_confusion(view, chosen)
 
 
-def summary(view: View) -> str:
+def summarize_page(view: PredictionView) -> str:
     """Describe the clusters of the epoch in one line."""
     named = sum(c.id in view.said.names for c in view.clusters)
     unknown = int((view.truth < 0).sum())
@@ -164,28 +164,28 @@ def summary(view: View) -> str:
     return " · ".join(sentences)
 
 
-def _percent(share: float) -> float:
+def _as_percent(share: float) -> float:
     return round(100 * share, 3)  # the table rounds it once more
 
 
-def _share(view: View, class_id: int, share: float) -> str:
+def _share_of_class(view: PredictionView, class_id: int, share: float) -> str:
     return f"{view.class_name(class_id)}, {100 * share:.0f} %" if class_id >= 0 else ""
 
 
-def _shown_name(view: View, cluster: int) -> str:
+def _shown_name(view: PredictionView, cluster: int) -> str:
     if cluster in view.said.rejected:
         return "(not a class)"
     return view.said.names.get(cluster) or view.defaults.get(cluster, "")
 
 
-def _show_table(view: View, chosen: int) -> None:
+def _show_table(view: PredictionView, chosen: int) -> None:
     """Show the table; a click on a row opens its cluster."""
     row = int(np.searchsorted(view.ids, chosen))
     selection = st.session_state.get("clusters_table")
     if not selection or list(selection["selection"]["rows"]) != [row]:
         st.session_state["clusters_table"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     data_table.show_data_table(
-        columns(view),
+        cluster_columns(view),
         view.clusters,
         "Every cluster with its size, purity, confidence and flags",
         most=_TABLE_ROWS,
@@ -195,7 +195,7 @@ def _show_table(view: View, chosen: int) -> None:
     )
 
 
-def columns(view: View) -> list[Column]:
+def cluster_columns(view: PredictionView) -> list[Column]:
     """Return the columns of the table; true classes only if enough are known, otherwise the known labels."""
     percent, say = "%.0f %%", nouns.of(view.run)
     marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
@@ -216,10 +216,10 @@ def columns(view: View) -> list[Column]:
     def of_class(cell: Callable[[Cluster], object]) -> Callable[[Cluster], object]:
         return lambda c: cell(c) if c.is_trusted else None
 
-    matched = of_class(lambda c: _share(view, c.matched, c.matched_share) or "none")
+    matched = of_class(lambda c: _share_of_class(view, c.matched, c.matched_share) or "none")
     top = of_class(lambda c: view.class_name(c.majority))
-    purity = of_class(lambda c: _percent(c.purity))
-    second = of_class(lambda c: _share(view, c.runner_up, c.runner_up_share))
+    purity = of_class(lambda c: _as_percent(c.purity))
+    second = of_class(lambda c: _share_of_class(view, c.runner_up, c.runner_up_share))
     return [
         Column("Cluster", lambda c: c.id, "number", 58, "The id; ids of seen classes first", pinned=True),
         Column("Name", lambda c: _shown_name(view, c.id), "text", 78, about_name),
@@ -234,17 +234,17 @@ def columns(view: View) -> list[Column]:
         Column("Purity", purity, "bar", 88, "Share of the top class, matched or not", **bar, **classes),
         Column("Second class", second, "text", 90, about_second, **classes),
         Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),
-        Column("Confidence", lambda c: _percent(c.confidence), "number", 82, about_confidence, format=percent),
-        Column("Stability", lambda c: _percent(c.stability), "number", 74, overlap, format=percent),
-        Column("Nearest", _nearest, "text", 70, about_nearest),
+        Column("Confidence", lambda c: _as_percent(c.confidence), "number", 82, about_confidence, format=percent),
+        Column("Stability", lambda c: _as_percent(c.stability), "number", 74, overlap, format=percent),
+        Column("Nearest", _nearest_class, "text", 70, about_nearest),
     ]
 
 
-def _known_labels(view: View, c: Cluster) -> str:
+def _known_labels(view: PredictionView, c: Cluster) -> str:
     return f"{round(c.known * c.purity)} of {c.known}: {view.class_name(c.majority)}" if c.known else ""
 
 
-def _nearest(c: Cluster) -> str:
+def _nearest_class(c: Cluster) -> str:
     return f"{c.nearest}, {c.similarity:.2f}" if c.nearest >= 0 else ""
 
 
@@ -254,7 +254,7 @@ def _open_row(ids: np.ndarray) -> None:
         _open_cluster(int(ids[rows[0]]))
 
 
-def _show_confusion(view: View, chosen: int) -> None:
+def _show_confusion(view: PredictionView, chosen: int) -> None:
     """Show clusters against true classes; a click on a cell opens its images."""
     if not (view.truth >= 0).any():
         st.info(
@@ -267,11 +267,13 @@ def _show_confusion(view: View, chosen: int) -> None:
     width = max(view.split.classes.seen, int(view.truth.max()) + 1)  # further classes have no name and no image
     counts = clusters.confusion_counts(view.assigned, view.truth, view.ids, width)
     order = confusion.row_order(view.clusters)
-    column = url_fields.number("truth")
+    column = url_fields.read_number("truth")
     column = column if column is not None and column < counts.shape[1] else None
     marked = [view.clusters[i].id for i in order].index(chosen), column
     rows, seen = [view.title(view.clusters[i].id) for i in order], view.split.classes.seen
-    figure = confusion.figure(counts[order], rows, view.split.class_names[:width], seen, theme.palette(), marked)
+    figure = confusion.figure(
+        counts[order], rows, view.split.class_names[:width], seen, theme.current_palette(), marked
+    )
     figure.update_layout(uirevision=f"{view.run.id} {view.epoch}")
     say = nouns.of(view.run)
     alt = (
@@ -299,7 +301,7 @@ def _show_confusion(view: View, chosen: int) -> None:
 def _pick_cell(rows: dict[int, str], columns: dict[int, str], cell: tuple[int, int | None]) -> None:
     """Show menus for the cluster and the true class of a cell, the keyboard's alternative to a click."""
     for key, value in zip(("confusion_row", "confusion_column"), cell):
-        url_fields.agree(key, value)
+        url_fields.set_widget(key, value)
     how = {"on_change": _open_cell, "width": 165}
     with st.container(horizontal=True, gap="small"):
         st.selectbox("Cluster", list(rows), format_func=lambda i: rows.get(i, ""), key="confusion_row", **how)
@@ -316,19 +318,19 @@ def _open_cell() -> None:
 # ---------------------------------------------------------------------------------------------------- images
 
 
-def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ...]:
+def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tuple[int, ...]:
     """Show the images of a cluster; returns the ticked ones."""
     about, say = view.clusters[int(np.searchsorted(view.ids, chosen))], nouns.of(view.run)
-    class_id = url_fields.number("truth")
+    class_id = url_fields.read_number("truth")
     class_id = class_id if class_id is not None and class_id < len(view.split.class_names) else None
     can_be_wrong = about.known and _class_of(view, about) >= 0
     orders = {key: word for key, word in _ORDERS.items() if key != "wrong" or (can_be_wrong and class_id is None)}
-    st.subheader(escape.markdown(_heading(view, about)), anchor=False)
-    if decisions := class_account(view, about):
+    st.subheader(escape.markdown(_show_heading(view, about)), anchor=False)
+    if decisions := describe_classes(view, about):
         st.caption(decisions, help=say(_MATCHING))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         how = {"required": True, "label_visibility": "collapsed"}
-        order = url_fields.choose(st.segmented_control, "order", "Order", orders, **how)
+        order = url_fields.choose_one(st.segmented_control, "order", "Order", orders, **how)
         if class_id is not None:
             words = f"Only true class {view.class_name(class_id)}"
             if st.button(escape.markdown(words), icon=":material/close:", help=say("Show all images of the cluster")):
@@ -336,7 +338,7 @@ def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ..
                 st.rerun()
     rows = _ordered_rows(view, about, order, class_id)
     if not len(rows):
-        st.caption(say(_nothing_to_show(about, order)))
+        st.caption(say(_explain_empty_sheet(about, order)))
         return ()
     pages = -(-len(rows) // PAGE)
     key = f"{view.run.id} {view.epoch} {chosen}"
@@ -348,22 +350,22 @@ def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ..
         f"{key} {sorted(decisions.moved.items())!r} {sorted(decisions.wrong.items())!r} {sorted(decisions.nothing)!r}"
     )
     alt = f"{counted(len(ids), say('image'))} of cluster {chosen}"
-    pictured = _tiles(view, about, part)
+    pictured = _make_tiles(view, about, part)
     if any(tile.wrong for tile in pictured):
         name = escape.markdown(view.class_name(_class_of(view, about)))
         what = "true class" if about.is_trusted else "known label"
         frame = say("A magenta frame marks a wrongly assigned picture")
         st.caption(f"{frame}: its {what}, written below it, is not {name}.")
-    opened = url_fields.number("image")
-    done = gallery.sheet(
-        pictured, images, "sheet", names.short(token), alt, opened, edge=_picture_size(), noun=say("image")
+    opened = url_fields.read_number("image")
+    done = gallery.show_sheet(
+        pictured, images, "sheet", names.short_hash(token), alt, opened, edge=_picture_size(), noun=say("image")
     )
     start = (number - 1) * PAGE
     st.caption(
         f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), say('image'))}, with the network's confidence. "
         + say("Click an image to open it. Tick the circle in its corner to choose it; hold Shift to choose a range.")
     )
-    if done.clicked is not None and done.clicked != url_fields.number("image"):
+    if done.clicked is not None and done.clicked != url_fields.read_number("image"):
         url_fields.set_number("image", done.clicked)
         st.rerun()
     return done.chosen
@@ -371,7 +373,7 @@ def _show_sheet(view: View, chosen: int, images: Images | None) -> tuple[int, ..
 
 def _picture_size() -> int:
     """Return the length of a picture's longer side in pixels."""
-    requested = url_fields.number("size")
+    requested = url_fields.read_number("size")
     return requested if requested in _SIZES else gallery.EDGE
 
 
@@ -386,13 +388,13 @@ def _keep_size(edge: int) -> None:
     url_fields.set_number("size", None if edge == gallery.EDGE else edge)
 
 
-def _heading(view: View, cluster_facts: Cluster) -> str:
+def _show_heading(view: PredictionView, cluster_facts: Cluster) -> str:
     parts = view.said.parts(cluster_facts.id)
     joined = f" (with {', '.join(map(str, parts))})" if parts else ""
     return f"Cluster {view.title(cluster_facts.id)}{joined}"
 
 
-def class_account(view: View, cluster_facts: Cluster) -> str:
+def describe_classes(view: PredictionView, cluster_facts: Cluster) -> str:
     """Describe the class matched with a cluster, that class's share of it, and the most frequent class."""
     if not cluster_facts.is_trusted:
         return ""
@@ -407,17 +409,17 @@ def class_account(view: View, cluster_facts: Cluster) -> str:
     return sentence
 
 
-def _bold_share(view: View, class_id: int, share: float) -> str:
+def _bold_share(view: PredictionView, class_id: int, share: float) -> str:
     return f"**{escape.markdown(view.class_name(class_id))}**, {100 * share:.0f} %"
 
 
-def _nothing_to_show(cluster_facts: Cluster, order: str) -> str:
+def _explain_empty_sheet(cluster_facts: Cluster, order: str) -> str:
     if not cluster_facts.size:
         return "This cluster has no images."
     return "No image whose class is known is wrongly assigned here." if order == "wrong" else "No images match."
 
 
-def _ordered_rows(view: View, cluster_facts: Cluster, order: str, class_id: int | None) -> np.ndarray:
+def _ordered_rows(view: PredictionView, cluster_facts: Cluster, order: str, class_id: int | None) -> np.ndarray:
     """Return rows of the unlabeled images in display order; only those of one true class if `class_id` is given."""
     rows = np.flatnonzero(view.assigned == cluster_facts.id)
     if class_id is not None:
@@ -428,13 +430,13 @@ def _ordered_rows(view: View, cluster_facts: Cluster, order: str, class_id: int 
     return rows[np.argsort(confidence if order == "least" else -confidence, kind="stable")]
 
 
-def _is_wrong(view: View, cluster_facts: Cluster, rows: np.ndarray) -> np.ndarray:
+def _is_wrong(view: PredictionView, cluster_facts: Cluster, rows: np.ndarray) -> np.ndarray:
     """Return which images in these rows are known not to be of the cluster's class, see `_class_of`."""
     truth, own = view.truth[rows], _class_of(view, cluster_facts)
     return (truth >= 0) & (truth != own) & (own >= 0)
 
 
-def _class_of(view: View, cluster_facts: Cluster) -> int:
+def _class_of(view: PredictionView, cluster_facts: Cluster) -> int:
     """Return the cluster's class: the matched one, otherwise the class that its name or id means; -1 if unknown.
 
     A few known labels do not decide the class of a novel cluster.
@@ -454,7 +456,7 @@ def _class_of(view: View, cluster_facts: Cluster) -> int:
     )
 
 
-def _tiles(view: View, cluster_facts: Cluster, rows: np.ndarray) -> list[Tile]:
+def _make_tiles(view: PredictionView, cluster_facts: Cluster, rows: np.ndarray) -> list[Tile]:
     """Return the captions of pictures: confidence, a known label, and the true class if it is not the cluster's."""
     tiles, say = [], nouns.of(view.run)
     wrong = _is_wrong(view, cluster_facts, rows)
@@ -465,6 +467,6 @@ def _tiles(view: View, cluster_facts: Cluster, rows: np.ndarray) -> list[Tile]:
         alt = f"{say('Image')} {image}, confidence {sure}, true class {class_name}"
         is_label = truth >= 0 and not cluster_facts.is_trusted
         class_words = [f"label: {class_name}"] if is_label else [class_name] if bad else []
-        lines = [sure, *class_words, *filter(None, [single_pictures.verdict(view, image)])]
+        lines = [sure, *class_words, *filter(None, [single_pictures.verdict_on_image(view, image)])]
         tiles.append(Tile(image, "\n".join(lines), alt, bad))
     return tiles

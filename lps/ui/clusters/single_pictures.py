@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 
 
-def ask(view: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, list[dict]], object]) -> None:
+def ask_verdict(
+    view: PredictionView, cluster: int, ticked: tuple[int, ...], say: Callable[[PredictionView, list[dict]], object]
+) -> None:
     """Show the decisions on ticked pictures; say: records steps, in a callback."""
     images = list(ticked)
     acts = {
@@ -29,7 +31,7 @@ def ask(view: View, cluster: int, ticked: tuple[int, ...], say: Callable[[View, 
             st.button(label, icon=icon, help=words, key=key, on_click=say, args=(view, [step]))
 
 
-def verdict(view: View, image: int) -> str:
+def verdict_on_image(view: PredictionView, image: int) -> str:
     """Return the decision against a picture in two or three words; "" if there is none."""
     if image in view.said.nothing:
         return "none of these"

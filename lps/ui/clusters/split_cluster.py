@@ -9,22 +9,24 @@ from lps.datasets import Images
 from lps.ui.clusters import assign_cluster
 from lps.ui.pictures import gallery, nouns, points
 from lps.ui.pictures.gallery import Tile
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import error_toasts
 from lps.wording import counted
 
 _SHOWN = 8  # pictures of a part
 _LIKE = 24  # pictures that are like the chosen ones
-_ASKED = "like_these"  # in the session: (of what, image ids that others shall be like)
+_EXAMPLES = "like_these"  # in the session: (of what, image ids that others shall be like)
 _HELP = (
     "Splits the cluster by k-means on the first 10 principal components of its features. The largest part stays "
     "this cluster; the other parts become new clusters. You can undo this"
 )
 
 
-def offer(view: View, cluster: int, ticked: tuple[int, ...], images: Images | None, version: int) -> None:
+def offer_split(
+    view: PredictionView, cluster: int, ticked: tuple[int, ...], images: Images | None, version: int
+) -> None:
     """Show the controls in a cluster's card; version: of the decisions; each decision resets the controls."""
-    ids, features = _of_cluster(view, cluster)
+    ids, features = _read_features(view, cluster)
     if len(ids) >= max(mixtures.PARTS):
         key = f"parts {view.run.id} {view.epoch} {version} {cluster}"
         names = {2: "Two parts", 3: "Three parts"}
@@ -36,10 +38,10 @@ def offer(view: View, cluster: int, ticked: tuple[int, ...], images: Images | No
         words = say(f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}")
         about = say("Searches all clusters for the images with the most similar features")
         how = {"icon": ":material/image_search:", "help": about}
-        st.button(words, key="more_like", on_click=_ask_like, args=(view, cluster, ticked), **how)
+        st.button(words, key="more_like", on_click=_search_similar, args=(view, cluster, ticked), **how)
 
 
-def _show_parts(view: View, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
+def _show_parts(view: PredictionView, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
     """Show the parts with their most typical pictures, and the button that makes the split."""
     parts, say = mixtures.split_features(features, count), nouns.of(view.run)
     for part in range(count):
@@ -49,27 +51,27 @@ def _show_parts(view: View, cluster: int, ids: np.ndarray, features: np.ndarray,
         st.caption(f"{counted(len(rows), say('image'))} {words}")
         tiles = [Tile(image, "", say(f"Image {image} of part {part + 1}")) for image in first]
         alt = say(f"The most typical images of part {part + 1}")
-        gallery.sheet(tiles, images, f"part_{part}", "parts", alt, choosable=False)
+        gallery.show_sheet(tiles, images, f"part_{part}", "parts", alt, choosable=False)
     if left := int((view.assigned == cluster).sum()) - len(ids):
         words = f"The features of {counted(left, 'image')} are not stored, so these images stay in the cluster."
         st.caption(say(words))
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
-    take = {"on_click": _split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
+    take = {"on_click": _apply_split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
     st.button("Apply this split", key="take_parts", disabled=not moved, **take)
 
 
-def _split(view: View, moved: list[list[int]]) -> None:
+def _apply_split(view: PredictionView, moved: list[list[int]]) -> None:
     def steps(decisions: naming.Naming) -> list[dict]:
-        first = assign_cluster.next_id(view, decisions)
+        first = assign_cluster.next_cluster_id(view, decisions)
         return [{"do": "split", "images": part, "new": first + i} for i, part in enumerate(moved)]
 
-    with error_toasts.kept("naming"):
-        naming.record_steps(view.run, view.epoch, steps, assign_cluster.digest(view))
+    with error_toasts.keep_errors("naming"):
+        naming.record_steps(view.run, view.epoch, steps, assign_cluster.digest_of_predictions(view))
 
 
-def _of_cluster(view: View, cluster: int) -> tuple[np.ndarray, np.ndarray]:
+def _read_features(view: PredictionView, cluster: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (ids, features float32) of a cluster's images with stored features."""
-    ids, features = points.features(view.run, view.epoch)
+    ids, features = points.read_features(view.run, view.epoch)
     rows = cluster_indices(ids, view.split.unlabeled)
     inside = (rows >= 0) & (view.assigned[rows] == cluster)
     return ids[inside], features[inside]
@@ -78,45 +80,45 @@ def _of_cluster(view: View, cluster: int) -> tuple[np.ndarray, np.ndarray]:
 # ---------------------------------------------------------------------------------------------------- more like some
 
 
-def _ask_like(view: View, cluster: int, ticked: tuple[int, ...]) -> None:
-    st.session_state[_ASKED] = ((view.run.id, view.epoch, cluster), ticked)
+def _search_similar(view: PredictionView, cluster: int, ticked: tuple[int, ...]) -> None:
+    st.session_state[_EXAMPLES] = ((view.run.id, view.epoch, cluster), ticked)
 
 
-def show_like(view: View, cluster: int, images: Images | None, version: int) -> None:
+def show_similar_images(view: PredictionView, cluster: int, images: Images | None, version: int) -> None:
     """Show the images that are most similar to chosen ones, to be ticked and put in a cluster."""
-    asked_for, example_images = st.session_state.get(_ASKED, (None, ()))
+    asked_for, example_images = st.session_state.get(_EXAMPLES, (None, ()))
     if asked_for != (view.run.id, view.epoch, cluster):
         return
-    similar, say = like(view, example_images), nouns.of(view.run)
+    similar, say = similar_images(view, example_images), nouns.of(view.run)
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.subheader(
                 say(f"Most like {counted(len(example_images), 'chosen image')}"), anchor=False, width="content"
             )
-            st.button("Close", key="close_like", icon=":material/close:", type="tertiary", on_click=_close_like)
+            st.button("Close", key="close_like", icon=":material/close:", type="tertiary", on_click=_close_similar)
         if not len(similar):
             st.caption(say("The features of these images are not stored."))
             return
         rows = cluster_indices(similar, view.split.unlabeled)
-        tiles = [_tile(view, image, row) for image, row in zip(similar.tolist(), rows.tolist())]
+        tiles = [_make_tile(view, image, row) for image, row in zip(similar.tolist(), rows.tolist())]
         token = f"like {version} {sorted(example_images)}"
-        done = gallery.sheet(tiles, images, "like", token, say("Images like the chosen ones"), noun=say("image"))
+        done = gallery.show_sheet(tiles, images, "like", token, say("Images like the chosen ones"), noun=say("image"))
         st.caption(say("Nearest first, with their current cluster. Tick the images that belong together."))
         if done.chosen:
-            assign_cluster.ask(view, done.chosen, f"like place {version} {cluster}")
+            assign_cluster.ask_target_cluster(view, done.chosen, f"like place {version} {cluster}")
 
 
-def _tile(view: View, image: int, row: int) -> Tile:
+def _make_tile(view: PredictionView, image: int, row: int) -> Tile:
     now = view.name(int(view.assigned[row]))
     return Tile(image, now, f"{nouns.of(view.run)('Image')} {image}, now in {now}")
 
 
-def _close_like() -> None:
-    st.session_state.pop(_ASKED, None)
+def _close_similar() -> None:
+    st.session_state.pop(_EXAMPLES, None)
 
 
-def like(view: View, example_images: tuple[int, ...]) -> np.ndarray:
+def similar_images(view: PredictionView, example_images: tuple[int, ...]) -> np.ndarray:
     """Return ids of the other images, by cosine with the mean direction of the features of `example_images`."""
-    ids, features = points.features(view.run, view.epoch)
+    ids, features = points.read_features(view.run, view.epoch)
     near = mixtures.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
     return ids[near[np.isin(ids[near], view.split.unlabeled)]][:_LIKE]

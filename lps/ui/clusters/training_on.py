@@ -14,7 +14,7 @@ from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.pictures import nouns
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import routing
 from lps.ui.shared import data_table, escape, select, take_away
 from lps.ui.shared.data_table import Column
@@ -28,7 +28,7 @@ _VISIT = "train_on_visit"
 _ASKED = "continue"  # in the address: the dialog opens at once
 
 
-def show_training_on(view: View) -> None:
+def show_training_on(view: PredictionView) -> None:
     """Show the bar that leads from names to the next run; it stays in sight while the user names clusters."""
     if view.run.is_recorded:
         return
@@ -49,11 +49,11 @@ def show_training_on(view: View) -> None:
         )
     if pressed or is_asked and is_ready:
         st.session_state[_VISIT] = secrets.token_hex(8)
-        _ask(view)
+        _ask_next_run(view)
 
 
 @st.dialog("Continue training with these names", width="medium")
-def _ask(view: View) -> None:
+def _ask_next_run(view: PredictionView) -> None:
     """Show the dialog: which pictures become labeled, what happens to unnamed clusters, start weights, preview."""
     run, epoch, say = view.run, view.epoch, nouns.of(view.run)
     rule = st.segmented_control(
@@ -85,12 +85,12 @@ def _ask(view: View) -> None:
     for words in planned.notices():
         st.caption(escape.markdown(words))
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
-        _start(planned)
+        _start_run(planned)
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
-        take_away.show_command(_command(run, epoch, rule, threshold, start, list(unnamed)))
+        take_away.show_command(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)))
 
 
-def _show_named(view: View, planned: Plan) -> None:
+def _show_named(view: PredictionView, planned: Plan) -> None:
     """Show how many pictures each name labels, and a warning if one of its clusters looks mixed."""
     named = [c for c in view.clusters if c.id in view.said.names and c.id not in view.said.rejected]
     if mixed := [view.name(c.id) for c in named if "mixed" in c.flags]:
@@ -109,7 +109,7 @@ def _show_named(view: View, planned: Plan) -> None:
     data_table.show_data_table(columns, named, about, most=6)
 
 
-def _ask_unnamed(view: View) -> dict[int, int | None]:
+def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
     """Return what happens to the clusters without a name, see `training_on.plan_training_on`.
 
     By default, those that look mixed are dissolved: trained as one class, a cluster of leftovers grows and the model
@@ -148,11 +148,11 @@ def _ask_unnamed(view: View) -> dict[int, int | None]:
     return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
 
 
-def _usual_fate(view: View, cluster: Cluster) -> str:
+def _usual_fate(view: PredictionView, cluster: Cluster) -> str:
     return _DISSOLVE if "mixed" in cluster.flags or cluster.id in view.said.rejected else _KEEP
 
 
-def _start(planned: Plan) -> None:
+def _start_run(planned: Plan) -> None:
     """Start the run once per opened dialog and turn to it, or show why that is not possible."""
     try:
         submit.check_configs([planned.config], judge=start_check.check_start_in_subprocess)
@@ -163,7 +163,7 @@ def _start(planned: Plan) -> None:
         routing.turn_to("live", run=run.id)
 
 
-def _command(run: Run, epoch: int, rule: str, threshold: float, start: str, dissolve: list[int]) -> str:
+def _train_on_command(run: Run, epoch: int, rule: str, threshold: float, start: str, dissolve: list[int]) -> str:
     confidence = f"{threshold:g}" if rule == "confident" else None
     more = {"labels": rule, "confidence": confidence, "afresh": start == "afresh", "dissolve": list(map(str, dissolve))}
     return cli_args.format_command("train-on", short_id(run.id), epoch=epoch, **more)

@@ -30,9 +30,9 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import against, data_table, escape, notices, page_head, scores, select, take_away, theme, url_fields
 from lps.ui.shared.data_table import Column
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
-from lps.ui.shared.scores import width
+from lps.ui.shared.scores import label_width
 from lps.wording import counted
 
 MOST = 48  # runs that are compared without a choice: eleven methods with four seeds fit
@@ -61,7 +61,7 @@ def main() -> None:
         return
     groups = group_tables.sorted_groups(scored)
     scores.show_table(groups)
-    reference = _show_against(groups)
+    reference = _show_baseline(groups)
     _show_downloads(groups, reference, lambda: run_report.of_comparison(scored, left_out, scoring))
     _show_runs(groups)
     _show_published()
@@ -70,7 +70,7 @@ def main() -> None:
     _show_texts(groups, scoring, reference)
 
 
-def _show_against(groups: list[Group]) -> Group | None:
+def _show_baseline(groups: list[Group]) -> Group | None:
     """Show every group against a baseline; returns the baseline."""
     if len(groups) < 2:
         return None
@@ -86,7 +86,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     by_id = {run.id: run for run in runs}
     states = {run.id: run.state().name for run in runs}
     usual = usual_choice(runs, states)
-    chosen = select.picked(runs)
+    chosen = select.runs_of_address(runs)
     help_text = (
         f"The {len(usual)} newest finished runs of the same split" if len(usual) > 1 else "The only finished run"
     )
@@ -95,7 +95,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
             st.multiselect,
             "compared_runs",
             [run.id for run in chosen],
-            partial(url_fields.put, "run"),
+            partial(url_fields.set_words, "run"),
             "Runs",
             list(by_id),
             format_func=lambda name: f"{titles.run_label(by_id[name])} · {states[name]}",
@@ -108,7 +108,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
 
 def usual_choice(runs: list[Run], states: dict[str, str]) -> list[Run]:
     """Return the finished runs with the split settings of the newest finished one: whole groups, up to `MOST` runs."""
-    finished = select.comparable([run for run in runs if states[run.id] == "finished"])
+    finished = select.default_group([run for run in runs if states[run.id] == "finished"])
     settings = {run: config.flat() for run in finished if (config := run.config_if_readable())}
     groups: dict[str, list[Run]] = {}
     for run, flat in settings.items():
@@ -148,7 +148,7 @@ def _run_columns() -> list[Column]:
         Column(head, lambda row, key=key: _shown_score(row[1], key), "number", format="%.1f", help=meaning)
         for key, (head, meaning) in HEADS.items()
     ]
-    return [*columns, Column("Remark", lambda row: _remark(row[1], row[2]))]
+    return [*columns, Column("Remark", lambda row: _remark_on_run(row[1], row[2]))]
 
 
 def _shown_score(member: Scored, key: str) -> float:
@@ -156,7 +156,7 @@ def _shown_score(member: Scored, key: str) -> float:
     return round(member.value(key) * (1 if key == "time" else 100), 4) + 0.0
 
 
-def _remark(member: Scored, why: str) -> str:
+def _remark_on_run(member: Scored, why: str) -> str:
     origin_words = "as recorded during training; the predictions were deleted" if member.is_told else ""
     return "; ".join(filter(None, [why or ("" if member.is_complete else "ended early"), origin_words]))
 
@@ -167,30 +167,32 @@ def _remark(member: Scored, why: str) -> str:
 def _show_curves(scored: Sequence[Scored]) -> None:
     """Plot one measurement over the epochs: the mean of every group and its band."""
     st.subheader("Curves", anchor=False)
-    histories = {member.run.id: history(member.run) for member in scored}
+    histories = {member.run.id: read_history(member.run) for member in scored}
     notices.show_left_out({titles.run_title(member.run): histories[member.run.id] for member in scored})
     measures = measurements(list(histories.values()))
     if not measures:
         st.caption("No run has recorded a measurement.")
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        name = url_fields.choose(st.selectbox, "curve", "Measurement", measures, width=270)
-        by = url_fields.choose(st.selectbox, "by", "One curve per", groupings([m.config for m in scored]), width=230)
-        band = url_fields.choose(st.segmented_control, "band", "Band", _BAND_WORDS, required=True)
+        name = url_fields.choose_one(st.selectbox, "curve", "Measurement", measures, width=270)
+        by = url_fields.choose_one(
+            st.selectbox, "by", "One curve per", groupings([m.config for m in scored]), width=230
+        )
+        band = url_fields.choose_one(st.segmented_control, "band", "Band", _BAND_WORDS, required=True)
     members = curve_groups(scored, by)
     tables = {label: curve_table([histories[m.run.id] for m in own], name, band) for label, own in members.items()}
     curves = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
     if curves:
         epochs = max(int(curve.table.index[-1]) for curve in curves)
-        figure = line_charts.curves_of_groups(curves, epochs, tick_format(name, curves), theme.palette())
+        figure = line_charts.curves_of_groups(curves, epochs, tick_format(name, curves), theme.current_palette())
         figure.update_layout(uirevision=f"{name} {by} {' '.join(histories)}")
         alt = f"{measures[name]} of {counted(len(curves), 'group')} of runs over the epochs"
         code = code_of("curves", [member.run for member in scored], name, by, band)
         plot(figure, "curves_of_groups", alt, code=code, highlight=True)
-    st.caption(" ".join(_about_curves(name, members, tables, band)))
+    st.caption(" ".join(_explain_curves(name, members, tables, band)))
 
 
-def _about_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], band: str) -> list[str]:
+def _explain_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], band: str) -> list[str]:
     """Explain lines and bands, and what to be careful about."""
     words = {"range": "The band is the range from lowest to highest.", "std": "The band is ± one standard deviation."}
     words["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
@@ -220,7 +222,7 @@ def _show_differences(groups: list[Group]) -> None:
         return
     table = settings_table(groups)
     columns = [Column(head, table[head]) for head in table if head != "Group"]
-    columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=width(groups)))
+    columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=label_width(groups)))
     data_table.show_data_table(columns, groups, "The settings in which the groups differ", most=len(groups))
     st.caption("Settings that not all methods have are listed if at least one run changes them from the default.")
 
@@ -256,7 +258,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
 def _show_published() -> None:
     """Show Table 1 of the paper, with its inconsistencies."""
     with st.expander("Numbers of the paper"):
-        data_table.show_data_table(_published_columns(), published(), "Table 1 of the LPS paper")
+        data_table.show_data_table(_published_columns(), published_rows(), "Table 1 of the LPS paper")
         st.caption(
             "Table 1 of the LPS paper, means of 3 runs. If seen and novel accuracy each use their best matching of "
             'clusters and classes, the accuracy "All" cannot be larger than their weighted mean. The last column marks '
@@ -264,7 +266,7 @@ def _show_published() -> None:
         )
 
 
-def published() -> list[paper.Row]:
+def published_rows() -> list[paper.Row]:
     """Return the rows of Table 1, inconsistent ones first."""
     rows = [row for row in paper.paper_rows() if row.table == "table1_main"]
     return sorted(rows, key=lambda row: not paper.find_inconsistencies(row))

@@ -10,7 +10,7 @@ from lps.charts.effect_charts import COLUMNS, NAMES
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.effects import missing_runs
-from lps.ui.effects.backgrounds import changed_words, join_settings, waiting_cells
+from lps.ui.effects.backgrounds import describe_changes, find_waiting_cells, join_settings
 from lps.ui.shared import against, data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted
@@ -28,8 +28,8 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
         )
         return
     table = _pick_table(ablation_tables)
-    on_their_way = waiting_rows(table, waiting)
-    data_table.show_data_table(_columns(on_their_way), table.rows, "The ablation table of LPS")
+    on_their_way = find_waiting_rows(table, waiting)
+    data_table.show_data_table(_variant_columns(on_their_way), table.rows, "The ablation table of LPS")
     notes = [escape.markdown(capitalized(note)) for note in score_tables.notes_on_paper(table.groups)]
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
     against.show_differences(table.groups, "ablated", table.rows[0].group)
@@ -39,7 +39,7 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
 def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.AblationTable:
     """Return the chosen table, by default the one with most rows, and show the settings that its rows share."""
     heads = {}
-    for table, (own, shared) in zip(ablation_tables, changed_words([table.background for table in ablation_tables])):
+    for table, (own, shared) in zip(ablation_tables, describe_changes([table.background for table in ablation_tables])):
         heads[table.id] = join_settings(", ".join(filter(None, [ablation.changed_weights(table), own])), shared)
     chosen = ablation_tables[0]
     if len(ablation_tables) > 1:
@@ -47,20 +47,20 @@ def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.A
             table.id: f"{heads[table.id]} · {len(table.groups)} of {len(table.rows)} rows, {counted(table.runs, 'run')}"
             for table in ablation_tables
         }
-        picked = url_fields.choose(st.selectbox, "full", "Full method", named, width=420)
+        picked = url_fields.choose_one(st.selectbox, "full", "Full method", named, width=420)
         chosen = next(table for table in ablation_tables if table.id == picked)
     words = f"The full method is run with {escape.markdown(heads[chosen.id])}."
     st.caption(f"The other settings are fixed, not averaged over. {words}")
     return chosen
 
 
-def waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) -> set[str]:
+def find_waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) -> set[str]:
     """Return the names of the rows without a score whose run is waiting or running."""
-    waiting_values = waiting_cells(table.background, waiting)
+    waiting_values = find_waiting_cells(table.background, waiting)
     return {row.name for row in table.rows if row.values in waiting_values}
 
 
-def _columns(on_their_way: set[str]) -> list[Column]:
+def _variant_columns(on_their_way: set[str]) -> list[Column]:
     """Return the columns of the variants; a variant without a run says so."""
 
     def cell(row: ablation.Variant, measure: str) -> str:
@@ -80,7 +80,9 @@ def _offer_rows(table: ablation.AblationTable) -> None:
     """Show a button for each row that lacks runs, and one for all."""
     lacking = {row.name: table.missing(row) for row in table.rows}
     every = [config for configs in lacking.values() for config in configs]
-    left = {item.config.to_json() for item in missing_runs.left(every)}  # texts: comparing each with each took seconds
+    left = {
+        item.config.to_json() for item in missing_runs.plan_missing_runs(every)
+    }  # texts: comparing each with each took seconds
     rows = [row for row in table.rows if any(config.to_json() in left for config in lacking[row.name])]
     if not rows:
         return
@@ -88,8 +90,8 @@ def _offer_rows(table: ablation.AblationTable) -> None:
         configs = [config for row in rows for config in lacking[row.name]]
         names = ", ".join(row.name.lower() for row in rows)
         word = "all of them" if len(rows) > 1 else rows[0].name.lower()
-        missing_runs.offer("ablation", f"one part switched off ({names})", configs, f"Launch {word}")
+        missing_runs.offer_runs("ablation", f"one part switched off ({names})", configs, f"Launch {word}")
         if len(rows) > 1:
             with st.container(horizontal=True, gap="small"):
                 for index, row in enumerate(rows):
-                    missing_runs.button(f"ablation_{index}", row.name, lacking[row.name])
+                    missing_runs.show_start_button(f"ablation_{index}", row.name, lacking[row.name])

@@ -17,7 +17,7 @@ _MOST_NAMED = 3
 _LEAST = 0.0005  # of a score: what rounds to 0.1 points
 
 
-def main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
+def describe_main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
     """Name up to three settings with the largest effects and their intervals, as markdown; "" if there are none."""
     if not main_effects_found:
         return ""
@@ -26,14 +26,14 @@ def main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
     if not largest:
         return f"No setting changes {measured} in these runs."
     named = [
-        f"**{escape.markdown(item.setting)}** {in_points(item)} from {_value(item.before)} to {_value(item.after)}"
-        f"{_doubt(item)}"
+        f"**{escape.markdown(item.setting)}** {in_points(item)} "
+        f"from {_format_effect(item.before)} to {_format_effect(item.after)}{_describe_doubt(item)}"
         for item in largest
     ]
-    return f"Largest effects on {measured}: {'; '.join(named)}. {_averaged(largest)}"
+    return f"Largest effects on {measured}: {'; '.join(named)}. {_describe_averaging(largest)}"
 
 
-def _averaged(effects: Sequence[MainEffect]) -> str:
+def _describe_averaging(effects: Sequence[MainEffect]) -> str:
     """Say what the effects are averaged over; "One setting" shows a single combination and can differ."""
     counts = sorted({item.contexts for item in effects})
     if counts[-1] == 1:
@@ -42,18 +42,18 @@ def _averaged(effects: Sequence[MainEffect]) -> str:
     return f"Each is averaged over the other varied settings ({number} combinations)."
 
 
-def _doubt(item: MainEffect) -> str:
+def _describe_doubt(item: MainEffect) -> str:
     """Return the reason to doubt an effect: one seed, or an interval that includes 0; "" if there is none."""
     if item.seeds == 1:
         return " (one seed)"
     return " (not distinguishable from chance)" if abs(item.difference) <= item.half_width else ""
 
 
-def _value(value: object) -> str:
+def _format_effect(value: object) -> str:
     return escape.markdown(text_of(value))
 
 
-def sentence(setting: str, groups: Mapping[object, Group], measure: str, fixed: str = "") -> str:
+def name_best_value(setting: str, groups: Mapping[object, Group], measure: str, fixed: str = "") -> str:
     """Rank the groups of a setting's values, as markdown; "" if fewer than two can be ranked.
 
     fixed: the values of the other varied settings, as markdown; "" if no other setting varies.
@@ -67,18 +67,18 @@ def sentence(setting: str, groups: Mapping[object, Group], measure: str, fixed: 
     if means[first] == means[second]:
         return f"Several values share the best {MEASURES[measure].lower()}{f' at {fixed}' if fixed else ''}."
     extreme = "smallest" if measure == "gap" else "highest"
-    number = _number(groups[first], measure)
-    said = f"**{_named(setting, first)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
-    compared = _against(setting, [groups[value] for value in ranked], second, measure)
+    number = _format_mean(groups[first], measure)
+    said = f"**{_format_setting(setting, first)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
+    compared = _compare_with_others(setting, [groups[value] for value in ranked], second, measure)
     about_others = f" The other varied settings are fixed to {fixed}, not averaged." if fixed else ""
     return f"{said} {compared}{about_others}"
 
 
-def _named(setting: str, value: object) -> str:
+def _format_setting(setting: str, value: object) -> str:
     return escape.markdown(cli_args.format_setting(setting, value))
 
 
-def _number(group: Group, measure: str) -> str:
+def _format_mean(group: Group, measure: str) -> str:
     """Format "62.3 % [60.1, 64.5]"; without the interval if the spread is unknown."""
     unit = "points" if measure == "gap" else "%"
     estimate = estimates.of_mean([member.value(measure) for member in group.members])
@@ -91,12 +91,12 @@ def _number(group: Group, measure: str) -> str:
     return f"{sentence}, {counted(len(group.members), 'seed')}"
 
 
-def _against(setting: str, ranked: list[Group], second: object, measure: str) -> str:
+def _compare_with_others(setting: str, ranked: list[Group], second: object, measure: str) -> str:
     """Compare the first of these groups with the others, each comparison by itself."""
     differences_found = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
     if all(one is not None and one.is_distinguishable_alone for one in differences_found):
         return "Its difference from every other value is distinguishable from chance."
-    name = _named(setting, second)
+    name = _format_setting(setting, second)
     if differences_found[0] is None:
         reason = "scores are missing or were computed in another way"
         return f"There is no comparison with the second-best value, {name}: {reason}."

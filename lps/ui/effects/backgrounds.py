@@ -13,24 +13,24 @@ from lps.wording import counted
 
 def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
     """Return the chosen background, by default the one with most values; without a choice, describe it."""
-    words = background_words(backgrounds)
+    words = describe_backgrounds(backgrounds)
     if len(backgrounds) > 1:
         named = {background.id: text for background, text in zip(backgrounds, words)}
         label = f"Other settings ({counted(len(backgrounds), 'combination')})"
-        chosen = url_fields.choose(st.selectbox, name, label, named, width=420)
+        chosen = url_fields.choose_one(st.selectbox, name, label, named, width=420)
         return next(background for background in backgrounds if background.id == chosen)
     st.caption(f"All other settings are equal: {escape.markdown(words[0])}.")
     return backgrounds[0]
 
 
-def background_words(backgrounds: Sequence[Background]) -> list[str]:
+def describe_backgrounds(backgrounds: Sequence[Background]) -> list[str]:
     """Describe each background by its unusual settings and its size."""
     noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
     numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
-    return [f"{join_settings(*words)} · {number}" for words, number in zip(changed_words(backgrounds), numbers)]
+    return [f"{join_settings(*words)} · {number}" for words, number in zip(describe_changes(backgrounds), numbers)]
 
 
-def changed_words(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
+def describe_changes(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:
     """Return, for each background, the settings in which backgrounds differ, and those that are unusual in all.
 
     If backgrounds differ in more than a few settings, those with their default are left out.
@@ -56,7 +56,7 @@ def join_settings(own: str, shared: str) -> str:
     return f"default settings except {shared}" if shared else "default settings"
 
 
-def fixed_words(background: Background, varied: Iterable[str]) -> str:
+def describe_fixed_settings(background: Background, varied: Iterable[str]) -> str:
     """Return the values of the other varied settings in a background, as markdown; "" if no other setting varies."""
     flat = background.config.flat()
     return escape.markdown(
@@ -64,7 +64,7 @@ def fixed_words(background: Background, varied: Iterable[str]) -> str:
     )
 
 
-def waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:
+def find_waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:
     """Return the cells whose run is waiting or running."""
     settings = background.settings
     own = [c for c in waiting if set(settings) <= c.flat().keys() and effects.rest_of(c, settings) == background.rest]

@@ -17,7 +17,7 @@ from lps.charts.effect_charts import COLUMNS, MEASURES, NAMES, Axis
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.ui.effects import missing_runs
-from lps.ui.effects.backgrounds import fixed_words, pick_background, waiting_cells
+from lps.ui.effects.backgrounds import describe_fixed_settings, find_waiting_cells, pick_background
 from lps.ui.shared import against, escape, theme, url_fields
 from lps.ui.shared.plot import code_of, plot
 
@@ -31,9 +31,11 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
         background = pick_background(backgrounds, "matrix")
     across = Axis.from_values(columns, background.values(columns))
     down = Axis.from_values(rows, background.values(rows))
-    on_their_way = waiting_cells(background, waiting)
+    on_their_way = find_waiting_cells(background, waiting)
     marked = _marked_cell(down, across)
-    figure = effect_charts.matrix(down, across, background.groups, on_their_way, measure, theme.palette(), marked)
+    figure = effect_charts.matrix(
+        down, across, background.groups, on_their_way, measure, theme.current_palette(), marked
+    )
     figure.update_layout(uirevision=f"{rows} {columns} {background.id}")
     alt = f"{MEASURES[measure]} for {len(background.groups)} pairs of values of {rows} and {columns}"
     runs = [member.run for member in background.members]
@@ -41,9 +43,9 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
     code = code_of("setting_matrix", runs, rows, columns, measure, **scoring)
     clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code)
     if clicked is not None:
-        _open(down, across, clicked)
+        _open_cell(down, across, clicked)
     _show_cells(background, down, across, marked, on_their_way)
-    fixed = fixed_words(background, varied)
+    fixed = describe_fixed_settings(background, varied)
     st.caption(
         f"{f'The other varied settings are fixed to {fixed}, not averaged. ' if fixed else ''}"
         "Percent or points: mean ± standard deviation over n seeds; the stronger the colour, the higher. Cells without "
@@ -55,13 +57,13 @@ def _pick_pair(configs: Sequence[Config], varied: Mapping[str, list]) -> tuple[s
     """Return two different settings for rows and columns, by default the pair with most cells."""
     pairs = itertools.combinations(varied, 2)
     usual = max(pairs, key=lambda pair: effects.most_cells(configs, pair, varied))
-    rows = url_fields.choose(st.selectbox, "rows", "Rows", _words(usual[0], varied), width=190)
+    rows = url_fields.choose_one(st.selectbox, "rows", "Rows", _name_options(usual[0], varied), width=190)
     others = [key for key in varied if key != rows]
     best = max(others, key=lambda key: effects.most_cells(configs, [rows, key], varied))
-    return rows, url_fields.choose(st.selectbox, "columns", "Columns", _words(best, others), width=190)
+    return rows, url_fields.choose_one(st.selectbox, "columns", "Columns", _name_options(best, others), width=190)
 
 
-def _words(usual: str, keys: Iterable[str]) -> dict[str, str]:
+def _name_options(usual: str, keys: Iterable[str]) -> dict[str, str]:
     """Return names as menu words, the default first."""
     return {key: key for key in dict.fromkeys([usual, *keys])}
 
@@ -75,7 +77,7 @@ def _marked_cell(rows: Axis, columns: Axis) -> tuple[int, int] | None:
     return texts[0].index(named[0]), texts[1].index(named[1])
 
 
-def _open(rows: Axis, columns: Axis, code: int) -> None:
+def _open_cell(rows: Axis, columns: Axis, code: int) -> None:
     """Put a clicked cell into the URL and draw again."""
     row, column = effect_charts.cell_of(code, len(columns.values))
     if row < len(rows.values):
@@ -103,7 +105,7 @@ def _show_cells(
             _show_runs(about, background.groups[pair])
         configs = effects.missing_configs(background, pair, effects.usual_seeds(background.groups.values()))
         if configs:
-            missing_runs.offer(
+            missing_runs.offer_runs(
                 "cell", about, configs, "Launch 1 run" if len(configs) == 1 else f"Launch {len(configs)} runs"
             )
 
@@ -117,7 +119,7 @@ def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, in
         st.selectbox,
         "effect_cell",
         chosen,
-        lambda i: url_fields.put("cell", None if i is None else [text_of(value) for value in pairs[i]]),
+        lambda i: url_fields.set_words("cell", None if i is None else [text_of(value) for value in pairs[i]]),
         "Cell, empty ones first",
         order,
         index=None,

@@ -22,14 +22,16 @@ NAME = "effects"  # of the sweep whose tag the runs carry
 ASKED, _STARTED = "missing_asked", "missing_started"
 
 
-def start_asked() -> None:
+def start_requested() -> None:
     """Start the runs that were requested by a click; call this at the top of the page."""
     configs = st.session_state.pop(ASKED, None)
     if not configs:
         return
-    with error_toasts.kept("effects"):
+    with error_toasts.keep_errors("effects"):
         sweeps.check_sweep(configs)
-        st.session_state[_STARTED] = sweeps.start_sweep(Sweep(NAME, tuple(_items(configs))), select.runs_root()).items
+        st.session_state[_STARTED] = sweeps.start_sweep(
+            Sweep(NAME, tuple(_plan_items(configs))), select.runs_root()
+        ).items
 
 
 def show_started() -> None:
@@ -47,34 +49,34 @@ def show_started() -> None:
         st.page_link("pages/live.py", label=label, icon=icon, query_params={"run": runs}, width="content")
 
 
-def offer(key: str, about: str, configs: Sequence[Config], label: str = "Launch", primary: bool = True) -> None:
+def offer_runs(key: str, about: str, configs: Sequence[Config], label: str = "Launch", primary: bool = True) -> None:
     """Show the sentence and, if runs are missing, the button. about: the settings of the cell."""
-    items = sweeps.match_existing(_items(configs), select.runs_root())
+    items = sweeps.match_existing(_plan_items(configs), select.runs_root())
     left = [item for item in items if item.action != "exists"]
-    st.markdown(_sentence(about, items, _cost(left)), width="stretch")
+    st.markdown(_describe_start(about, items, _describe_cost(left)), width="stretch")
     if left:
-        button(key, label, configs, primary)
+        show_start_button(key, label, configs, primary)
 
 
-def left(configs: Sequence[Config]) -> list[Item]:
+def plan_missing_runs(configs: Sequence[Config]) -> list[Item]:
     """Return the configs that a click would start."""
-    items = sweeps.match_existing(_items(configs), select.runs_root()) if configs else []
+    items = sweeps.match_existing(_plan_items(configs), select.runs_root()) if configs else []
     return [item for item in items if item.action != "exists"]
 
 
-def button(key: str, label: str, configs: Sequence[Config], primary: bool = False) -> None:
+def show_start_button(key: str, label: str, configs: Sequence[Config], primary: bool = False) -> None:
     """Show a button that starts the missing runs of `configs`."""
     kind = "primary" if primary else "secondary"
     icon = ":material/rocket_launch:"
-    st.button(label, key=f"missing_{key}", on_click=_ask, args=(tuple(configs),), type=kind, icon=icon)
+    st.button(label, key=f"missing_{key}", on_click=_request_start, args=(tuple(configs),), type=kind, icon=icon)
 
 
-def _sentence(about: str, items: Sequence[Item], cost: str = "") -> str:
+def _describe_start(about: str, items: Sequence[Item], cost: str = "") -> str:
     """Say what a click would start and which runs exist, as markdown."""
     left = [item for item in items if item.action != "exists"]
     method = method_info(items[0].config.method).title
     what = escape.markdown(f"{method} with {about}")
-    sentences = [f"**{counted(len(left), 'run')}** would start: {what}, {_seeds(left)};"]
+    sentences = [f"**{counted(len(left), 'run')}** would start: {what}, {_list_seeds(left)};"]
     sentences = (
         [*sentences, f"all other settings are as in the other runs.{cost}"]
         if left
@@ -89,15 +91,15 @@ def _sentence(about: str, items: Sequence[Item], cost: str = "") -> str:
     return " ".join(sentences)
 
 
-def _ask(configs: tuple[Config, ...]) -> None:
+def _request_start(configs: tuple[Config, ...]) -> None:
     st.session_state[ASKED] = configs
 
 
-def _items(configs: Sequence[Config]) -> list[Item]:
+def _plan_items(configs: Sequence[Config]) -> list[Item]:
     return [Item(config, f"{NAME}, seed {config.seed}") for config in configs]
 
 
-def _cost(items: Sequence[Item]) -> str:
+def _describe_cost(items: Sequence[Item]) -> str:
     """Say how long the runs take one after another, if finished runs tell."""
     if not items:
         return ""
@@ -105,6 +107,6 @@ def _cost(items: Sequence[Item]) -> str:
     return "" if estimate.missing else f" One after another, they take about {costs.span_in_words(estimate.span)}."
 
 
-def _seeds(items: Sequence[Item]) -> str:
+def _list_seeds(items: Sequence[Item]) -> str:
     seeds = ", ".join(map(str, sorted({item.config.seed for item in items})))
     return f"seeds {seeds}" if "," in seeds else f"seed {seeds}"

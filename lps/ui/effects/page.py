@@ -26,7 +26,7 @@ from lps.settings.parameters import text_of
 from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.effects import ablations, answer, matrix, missing_runs
-from lps.ui.effects.backgrounds import fixed_words, pick_background
+from lps.ui.effects.backgrounds import describe_fixed_settings, pick_background
 from lps.ui.shared import against, data_table, escape, page_head, scores, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
@@ -39,7 +39,7 @@ MOST_AXES = 7  # side by side with names that can be read
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SplitRuns:
     """The runs to analyse. finished, others: runs of one split and method, with their settings."""
 
     method: str
@@ -56,15 +56,15 @@ class Chosen:
 def main() -> None:
     """Draw the page."""
     page_head.show_title("Effects")
-    missing_runs.start_asked()
-    runs = _asked() or select.comparable(select.open_runs())
+    missing_runs.start_requested()
+    runs = _requested_runs() or select.default_group(select.open_runs())
     missing_runs.show_started()
-    chosen = _pick(runs)
+    chosen = _pick_split(runs)
     if chosen is None:
         _show_empty(runs)
         return
     scoring = _pick_scoring()
-    scored = _score(chosen, scoring)
+    scored = _score_runs(chosen, scoring)
     if not scored:
         words = (
             'None of the finished runs can be scored as chosen under "How the runs are scored". The reasons are above.'
@@ -78,7 +78,7 @@ def main() -> None:
         return
     _show_main_effects(scored, varied, chosen)
     st.space("small")
-    view = url_fields.choose(st.segmented_control, "view", "More", _views(), label_visibility="collapsed")
+    view = url_fields.choose_one(st.segmented_control, "view", "More", _list_views(), label_visibility="collapsed")
     if view == "lines":
         _show_all(scored, varied, chosen.measure)
     elif view == "ablation":
@@ -87,7 +87,7 @@ def main() -> None:
         _show_setting(scored, varied, chosen.measure)
 
 
-def _asked() -> list[Run]:
+def _requested_runs() -> list[Run]:
     """Return the runs that the URL names, as the link of a sweep does; none if it names fewer than two."""
     named = st.query_params.get_all("run")
     runs = [run for run in select.open_runs() if run.id in named]
@@ -95,11 +95,11 @@ def _asked() -> list[Run]:
         return []
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"Only {counted(len(runs), 'chosen run')}.", width="content")
-        st.button("Show all runs", type="tertiary", on_click=url_fields.put, args=("run", None))
+        st.button("Show all runs", type="tertiary", on_click=url_fields.set_words, args=("run", None))
     return runs
 
 
-def _views() -> dict[str, str]:
+def _list_views() -> dict[str, str]:
     """Return the tabs below the main effects; an older link that names an ablation opens that tab."""
     views = {"setting": "One setting", "lines": "All runs", "ablation": "Ablation"}
     return {"ablation": "Ablation"} | views if "full" in st.query_params else views
@@ -108,10 +108,12 @@ def _views() -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------- main effects
 
 
-def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: Chosen) -> None:
+def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: SplitRuns) -> None:
     """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
     effects_found = main_effects(scored, chosen.measure)
-    st.markdown(answer.main_effects(effects_found, chosen.measure) or "No two runs differ in exactly one setting.")
+    st.markdown(
+        answer.describe_main_effects(effects_found, chosen.measure) or "No two runs differ in exactly one setting."
+    )
     if len(varied) < 2:
         return
     bars, cells = st.columns([5, 6], gap="large")
@@ -128,7 +130,7 @@ def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect
     scoring = against.scoring_of([Group("", tuple(scored))])
     code = code_of("main_effects", [member.run for member in scored], measure, **scoring)
     plot(
-        effect_charts.main_effects(main_effects_found, theme.palette()),
+        effect_charts.main_effects(main_effects_found, theme.current_palette()),
         "effect_main",
         f"Main effects: {alt}",
         code=code,
@@ -145,7 +147,7 @@ def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect
 # ---------------------------------------------------------------------------------------------------- choices
 
 
-def _pick(runs: Sequence[Run]) -> Chosen | None:
+def _pick_split(runs: Sequence[Run]) -> SplitRuns | None:
     """Return the chosen split and method; None if no run has finished."""
     configs = {run: config for run in runs if (config := run.config_if_readable())}
     states = {run: run.state() for run in configs}
@@ -153,25 +155,25 @@ def _pick(runs: Sequence[Run]) -> Chosen | None:
     for run, config in configs.items():
         splits.setdefault(_split_key(config), []).append(run)
     done = {key: [run for run in own if states[run].name == "finished"] for key, own in splits.items()}
-    keys = sorted(filter(done.get, done), key=lambda key: -_variety([configs[run] for run in done[key]]))
+    keys = sorted(filter(done.get, done), key=lambda key: -_count_setups([configs[run] for run in done[key]]))
     if not keys:
         return None
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        words = _split_words([configs[done[key][0]] for key in keys])
+        words = _name_splits([configs[done[key][0]] for key in keys])
         ids = {hashlib.sha256(key.encode()).hexdigest()[:6]: key for key in keys}
         named = {short: f"{text} · {counted(len(done[ids[short]]), 'run')}" for short, text in zip(ids, words)}
-        key = ids[url_fields.choose(st.selectbox, "split", "Split", named, width=330)]
+        key = ids[url_fields.choose_one(st.selectbox, "split", "Split", named, width=330)]
         by_method: dict[str, list[Config]] = {}
         for run in done[key]:
             by_method.setdefault(configs[run].method, []).append(configs[run])
-        usual = sorted(by_method, key=lambda name: (-_variety(by_method[name]), name != "lps", name))
+        usual = sorted(by_method, key=lambda name: (-_count_setups(by_method[name]), name != "lps", name))
         named = {name: f"{catalog.method_info(name).title} · {counted(len(by_method[name]), 'run')}" for name in usual}
-        method = url_fields.choose(st.selectbox, "method", "Method", named, width=200)
-        measure = url_fields.choose(st.selectbox, "measure", "Measurement", MEASURES, width=220)
+        method = url_fields.choose_one(st.selectbox, "method", "Method", named, width=200)
+        measure = url_fields.choose_one(st.selectbox, "measure", "Measurement", MEASURES, width=220)
     runs_of_method = [run for run in splits[key] if configs[run].method == method]
     finished = {run: configs[run] for run in runs_of_method if states[run].name == "finished"}
     others = {run: (configs[run], states[run]) for run in runs_of_method if states[run].name != "finished"}
-    return Chosen(method, measure, finished, others)
+    return SplitRuns(method, measure, finished, others)
 
 
 def _split_key(config: Config) -> str:
@@ -180,12 +182,12 @@ def _split_key(config: Config) -> str:
     return json.dumps({key: flat[key] for key in flat if key.startswith(("dataset", "split."))})
 
 
-def _variety(configs: Sequence[Config]) -> int:
+def _count_setups(configs: Sequence[Config]) -> int:
     """Return the number of different configurations, ignoring seeds."""
     return len({effects.rest_of(config, ()) for config in configs})
 
 
-def _split_words(configs: Sequence[Config]) -> list[str]:
+def _name_splits(configs: Sequence[Config]) -> list[str]:
     """Describe each split by data set, share of labels and other differences: "Digits, 50 % labeled"."""
     different = [key for key in run_groups.differing_settings(configs) if key.startswith(("dataset.", "split."))]
     keys = [key for key in different if key != "split.labeled_ratio"]
@@ -207,7 +209,7 @@ def _pick_scoring() -> Scoring:
         return scores.pick_scoring()
 
 
-def _score(chosen: Chosen, scoring: Scoring) -> list[Scored]:
+def _score_runs(chosen: SplitRuns, scoring: Scoring) -> list[Scored]:
     """Score the finished runs of one split; runs that cannot be scored are named with the reason."""
     with st.spinner("Computing scores from the stored predictions"):
         scored, left_out = scores.score_all(list(chosen.finished), scoring)
@@ -217,12 +219,12 @@ def _score(chosen: Chosen, scoring: Scoring) -> list[Scored]:
         m.run.id for m in run_groups.newest_of_seeds(same_split)[0]
     )
     left_out += [(m.run, "not used: another run has the same seed") for m in same_split if m.run.id in replaced]
-    left_out += [(run, _standing(state)) for run, (_, state) in chosen.others.items()]
+    left_out += [(run, _explain_exclusion(state)) for run, (_, state) in chosen.others.items()]
     scores.show_left_out(left_out)
     return same_split
 
 
-def _standing(state: State) -> str:
+def _explain_exclusion(state: State) -> str:
     why = "it is included once it has finished" if state.is_moving else "only finished runs are included"
     return f"{state.name}; {why}"
 
@@ -242,22 +244,22 @@ def _show_command(fixed: Mapping[str, object], config: Config | None) -> None:
     dataset, method = (config.dataset, config.method) if config else ("digits", "lps")
     options = {"dataset": dataset != "digits" and dataset, "method": method != "lps" and method}
     st.caption("A useful set of runs, from the command line")
-    line = cli_args.format_command("sweep", **options, vary=example(method), seeds="0,1,2", set=fixed)
+    line = cli_args.format_command("sweep", **options, vary=example_values(method), seeds="0,1,2", set=fixed)
     st.code(line, language="bash", wrap_lines=True)
 
 
-def example(method: str) -> str:
+def example_values(method: str) -> str:
     """Return a setting of the method with values for a sweep."""
     if method == "lps":
         return _EXAMPLE
     info = catalog.method_info(method)
-    numbers = [p for p in info.parameters.values() if p.kind == "float" and p.default and _fits(p, 2 * p.default)]
+    numbers = [p for p in info.parameters.values() if p.kind == "float" and p.default and _is_valid(p, 2 * p.default)]
     usual_one = ("lr", 0.1) if info.trains else ("pretrain.epochs", 20)
     name, usual = (numbers[0].name, numbers[0].default) if numbers else usual_one
     return f"{name}={','.join(f'{factor * usual:g}' for factor in (0.25, 0.5, 1, 2))}"
 
 
-def _fits(parameter, value: float) -> bool:
+def _is_valid(parameter, value: float) -> bool:
     try:
         return parameter.check(value) is not None
     except UserError:
@@ -286,23 +288,23 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         configs = [member.config for member in scored]
         order = sorted(varied, key=lambda key: -effects.most_cells(configs, [key], varied))
         words = {key: f"{key} · {len(varied[key])} values" for key in order}
-        setting = url_fields.choose(st.selectbox, "setting", "Setting", words, width=300)
+        setting = url_fields.choose_one(st.selectbox, "setting", "Setting", words, width=300)
         backgrounds = effects.find_backgrounds(scored, [setting])
         background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
-    if answer_sentence := answer.sentence(setting, groups, measure, fixed_words(background, varied)):
+    if answer_sentence := answer.name_best_value(setting, groups, measure, describe_fixed_settings(background, varied)):
         st.markdown(answer_sentence)
     axis = Axis.from_values(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
     shown = Axis.from_values(setting, effects.sort_values({*axis.values, *published}))
-    figure = effect_charts.curves(shown, axis.values, groups, published, theme.palette())
+    figure = effect_charts.curves(shown, axis.values, groups, published, theme.current_palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
     if len(groups) > 1:
         scoring = against.scoring_of(list(groups.values()))
         code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
         plot(figure, "effect_curves", alt, code=code)
-    st.caption(" ".join(_about_curves(axis, shown, groups, len(backgrounds), reasons)))
+    st.caption(" ".join(_explain_curves(axis, shown, groups, len(backgrounds), reasons)))
     with st.expander("Table of these numbers"):
         data_table.show_data_table(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
     named = {
@@ -311,10 +313,10 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     usual = named.get(background.config.defaults().get(setting))
     against.show_differences(list(named.values()), "against", usual)
     lacking = [(value,) for value in varied[setting] if value not in groups]
-    _offer_lacking(background, lacking)
+    _offer_missing_runs(background, lacking)
 
 
-def _about_curves(
+def _explain_curves(
     axis: Axis,
     shown: Axis,
     groups: Mapping[object, Group],
@@ -345,14 +347,14 @@ def _about_curves(
     return sentences
 
 
-def _offer_lacking(background: Background, cells: Sequence[tuple]) -> None:
+def _offer_missing_runs(background: Background, cells: Sequence[tuple]) -> None:
     """Offer to start runs for the values that have none in this background."""
     seeds = effects.usual_seeds(background.groups.values())
     configs = [config for values in cells for config in effects.missing_configs(background, values, seeds)]
     if configs:
         with st.container(border=True, horizontal=True, vertical_alignment="center"):
             help_text = f"{background.settings[0]}={', '.join(text_of(values[0]) for values in cells)}"
-            missing_runs.offer("curve", help_text, configs, primary=False)
+            missing_runs.offer_runs("curve", help_text, configs, primary=False)
 
 
 def _curve_columns(setting: str) -> list[Column]:
@@ -386,11 +388,11 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
         return
     if importances:
         alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in importances)
-        figure = effect_charts.importance(importances, theme.palette())
+        figure = effect_charts.importance(importances, theme.current_palette())
         scoring = against.scoring_of([Group("", tuple(scored))])
         code = code_of("setting_importance", [member.run for member in scored], measure, **scoring)
         plot(figure, "effect_importance", f"Share of variance: {alt}", code=code)
-    st.caption("  \n".join(_about_importance(scored, left_out)))
+    st.caption("  \n".join(_explain_importance(scored, left_out)))
 
 
 def _show_lines(
@@ -401,7 +403,7 @@ def _show_lines(
     if not measured_runs:
         return
     axes = _pick_axes(varied, by_importance)
-    figure = effect_charts.parallel(measured_runs, axes, measure, theme.palette())
+    figure = effect_charts.parallel(measured_runs, axes, measure, theme.current_palette())
     figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
     alt = f"{len(measured_runs)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
     scoring = against.scoring_of([Group("", tuple(measured_runs))])
@@ -428,7 +430,7 @@ def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict
     return {setting: varied[setting] for setting in chosen or usual}
 
 
-def _about_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
+def _explain_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
     """Explain what the bars mean and what they do not."""
     associated = effects.setting_associations(scored)
     sentences = [

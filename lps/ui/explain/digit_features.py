@@ -16,7 +16,7 @@ SEEN = tuple(range(2, 10))  # of 10 classes
 
 
 @cache
-def packed() -> dict[str, object]:
+def pack_features() -> dict[str, object]:
     """Return all data for the browser, bytes as text: features, classes, and one bit per picture, set if it is labeled.
 
     labeled: by number of seen classes, one text per seed.
@@ -24,14 +24,16 @@ def packed() -> dict[str, object]:
     with np.load(FILE, allow_pickle=False) as stored:
         levels, level, truth, labeled = (stored[name] for name in ("levels", "level", "truth", "labeled"))
     return {
-        "features": text(levels),
+        "features": bytes_as_text(levels),
         "level": float(level),
         "width": levels.shape[1],
-        "truth": text(truth),  # the first classes are seen: an id is its digit
-        "labeled": {str(seen): [text(bits) for bits in rows] for seen, rows in zip(SEEN, labeled, strict=True)},
+        "truth": bytes_as_text(truth),  # the first classes are seen: an id is its digit
+        "labeled": {
+            str(seen): [bytes_as_text(bits) for bits in rows] for seen, rows in zip(SEEN, labeled, strict=True)
+        },
     }
 
 
-def text(values: np.ndarray) -> str:
+def bytes_as_text(values: np.ndarray) -> str:
     """Return the bytes of an array as text for the browser."""
     return base64.b64encode(values.tobytes()).decode()

@@ -15,7 +15,7 @@ from lps.store.runs import Run
 from lps.ui.explain import url_sliders
 from lps.ui.pictures import points
 from lps.ui.shared import escape, select, theme, url_fields
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
 
 MADE_UP_SEEN = 5
@@ -70,17 +70,17 @@ class ClassEstimate:
         return float(part.sum())
 
 
-def mixture(share: float, uneven_seen: float, uneven_novel: float) -> np.ndarray:
+def mix_distribution(share: float, uneven_seen: float, uneven_novel: float) -> np.ndarray:
     """Return a distribution of ten classes, (10,): `share` for the five seen ones, the rest for the five novel ones.
 
     Within a group, every class has 1 - unevenness times the share of the class before it.
     """
     novel = len(MADE_UP) - MADE_UP_SEEN
     parts = ((share, uneven_seen, MADE_UP_SEEN), (1 - share, uneven_novel, novel))
-    return np.concatenate([share_of_group * _falling(uneven, count) for share_of_group, uneven, count in parts])
+    return np.concatenate([share_of_group * _falling_weights(uneven, count) for share_of_group, uneven, count in parts])
 
 
-def _falling(uneven: float, count: int) -> np.ndarray:
+def _falling_weights(uneven: float, count: int) -> np.ndarray:
     weights = (1 - uneven) ** np.arange(count)
     return weights / weights.sum()
 
@@ -88,16 +88,16 @@ def _falling(uneven: float, count: int) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------- choosing
 
 
-def choose(runs: list[Run]) -> ClassEstimate:
+def choose_distribution(runs: list[Run]) -> ClassEstimate:
     """Show the controls and return their distribution."""
     words = {name: word for name, (word, _) in PRESETS.items()} | ({_FROM_RUN: "From a run"} if runs else {})
     source = _pick_source(words)
     left, right = st.columns([4, 6], gap="large")
     with left:
-        belief = _from_run(runs) if source == _FROM_RUN else _by_hand(source)
+        belief = _read_distribution(runs) if source == _FROM_RUN else _ask_distribution(source)
         belief = _type_values(belief)
     with right:
-        _show(belief)
+        _show_distribution(belief)
     return belief
 
 
@@ -121,37 +121,37 @@ def _pick_source(words: dict[str, str]) -> str:
 
 def _choose_source(source: str) -> None:
     """Reset the numbers when another source is chosen."""
-    url_sliders.reset(*_SHAPE, "C", "class")
-    url_fields.put("from", source)
+    url_sliders.reset_sliders(*_SHAPE, "C", "class")
+    url_fields.set_words("from", source)
     if source != _FROM_RUN:
-        url_sliders.reset("run", "epoch")
+        url_sliders.reset_sliders("run", "epoch")
 
 
-def _by_hand(preset: str) -> ClassEstimate:
+def _ask_distribution(preset: str) -> ClassEstimate:
     usual = PRESETS[preset][1]
     labels = ("All seen classes together", "Imbalance among seen", "Imbalance among novel")
     if preset == _RIGHT:
         st.caption("These sliders set the true class shares. The model predicts exactly these shares.")
     limits = ((1, 99), (0, 100), (0, 100))
     values = [
-        url_sliders.dial(label, name, *limit, value, 1, format="%d %%")
+        url_sliders.url_slider(label, name, *limit, value, 1, format="%d %%")
         for label, name, limit, value in zip(labels, _SHAPE, limits, usual)
     ]
-    shares = mixture(*(value / 100 for value in values))
+    shares = mix_distribution(*(value / 100 for value in values))
     key = "-".join([preset, *map(str, values)])
     truth = shares if preset == _RIGHT else None
-    return ClassEstimate(shares, MADE_UP_SEEN, list(MADE_UP), usual_settings(), key, truth=truth)
+    return ClassEstimate(shares, MADE_UP_SEEN, list(MADE_UP), default_settings(), key, truth=truth)
 
 
-def _from_run(runs: list[Run]) -> ClassEstimate:
+def _read_distribution(runs: list[Run]) -> ClassEstimate:
     run = select.pick_run(runs)
-    past = history(run)
+    past = read_history(run)
     method, settings = _settings_of(run)
     epoch = show_epochs(run, past, "top")
-    shares = _recorded(past, epoch)
+    shares = _recorded_shares(past, epoch)
     if shares is None:
-        st.info(_why_nothing(past, method), icon=":material/hourglass_empty:")
-        distribution = mixture(*(value / 100 for value in PRESETS["leaning"][1]))
+        st.info(_explain_missing_shares(past, method), icon=":material/hourglass_empty:")
+        distribution = mix_distribution(*(value / 100 for value in PRESETS["leaning"][1]))
         key = f"{run.id}-none"
         return ClassEstimate(distribution, MADE_UP_SEEN, list(MADE_UP), settings, key, run, past, epoch, method)
     names = class_names(run, len(shares))
@@ -163,7 +163,7 @@ def _from_run(runs: list[Run]) -> ClassEstimate:
     )
 
 
-def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
+def _recorded_shares(past: History, epoch: int | None) -> np.ndarray | None:
     """Return the estimated class distribution of an epoch, float64 with sum 1; None if there is none."""
     estimated = past.vector("pi_hat", epoch) if epoch else None
     if (
@@ -177,10 +177,10 @@ def _recorded(past: History, epoch: int | None) -> np.ndarray | None:
     return estimated.astype(np.float64) / estimated.sum(dtype=np.float64)
 
 
-def _why_nothing(past: History, method: str) -> str:
+def _explain_missing_shares(past: History, method: str) -> str:
     if not past.last_epoch:
         return "This run has recorded no epoch yet. Until it does, you see an example distribution."
-    name = escape.markdown(title(method))
+    name = escape.markdown(method_title(method))
     return f"{name} estimates no class distribution in this epoch, so this is an example."
 
 
@@ -194,17 +194,17 @@ def show_epochs(run: Run, past: History, page_place: str) -> int | None:
     if not last:
         return None
     if page_place == _PLACES[0]:
-        st.session_state["epoch_shown"] = _epoch_asked_for(run, last)
+        st.session_state["epoch_shown"] = _requested_epoch(run, last)
     epoch = st.session_state["epoch_shown"]
     if last > 1:
-        url_fields.agree(f"epoch_{page_place}", epoch)
+        url_fields.set_widget(f"epoch_{page_place}", epoch)
         st.slider("Epoch", 1, last, key=f"epoch_{page_place}")
     if page_place == _PLACES[0]:
-        url_sliders.write("epoch", epoch if epoch < last else None)
+        url_sliders.write_value("epoch", epoch if epoch < last else None)
     return epoch
 
 
-def _epoch_asked_for(run: Run, last: int) -> int:
+def _requested_epoch(run: Run, last: int) -> int:
     """Return the epoch of the slider that was moved, otherwise the one that was shown.
 
     While one slider is dragged, the browser reports outdated positions of the others. Only the slider that was moved
@@ -212,7 +212,7 @@ def _epoch_asked_for(run: Run, last: int) -> int:
     """
     state = st.session_state
     if f"epoch_{_PLACES[0]}" not in state or state.get("epoch_of") != run.id:
-        state["epoch_of"], state["epoch_by"], state["epoch_kept"] = run.id, "", url_fields.number("epoch")
+        state["epoch_of"], state["epoch_by"], state["epoch_kept"] = run.id, "", url_fields.read_number("epoch")
     else:
         moved = [
             page_place
@@ -231,17 +231,17 @@ def _settings_of(run: Run) -> tuple[str, dict[str, object]]:
     try:
         config = run.config()
     except UserError:
-        return "", usual_settings()
+        return "", default_settings()
     own = config.hyperparameters if config.method == "lps" else {}
-    return config.method, usual_settings() | dict(own)
+    return config.method, default_settings() | dict(own)
 
 
-def usual_settings() -> dict[str, object]:
+def default_settings() -> dict[str, object]:
     """Return every hyperparameter of LPS with its default."""
     return {name: about.default for name, about in catalog.method_info("lps").parameters.items()}
 
 
-def title(method: str) -> str:
+def method_title(method: str) -> str:
     """Return the display name of a method."""
     try:
         return catalog.method_info(method).title
@@ -252,8 +252,8 @@ def title(method: str) -> str:
 def class_names(run: Run, count: int) -> list[str]:
     """Return the name of every class id below `count`; numbers if the split cannot be read."""
     try:
-        split = points.partition(run).split
-        names = cluster_names(run, split) if history(run).is_blind else list(split.class_names)
+        split = points.read_partition(run).split
+        names = cluster_names(run, split) if read_history(run).is_blind else list(split.class_names)
     except UserError:
         names = []
     return names[:count] + [str(class_id) for class_id in range(len(names), count)]
@@ -266,7 +266,7 @@ def data_prior(belief: ClassEstimate) -> np.ndarray | None:
     if belief.run is None or not belief.is_recorded:
         return None
     try:
-        partition = points.partition(belief.run)
+        partition = points.read_partition(belief.run)
     except UserError:
         return None
     truth = partition.targets[partition.split.training]
@@ -300,14 +300,16 @@ def _type_values(belief: ClassEstimate) -> ClassEstimate:
     return replace(belief, shares=typed / typed.sum(), is_recorded=False)
 
 
-def _show(belief: ClassEstimate) -> None:
+def _show_distribution(belief: ClassEstimate) -> None:
     sizes = f"{belief.group_share('seen'):.0%} of its guesses", f"{belief.group_share('novel'):.0%}"
     words = (
         f"The model gives {sizes[0]} to the {belief.seen} :blue[**seen**] classes and {sizes[1]} to the "
         f"{belief.classes - belief.seen} :orange[**novel**] ones."
     )
     st.markdown(words)
-    figure = explain_charts.shares(belief.shares, belief.seen, belief.names, theme.palette(), prior=belief.prior)
+    figure = explain_charts.shares(
+        belief.shares, belief.seen, belief.names, theme.current_palette(), prior=belief.prior
+    )
     figure.update_layout(uirevision=str(belief.run and belief.run.id))
     alt = f"Share of the model's guesses for each of {belief.classes} classes, compared with the prior"
     code = code_of("guessed_shares", belief.run, belief.epoch) if belief.is_recorded else ""

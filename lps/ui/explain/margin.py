@@ -6,7 +6,7 @@ import streamlit as st
 from lps.charts import explain_charts
 from lps.scores import margin_math
 from lps.ui.explain import url_sliders
-from lps.ui.explain.distribution import ClassEstimate, data_prior, title
+from lps.ui.explain.distribution import ClassEstimate, data_prior, method_title
 from lps.ui.shared import escape, theme, url_fields
 from lps.ui.shared.plot import plot
 
@@ -29,7 +29,7 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
     with left:
         usual = str(belief.settings["kl_direction"])
         order = {name: _DIRECTIONS[name] for name in sorted(_DIRECTIONS, key=lambda name: name != usual)}
-        direction = url_fields.choose(st.segmented_control, "kl", "The margin uses", order, required=True)
+        direction = url_fields.choose_one(st.segmented_control, "kl", "The margin uses", order, required=True)
     with right:
         prior = _pick_prior(belief)
     both = {
@@ -44,7 +44,7 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
             order_words = "prior first" if name == margin_math.PRIOR_FIRST else "estimate first"
             st.markdown(f"**{both[name]:.3f}** :small[{order_words}{used}]")
             st.latex(divergence_formula(belief.shares, weights, name, both[name]))
-    st.markdown(_why(belief, both, prior))
+    st.markdown(_explain_divergence(belief, both, prior))
     if prior is None and belief.truth is not None and np.ptp(belief.truth) > 0:
         st.markdown(
             f"The classes of this example differ in size: the largest has {belief.truth.max():.0%} of the images, the "
@@ -61,7 +61,7 @@ def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
     offered = {name: words for name, words in _PRIORS.items() if name == "equal" or shares[name] is not None}
     if len(offered) == 1:
         return None
-    picked = url_fields.choose(st.segmented_control, "prior", "Prior", offered, required=True)
+    picked = url_fields.choose_one(st.segmented_control, "prior", "Prior", offered, required=True)
     return shares.get(picked)
 
 
@@ -72,7 +72,8 @@ def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, va
     if not prior_first:
         symbols, pair = symbols[::-1], pair[::-1]
     summands = [
-        rf"{number(pair[0][k])}\log\tfrac{{{number(pair[0][k])}}}{{{number(pair[1][k])}}}" for k in (0, len(pi_hat) - 1)
+        rf"{format_share(pair[0][k])}\log\tfrac{{{format_share(pair[0][k])}}}{{{format_share(pair[1][k])}}}"
+        for k in (0, len(pi_hat) - 1)
     ]
     return (
         rf"\begin{{aligned}}\mathrm{{KL}}({symbols[0]}\,\|\,{symbols[1]})"
@@ -81,7 +82,7 @@ def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, va
     )
 
 
-def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None) -> str:
+def _explain_divergence(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None) -> str:
     first, second = both[margin_math.PRIOR_FIRST], both[margin_math.ESTIMATE_FIRST]
     if max(first, second) < 0.0005:
         return "Both are 0: the predicted shares equal the prior. Both grow as the shares move away from the prior."
@@ -90,7 +91,7 @@ def _why(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None
     least = "" if prior is not None else f" KL(π̂‖π) is at most log {belief.classes} = {np.log(belief.classes):.2f}."
     return (
         "0 means a perfect match. KL(π‖π̂) grows without limit when the share of a class goes to 0 (the rarest here: "
-        f"{_name(belief, starved)} with {share}).{least} So KL(π‖π̂) reacts to a vanishing class much earlier."
+        f"{_colored_name(belief, starved)} with {share}).{least} So KL(π‖π̂) reacts to a vanishing class much earlier."
     )
 
 
@@ -120,7 +121,7 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
     left, right = st.columns([4, 6], gap="large")
     with left:
         usual = float(belief.settings["margin_scale"])
-        scale = url_sliders.dial("C, the strength of the margin", "C", 0.0, max(LARGEST_SCALE, usual), usual, 0.5)
+        scale = url_sliders.url_slider("C, the strength of the margin", "C", 0.0, max(LARGEST_SCALE, usual), usual, 0.5)
         values = margin_math.margins(belief.shares, divergence, scale, prior)
         st.latex(_margin_formula(margin_math.relative_shares(belief.shares, prior), divergence, scale, values, prior))
         if prior is not None:
@@ -129,9 +130,9 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
                 f"$\\pi_k$ is the share of class k in the prior. A share below {least:g}$/K$ counts as {least:g}$/K$."
             )
     with right:
-        _title("Margin of every class", "added to the score (logit) of the right class in training")
+        _show_title("Margin of every class", "added to the score (logit) of the right class in training")
         recorded = _recorded_margins(belief, scale)
-        colors = theme.palette()
+        colors = theme.current_palette()
         figure = explain_charts.margins(values, belief.shares, recorded, belief.seen, belief.names, colors)
         alt = f"What the margin adds to the target's logit, for each of {belief.classes} classes"
         plot(figure, "explain_margins", alt)
@@ -149,7 +150,7 @@ def _say_whose_margin(belief: ClassEstimate) -> None:
     """Say that the run did not use this margin, if its method is another one or its margin is off."""
     if belief.run is None or belief.method == "lps" and belief.settings["use_margin"]:
         return
-    name = escape.markdown(title(belief.method))
+    name = escape.markdown(method_title(belief.method))
     if belief.method == "lps":
         words = "This run had no margin. Below are the margins that LPS would have used."
     elif belief.method == "":
@@ -183,12 +184,12 @@ def _margin_formula(
     one, largest = (r"\hat\pi_k", r"\hat\pi_j") if prior is None else (r"\hat\pi_k/\pi_k", r"(\hat\pi_j/\pi_j)")
     lines = [rf"\delta_k&=C\cdot\mathrm{{KL}}\cdot\frac{{{one}}}{{\max_j{largest}}}"]
     for word, k in ((r"\text{most}", int(np.argmax(relative))), (r"\text{least}", int(np.argmin(relative)))):
-        ratio = rf"\tfrac{{{number(relative[k])}}}{{{number(relative.max())}}}"
+        ratio = rf"\tfrac{{{format_share(relative[k])}}}{{{format_share(relative.max())}}}"
         lines.append(rf"\delta_{{{word}}}&={scale:g}\cdot{divergence:.3f}\cdot{ratio}={values[k]:.2f}")
     return r"\begin{aligned}" + r"\\".join(lines) + r"\end{aligned}"
 
 
-def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> str:
+def explain_sign(belief: ClassEstimate, values: np.ndarray, sureness: float) -> str:
     """Explain the effect of the margins, with the largest and the smallest one as examples."""
     most, least = int(np.argmax(values)), int(np.argmin(values))
     if values[most] < 0.005:
@@ -199,14 +200,14 @@ def sign_words(belief: ClassEstimate, values: np.ndarray, sureness: float) -> st
     text = (
         "The margin is **added** to the logit of the right class during training, so the loss treats an image as "
         "if it were already classified more confidently. "
-        f"{_name(belief, most)} gets +{values[most]:.2f} and keeps {keeps[most]} of its "
+        f"{_colored_name(belief, most)} gets +{values[most]:.2f} and keeps {keeps[most]} of its "
         f"pull (the force with which training moves its images towards the right answer){held_words}. "
     )
     if left[least] - left[most] < _EVEN:
         return text + "The other classes keep about as much of their pull: no class has a clear advantage."
     return text + (
-        f"{_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. As the "
-        "shares approach the prior, KL and all margins go to 0."
+        f"{_colored_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. "
+        "As the shares approach the prior, KL and all margins go to 0."
     )
 
 
@@ -220,10 +221,10 @@ def show_image(belief: ClassEstimate, values: np.ndarray) -> None:
         target = _pick_class(belief, int(np.argmax(values)))
     with right:
         label = "How sure the model already is of the right class"
-        sure = url_sliders.dial(label, "sure", 1, 99, _USUAL_SURENESS, 1, format="%d %%") / 100
+        sure = url_sliders.url_slider(label, "sure", 1, 99, _USUAL_SURENESS, 1, format="%d %%") / 100
     logits = margin_math.example_logits(belief.shares, target, sure)
     margin = float(values[target])
-    st.markdown(sign_words(belief, values, sure))
+    st.markdown(explain_sign(belief, values, sure))
     _show_charts(belief, values, logits, target, sure)
     st.latex(_image_formula(sure, margin, margin_math.probabilities(logits, target, margin)[target]))
     st.caption(
@@ -236,7 +237,7 @@ def _pick_class(belief: ClassEstimate, most: int) -> int:
     """Return the class of the image, by default the one with the largest margin."""
 
     names = {str(k): f"{name} ({belief.group(k)})" for k, name in enumerate(belief.names)}
-    picked = url_fields.choose(
+    picked = url_fields.choose_one(
         st.selectbox, "class", "The image shows", {"most": "the class with the largest margin"} | names
     )
     if st.query_params.get("class") not in names:
@@ -245,18 +246,18 @@ def _pick_class(belief: ClassEstimate, most: int) -> int:
 
 
 def _show_charts(belief: ClassEstimate, values: np.ndarray, logits: np.ndarray, target: int, sure: float) -> None:
-    colors, margin = theme.palette(), float(values[target])
+    colors, margin = theme.current_palette(), float(values[target])
     shown = explain_charts.strongest(target, logits)
     about = (shown, target, belief.seen, belief.names, colors)
     name = belief.names[target]
     first, second, third = st.columns(3)
     with first:
-        _title("Probabilities", "framed: without the margin")
+        _show_title("Probabilities", "framed: without the margin")
         pair = margin_math.probabilities(logits, target), margin_math.probabilities(logits, target, margin)
         figure = explain_charts.image(*pair, *about)
         plot(figure, "explain_probabilities", f"Probabilities of an image of {name} with and without the margin")
     with second:
-        _title("Push on every logit", "minus the gradient")
+        _show_title("Push on every logit", "minus the gradient")
         pair = [-margin_math.cross_entropy_gradient(logits, target, m) for m in (0.0, margin)]
         figure = explain_charts.pushes(*pair, *about)
         plot(
@@ -265,7 +266,7 @@ def _show_charts(belief: ClassEstimate, values: np.ndarray, logits: np.ndarray, 
             f"How training moves the logits of an image of {name}, with and without the margin",
         )
     with third:
-        _title("Remaining pull", "for an image of each class")
+        _show_title("Remaining pull", "for an image of each class")
         left = margin_math.pull_left(sure, values)
         figure = explain_charts.pulls(left, belief.shares, belief.seen, belief.names, colors)
         plot(figure, "explain_pulls", "Share of the pull towards the right class that each class keeps")
@@ -286,7 +287,7 @@ def _image_formula(sure: float, margin: float, probability: float) -> str:
 # ---------------------------------------------------------------------------------------------------- words
 
 
-def number(value: float) -> str:
+def format_share(value: float) -> str:
     """Format a share for a formula: two significant digits, powers of ten as LaTeX."""
     if value == 0 or value >= 0.001:
         return f"{value:.2f}" if value >= 0.095 or value == 0 else f"{value:.2g}"
@@ -294,10 +295,10 @@ def number(value: float) -> str:
     return rf"{digits}\cdot10^{{{int(power)}}}"
 
 
-def _name(belief: ClassEstimate, class_id: int) -> str:
+def _colored_name(belief: ClassEstimate, class_id: int) -> str:
     color = "blue" if class_id < belief.seen else "orange"
     return f":{color}[**{escape.markdown(belief.names[class_id])}**] ({belief.group(class_id)})"
 
 
-def _title(words: str, more: str) -> None:
+def _show_title(words: str, more: str) -> None:
     st.markdown(f"**{words}**  \n:small[:gray[{more}]]")

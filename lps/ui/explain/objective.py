@@ -10,7 +10,7 @@ from lps.charts import explain_charts
 from lps.charts.event_log import History
 from lps.errors import UserError
 from lps.settings import catalog
-from lps.ui.explain.distribution import ClassEstimate, show_epochs, title
+from lps.ui.explain.distribution import ClassEstimate, method_title, show_epochs
 from lps.ui.forms import form
 from lps.ui.forms.term_formulas import formula_of
 from lps.ui.shared import escape, theme
@@ -88,17 +88,19 @@ def show_objective(belief: ClassEstimate) -> None:
     with left:
         epoch = show_epochs(belief.run, past, "objective")
         terms, total = terms_of(past, epoch)
-        off = switched_off(terms, _settings(belief))
+        off = switched_off(terms, _read_settings(belief))
         working = {name: value for name, value in terms.items() if name not in off}
-        st.markdown(_summary(belief, epoch, working, total) + _off_words(off))
+        st.markdown(_summarize_terms(belief, epoch, working, total) + _describe_switched_off(off))
         st.caption(
             "Each bar starts where the previous one ends. Training minimizes the total. All values are means over "
             "the batches of the epoch."
         )
     with right:
         if working:
-            bars = {_term(name).name: value for name, value in working.items()}
-            figure = explain_charts.waterfall(bars, total, theme.palette()).update_layout(uirevision=belief.run.id)
+            bars = {_find_term(name).name: value for name, value in working.items()}
+            figure = explain_charts.waterfall(bars, total, theme.current_palette()).update_layout(
+                uirevision=belief.run.id
+            )
             described = ", ".join(f"{name} {value:.2f}" for name, value in bars.items())
             plot(figure, "explain_terms", f"Terms of the objective in epoch {epoch}: {described}; total {total:.2f}")
     if belief.method == "":
@@ -116,7 +118,7 @@ def _show_planned(belief: ClassEstimate) -> None:
     off = switched_off(dict.fromkeys(LPS_TERMS), belief.settings)
     count = f"{len(LPS_TERMS) - len(off)} of its {len(LPS_TERMS)} terms" if off else "four terms"
     whose = "the settings of this run" if belief.method == "lps" else "default settings"
-    st.markdown(f"LPS minimizes the sum of {count}. They are shown with {whose}.{_off_words(off)}")
+    st.markdown(f"LPS minimizes the sum of {count}. They are shown with {whose}.{_describe_switched_off(off)}")
     if belief.method not in ("", "lps"):
         _show_formula(belief.method)
     _show_cards(dict.fromkeys(LPS_TERMS), off, belief.settings)
@@ -133,7 +135,7 @@ def switched_off(terms: Mapping[str, float | None], settings: Mapping[str, objec
     ]
 
 
-def _settings(belief: ClassEstimate) -> Mapping[str, object]:
+def _read_settings(belief: ClassEstimate) -> Mapping[str, object]:
     """Return the hyperparameters of the run's method."""
     if belief.method in ("", "lps"):
         return belief.settings
@@ -163,11 +165,11 @@ def terms_of(past: History, epoch: int) -> tuple[dict[str, float], float | None]
     return terms, total
 
 
-def _summary(belief: ClassEstimate, epoch: int, terms: dict[str, float], total: float | None) -> str:
+def _summarize_terms(belief: ClassEstimate, epoch: int, terms: dict[str, float], total: float | None) -> str:
     if not terms:
         return f"No terms were recorded in epoch {epoch}."
     largest = max(terms, key=lambda name: abs(terms[name]))
-    word, name = escape.markdown(title(belief.method)), escape.markdown(_term(largest).name.lower())
+    word, name = escape.markdown(method_title(belief.method)), escape.markdown(_find_term(largest).name.lower())
     if len(terms) == 1:
         return f"In epoch {epoch} {word} has one term, {name}, with **{total:.2f}**."
     return (
@@ -176,8 +178,8 @@ def _summary(belief: ClassEstimate, epoch: int, terms: dict[str, float], total: 
     )
 
 
-def _off_words(off: Sequence[str]) -> str:
-    return f" Switched off: {', '.join(_term(name).name.lower() for name in off)}." if off else ""
+def _describe_switched_off(off: Sequence[str]) -> str:
+    return f" Switched off: {', '.join(_find_term(name).name.lower() for name in off)}." if off else ""
 
 
 def _show_cards(values: Mapping[str, float | None], off: Sequence[str], settings: Mapping[str, object] | None) -> None:
@@ -185,11 +187,11 @@ def _show_cards(values: Mapping[str, float | None], off: Sequence[str], settings
     with st.grid(2, min_column_width=360):
         for name, value in values.items():
             with st.container(border=True, height="stretch"):
-                _show_card(name, ":gray-badge[switched off]" if name in off else _value_words(value), settings)
+                _show_card(name, ":gray-badge[switched off]" if name in off else _format_value(value), settings)
 
 
 def _show_card(name: str, state: str, settings: Mapping[str, object] | None) -> None:
-    term = _term(name) if settings is not None else _OF_OTHERS.get(name) or _term(name)
+    term = _find_term(name) if settings is not None else _OF_OTHERS.get(name) or _find_term(name)
     st.markdown(f"**{escape.markdown(term.name)}** {state}  \n{escape.markdown(term.purpose)}")
     formula = None if settings is None else formula_of(name, settings)
     if formula:
@@ -197,7 +199,7 @@ def _show_card(name: str, state: str, settings: Mapping[str, object] | None) -> 
         st.caption(f"{formula.numbers}  \n{formula.letters}")
 
 
-def _value_words(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     return "" if value is None else f":gray[{value:+.3f}]"
 
 
@@ -207,13 +209,13 @@ def _show_formula(method: str) -> None:
         objective = catalog.method_info(method).sections.get("Objective", "")
     except UserError:
         return
-    with st.expander(f"The whole objective of {escape.markdown(title(method))}"):
-        for formula in form.formulas(objective):
+    with st.expander(f"The whole objective of {escape.markdown(method_title(method))}"):
+        for formula in form.split_formulas(objective):
             st.latex(formula)
         st.caption("With default settings.")
 
 
-def _term(name: str) -> _Term:
+def _find_term(name: str) -> _Term:
     if name == "rest":
         return _Term("Rest", "The part of the total that no recorded term explains.")
     return _TERMS.get(name) or _Term(name.replace("_", " ").capitalize(), "A term that only this method has.")

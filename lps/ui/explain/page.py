@@ -5,7 +5,7 @@ import streamlit as st
 from lps.store.runs import Run
 from lps.ui.explain import distribution, margin, objective, plane, thresholds, what_if
 from lps.ui.shared import live_part, page_head, select
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # between two looks at a growing run
 
@@ -25,36 +25,36 @@ def _show_explain(runs: list[Run]) -> None:
         "learns the seen classes faster and then takes novel images for seen ones. LPS detects this in the model's "
         "own guesses and holds back the faster classes. Move the sliders to see how."
     )
-    _ask("What if?")
+    _show_question("What if?")
     plane.show_plane()
-    _ask("What if, with real pictures?")
+    _show_question("What if, with real pictures?")
     what_if.show_what_if()
-    _ask("Which classes does the model guess?")
-    belief = distribution.choose(runs)
+    _show_question("Which classes does the model guess?")
+    belief = distribution.choose_distribution(runs)
     if not runs:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption("These are example distributions. Choose a run to see its own.", width="content")
             st.page_link("pages/home.py", label="Start the demo", icon=":material/play_arrow:")
-    _ask("How far is this from equal shares?")
+    _show_question("How far is this from equal shares?")
     divergence, prior = margin.show_divergence(belief)
-    _ask("How much is each class held back?")
+    _show_question("How much is each class held back?")
     values = margin.show_margins(belief, divergence, prior)
-    _ask("How does this change the training of one image?")
+    _show_question("How does this change the training of one image?")
     margin.show_image(belief, values)
-    _ask("When does a guess become a pseudo-label?")
+    _show_question("When does a guess become a pseudo-label?")
     thresholds.show_thresholds(belief)
-    _ask("Which terms does the loss have?")
+    _show_question("Which terms does the loss have?")
     objective.show_objective(belief)
-    _follow(belief)
+    _follow_run(belief)
 
 
-def _ask(question: str) -> None:
+def _show_question(question: str) -> None:
     st.space("small")
     st.subheader(question)
 
 
-def _follow(belief: distribution.ClassEstimate) -> None:
+def _follow_run(belief: distribution.ClassEstimate) -> None:
     """While the newest epoch of an active run is shown, move on to each new epoch."""
     if belief.run and "epoch" not in st.query_params and not belief.run.state().is_over:
-        run, shown = belief.run, history(belief.run).last_epoch
-        live_part.wait(lambda: history(run).last_epoch, lambda newest: newest == shown, _TICK_S)
+        run, shown = belief.run, read_history(belief.run).last_epoch
+        live_part.wait_for_end(lambda: read_history(run).last_epoch, lambda newest: newest == shown, _TICK_S)

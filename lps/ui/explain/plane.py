@@ -36,12 +36,12 @@ _ABOUT = (
 _TONES = ("color-mix(in oklab, {}, var(--ink) {}%)", (0, 20, 36))
 
 
-def settings() -> dict[str, float]:
+def simulation_settings() -> dict[str, float]:
     """Return the input of the simulation: the defaults of LPS and the points; spread and noise in radii of the ring."""
-    return defaults() | _WORLD
+    return default_weights() | _WORLD
 
 
-def defaults() -> dict[str, float]:
+def default_weights() -> dict[str, float]:
     """Return the weights of the terms in the browser: those of LPS, except the weight of the entropy term."""
     parameters = catalog.method_info("lps").parameters
     return {name: parameters[name].default for name in _OF_LPS} | {"entropy_weight": _USUAL_ENTROPY}
@@ -56,27 +56,27 @@ def show_plane() -> None:
         "novel point that was taken for a seen class. The vertical marks on the bars show the result without the "
         "margin, trained from the same start."
     )
-    _mount(key="plane", data=settings())
+    _mount(key="plane", data=simulation_settings())
     st.caption(_ABOUT)
 
 
-def _html() -> str:
+def _render_html() -> str:
     """Return the elements that the script fills; they contain no user data."""
-    classes, seen, own = _WORLD["total"], _WORLD["seen"], settings()
-    tones = "".join(f'<i class="lps-plane-tone" style="color: {_tone(k)}"></i>' for k in range(classes))
+    classes, seen, own = _WORLD["total"], _WORLD["seen"], simulation_settings()
+    tones = "".join(f'<i class="lps-plane-tone" style="color: {_class_color(k)}"></i>' for k in range(classes))
     brakes = '<i class="lps-plane-is-seen"></i>' * seen + '<i class="lps-plane-is-novel"></i>' * (classes - seen)
     alt = "400 points in the plane, and the classifier's prediction for each region"
     return f"""<div class="lps-plane"><div class="lps-plane-body">
 <canvas class="lps-plane-canvas" role="img" aria-label="{alt}"></canvas>
 <div class="lps-plane-side">
-{_bar("seen", "Seen, correct")}
-{_bar("novel", "Novel, correct")}
-{_bar("guesses", "Guesses for seen classes (dashed: equal shares)", '<div class="lps-plane-fair"></div>')}
+{_render_bar("seen", "Seen, correct")}
+{_render_bar("novel", "Novel, correct")}
+{_render_bar("guesses", "Guesses for seen classes (dashed: equal shares)", '<div class="lps-plane-fair"></div>')}
 <div><div class="lps-plane-kl"></div>
 <div class="lps-plane-brakes" role="img" aria-label="Margin of every class">{brakes}</div>
 <div class="lps-plane-quiet">Margin of every class</div></div>
-{dial("lps-plane-strength", "Strength of the margin, C", (0, 20, 1), own["margin_scale"])}
-{dial("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), own["entropy_weight"])}
+{render_slider("lps-plane-strength", "Strength of the margin, C", (0, 20, 1), own["margin_scale"])}
+{render_slider("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), own["entropy_weight"])}
 <div class="lps-plane-buttons"><button class="lps-plane-play" type="button">Play</button>
 <button class="lps-plane-new" type="button">Other points</button>
 <span class="lps-plane-quiet lps-plane-step"></span></div>
@@ -84,13 +84,13 @@ def _html() -> str:
 <div class="lps-plane-tones">{tones}<i class="lps-plane-tone" style="color: var(--ink)"></i></div></div>"""
 
 
-def _bar(name: str, words: str, more: str = "") -> str:
+def _render_bar(name: str, words: str, more: str = "") -> str:
     inside = f'<div class="lps-plane-fill"></div>{more}<div class="lps-plane-other" title="without the margin"></div>'
     track = f'<div class="lps-plane-track">{inside}</div>'
     return f'<div class="lps-plane-bar lps-plane-{name}"><span>{words}</span><output></output>{track}</div>'
 
 
-def dial(css_class: str, words: str, span: tuple[float, float, float], value: float) -> str:
+def render_slider(css_class: str, words: str, span: tuple[float, float, float], value: float) -> str:
     """Return a slider that only the browser reads, with room for its value. span: lowest, highest, step."""
     low, high, step = span
     limits = f'min="{low:g}" max="{high:g}" step="{step:g}" value="{value:g}"'
@@ -98,7 +98,7 @@ def dial(css_class: str, words: str, span: tuple[float, float, float], value: fl
     return f'<div class="lps-plane-dial"><span>{words}</span><output></output>{slider}</div>'
 
 
-def _tone(k: int) -> str:
+def _class_color(k: int) -> str:
     """Return the colour of a class: that of its group, lighter or darker by its position in the group."""
     form, shares = _TONES
     seen = _WORLD["seen"]
@@ -109,7 +109,7 @@ _COLORS = {name: (getattr(LIGHT, name), getattr(DARK, name)) for name in ("seen"
 VARIABLES = " ".join(f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in _COLORS.items())
 _mount = st.components.v2.component(
     "lps_plane",
-    html=_html(),
+    html=_render_html(),
     css=f".lps-plane {{ {VARIABLES} --track: var(--grid); }}\n{_STYLE}",
     js=f"{TRAINING}\n{_VIEW}",
     isolate_styles=False,

@@ -14,7 +14,7 @@ from lps.scores.purity import Adoption, adoption
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.ui.explain import url_sliders
-from lps.ui.explain.distribution import ClassEstimate, show_epochs, title
+from lps.ui.explain.distribution import ClassEstimate, method_title, show_epochs
 from lps.ui.pictures import points
 from lps.ui.shared import escape, theme
 from lps.ui.shared.plot import plot
@@ -28,9 +28,9 @@ def show_thresholds(belief: ClassEstimate) -> None:
     """Plot the thresholds, mark the chosen time and describe it; with a run, also the guesses that reach them."""
     past = belief.past
     has_epochs = past is not None and past.last_epoch > 0
-    threshold_by_group = _of_run(belief) if has_epochs else {}
+    threshold_by_group = _thresholds_of_run(belief) if has_epochs else {}
     if has_epochs and not threshold_by_group:
-        name = escape.markdown(title(belief.method))
+        name = escape.markdown(method_title(belief.method))
         st.info(
             f"{name} has no confidence threshold. Below are the thresholds that LPS would use.", icon=":material/info:"
         )
@@ -41,12 +41,12 @@ def show_thresholds(belief: ClassEstimate) -> None:
     with left:
         epoch = show_epochs(belief.run, past, "thresholds")
         now = {group: float(values.loc[epoch]) for group, values in threshold_by_group.items() if epoch in values.index}
-        st.markdown(_words_of(now, f"In epoch {epoch}"))
+        st.markdown(_describe_thresholds(now, f"In epoch {epoch}"))
         _show_rates(past, epoch)
     with right:
         passed = {group: past.column(f"pseudo_label/rate/{group}") for group in _GROUPS}
         end = max(int(values.index[-1]) for values in threshold_by_group.values())
-        _plot(threshold_by_group, passed, epoch, max(2, end), belief.run.id)
+        _plot_thresholds(threshold_by_group, passed, epoch, max(2, end), belief.run.id)
         _show_passing(belief.run, epoch, now)
 
 
@@ -54,27 +54,27 @@ def _show_usual(settings: dict) -> None:
     """Plot the thresholds of LPS over the share of a run."""
     left, right = st.columns([4, 6], gap="large")
     with left:
-        done = url_sliders.dial("Progress of the run", "time", 0, 100, 25, 1, format="%d %%") / 100
+        done = url_sliders.url_slider("Progress of the run", "time", 0, 100, 25, 1, format="%d %%") / 100
         bounds = settings["threshold_novel_start"], settings["threshold_novel_end"]
         now = {"seen": settings["threshold_seen"], "novel": margin_math.threshold_novel(done, *bounds)}
         st.latex(_threshold_formula(done, *bounds, now["novel"]))
-        st.markdown(_words_of(now, f"After {done:.0%} of the run"))
+        st.markdown(_describe_thresholds(now, f"After {done:.0%} of the run"))
     with right:
         share = np.linspace(0, 1, _PARTS + 1)
         threshold_by_group = {
             "seen": pd.Series(settings["threshold_seen"], index=share),
             "novel": pd.Series(margin_math.threshold_novel(share, *bounds), index=share),
         }
-        _plot(threshold_by_group, {}, done, 1.0, "usual")
+        _plot_thresholds(threshold_by_group, {}, done, 1.0, "usual")
 
 
-def _of_run(belief: ClassEstimate) -> dict[str, pd.Series]:
+def _thresholds_of_run(belief: ClassEstimate) -> dict[str, pd.Series]:
     """Return the threshold of each group by epoch: as recorded and, for a run of LPS, as planned for later epochs."""
     past, settings = belief.past, belief.settings
     recorded = {group: past.column(f"threshold/{group}") for group in _GROUPS}
     if belief.method != "lps":
         return {group: values for group, values in recorded.items() if len(values)}
-    epochs = max(_planned(belief.run), past.last_epoch)
+    epochs = max(_planned_epochs(belief.run), past.last_epoch)
     index = np.arange(1, epochs + 1)
     done = margin_math.done_in_epoch(index, epochs, settings["threshold_clock"])
     planned = {
@@ -87,7 +87,7 @@ def _of_run(belief: ClassEstimate) -> dict[str, pd.Series]:
     return {group: recorded[group].combine_first(planned[group]) for group in _GROUPS}
 
 
-def _planned(run: Run) -> int:
+def _planned_epochs(run: Run) -> int:
     try:
         return run.config().epochs
     except UserError:
@@ -102,7 +102,7 @@ def _threshold_formula(done: float, start: float, end: float, value: float) -> s
     )
 
 
-def _words_of(now: dict[str, float], when: str) -> str:
+def _describe_thresholds(now: dict[str, float], when: str) -> str:
     """Describe the thresholds at a moment."""
     if set(now) != set(_GROUPS):
         threshold_words = " and ".join(
@@ -121,8 +121,8 @@ def _words_of(now: dict[str, float], when: str) -> str:
     return text
 
 
-def _plot(threshold_by_group, passed, now: float, end: float, view: str) -> None:
-    figure = explain_charts.thresholds(threshold_by_group, passed, now, end, theme.palette())
+def _plot_thresholds(threshold_by_group, passed, now: float, end: float, view: str) -> None:
+    figure = explain_charts.thresholds(threshold_by_group, passed, now, end, theme.current_palette())
     figure.update_layout(uirevision=view)
     plot(
         figure,
@@ -150,32 +150,32 @@ def _show_rates(past: History, epoch: int) -> None:
 def _show_passing(run: Run, epoch: int, now: dict[str, float]) -> None:
     """Show how many predictions after the epoch reach the threshold, and how many of these are right."""
     try:
-        groups = passing(run, epoch, now) if now else {}
+        groups = count_passing(run, epoch, now) if now else {}
     except UserError as error:
         st.caption(escape.markdown(f"The share of correct predictions is unknown: {error}."))
         return
     if not groups:
         return
-    plot(explain_charts.passing(groups, theme.palette()), "explain_passing", _described(groups))
-    st.caption(f"{purity_words(groups)} Measured after the epoch, on images without augmentation.")
+    plot(explain_charts.passing(groups, theme.current_palette()), "explain_passing", _describe_groups(groups))
+    st.caption(f"{describe_purity(groups)} Measured after the epoch, on images without augmentation.")
 
 
-def passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
+def count_passing(run: Run, epoch: int, now: dict[str, float]) -> dict[str, Adoption]:
     """Return the predictions that reach the thresholds `now` after an epoch; raises `UserError` for a missing file."""
     path = run.snapshots / f"epoch-{epoch:04d}.npz"
     try:
         status = path.stat()
     except OSError:
         raise UserError("snapshot", f"the snapshot of epoch {epoch} was not saved") from None
-    return _passing(str(run.folder), epoch, (status.st_mtime_ns, status.st_size), tuple(sorted(now.items())))
+    return _compute_passing(str(run.folder), epoch, (status.st_mtime_ns, status.st_size), tuple(sorted(now.items())))
 
 
 @st.cache_data(max_entries=256, show_spinner=False)
-def _passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Adoption]:
+def _compute_passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Adoption]:
     run = Run(Path(folder))
     path = run.snapshots / f"epoch-{epoch:04d}.npz"
     stored = snapshots.read_arrays(path, ("predicted", "confidence"))
-    partition = points.partition(run)
+    partition = points.read_partition(run)
     predicted, confidence = stored["predicted"], stored["confidence"]
     snapshots.check_ids(path.name, predicted, partition.split.unlabeled, partition.split.classes)
     if confidence.shape != predicted.shape:
@@ -184,7 +184,7 @@ def _passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[str, Ado
     return adoption(predicted, confidence.astype(np.float32), truth, partition.split.classes, dict(thresholds))
 
 
-def purity_words(groups: dict[str, Adoption]) -> str:
+def describe_purity(groups: dict[str, Adoption]) -> str:
     """Say how many of the guesses above the threshold are right."""
     known_guesses = [
         f"{adoption.purity:.1%} of {group} guesses" for group, adoption in groups.items() if adoption.purity is not None
@@ -196,9 +196,9 @@ def purity_words(groups: dict[str, Adoption]) -> str:
     )
 
 
-def _described(groups: dict[str, Adoption]) -> str:
+def _describe_groups(groups: dict[str, Adoption]) -> str:
     parts = [
         f"{adoption.passing} of {counted(adoption.images, 'image')} predicted as {group} reach the threshold"
         for group, adoption in groups.items()
     ]
-    return f"{'; '.join(parts)}. {purity_words(groups)}"
+    return f"{'; '.join(parts)}. {describe_purity(groups)}"

@@ -11,7 +11,7 @@ import streamlit as st
 from lps.ui.shared import url_fields
 
 
-def dial(label: str, name: str, low: float, high: float, usual: float, step: float, **options) -> float:
+def url_slider(label: str, name: str, low: float, high: float, usual: float, step: float, **options) -> float:
     """Show a slider from low to high; the URL stores its value under `name` unless it is the default.
 
     Values are ints if low, high, default and step are, otherwise floats. An untouched dial follows a default that
@@ -19,18 +19,20 @@ def dial(label: str, name: str, low: float, high: float, usual: float, step: flo
     """
     key = f"dial_{name}"
     if key not in st.session_state:
-        value = _reading(name, low, high, usual)
+        value = _read_value(name, low, high, usual)
     else:
         value = st.session_state[key]
         value = usual if value == st.session_state.get(f"{key}_usual") else min(max(value, low), high)
     st.session_state[f"{key}_usual"] = usual
-    url_fields.agree(key, value)  # a value that is assigned, even the same one, stops a slider that is being dragged
+    url_fields.set_widget(
+        key, value
+    )  # a value that is assigned, even the same one, stops a slider that is being dragged
     value = st.slider(label, low, high, key=key, step=step, **options)
-    write(name, None if value == usual else value)
+    write_value(name, None if value == usual else value)
     return value
 
 
-def _reading(name: str, low: float, high: float, usual: float) -> float:
+def _read_value(name: str, low: float, high: float, usual: float) -> float:
     """Return the number under `name` in the URL, within its limits; the default if there is none."""
     try:
         value = float(st.query_params.get(name, ""))
@@ -41,12 +43,12 @@ def _reading(name: str, low: float, high: float, usual: float) -> float:
     return type(usual)(min(max(value, low), high))
 
 
-def write(name: str, value: float | None) -> None:
+def write_value(name: str, value: float | None) -> None:
     """Store `value` under `name` in the URL; remove it for None."""
-    url_fields.put(name, None if value is None else f"{value:g}")
+    url_fields.set_words(name, None if value is None else f"{value:g}")
 
 
-def reset(*names: str) -> None:
+def reset_sliders(*names: str) -> None:
     """Reset the dials to their defaults; call this before they are drawn."""
     for name in names:
         st.query_params.pop(name, None)

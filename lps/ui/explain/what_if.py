@@ -11,7 +11,7 @@ import streamlit as st
 from lps.store.run_folders import recorded_runs
 from lps.store.runs import Run
 from lps.ui.explain import digit_features, plane
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 
 _FOLDER = Path(__file__).parent
 _TRAINING, _VIEW, _STYLE = (
@@ -32,9 +32,9 @@ _DIALS = (  # name in the address and for the script, words, (lowest, highest, s
 )
 
 
-def settings() -> dict[str, float]:
+def training_settings() -> dict[str, float]:
     """Return the input of the training: the defaults of LPS and its head; noise relative to a feature's length."""
-    return plane.defaults() | _HEAD
+    return plane.default_weights() | _HEAD
 
 
 def show_what_if() -> None:
@@ -44,7 +44,10 @@ def show_what_if() -> None:
         "network and not your run.** Move a slider to train again from the same start; the pale lines show the "
         "previous setting. At first they show LPS without its margin."
     )
-    _mount(key="what_if", data={"settings": settings(), "pictures": digit_features.packed(), "runs": _recorded()})
+    _mount(
+        key="what_if",
+        data={"settings": training_settings(), "pictures": digit_features.pack_features(), "runs": _list_recordings()},
+    )
     st.caption(_ABOUT)
 
 
@@ -61,14 +64,14 @@ _ABOUT = (
 )
 
 
-def _recorded() -> list[dict[str, object]]:
+def _list_recordings() -> list[dict[str, object]]:
     """Return the recorded runs of LPS on digits: name, settings as slider values, and final scores."""
-    return [sliders for run in recorded_runs() if (sliders := _as_sliders(run))]
+    return [sliders for run in recorded_runs() if (sliders := _slider_values(run))]
 
 
-def _as_sliders(run: Run) -> dict[str, object]:
+def _slider_values(run: Run) -> dict[str, object]:
     """Return the slider values of a run; empty if its method, data set or class sizes cannot be set by sliders."""
-    config, past = run.config_if_readable(), history(run)
+    config, past = run.config_if_readable(), read_history(run)
     if not config or (config.dataset, config.method, config.split_imbalance) != ("digits", "lps", 1) or not past.seen:
         return {}
     own = config.hyperparameters
@@ -83,18 +86,20 @@ def _as_sliders(run: Run) -> dict[str, object]:
     }
 
 
-def _html() -> str:
+def _render_html() -> str:
     """Return the elements that the script fills; they contain no user data."""
-    usual = settings() | {"novel": _CLASSES - _SEEN}
-    dials = "\n".join(plane.dial(f"lps-whatif-{name}", words, span, usual[name]) for name, words, span in _DIALS)
+    usual = training_settings() | {"novel": _CLASSES - _SEEN}
+    dials = "\n".join(
+        plane.render_slider(f"lps-whatif-{name}", words, span, usual[name]) for name, words, span in _DIALS
+    )
     return f"""<div class="lps-whatif"><div class="lps-whatif-body"><div class="lps-whatif-side">
 {dials}
 <div class="lps-plane-buttons"><button class="lps-whatif-usual" type="button">Usual values</button>
 <button class="lps-whatif-other" type="button">Another seed</button>
 <span class="lps-plane-quiet lps-whatif-step"></span></div>
 </div><div class="lps-whatif-charts">
-{_panel("shares", "Right, in %", ("seen", "novel", "gap"), ("100", "50", "0"), {"gap": "gap, seen minus novel"})}
-{_panel("kl", "KL: how uneven the guesses are", ("kl",), ("1", "0.5", "0"), {"kl": "KL"})}
+{_render_chart("shares", "Right, in %", ("seen", "novel", "gap"), ("100", "50", "0"), {"gap": "gap, seen minus novel"})}
+{_render_chart("kl", "KL: how uneven the guesses are", ("kl",), ("1", "0.5", "0"), {"kl": "KL"})}
 <div class="lps-plane-quiet lps-whatif-steps"><span>step 0</span><span></span></div>
 </div></div>
 <p class="lps-whatif-said" aria-live="polite"></p>
@@ -102,7 +107,7 @@ def _html() -> str:
 <th>Novel classes</th><th>Seen</th><th>Novel</th><th></th></tr></thead><tbody></tbody></table></div></div>"""
 
 
-def _panel(name: str, title: str, curves: tuple[str, ...], marks: tuple[str, ...], words: dict[str, str]) -> str:
+def _render_chart(name: str, title: str, curves: tuple[str, ...], marks: tuple[str, ...], words: dict[str, str]) -> str:
     """Return one chart: its title with the names of its curves, its axis, and a line per curve, pale ones first."""
     keys = "".join(f'<span class="lps-whatif-key lps-whatif-{c}">{words.get(c, c)}</span>' for c in curves)
     axis = "".join(f"<span>{mark}</span>" for mark in marks)
@@ -119,7 +124,7 @@ def _panel(name: str, title: str, curves: tuple[str, ...], marks: tuple[str, ...
 
 _mount = st.components.v2.component(
     "lps_what_if",
-    html=_html(),
+    html=_render_html(),
     css=f".lps-whatif {{ {plane.VARIABLES} --track: var(--grid); }}\n{_STYLE}",
     js=f"{TRAINING}\n{_VIEW}",
     isolate_styles=False,

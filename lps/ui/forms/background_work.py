@@ -28,7 +28,7 @@ def show_work(job: BackgroundJob) -> None:
             st.progress(job.share or 0.0, text=f":small[{escape.markdown(words)}]")
             _offer_cancel(job)
             return
-        st.markdown(f":small[{escape.markdown(f'{job.title} · {_outcome(job)}')}]", width="stretch")
+        st.markdown(f":small[{escape.markdown(f'{job.title} · {_describe_outcome(job)}')}]", width="stretch")
         if not job.settings:
             return
         own = cli_args.format_settings(
@@ -43,16 +43,16 @@ def _offer_cancel(job: BackgroundJob) -> None:
         st.button("Ending", key=f"cancel-{job.id}", icon=":material/hourglass_top:", disabled=True)
     else:
         words = escape.markdown(capitalized(job.kept)) or None
-        st.button("Cancel", key=f"cancel-{job.id}", icon=":material/close:", help=words, on_click=_cancel,
+        st.button("Cancel", key=f"cancel-{job.id}", icon=":material/close:", help=words, on_click=_cancel_job,
                   args=(job,))  # fmt: skip
 
 
-def _cancel(job: BackgroundJob) -> None:
-    with error_toasts.told():
+def _cancel_job(job: BackgroundJob) -> None:
+    with error_toasts.toast_errors():
         background_jobs.cancel_job(job)
 
 
-def _outcome(job: BackgroundJob) -> str:
+def _describe_outcome(job: BackgroundJob) -> str:
     if job.state != "done" or job.path.parent.name != class_count.FOLDER:
         return f"failed: {job.message}" if job.state == "failed" else job.state
     try:
@@ -74,7 +74,7 @@ def offer_work(
 ) -> None:
     """Show how the last `work` ended, what it would do, and the button that starts it by `begin`."""
     if standing.state == "failed":
-        fields.say(f"The {work} failed: {standing.message}")
+        fields.show_error_or_help(f"The {work} failed: {standing.message}")
     elif standing.state == "cancelled":
         st.caption(cancelled)
     st.caption(about)
@@ -82,7 +82,7 @@ def offer_work(
         try:
             begin()
         except UserError as error:
-            fields.say(form.sentence(error))
+            fields.show_error_or_help(form.error_sentence(error))
             return
         st.rerun()
 
@@ -94,7 +94,7 @@ def wait_for_work(path: Path, about: str) -> None:
         show_work(work)
         st.caption(about)
 
-    live_part.wait(
+    live_part.wait_for_end(
         lambda: background_jobs.job_at(path, time.time()),
         lambda work: work is not None and work.is_working,
         _WAIT_S,

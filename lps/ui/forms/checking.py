@@ -41,25 +41,25 @@ def show_data_check(config: Config | None) -> None:
         standing = background.job_state(path)
         findings = audits.read_findings(path) if standing.state == "done" else None
     except UserError as error:
-        fields.say(form.sentence(error))
+        fields.show_error_or_help(form.error_sentence(error))
         return
     say = nouns.of_dataset(config.dataset)
     _show_effect(decisions, say)
     left = [finding for finding in findings.findings if audits.is_open(finding, decisions)] if findings else []
-    title = say("Is something wrong with the pictures?") + (f" · {_counts(left)}" if left else "")
+    title = say("Is something wrong with the pictures?") + (f" · {_count_findings(left)}" if left else "")
     with st.expander(title, expanded=standing.state == "working", key="checks"):
         if problem := st.session_state.pop("check_problem", ""):
-            fields.say(problem)
+            fields.show_error_or_help(problem)
         if standing.state == "working":
             background_work.wait_for_work(path, "It continues after you close this page.")
         elif findings is None:
-            _offer(config, standing)
+            _offer_check(config, standing)
         else:
-            _show_found(config, findings, left)
+            _show_findings(config, findings, left)
         _show_decisions(config)
 
 
-def _counts(left: Sequence[Doubt]) -> str:
+def _count_findings(left: Sequence[Doubt]) -> str:
     """Count findings by kind: "54 near duplicates, 10 outliers"."""
     counts = {kind: sum(finding.kind == kind for finding in left) for kind in KINDS}
     return ", ".join(f"{KINDS[kind].lower()}: {count:,}" for kind, count in counts.items() if count)
@@ -73,7 +73,7 @@ def _show_effect(decisions: Decided, say: Callable[[str], str]) -> None:
         st.caption(say(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}."))
 
 
-def _offer(config: Config, standing: background.JobState) -> None:
+def _offer_check(config: Config, standing: background.JobState) -> None:
     say = nouns.of_dataset(config.dataset)
     about = say(
         "Finds near duplicates (also between the training and the test set), outliers, and labels that differ from "
@@ -86,7 +86,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
     )  # fmt: skip
 
 
-def _show_found(config: Config, audited: Audited, left: Sequence[Doubt]) -> None:
+def _show_findings(config: Config, audited: Audited, left: Sequence[Doubt]) -> None:
     if not left:
         among = f"among {counted(audited.count, nouns.of_dataset(config.dataset)('picture'))}"
         is_decided = f"You have decided on everything that was found {among}."
@@ -104,7 +104,7 @@ def _show_found(config: Config, audited: Audited, left: Sequence[Doubt]) -> None
         undecided = audits.looked_at(config)
         images, keys = sources.images_of(undecided), sources.original_keys(undecided)[0]
     except UserError as error:
-        fields.say(form.sentence(error))
+        fields.show_error_or_help(form.error_sentence(error))
         return
     rows = dict(zip(keys, range(len(keys))))
     shown = st.session_state.get(f"check_shown:{kind}", _AT_ONCE)
@@ -126,21 +126,21 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
         st.markdown(escape.markdown(capitalized(finding.words)) + ".")
         say = nouns.of_dataset(config.dataset)
         shown_keys = [key for key in finding.pictures if key in rows]
-        frames.show_frames([("", [_frame(images, key, rows[key], say) for key in shown_keys[:_MEMBERS]])], _SIZE)
+        frames.show_frames([("", [_make_frame(images, key, rows[key], say) for key in shown_keys[:_MEMBERS]])], _SIZE)
         if len(shown_keys) > _MEMBERS:
             st.caption(f"and {len(shown_keys) - _MEMBERS:,} more")
         with st.container(horizontal=True, gap="small"):
-            for label, icon, do, pictures, more in _choices(finding, shown_keys):
+            for label, icon, do, pictures, more in _list_choices(finding, shown_keys):
                 st.button(
                     escape.markdown(label),
                     icon=icon,
                     key=f"check:{finding.kind}:{finding.pictures[0]}:{label}",
-                    on_click=_decide,
+                    on_click=_record_decision,
                     args=(config, do, pictures, more, finding.kind),
                 )
 
 
-def _frame(images: Images, key: Key, row: int, say: Callable[[str], str]) -> Frame:
+def _make_frame(images: Images, key: Key, row: int, say: Callable[[str], str]) -> Frame:
     label = images.labels[row]
     name = images.class_names[label] if label >= 0 else "unlabeled"
     text = str(key)
@@ -152,7 +152,7 @@ def _frame(images: Images, key: Key, row: int, say: Callable[[str], str]) -> Fra
     )
 
 
-def _choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
+def _list_choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
     """Return (label, icon, action, its pictures, the new label) for every button."""
     right = ("Keep as it is", ":material/check:", "ignore", list(finding.pictures), "")
     if finding.kind == "duplicate":
@@ -167,12 +167,12 @@ def _choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, 
     return [out, right]
 
 
-def _decide(config: Config, do: str, pictures: list[Key], label: str, why: str) -> None:
+def _record_decision(config: Config, do: str, pictures: list[Key], label: str, why: str) -> None:
     """Record a decision (callback)."""
-    _try(lambda: audits.record_finding_decision(config, do, pictures, label=label, why=why))
+    _try_change(lambda: audits.record_finding_decision(config, do, pictures, label=label, why=why))
 
 
-def _try(act: Callable[[], object]) -> None:
+def _try_change(act: Callable[[], object]) -> None:
     try:
         act()
     except UserError as error:
@@ -190,6 +190,7 @@ def _show_decisions(config: Config) -> None:
             when = ago(max(0.0, time.time() - entry.get("time", time.time())))
             st.markdown(f":small[{escape.markdown(edit_log.entry_in_words(entry))} :gray[· {when}]]", width="stretch")
             st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
-                      on_click=lambda n=number: _try(lambda: audits.undo_finding_decision(config, n)))  # fmt: skip
+                      on_click=_try_change,
+                      args=(lambda n=number: audits.undo_finding_decision(config, n),))  # fmt: skip
     if len(log_entries) > _DECISIONS:
         st.caption(f"and {len(log_entries) - _DECISIONS:,} older ones: python -m lps audit {config.dataset} --decided")

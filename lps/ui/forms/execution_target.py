@@ -66,7 +66,7 @@ def read_target() -> ExecutionTarget:
         try:
             executors.AWAY[on].read_options(sentences)
         except UserError as error:
-            errors[name] = form.sentence(error)
+            errors[name] = form.error_sentence(error)
         texts += sentences
     return ExecutionTarget(None if errors else executors.AWAY[on].read_options(texts), errors, on)
 
@@ -75,16 +75,16 @@ def check_target(target: ExecutionTarget) -> None:
     """Ask the backend whether it would accept such jobs; raises `UserError`."""
     if target.errors:
         name, sentence = next(iter(target.errors.items()))
-        raise UserError(_label(executors.AWAY[target.name].OPTIONS[name]), sentence)
+        raise UserError(_option_label(executors.AWAY[target.name].OPTIONS[name]), sentence)
     if target.on is not None:
         executors.AWAY[target.name].check(target.on)
 
 
-def _label(option: Option) -> str:
-    return option.label or form.label(option.parameter.name)
+def _option_label(option: Option) -> str:
+    return option.label or form.setting_label(option.parameter.name)
 
 
-def command(line: str, target: ExecutionTarget) -> str:
+def command_with_target(line: str, target: ExecutionTarget) -> str:
     """Add the target to every line of a command that starts runs."""
     return "\n".join(f"{one} {shlex.join(target.words)}".rstrip() for one in line.splitlines())
 
@@ -98,23 +98,25 @@ def show_target(several: bool = False) -> None:
         return
     target, stored_options = read_target(), st.session_state.get(_KEPT, {})
     words = {"format_func": titles.get, "required": True}
-    _ask(st.segmented_control, "on", target.name or "here", "Where", list(titles), **words)
+    _draw_kept_field(st.segmented_control, "on", target.name or "here", "Where", list(titles), **words)
     if not target.name:
         return
     options = executors.AWAY[target.name].OPTIONS
     fitting = {name: option for name, option in options.items() if name != "at_once" or several}
-    with fields.grid():
+    with fields.field_grid():
         for name, option in fitting.items():
             if not option.is_list:
                 with st.container(gap="xxsmall"):
                     _ask_option(target.name, name, option)
                     help_text = f"{capitalized(option.parameter.help)}, such as {option.example}"
-                    fields.say(target.errors.get(name), escape.markdown(help_text))
+                    fields.show_error_or_help(target.errors.get(name), escape.markdown(help_text))
     for name, option in fitting.items():
         if option.is_list:
             help_text = {"placeholder": option.example, "height": 80}
-            _ask(st.text_area, name, stored_options.get(name, ""), f"{_label(option)}, one per line", **help_text)
-            fields.say(target.errors.get(name))
+            _draw_kept_field(
+                st.text_area, name, stored_options.get(name, ""), f"{_option_label(option)}, one per line", **help_text
+            )
+            fields.show_error_or_help(target.errors.get(name))
     words = "one job array" if several else "one job"
     st.caption(
         f"Submitted as {words}. A run that is preempted or reaches its time limit continues from its checkpoint."
@@ -122,15 +124,17 @@ def show_target(several: bool = False) -> None:
 
 
 def _ask_option(on: str, name: str, option: Option) -> None:
-    text, choices = st.session_state.get(_KEPT, {}).get(name, ""), _known(on, name)
+    text, choices = st.session_state.get(_KEPT, {}).get(name, ""), _known_values(on, name)
     if choices and text in ("", *choices):
         usual = f"Default ({choices[0]})"
-        _ask(st.selectbox, name, text, _label(option), ["", *choices], format_func=lambda word: word or usual)
+        _draw_kept_field(
+            st.selectbox, name, text, _option_label(option), ["", *choices], format_func=lambda word: word or usual
+        )
     else:
-        _ask(st.text_input, name, text, _label(option), placeholder="Cluster default")
+        _draw_kept_field(st.text_input, name, text, _option_label(option), placeholder="Cluster default")
 
 
-def _ask(widget: Callable, name: str, text: str, *args, **options) -> None:
+def _draw_kept_field(widget: Callable, name: str, text: str, *args, **options) -> None:
     """Show a widget whose text lasts for the visit."""
 
     def take(new: str | None) -> None:
@@ -140,5 +144,5 @@ def _ask(widget: Callable, name: str, text: str, *args, **options) -> None:
 
 
 @st.cache_data(ttl=_KNOWN_S, show_spinner=False)
-def _known(on: str, name: str) -> list[str]:
+def _known_values(on: str, name: str) -> list[str]:
     return executors.AWAY[on].known(name)

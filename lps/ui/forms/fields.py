@@ -37,11 +37,11 @@ _VIEWS = {"simple": "Simple", "everything": "Everything"}
 _COLUMN = 250  # pixels, the least width of a field
 
 
-def draft() -> Draft:
+def current_draft() -> Draft:
     """Return the form's content in this session; a new link replaces it."""
-    if _query() and _query() != st.session_state.get("launch_link"):
-        st.session_state["draft"], st.session_state["launch_notices"] = _from_query()
-    return form.possible(st.session_state.setdefault("draft", Draft()))
+    if _form_query() and _form_query() != st.session_state.get("launch_link"):
+        st.session_state["draft"], st.session_state["launch_notices"] = _draft_from_query()
+    return form.valid_draft(st.session_state.setdefault("draft", Draft()))
 
 
 def keep_draft(new: Draft) -> None:
@@ -51,9 +51,11 @@ def keep_draft(new: Draft) -> None:
 
 def write_link() -> None:
     """Put the form into the URL, so that a reload or a link restores it."""
-    link = {key: value if isinstance(value, list) else [value] for key, value in form.link(draft()).items()}
-    if link != _query():
-        others = {key: st.query_params.get_all(key) for key in st.query_params.keys() - _query().keys()}
+    link = {
+        key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(current_draft()).items()
+    }
+    if link != _form_query():
+        others = {key: st.query_params.get_all(key) for key in st.query_params.keys() - _form_query().keys()}
         st.query_params.from_dict(others | link)
     st.session_state["launch_link"] = link
 
@@ -62,39 +64,47 @@ def show_title() -> None:
     """Show the page's title, the choice of view, and the button that resets the form."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Launch", anchor=False, width="stretch")
-        if draft() != Draft():
+        if current_draft() != Draft():
             st.button(
                 "Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep_draft, args=(Draft(),)
             )
         words = {"format_func": _VIEWS.get, "required": True, "label_visibility": "collapsed"}
         url_fields.draw_field(
-            st.segmented_control, "form:view", view(), _remember_view, "Which settings to show", list(_VIEWS), **words
+            st.segmented_control,
+            "form:view",
+            chosen_view(),
+            _store_view,
+            "Which settings to show",
+            list(_VIEWS),
+            **words,
         )
 
 
-def view() -> str:
+def chosen_view() -> str:
     """Return the view of the form, one of `_VIEWS`: from the URL, otherwise this visitor's last choice."""
     requested = st.query_params.get("view")
     shown_view = requested if requested in _VIEWS else st.session_state.get("launch_view", "simple")
-    _remember_view(shown_view)
+    _store_view(shown_view)
     return shown_view
 
 
 def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]) -> None:
     """Show a method's settings under their headings; consecutive groups with a single setting are side by side."""
     for are_single, groups_of_kind in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
-        with grid() if are_single else st.container():
+        with field_grid() if are_single else st.container():
             for title, members in groups_of_kind:
                 with st.container():
                     st.markdown(
-                        heading(f"**{escape.markdown(title or 'More settings of this method')}**", members, errors)
+                        group_heading(
+                            f"**{escape.markdown(title or 'More settings of this method')}**", members, errors
+                        )
                     )
                     show_grid(members, errors)
 
 
 def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
     """Show fields side by side, as many as fit."""
-    with grid():
+    with field_grid():
         for parameter in members:
             with st.container(gap="xxsmall"):
                 show_field(parameter, errors.get(parameter.name))
@@ -103,24 +113,26 @@ def show_grid(members: list[Parameter], errors: Mapping[str, str]) -> None:
 def show_field(parameter: Parameter, error: str | None) -> None:
     """Show one setting: switch, choice or line of text, a reset button once changed, and its meaning or error."""
     key = parameter.name
-    changed = key in draft().texts
+    changed = key in current_draft().texts
     standing = "changed" if changed else "usual"  # the label is plain, since screen readers read it as it is written
     with st.container(key=f"{standing}-{key}", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
-        _show_widget(parameter, form.label(key), draft().text(key), f"set:{key}", partial(_take, key))
+        _show_widget(
+            parameter, form.setting_label(key), current_draft().text(key), f"set:{key}", partial(_store_text, key)
+        )
         if changed:
-            usual = draft().usual(key)
+            usual = current_draft().usual(key)
             st.button(
                 "Reset",
                 icon=":material/undo:",
                 key=f"reset:{key}",
                 help=f"Reset to {escape.markdown(parameter.shown(usual) if parameter.choices else usual)}",
                 type="tertiary",
-                on_click=lambda: keep_draft(draft().without([key])),
+                on_click=lambda: keep_draft(current_draft().without([key])),
             )
-    say(error, about(parameter))
+    show_error_or_help(error, describe_setting(parameter))
 
 
-def about(parameter: Parameter) -> str:
+def describe_setting(parameter: Parameter) -> str:
     """Describe a setting as markdown: symbol, meaning, effect of a larger value, the paper's value.
 
     The symbol is plain text: a typeset formula wraps after the first paint and moves everything below it.
@@ -135,10 +147,10 @@ def about(parameter: Parameter) -> str:
 
 def are_hints(errors: Mapping[str, str]) -> bool:
     """Return whether the errors are only missing inputs, nothing wrong that the user typed."""
-    return bool(errors) and not errors.keys() & {"seed", *draft().texts}
+    return bool(errors) and not errors.keys() & {"seed", *current_draft().texts}
 
 
-def say(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
+def show_error_or_help(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
     """Show the error of a field, or markdown that explains it. is_hint: the field is still untouched."""
     if error and is_hint:
         words = error.removeprefix("is missing; ")
@@ -149,36 +161,39 @@ def say(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
         st.caption(otherwise)
 
 
-def ask(widget: Callable, key: str, label: str, value, *args, as_text: Callable = str, **options) -> None:
+def draw_draft_field(widget: Callable, key: str, label: str, value, *args, as_text: Callable = str, **options) -> None:
     """Show a widget for the setting `key` with `value`; a change is stored in the draft by `as_text`."""
-    url_fields.draw_field(widget, f"set:{key}", value, lambda new: _take(key, as_text(new)), label, *args, **options)
+    url_fields.draw_field(
+        widget, f"set:{key}", value, lambda new: _store_text(key, as_text(new)), label, *args, **options
+    )
 
 
-def type_into(key: str, label: str, error: str | None, **options) -> None:
+def draw_text_field(key: str, label: str, error: str | None, **options) -> None:
     """Show a line of text for the setting `key`."""
-    parameter = parameters(draft().method)[key]
-    ask(st.text_input, key, label, form.shown(parameter, draft().text(key)), **options)
-    say(error, is_hint=key not in draft().texts)
+    parameter = parameters(current_draft().method)[key]
+    draw_draft_field(st.text_input, key, label, form.shown_text(parameter, current_draft().text(key)), **options)
+    show_error_or_help(error, is_hint=key not in current_draft().texts)
 
 
-def choose(key: str, label: str, titles: Mapping[str, str], broken: Mapping[str, str]) -> None:
+def choose_dataset_or_method(key: str, label: str, titles: Mapping[str, str], broken: Mapping[str, str]) -> None:
     """Show the choice of the data set or the method, and name files that are broken."""
     words = {"format_func": titles.get, "label_visibility": "collapsed"}
     _ask_choice(st.selectbox, key, label, list(titles), **words)
     for reason in broken.values():
-        say(reason)
+        show_error_or_help(reason)
 
 
 def choose_effort() -> None:
     """Show the choice of the training effort, if the data set offers one, with the cost of each."""
-    offered = [name for name in _EFFORTS if name in recipes.training_efforts(draft().dataset)]
+    offered = [name for name in _EFFORTS if name in recipes.training_efforts(current_draft().dataset)]
     if not offered:
         return
     url_fields.draw_field(
-        st.segmented_control, "form:effort", draft().effort, lambda effort: keep_draft(draft().with_effort(effort)),
+        st.segmented_control, "form:effort", current_draft().effort,
+        lambda effort: keep_draft(current_draft().with_effort(effort)),
         "Training", [*offered, "full"], format_func=lambda name: _EFFORTS[name][0], required=True,
     )  # fmt: skip
-    st.caption(_EFFORTS[draft().effort][1])
+    st.caption(_EFFORTS[current_draft().effort][1])
 
 
 def show_meaning(method: MethodInfo) -> None:
@@ -193,27 +208,27 @@ def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
     if not box.open:
         return
     with box:
-        for formula in form.formulas(method.sections.get("Objective", "")):
+        for formula in form.split_formulas(method.sections.get("Objective", "")):
             st.latex(formula)
         for term in term_formulas.FORMULAS if method.name == "lps" and settings else ():
             found = term_formulas.formula_of(term, settings)
-            st.markdown(f"**{escape.markdown(form.label(term))}** is shown below")
+            st.markdown(f"**{escape.markdown(form.setting_label(term))}** is shown below")
             st.latex(found.latex)
             st.caption(f"{found.numbers} {found.letters}")
         for section in ("Citation", "Deviations"):
             st.markdown(method.sections.get(section, ""))
 
 
-def write(key: str, label: str, error: str | None, explanation: str, **options) -> None:
+def draw_seeds_or_name(key: str, label: str, error: str | None, explanation: str, **options) -> None:
     """Show the field for the seeds or the name of the form."""
     with st.container(gap="xxsmall"):
         _ask_choice(st.text_input, key, label, **options)
-        say(error, explanation)
+        show_error_or_help(error, explanation)
 
 
 def _ask_choice(widget: Callable, key: str, label: str, *args, **options) -> None:
     url_fields.draw_field(
-        widget, f"form:{key}", getattr(draft(), key), partial(_take_choice, key), label, *args, **options
+        widget, f"form:{key}", getattr(current_draft(), key), partial(_store_choice, key), label, *args, **options
     )
 
 
@@ -223,40 +238,40 @@ def choose_device(error: str | None, is_here: bool = True) -> None:
     labels = {"auto": "Automatic"} | {device.name: device.label for device in devices_found if device.available}
     if not is_here:
         labels |= {"cpu": "CPU of the node", "cuda": "GPU of the node"}
-    requested_device = draft().text("device")
+    requested_device = current_draft().text("device")
     labels |= {} if requested_device in labels else {requested_device: requested_device}
     missing = [f"{device.label}: {device.reason}" for device in devices_found if not device.available]
     missing += [] if is_here else ["the job uses a device of its node; request a GPU below"]
     with st.container(gap="xxsmall"):
-        ask(st.selectbox, "device", "Device", requested_device, list(labels), format_func=labels.get)
-        say(error, escape.markdown("; ".join(missing)))
+        draw_draft_field(st.selectbox, "device", "Device", requested_device, list(labels), format_func=labels.get)
+        show_error_or_help(error, escape.markdown("; ".join(missing)))
 
 
-def _take(key: str, text: str) -> None:
+def _store_text(key: str, text: str) -> None:
     """Store what was typed for `key` in the draft.
 
     Other pictures may have another default effort, which is used unless the user chose one.
     """
-    old = draft()
+    old = current_draft()
     new = old.with_text(key, text)
-    follows = key == "dataset.path" and old.effort == form.usual_effort(old)
-    keep_draft(new.with_effort(form.usual_effort(new)) if follows else new)
+    follows = key == "dataset.path" and old.effort == form.default_effort(old)
+    keep_draft(new.with_effort(form.default_effort(new)) if follows else new)
 
 
-def _take_choice(key: str, text: str) -> None:
-    new = draft().with_choice(**{key: text})
-    keep_draft(new.with_effort(form.usual_effort(new)) if key == "dataset" else new)
+def _store_choice(key: str, text: str) -> None:
+    new = current_draft().with_choice(**{key: text})
+    keep_draft(new.with_effort(form.default_effort(new)) if key == "dataset" else new)
 
 
-def _remember_view(name: str) -> None:
+def _store_view(name: str) -> None:
     st.session_state["launch_view"] = name
-    url_fields.put("view", None if name == "simple" else name)
+    url_fields.set_words("view", None if name == "simple" else name)
 
 
-def heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> str:
+def group_heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> str:
     """Return the heading of a group of settings, with the number of changed and of invalid settings."""
     names = {member.name for member in members}
-    changed, wrong = len(names & draft().texts.keys()), len(names & errors.keys())
+    changed, wrong = len(names & current_draft().texts.keys()), len(names & errors.keys())
     parts = [title, f"**{changed} changed**" if changed else "", f":red[{wrong} to correct]" if wrong else ""]
     return " · ".join(filter(None, parts))
 
@@ -274,48 +289,48 @@ def _show_widget(parameter: Parameter, label: str, text: str, key: str, take: Ca
         url_fields.draw_field(st.selectbox, key, text, take, label, choices, format_func=parameter.shown, **about)
     else:
         about |= {"placeholder": form.NONE if parameter.optional else None}
-        url_fields.draw_field(st.text_input, key, form.shown(parameter, text), take, label, **about)
+        url_fields.draw_field(st.text_input, key, form.shown_text(parameter, text), take, label, **about)
 
 
-def _query() -> dict[str, list[str]]:
+def _form_query() -> dict[str, list[str]]:
     """Return the part of the URL that describes the form."""
     return {key: st.query_params.get_all(key) for key in st.query_params if key in ("clone", "set", *form.LINK_KEYS)}
 
 
-def _from_query() -> tuple[Draft, list[str]]:
+def _draft_from_query() -> tuple[Draft, list[str]]:
     """Return the draft in the URL and what could not be understood; `clone=RUN` first, then the changes in `set`."""
-    query = _query()
+    query = _form_query()
     if "clone" not in query:
-        return form.from_link(query)
+        return form.draft_from_link(query)
     try:
         run = find_run(select.runs_root(), query["clone"][-1], by_path=False)
-        return form.changed(form.from_config(run.config(), run.meta()["name"]), query.get("set", []))
+        return form.change_settings(form.draft_from_config(run.config(), run.meta()["name"]), query.get("set", []))
     except UserError as error:
-        return Draft(), [f"This run cannot be copied. {form.sentence(error)}"]
+        return Draft(), [f"This run cannot be copied. {form.error_sentence(error)}"]
 
 
 # ---------------------------------------------------------------------------------------------------- of many runs
 
 
-def settings_of(methods: Iterable[str]) -> dict[str, Parameter]:
+def settings_of_methods(methods: Iterable[str]) -> dict[str, Parameter]:
     """Return every setting of some methods, the methods' own first; none of methods whose file is broken."""
     methods = [method for method in methods if method in catalog.method_names()]
     own = {name: p for method in methods for name, p in catalog.method_info(method).parameters.items()}
     return own | {name: p for method in methods for name, p in parameters(method).items()}
 
 
-def usual_value(parameter: Parameter, dataset: str, method: str = ""):
+def default_value(parameter: Parameter, dataset: str, method: str = ""):
     """Return the default of a setting. method: "" if there are several."""
     return recipe(dataset, method).get(parameter.name, parameter.default)
 
 
-def grid(width: int = _COLUMN):
+def field_grid(width: int = _COLUMN):
     """Return a container for fields side by side, as many as fit. width: the minimum width of a field."""
     return st.grid(columns="auto", min_column_width=width, gap="medium")
 
 
 @contextmanager
-def explained(
+def explained_field(
     parameter: Parameter, errors: dict[str, str], border: bool = False, methods: Iterable[str] = ()
 ) -> Iterator[None]:
     """Draw the widgets of one setting; below them the `UserError` of its value, otherwise its meaning.
@@ -326,29 +341,29 @@ def explained(
         try:
             yield
         except UserError as error:
-            errors[parameter.name] = form.sentence(error)
-        say(errors.get(parameter.name), _about_all(parameter, methods))
+            errors[parameter.name] = form.error_sentence(error)
+        show_error_or_help(errors.get(parameter.name), _about_all(parameter, methods))
 
 
 def _about_all(parameter: Parameter, methods: Iterable[str]) -> str:
     """Describe a setting in each of the methods that have it, once if it is the same in all, as markdown."""
-    known = {method: settings_of([method]).get(parameter.name) for method in methods}
-    meanings = {titles.method_title(method): about(own) for method, own in known.items() if own}
+    known = {method: settings_of_methods([method]).get(parameter.name) for method in methods}
+    meanings = {titles.method_title(method): describe_setting(own) for method, own in known.items() if own}
     if len({*meanings.values()}) < 2:
-        return about(parameter)
+        return describe_setting(parameter)
     return "  \n".join(f"**{escape.markdown(title)}**: {meaning}" for title, meaning in meanings.items())
 
 
 def ask_seeds(kind: str, usual: str, about: str) -> str:
     """Return what was typed for the seeds. kind: "sweep" or "search"."""
-    return url_fields.text("Seeds", f"{kind}_seeds", usual, help=about)
+    return url_fields.text_field("Seeds", f"{kind}_seeds", usual, help=about)
 
 
 def ask_name(kind: str, does: str, most: int) -> str:
     """Return the name of the sweep or search. kind: see `ask_seeds`; does: "covers", for its help; most: letters."""
     help_text = f"All runs of the {kind} get the tag {kind}:NAME. If you give no name, the {kind} is named after "
     help_text += f"what it {does}"
-    return url_fields.text("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=help_text)
+    return url_fields.text_field("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=help_text)
 
 
 def ask_fixed(
@@ -367,14 +382,14 @@ def ask_fixed(
     name: of the menu in the URL; prefix: of the fields; methods: see `explained`.
     """
     text_by_name = {}
-    chosen = url_fields.many(
+    chosen = url_fields.choose_many(
         label, name, list(parameters_by_name), usual, placeholder="None: all other settings have their defaults"
     )
-    with grid(width):
+    with field_grid(width):
         for key in chosen:
-            with explained(parameters_by_name[key], errors, methods=methods):
+            with explained_field(parameters_by_name[key], errors, methods=methods):
                 text_by_name[key] = _ask_setting(
-                    parameters_by_name[key], f"{prefix}{key}", text_of(usual_value(parameters_by_name[key], dataset))
+                    parameters_by_name[key], f"{prefix}{key}", text_of(default_value(parameters_by_name[key], dataset))
                 )
                 parameters_by_name[key].parse(text_by_name[key])
     return text_by_name
@@ -385,5 +400,5 @@ def _ask_setting(parameter: Parameter, name: str, usual: str) -> str:
     text = st.query_params.get(name, usual).strip() or (form.NONE if parameter.optional else "")
     offered = ("true", "false") if parameter.kind == "bool" else parameter.choices
     text = usual if offered and text not in offered else text
-    _show_widget(parameter, parameter.name, text, name, lambda new: url_fields.put_unless(usual, name, new))
+    _show_widget(parameter, parameter.name, text, name, lambda new: url_fields.set_word_unless(usual, name, new))
     return text

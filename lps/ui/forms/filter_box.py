@@ -13,7 +13,7 @@ _ABOUT = (
 )
 
 
-def ask() -> str:
+def ask_filter() -> str:
     """Show the field, whose text is in the URL; returns "" without one."""
     entered = st.text_input(
         "Find",

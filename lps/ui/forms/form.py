@@ -73,7 +73,7 @@ class Draft:
             kept_texts = {
                 key: text for key, text in others.items() if key.partition(".")[0] not in ("dataset", "split")
             }
-        plain = defaults(draft.dataset, draft.method, kept_texts)
+        plain = default_settings(draft.dataset, draft.method, kept_texts)
         return replace(
             draft, texts={k: v for k, v in kept_texts.items() if k not in plain or v.strip() != text_of(plain[k])}
         )
@@ -83,7 +83,7 @@ class Draft:
         if not text.strip() and parameters(self.method)[key].optional:
             text = NONE
         others = {k: v for k, v in self.texts.items() if k != key}
-        untouched = text.strip() == text_of(defaults(self.dataset, self.method, others)[key])
+        untouched = text.strip() == text_of(default_settings(self.dataset, self.method, others)[key])
         return replace(self, texts=others if untouched else others | {key: text})
 
     def without(self, keys: Iterable[str]) -> "Draft":
@@ -113,11 +113,11 @@ class Draft:
 
     def usual(self, key: str) -> str:
         """Return the value of `key` while its field is unchanged."""
-        return text_of(defaults(self.dataset, self.method, self.texts)[key])
+        return text_of(default_settings(self.dataset, self.method, self.texts)[key])
 
 
 @dataclass(frozen=True)
-class Reading:
+class FormReading:
     """A parsed draft: one `Config` per seed, or an error sentence for every invalid key (and then no config)."""
 
     configs: tuple[Config, ...]
@@ -125,17 +125,17 @@ class Reading:
     values: dict[str, object]  # the settings that could be read and differ from the defaults
 
 
-def usual_effort(draft: Draft) -> str:
+def default_effort(draft: Draft) -> str:
     """Return the default effort on this machine for these pictures."""
-    return "full" if devices.available_gpus() else _lighter(draft)
+    return "full" if devices.available_gpus() else _light_effort(draft)
 
 
-def _lighter(draft: Draft) -> str:
+def _light_effort(draft: Draft) -> str:
     """Return the effort that --light means here for these pictures."""
     return submit.light_effort(draft.dataset, {"dataset.path": draft.texts.get("dataset.path")})
 
 
-def possible(draft: Draft) -> Draft:
+def valid_draft(draft: Draft) -> Draft:
     """Return `draft`, or an empty one with the first working data set and method if the file of its own is broken."""
     try:
         catalog.dataset_info(draft.dataset)
@@ -145,14 +145,14 @@ def possible(draft: Draft) -> Draft:
     return draft
 
 
-def defaults(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, object]:
+def default_settings(dataset: str, method: str, texts: Mapping[str, str]) -> dict[str, object]:
     """Return the default settings, except what follows from the features and the network among `texts`."""
     with suppress(UserError):  # an unknown network has its sentence at its own field
         return settings.defaults(dataset, method, {key: texts[key].strip() for key in _LEADING if key in texts})
     return settings.defaults(dataset, method)
 
 
-def by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
+def group_by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
     """Group settings by the headings of their documentation; those without a heading last, under ""."""
     parameters_by_heading: dict[str, list[Parameter]] = {}
     for member in sorted(members, key=lambda member: not member.told.group):
@@ -160,7 +160,7 @@ def by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]:
     return parameters_by_heading
 
 
-def groups(method: str) -> dict[str, list[Parameter]]:
+def group_settings(method: str) -> dict[str, list[Parameter]]:
     """Group the settings of a form by heading: the method's own first, then the protocol's by prefix."""
     own = catalog.method_info(method).parameters
     parameters_by_heading: dict[str, list[Parameter]] = {"method": list(own.values()), "training": []} | {
@@ -173,7 +173,7 @@ def groups(method: str) -> dict[str, list[Parameter]]:
     return {group: members for group, members in parameters_by_heading.items() if members}
 
 
-def read_draft(draft: Draft) -> Reading:
+def read_draft(draft: Draft) -> FormReading:
     """Parse `draft`: every value is checked by itself first, then all of them together."""
     documented = parameters(draft.method)
     values, errors = {}, {}
@@ -183,20 +183,20 @@ def read_draft(draft: Draft) -> Reading:
         try:
             values[key] = documented[key].parse(text)
         except UserError as error:
-            errors[key] = sentence(error)
-    seeds = _collect(errors, lambda: parse_seeds(draft.seeds), [])
+            errors[key] = error_sentence(error)
+    seeds = _collect_error(errors, lambda: parse_seeds(draft.seeds), [])
     requested_values = values | {"dataset": draft.dataset, "method": draft.method}
-    configs = _collect(errors, lambda: tuple(configure(requested_values | {"seed": seed}) for seed in seeds), ())
-    return Reading(() if errors else configs, errors, values)
+    configs = _collect_error(errors, lambda: tuple(configure(requested_values | {"seed": seed}) for seed in seeds), ())
+    return FormReading(() if errors else configs, errors, values)
 
 
-def checked(reading: Reading, on_this_machine: bool = True) -> Reading:
+def check_reading(reading: FormReading, on_this_machine: bool = True) -> FormReading:
     """Check the configs of a reading against the data and, if they run `on_this_machine`, its devices."""
     try:
         for config in reading.configs[:1]:  # they differ in nothing but the seed
             preflight.check_config(config, on_this_machine)
     except UserError as error:
-        return Reading((), reading.errors | {error.name: sentence(error)}, reading.values)
+        return FormReading((), reading.errors | {error.name: error_sentence(error)}, reading.values)
     return reading
 
 
@@ -209,7 +209,7 @@ def split_config(draft: Draft) -> Config:
     )
 
 
-def source(draft: Draft) -> Source:
+def source_of_images(draft: Draft) -> Source:
     """Return the images that the draft names, whatever the other fields contain; raises `UserError`."""
     documented = parameters(draft.method)
     values = {k: documented[k].parse(v) for k, v in draft.texts.items() if k.startswith("dataset.")}
@@ -242,12 +242,12 @@ def parse_seeds(text: str) -> list[int]:
     return seeds
 
 
-def sentence(error: UserError) -> str:
+def error_sentence(error: UserError) -> str:
     """Return an error message without the setting's name, for a place beside its field."""
     return str(error).removeprefix(f"{error.name}: ")
 
 
-def label(key: str) -> str:
+def setting_label(key: str) -> str:
     """Return the label of a setting: `split.labeled_ratio` is "Labeled ratio"."""
     words = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
     return _LABELS.get(key, capitalized(words))
@@ -257,17 +257,17 @@ def full_label(key: str) -> str:
     """Return the label with its group, for places without the heading: `network.name` is "Network name"."""
     group, _, rest = key.rpartition(".")
     if key in _LABELS or group in ("", "split"):
-        return label(key)
-    return f"{_SPELLED.get(group, group).capitalize()} {label(rest).lower()}"
+        return setting_label(key)
+    return f"{_SPELLED.get(group, group).capitalize()} {setting_label(rest).lower()}"
 
 
-def formulas(objective: str) -> list[str]:
+def split_formulas(objective: str) -> list[str]:
     r"""Return the display formulas of a method's objective: "$$a, \qquad b$$ $$c$$" has three."""
     blocks = re.findall(r"\$\$(.+?)\$\$", " ".join(objective.split()))
     return [part.strip() for block in blocks for part in re.split(r",?\s*\\qquad\s*", block)]
 
 
-def from_config(config: Config, name: str = "") -> Draft:
+def draft_from_config(config: Config, name: str = "") -> Draft:
     """Return the draft of `config`."""
     draft = Draft(config.dataset, config.method, str(config.seed), name)
     for key, value in sorted(config.flat().items(), key=lambda item: item[0] not in _LEADING):
@@ -276,24 +276,24 @@ def from_config(config: Config, name: str = "") -> Draft:
     return draft
 
 
-def from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
+def draft_from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
     """Return (the draft that a link describes, a sentence for each part of the link that is invalid).
 
     The link has `dataset`, `method`, `seeds`, `name`, and any number of `set=key=value`.
     """
     draft = Draft(name=(query.get("name") or [""])[-1])
     chosen = {_CHOSEN[key]: (query.get(key) or [getattr(draft, key)])[-1] for key in _CHOSEN}
-    return changed(draft, [*cli_args.format_settings(chosen), *query.get("set", [])])
+    return change_settings(draft, [*cli_args.format_settings(chosen), *query.get("set", [])])
 
 
-def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
+def change_settings(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
     """Return (`draft` with settings (`key=value`) replaced, a sentence for each invalid one).
 
     Data set and method are set first, since the others depend on them.
     """
     notices = []
     choices_by_key = {"dataset": catalog.dataset_names(), "method": catalog.method_names()}
-    for part in sorted(parts, key=_turn):
+    for part in sorted(parts, key=_sort_rank):
         key, _, text = part.partition("=")
         if text in choices_by_key.get(key, ()):
             draft = draft.with_choice(**{key: text})
@@ -301,20 +301,22 @@ def changed(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
             notices.append(f"{shorten(text)} is not a {key} here; choices: {', '.join(choices_by_key[key])}.")
         elif key == "seed":
             draft = replace(draft, seeds=text)
-        elif key in defaults(draft.dataset, draft.method, {}) and _fits_a_widget(parameters(draft.method)[key], text):
+        elif key in default_settings(draft.dataset, draft.method, {}) and _fits_a_widget(
+            parameters(draft.method)[key], text
+        ):
             draft = draft.with_text(key, text)
         else:
             notices.append(f"{shorten(part)} is not a setting of {draft.method}.")
     return draft, notices
 
 
-def _turn(part: str) -> int:
+def _sort_rank(part: str) -> int:
     """Return the position in which a part of a link is read: first what others depend on."""
     key = part.partition("=")[0]
     return 0 if key in ("dataset", "method") else 1 if key in _LEADING else 2
 
 
-def link(draft: Draft) -> dict[str, str | list[str]]:
+def link_to_draft(draft: Draft) -> dict[str, str | list[str]]:
     """Return the URL parameters that restore `draft`; none for an untouched form."""
     plain = Draft()
     query: dict[str, str | list[str]] = {
@@ -325,15 +327,15 @@ def link(draft: Draft) -> dict[str, str | list[str]]:
     return query | ({"set": typed} if typed else {})
 
 
-def told_apart(draft: Draft, shown: Iterable[str]) -> list[Parameter]:
+def changed_settings(draft: Draft, shown: Iterable[str]) -> list[Parameter]:
     """Return the settings that differ from the defaults, except those `shown` and those of the effort."""
     away = {*shown, *recipes.training_efforts(draft.dataset).get(draft.effort, {})}
     return [changed for key, changed in parameters(draft.method).items() if key in draft.texts.keys() - away]
 
 
-def commands(draft: Draft, reading: Reading) -> str:
+def launch_commands(draft: Draft, reading: FormReading) -> str:
     """Return the equivalent commands, one per line."""
-    effort, usual = draft.effort, _lighter(draft)
+    effort, usual = draft.effort, _light_effort(draft)
     is_light = effort != "full" and effort in (usual, "light")
     lighter = recipes.training_efforts(draft.dataset)[effort] if is_light else {}
     own = {key: value for key, value in reading.values.items() if key not in lighter}
@@ -344,7 +346,7 @@ def commands(draft: Draft, reading: Reading) -> str:
     )
 
 
-def summary(draft: Draft, reading: Reading) -> str:
+def summarize_launch(draft: Draft, reading: FormReading) -> str:
     """Describe what a click on Launch would do, as markdown."""
     runs = len(reading.configs)
     count = "One run" if runs == 1 else f"{runs} runs"
@@ -359,15 +361,15 @@ def blocked_by(errors: Mapping[str, str], dataset: str = "") -> str:
     """Return why nothing can be launched: the first error and how many others. dataset: for the label of its path."""
     key, first = next(iter(errors.items()))
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-    name = catalog.dataset_info(dataset).path if dataset and key == "dataset.path" else label(key)
-    return f"{name or label(key)}: {first}{more}"
+    name = catalog.dataset_info(dataset).path if dataset and key == "dataset.path" else setting_label(key)
+    return f"{name or setting_label(key)}: {first}{more}"
 
 
 def _is_seed(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text[:11]) < 2**31 and len(text) <= 10
 
 
-def shown(parameter: Parameter, text: str) -> str:
+def shown_text(parameter: Parameter, text: str) -> str:
     """Return what a line of text shows for `text`: nothing if there is no value."""
     return "" if text == NONE and parameter.optional else text
 
@@ -383,10 +385,10 @@ def _fits_a_widget(parameter: Parameter, text: str) -> bool:
     return True
 
 
-def _collect(errors: dict[str, str], make, otherwise):
+def _collect_error(errors: dict[str, str], make, otherwise):
     """Return what `make` returns, or `otherwise` if it raises `UserError`; `errors` keeps the first one per key."""
     try:
         return make()
     except UserError as error:
-        errors.setdefault(error.name, sentence(error))
+        errors.setdefault(error.name, error_sentence(error))
         return otherwise

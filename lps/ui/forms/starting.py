@@ -18,10 +18,10 @@ from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import error_toasts, select
 
 
-def button(label: str, page: str, **options) -> None:
+def show_start_button(label: str, page: str, **options) -> None:
     """Show a button whose click `take_request` picks up at the top of the page; options: those of `st.button`."""
     visit = st.session_state.setdefault(f"{page}_visit", secrets.token_hex(8))
-    st.button(label, key=f"{page}_start", on_click=_ask, args=(page, visit), **options)
+    st.button(label, key=f"{page}_start", on_click=_request_visit, args=(page, visit), **options)
 
 
 def take_request(page: str):
@@ -29,22 +29,22 @@ def take_request(page: str):
     return st.session_state.pop(f"{page}_asked", None)
 
 
-def ask(page: str, *what) -> None:
+def request_start(page: str, *what) -> None:
     """Let the next run of the page start what was clicked; a second click requests the same start."""
     st.session_state[f"{page}_asked"] = what
 
 
-def start_asked(page: str, begin: Callable[..., str | None]) -> str | None:
+def start_requested(page: str, begin: Callable[..., str | None]) -> str | None:
     """Call `begin` if a start was requested since the last run of the script; returns its result.
 
     Returns None without a request or on failure; `error_toasts.show_errors(page)` shows the reason of a failure.
     """
     what = take_request(page)
-    with error_toasts.kept(page):
+    with error_toasts.keep_errors(page):
         return begin(*what) if what else None
 
 
-def start(
+def start_runs(
     page: str, visit: str, configs: tuple[Config, ...], name: str = "", target: ExecutionTarget | None = None
 ) -> list[str]:
     """Return the ids of the runs, now waiting or running.
@@ -62,5 +62,5 @@ def start(
     return [run.id for run in runs]
 
 
-def _ask(page: str, visit: str) -> None:
+def _request_visit(page: str, visit: str) -> None:
     st.session_state[f"{page}_asked"] = visit

@@ -32,7 +32,7 @@ def _adaptive_margin(settings: Settings) -> Formula:
     if scale:
         one = r"\ell(z,y)=-\log\frac{e^{z_y+\delta_y}}{e^{z_y+\delta_y}+\sum_{j\ne y}e^{z_j}}"
         pair = r"\pi\,\|\,\hat\pi" if settings["kl_direction"] == margin_math.PRIOR_FIRST else r"\hat\pi\,\|\,\pi"
-        margin = rf"\delta_k={_number(scale)}\cdot\mathrm{{KL}}({pair})\cdot\hat\pi_k/\max_j\hat\pi_j"
+        margin = rf"\delta_k={_format_number(scale)}\cdot\mathrm{{KL}}({pair})\cdot\hat\pi_k/\max_j\hat\pi_j"
         numbers = f"With the margin ${margin}$."
         unequal = r" With a prior $\pi$ other than equal shares, the last factor has $\hat\pi_k/\pi_k$ instead of "
         unequal += r"$\hat\pi_k$."
@@ -72,7 +72,7 @@ def _entropy(settings: Settings) -> Formula:
         rf"$\bar p$: the mean of the probabilities of all images of a batch in {_view_words(first)}. $\pi$: the prior, "
         r"$K$: the number of classes. With equal shares this is $w\sum_k\bar p_k\log\bar p_k$."
     )
-    weight = _number(settings["entropy_weight"])
+    weight = _format_number(settings["entropy_weight"])
     return Formula(r"w\,\big(\mathrm{KL}(\bar p\,\|\,\pi)-\log K\big)", f"With $w={weight}$.", letters)
 
 
@@ -92,7 +92,7 @@ _SIMILARITIES = {
 def _contrast(symbol: str, weight: str, count: str, rows: str, inner: str, letters: str, settings: Settings) -> Formula:
     """Return -weight / count times the sum of `inner` over `rows`. symbol: of the weight; weight: its setting."""
     similarity, of_what = _SIMILARITIES[str(settings["contrast_space"])]
-    value, temperature = _number(settings[weight]), _number(settings["temperature"])
+    value, temperature = _format_number(settings[weight]), _format_number(settings["temperature"])
     numbers = rf"With ${symbol}={value}$, $\tau={temperature}$ and ${similarity}$ {of_what}."
     return Formula(rf"-\frac{{{symbol}}}{{{count}}}\sum_{{a\in {rows}}}{inner}", numbers, letters)
 
@@ -115,7 +115,7 @@ def _view_words(view: str) -> str:
     return {"w": "the weak view", "w_1": "the first weak view", "w_2": "the second weak view"}[view]
 
 
-def _number(value: object) -> str:
+def _format_number(value: object) -> str:
     """Format a setting for a formula, powers of ten as LaTeX."""
     digits, _, power = f"{value:g}".partition("e")
     return rf"{digits}\cdot10^{{{int(power)}}}" if power else digits

@@ -22,7 +22,7 @@ from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
 from lps.ui.shared import error_toasts, escape, estimates, live_part, recordings, select, theme
 from lps.ui.shared import history as shared_history
-from lps.ui.shared.run_actions import LABELS, ask_name, label
+from lps.ui.shared.run_actions import LABELS, action_label, ask_name
 from lps.wording import ago, counted
 
 _ABOUT = (
@@ -62,14 +62,14 @@ class _ListedRun:
     progress: str
 
 
-def _row(run: Run) -> _ListedRun:
+def _read_row(run: Run) -> _ListedRun:
     """Return the row of a run, whatever the condition of its folder."""
     state = run.state()
     config = run.config_if_readable()
     if config is None:
-        return _ListedRun(run, state, "", _age(run), [], [], {}, 0, None, "")
-    history = shared_history.history(run)
-    done, progress = _progress(run, state, config.epochs, history.last_epoch)
+        return _ListedRun(run, state, "", _age_of_run(run), [], [], {}, 0, None, "")
+    history = shared_history.read_history(run)
+    done, progress = _describe_progress(run, state, config.epochs, history.last_epoch)
     return _ListedRun(
         run=run,
         state=state,
@@ -79,9 +79,9 @@ def _row(run: Run) -> _ListedRun:
             config.seed,
             titles.without_paths(titles.changed_settings(run)),
         ),
-        age=_age(run),
-        seen=_series(history, "accuracy/seen"),
-        novel=_series(history, "accuracy/novel"),
+        age=_age_of_run(run),
+        seen=_epoch_series(history, "accuracy/seen"),
+        novel=_epoch_series(history, "accuracy/novel"),
         accuracy={group: history.last(f"accuracy/{group}") for group in ("seen", "novel", "all")},
         epochs=config.epochs,
         done=done,
@@ -119,7 +119,7 @@ def _start_demo() -> None:
     started = []
     try:
         for name, changed in demo.RUNS.items():
-            started += starting.start("home", visit, (configure(demo.SETTINGS | changed),), name)
+            started += starting.start_runs("home", visit, (configure(demo.SETTINGS | changed),), name)
     except UserError as error:
         st.error(f"The demo could not be started. {escape.markdown(str(error))}", icon=":material/error:")
     else:
@@ -129,18 +129,18 @@ def _start_demo() -> None:
 def _show_ways_to_begin() -> None:
     """Show a card for each of the three kinds of users, with what LPS Studio does for them and a button."""
     teacher, practitioner, researcher = st.columns([6, 5, 5])  # the first has two buttons
-    with teacher, _card("See how it works", _FOR_TEACHERS + _demo_duration()):
-        starting.button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
-        if recordings.tell_a_story():
+    with teacher, _draw_card("See how it works", _FOR_TEACHERS + _demo_duration()):
+        starting.show_start_button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
+        if recordings.has_story():
             st.page_link("pages/story.py", label="Read the story", icon=":material/auto_stories:")
-    with practitioner, _card("Sort your pictures", _FOR_PICTURES):
+    with practitioner, _draw_card("Sort your pictures", _FOR_PICTURES):
         st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
-    with researcher, _card("Run experiments", _FOR_RESEARCH):
+    with researcher, _draw_card("Run experiments", _FOR_RESEARCH):
         st.page_link("pages/launch.py", label="New run", icon=":material/tune:")
 
 
 @contextmanager
-def _card(title: str, words: str) -> Iterator[None]:
+def _draw_card(title: str, words: str) -> Iterator[None]:
     """Return a card with a title and words; what is drawn inside is in one row at its lower edge."""
     with st.container(border=True, height="stretch", vertical_alignment="distribute"):
         with st.container(gap="xsmall"):
@@ -169,7 +169,7 @@ def _show_list() -> None:
         pages = -(-len(runs) // _PER_PAGE)
         number = min(st.pagination(pages, key="page", bind="query-params"), pages) if pages > 1 else 1
     shown = runs[(number - 1) * _PER_PAGE : number * _PER_PAGE]
-    live_part.follow(lambda: shown, select.any_moves, _show_rows, every=2)
+    live_part.follow_changes(lambda: shown, select.any_moves, _show_rows, every=2)
 
 
 def _show_nothing(hidden: int = 0) -> None:
@@ -186,21 +186,21 @@ def _show_question() -> None:
     action, run_id = st.session_state.pop("home_question", (None, None))
     if action is None:
         return
-    with error_toasts.told():
+    with error_toasts.toast_errors():
         run = find_run(select.runs_root(), run_id, by_path=False)
         {"rename": ask_name, "delete": _ask_delete}[action](run)
 
 
 def _show_rows(runs: list[Run]) -> None:
     for run in runs:
-        _show_row(_row(run))
+        _show_row(_read_row(run))
 
 
 def _show_row(listed_run: _ListedRun) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"row-{listed_run.run.id}"):
         with st.container(gap="xxsmall", width="stretch"):
-            st.markdown(f"**{escape.markdown(_title(listed_run))}**")
-            st.markdown(_standing(listed_run))
+            st.markdown(f"**{escape.markdown(_title_of_row(listed_run))}**")
+            st.markdown(_describe_row(listed_run))
             if listed_run.state.reason and listed_run.state.name in ("failed", "crashed", "unknown", "unreadable"):
                 st.markdown(f":small[:red[{escape.markdown(listed_run.state.reason)}]]")
             if listed_run.done is not None:
@@ -213,21 +213,21 @@ def _show_row(listed_run: _ListedRun) -> None:
             _show_menu(listed_run)
 
 
-def _standing(listed_run: _ListedRun) -> str:
+def _describe_row(listed_run: _ListedRun) -> str:
     """Return state, subject, progress and age of a run as one line of markdown."""
     word, color, icon = theme.BADGES["recorded" if listed_run.run.is_recorded else listed_run.state.name]
-    about = escape.markdown(listed_run.about) if _title(listed_run) != listed_run.about else ""
+    about = escape.markdown(listed_run.about) if _title_of_row(listed_run) != listed_run.about else ""
     rest = " · ".join(filter(None, [about, listed_run.progress, listed_run.age]))
     return f":{color}-badge[{icon} {word}] :small[:gray[{rest}]]" if rest else f":{color}-badge[{icon} {word}]"
 
 
-def _title(listed_run: _ListedRun) -> str:
+def _title_of_row(listed_run: _ListedRun) -> str:
     """Return the name that the user gave the run, otherwise its subject, otherwise its folder."""
     return titles.given_name(listed_run.run) or listed_run.about or listed_run.run.id
 
 
 def _show_accuracies(listed_run: _ListedRun) -> None:
-    colors = theme.palette()
+    colors = theme.current_palette()
     picture = drawings.sparkline(listed_run.seen, listed_run.novel, listed_run.epochs, colors)
     st.image(picture, width=_SPARKLINE, alt="Seen and novel accuracy over the epochs")
     for group, color in (("seen", "blue"), ("novel", "orange"), ("all", "gray")):
@@ -240,20 +240,20 @@ def _show_menu(listed_run: _ListedRun) -> None:
     possible = run_actions.possible_actions(listed_run.run, listed_run.state)
     if not possible:
         return
-    words = {action: f"{LABELS[action][1]} {label(action, listed_run.state)}" for action in possible}
+    words = {action: f"{LABELS[action][1]} {action_label(action, listed_run.state)}" for action in possible}
     chosen = st.menu_button("More", possible, format_func=words.get, type="tertiary", key=f"menu-{listed_run.run.id}")
     if chosen:
-        _act(chosen, listed_run.run)
+        _carry_out(chosen, listed_run.run)
 
 
-def _act(action: str, run: Run) -> None:
+def _carry_out(action: str, run: Run) -> None:
     """Carry out the chosen action on `run`, or ask first; then draw the page again."""
     if action == "copy":
         routing.turn_to("launch", clone=run.id)
     if action in ("rename", "delete"):
         st.session_state["home_question"] = (action, run.id)
         st.rerun()
-    with error_toasts.told():
+    with error_toasts.toast_errors():
         run_actions.ACTS[action](run)
         st.rerun()
 
@@ -266,13 +266,13 @@ def _ask_delete(run: Run) -> None:
         error_toasts.try_change(lambda: delete_run(run))
 
 
-def _series(history: event_log.History, name: str) -> list[float | None]:
+def _epoch_series(history: event_log.History, name: str) -> list[float | None]:
     """Return a measurement at every epoch from the first to the newest."""
     column = history.column(name)
     return [float(column[epoch]) if epoch in column.index else None for epoch in range(1, history.last_epoch + 1)]
 
 
-def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[float | None, str]:
+def _describe_progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[float | None, str]:
     """Return the completed share of the phase, and the position of the run in words."""
     if state.name == "queued" and run.desired().on:
         return None, f"in {executors.executor_title(run.desired().on)}'s queue"
@@ -287,11 +287,11 @@ def _progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[flo
         return 1.0, "Finishing: evaluating and saving"
     phase = estimates.PHASES.get(progress.phase, "Preparing")
     where = f" {progress.epoch or 0:.0f} of {progress.epochs:.0f}" if progress.epochs else ""
-    left = f", {estimates.left_in_words(run, state)}" if state.name == "running" else ""
+    left = f", {estimates.describe_time_left(run, state)}" if state.name == "running" else ""
     return progress.share or 0.0, f"{phase}{where}{left}"
 
 
-def _age(run: Run) -> str:
+def _age_of_run(run: Run) -> str:
     """Return how long ago the run was created, from its id; "" for a folder without a date."""
     if not RUN_ID.fullmatch(run.id):
         return ""

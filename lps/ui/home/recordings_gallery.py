@@ -25,20 +25,20 @@ def show_gallery(brief: bool = False) -> None:
         ":blue[seen] and :orange[novel] accuracy over the epochs, on a scale up to 100 %. The area between the curves "
         "is the gap. A novel picture is correct if it is in the cluster that is matched with its class."
     )
-    parts = recordings.cast()
+    parts = recordings.recordings_by_part()
     names = {run.id: name for name, run in parts.items()}
     with st.grid(columns="auto", min_column_width=_SMALL_CARD if brief else _CARD, gap="small"):
-        if recordings.tell_a_story() and not brief:
+        if recordings.has_story() and not brief:
             _show_story()
         for run in runs:
-            _show_card(run, _sentence(names.get(run.id, ""), run, parts), brief)
+            _show_card(run, _describe_recording(names.get(run.id, ""), run, parts), brief)
     _show_links(runs, parts, brief)
 
 
 def show_pace() -> None:
     """Plot the accuracy of the recorded LPS run with and without its margin; nothing if it was not recorded."""
-    parts = recordings.cast()
-    pairs = {name: _pair(parts[name]) for name in ("lps", "no_margin") if name in parts}
+    parts = recordings.recordings_by_part()
+    pairs = {name: _read_accuracies(parts[name]) for name in ("lps", "no_margin") if name in parts}
     with_margin, without = (pairs.get(name, pd.DataFrame()) for name in ("lps", "no_margin"))
     if not len(with_margin):
         return
@@ -51,27 +51,27 @@ def show_pace() -> None:
         words += f"Without the margin, novel accuracy is {100 * dotted[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
         words += "at the end. This pair is one of the clearest examples."
     else:
-        words += _sentence("lps", parts["lps"], parts)
+        words += _describe_recording("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room
-        st.image(drawings.labeled_gap(seen, novel, theme.palette(), dotted), width="stretch", alt=alt)
+        st.image(drawings.labeled_gap(seen, novel, theme.current_palette(), dotted), width="stretch", alt=alt)
     st.caption(words)
 
 
-def _pair(run: Run) -> pd.DataFrame:
+def _read_accuracies(run: Run) -> pd.DataFrame:
     """Return seen and novel accuracy at the epochs that have both."""
-    return history.history(run).epochs.reindex(columns=["accuracy/seen", "accuracy/novel"]).dropna()
+    return history.read_history(run).epochs.reindex(columns=["accuracy/seen", "accuracy/novel"]).dropna()
 
 
 def _show_links(runs: list[Run], parts: dict[str, Run], brief: bool) -> None:
     """Show links that open several recordings at once, and one to the story if it has no card."""
     with st.container(horizontal=True, gap="medium"):
-        if brief and recordings.tell_a_story():
+        if brief and recordings.has_story():
             st.page_link("pages/story.py", label="The story of these runs", icon=":material/auto_stories:")
         beside = [parts[name].id for name in ("lps", "no_margin", "fixmatch") if name in parts]
         if len(beside) > 1:
             link = {"icon": ":material/view_column_2:", "query_params": {"run": beside}}
             st.page_link("pages/pace.py", label="Watch them side by side", **link)
-        if unequal := recordings.unequal():
+        if unequal := recordings.unequal_recordings():
             link = {"icon": ":material/bar_chart:", "query_params": {"run": [run.id for run in unequal]}}
             st.page_link("pages/pace.py", label="Classes of unequal size, two priors", **link)
         link = {"icon": ":material/balance:", "query_params": {"run": [run.id for run in runs]}}
@@ -90,11 +90,13 @@ def _show_story() -> None:
 
 
 def _show_card(run: Run, sentence: str, brief: bool) -> None:
-    pair = _pair(run)
+    pair = _read_accuracies(run)
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{run.id}"):
         st.markdown(f"**{escape.markdown(titles.run_title(run))}**")
         if len(pair):
-            picture = drawings.gap(pair["accuracy/seen"].tolist(), pair["accuracy/novel"].tolist(), theme.palette())
+            picture = drawings.gap(
+                pair["accuracy/seen"].tolist(), pair["accuracy/novel"].tolist(), theme.current_palette()
+            )
             st.image(
                 picture, width="stretch", alt=f"Seen and novel accuracy of {titles.run_title(run)} over the epochs"
             )
@@ -103,30 +105,30 @@ def _show_card(run: Run, sentence: str, brief: bool) -> None:
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.page_link("pages/live.py", label="Open", query_params={"run": run.id})
             if not brief:
-                st.markdown(f":small[:gray[{escape.markdown(_about(run))}]]", width="content")
+                st.markdown(f":small[:gray[{escape.markdown(_describe_run(run))}]]", width="content")
 
 
-def _about(run: Run) -> str:
-    return recordings.kind(run).capitalize() if run.config_if_readable() else ""
+def _describe_run(run: Run) -> str:
+    return recordings.picture_kind(run).capitalize() if run.config_if_readable() else ""
 
 
-def _sentence(part: str, run: Run, parts: dict[str, Run]) -> str:
+def _describe_recording(part: str, run: Run, parts: dict[str, Run]) -> str:
     """Describe what a recording shows, with its numbers."""
-    past = history.history(run)
+    past = history.read_history(run)
     if len(past.column("accuracy/novel")):
         try:
-            return _telling(part, run, past, parts) or _plain(past)
+            return _describe_part(part, run, past, parts) or _describe_accuracies(past)
         except UserError:
-            return _plain(past)
+            return _describe_accuracies(past)
     return "No epoch was recorded."
 
 
-def _plain(past: event_log.History) -> str:
+def _describe_accuracies(past: event_log.History) -> str:
     seen, novel = past.last("accuracy/seen"), past.last("accuracy/novel")
     return f"Accuracy at the end: {100 * seen:.1f} % on seen and {100 * novel:.1f} % on novel classes."
 
 
-def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]) -> str:
+def _describe_part(part: str, run: Run, past: event_log.History, parts: dict[str, Run]) -> str:
     if part == "lps":
         behind, novel = 100 * past.column("accuracy/gap").max(), 100 * past.last("accuracy/novel")
         return (
@@ -141,7 +143,7 @@ def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]
         empty = int((recordings.cluster_sizes(run) == 0).sum())
         return f"Clusters collapse: {empty} of {len(recordings.cluster_sizes(run))} are empty." * (empty > 0)
     if part in ("orca", "fixmatch"):
-        lost, novel = recordings.swallowed(run)
+        lost, novel = recordings.count_swallowed(run)
         return f"The seen classes absorb {lost} of {novel} novel pictures."
     config = run.config()
     if config.split_imbalance > 1:
@@ -152,5 +154,5 @@ def _telling(part: str, run: Run, past: event_log.History, parts: dict[str, Run]
         )
     if not catalog.method_info(config.method).seen_is_aligned:
         return ""
-    lost, novel = recordings.swallowed(run)
-    return f"{_plain(past)} The seen classes absorb {lost} of {novel} novel pictures." if novel else ""
+    lost, novel = recordings.count_swallowed(run)
+    return f"{_describe_accuracies(past)} The seen classes absorb {lost} of {novel} novel pictures." if novel else ""

@@ -22,7 +22,7 @@ from lps.ui.shared.plot import plot
 _HEIGHT = 260
 
 
-def config_of(reading: form.Reading, draft: form.Draft) -> Config | None:
+def config_for_count(reading: form.FormReading, draft: form.Draft) -> Config | None:
     """Return the settings that affect the search; None while the form is invalid."""
     requested_values = reading.values | {"dataset": draft.dataset, "method": draft.method, "split.num_novel": 1}
     try:
@@ -50,18 +50,18 @@ def show_class_count(config: Config | None) -> None:
         try:
             result = class_count.read_class_count(path)
         except UserError as error:
-            fields.say(form.sentence(error))
+            fields.show_error_or_help(form.error_sentence(error))
             return
         if standing.state == "working":
             words = "It continues after you close this page. Queue shows it too."
             background_work.wait_for_work(path, words)
         elif result is None:
-            _offer(config, standing)
+            _offer_count(config, standing)
         else:
             _show_count(result, nouns.of_dataset(config.dataset))
 
 
-def _offer(config: Config, standing: background.JobState) -> None:
+def _offer_count(config: Config, standing: background.JobState) -> None:
     cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
     about = nouns.of_dataset(config.dataset)(
         "The features of the images are clustered with many different numbers of classes; each time, the clusters are "
@@ -76,7 +76,7 @@ def _offer(config: Config, standing: background.JobState) -> None:
 def _show_count(result: ClassCount, say: Callable[[str], str]) -> None:
     numbers = f"{result.numbers[0]} to {result.numbers[-1]}"
     alt = f"Silhouette and accuracy on labels for {numbers} classes; the search chose {result.total} classes"
-    plot(_chart(result, theme.palette()), "class_count", alt)
+    plot(_draw_chart(result, theme.current_palette()), "class_count", alt)
     st.caption(
         f"**{result.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
         f"({100 * result.tolerance:.1f} points) of the best, this count has the best separated clusters.  \n"
@@ -86,11 +86,11 @@ def _show_count(result: ClassCount, say: Callable[[str], str]) -> None:
     st.button(
         f"Look for {result.novel} novel classes",
         icon=":material/check:",
-        on_click=lambda: fields.keep_draft(fields.draft().with_text("split.num_novel", str(result.novel))),
+        on_click=lambda: fields.keep_draft(fields.current_draft().with_text("split.num_novel", str(result.novel))),
     )
 
 
-def _chart(result: ClassCount, colors: palette.Palette) -> Chart:
+def _draw_chart(result: ClassCount, colors: palette.Palette) -> Chart:
     """Plot accuracy on labels with the band of equally good numbers, the silhouette, and the chosen number."""
     figure = figures.blank(_HEIGHT, colors)
     lines = (("Accuracy on labels", result.accuracy, colors.seen), ("Silhouette", result.silhouette, colors.muted))

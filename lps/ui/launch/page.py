@@ -16,9 +16,9 @@ from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.forms import checking, execution_target, fields, form, starting
 from lps.ui.forms.execution_target import ExecutionTarget
-from lps.ui.forms.form import Draft, Reading
+from lps.ui.forms.form import Draft, FormReading
 from lps.ui.launch import counting, splits
-from lps.ui.launch.splits import Preview
+from lps.ui.launch.splits import SplitPreview
 from lps.ui.server import routing
 from lps.ui.shared import escape, estimates, notices, take_away, theme
 
@@ -28,75 +28,75 @@ _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretrainin
 
 def main() -> None:
     """Draw the page."""
-    draft = fields.draft()
+    draft = fields.current_draft()
     target = execution_target.read_target()
-    reading = form.checked(form.read_draft(draft), target.is_here)
-    failure = _start_asked(draft, reading, target)
+    reading = form.check_reading(form.read_draft(draft), target.is_here)
+    failure = _start_requested(draft, reading, target)
     fields.write_link()
     errors = dict(reading.errors)
-    split_config, split = _preview(draft, errors)
+    split_config, split = _preview_split(draft, errors)
     fields.show_title()
     for notice in st.session_state.pop("launch_notices", []):
         st.warning(escape.markdown(notice), icon=":material/link_off:")
-    is_simple = fields.view() == "simple"
+    is_simple = fields.chosen_view() == "simple"
     images = _show_dataset(draft, reading, errors, is_simple)
     _show_split(draft, reading, images, split_config, split, errors, is_simple)
     if is_simple:
         _show_chosen_method(draft)
-        _show_own(draft, reading, images, target, errors)
+        _show_other_settings(draft, reading, images, target, errors)
     else:
         _show_method(draft, reading, errors)
         _show_run(draft, reading, target, errors)
     with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
-        _show_bar(draft, reading, target, images, split, errors, failure)
+        _show_launch_bar(draft, reading, target, images, split, errors, failure)
 
 
-def _start_asked(draft: Draft, reading: Reading, target: ExecutionTarget) -> str:
+def _start_requested(draft: Draft, reading: FormReading, target: ExecutionTarget) -> str:
     """Start the requested runs and open them, or show the reason of a failure."""
     visit = starting.take_request("launch")
     if not (visit and reading.configs):
         return ""
     try:
-        started = starting.start("launch", visit, reading.configs, draft.name, target)
+        started = starting.start_runs("launch", visit, reading.configs, draft.name, target)
     except UserError as error:
         return str(error)
     routing.turn_to("live", run=started)
 
 
-def _preview(draft: Draft, errors: dict[str, str]) -> tuple[Config | None, Preview | None]:
+def _preview_split(draft: Draft, errors: dict[str, str]) -> tuple[Config | None, SplitPreview | None]:
     """Return the split that would be made; its errors are added to the form's."""
     config = None
     try:
         config = form.split_config(draft)
-        return config, splits.preview(config)
+        return config, splits.preview_split(config)
     except UserError as error:
-        errors.setdefault(error.name, form.sentence(error))
+        errors.setdefault(error.name, form.error_sentence(error))
         return config, None
 
 
-def _show_dataset(draft: Draft, reading: Reading, errors: dict[str, str], is_simple: bool) -> Images | None:
+def _show_dataset(draft: Draft, reading: FormReading, errors: dict[str, str], is_simple: bool) -> Images | None:
     """Show the choice of the data set, its images, and its classes."""
     st.subheader("Data set", anchor=False)
-    fields.choose("dataset", "Data set", catalog.dataset_titles(), catalog.broken_datasets())
+    fields.choose_dataset_or_method("dataset", "Data set", catalog.dataset_titles(), catalog.broken_datasets())
     about = catalog.dataset_info(draft.dataset)
     st.caption(about.summary)
     if about.path:
-        fields.type_into("dataset.path", about.path, errors.get("dataset.path"))
+        fields.draw_text_field("dataset.path", about.path, errors.get("dataset.path"))
     if draft.dataset == "folder":
         st.page_link("pages/own.py", label="Browse or upload pictures", icon=":material/add_photo_alternate:")
     fields.choose_effort()
     images = splits.show_samples(draft, not is_simple)
     if images and not is_simple:
-        checking.show_data_check(counting.config_of(reading, draft))
+        checking.show_data_check(counting.config_for_count(reading, draft))
     return images
 
 
 def _show_split(
     draft: Draft,
-    reading: Reading,
+    reading: FormReading,
     images: Images | None,
     config: Config | None,
-    split: Preview | None,
+    split: SplitPreview | None,
     errors: dict[str, str],
     is_simple: bool,
 ) -> None:
@@ -104,11 +104,11 @@ def _show_split(
     controls, chips = st.columns([2, 3], gap="large")
     with controls:
         if images:
-            count = partial(counting.show_class_count, counting.config_of(reading, draft))
+            count = partial(counting.show_class_count, counting.config_for_count(reading, draft))
             splits.show_controls(images, split, errors, count, is_simple)
     with chips:
         if split:
-            splits.show_chips(config, split, theme.palette())
+            splits.show_chips(config, split, theme.current_palette())
         else:
             st.caption("The classes appear here once the split is valid.")
 
@@ -116,83 +116,83 @@ def _show_split(
 def _show_chosen_method(draft: Draft) -> None:
     """Show the choice of the method and what it does."""
     st.subheader("Method", anchor=False)
-    fields.choose("method", "Method", catalog.method_titles(), catalog.broken_methods())
+    fields.choose_dataset_or_method("method", "Method", catalog.method_titles(), catalog.broken_methods())
     fields.show_meaning(catalog.method_info(draft.method))
 
 
-def _show_own(
-    draft: Draft, reading: Reading, images: Images | None, target: ExecutionTarget, errors: dict[str, str]
+def _show_other_settings(
+    draft: Draft, reading: FormReading, images: Images | None, target: ExecutionTarget, errors: dict[str, str]
 ) -> None:
     """Show the settings that differ from the defaults and have a field only in the full view."""
-    simple_keys = splits.asked_simply(images) | (
-        {"dataset.path"} if catalog.dataset_info(draft.dataset).path else set()
-    )
-    own = form.told_apart(draft, simple_keys)
+    simple_keys = splits.simple_keys(images) | ({"dataset.path"} if catalog.dataset_info(draft.dataset).path else set())
+    own = form.changed_settings(draft, simple_keys)
     if own or draft.seeds != _USUAL_SEEDS or draft.name:
         st.subheader("Also set", anchor=False)
-    with fields.grid():
+    with fields.field_grid():
         if draft.seeds != _USUAL_SEEDS:
-            fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed")
+            fields.draw_seeds_or_name("seeds", "Seeds", errors.get("seed"), "One run per seed")
         if draft.name:
-            fields.write("name", "Name", None, "For the list of runs", max_chars=120)
+            fields.draw_seeds_or_name("name", "Name", None, "For the list of runs", max_chars=120)
     fields.show_grid(own, errors)
     execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)
 
 
-def _show_notices(draft: Draft, reading: Reading, target: ExecutionTarget) -> None:
+def _show_notices(draft: Draft, reading: FormReading, target: ExecutionTarget) -> None:
     """Show warnings that do not block the start."""
     if draft.effort != "stored":  # which says so itself
         for config in reading.configs[:1]:
             notices.show_labels_of_others(config)
     for config in reading.configs[:1]:
         with suppress(UserError):
-            notices.show_prior_advice(preflight.prior_advice(config), _take_prior)
+            notices.show_prior_advice(preflight.prior_advice(config), _store_prior)
     notices.show_shortage(reading.configs)
     notices.show_crowding(reading.configs if target.is_here else ())
 
 
-def _take_prior(prior: str) -> None:
-    fields.keep_draft(fields.draft().with_text("prior", prior))
+def _store_prior(prior: str) -> None:
+    fields.keep_draft(fields.current_draft().with_text("prior", prior))
 
 
-def _show_method(draft: Draft, reading: Reading, errors: dict[str, str]) -> None:
+def _show_method(draft: Draft, reading: FormReading, errors: dict[str, str]) -> None:
     """Show the method with all settings."""
     _show_chosen_method(draft)
     settings = reading.configs[0].hyperparameters if reading.configs else {}
     fields.show_formulas(catalog.method_info(draft.method), settings)
     has_path = bool(catalog.dataset_info(draft.dataset).path)
-    groups = form.groups(draft.method)
+    groups = form.group_settings(draft.method)
     groups.pop("split")
     groups["dataset"] = [member for member in groups["dataset"] if not (has_path and member.name == "dataset.path")]
-    fields.show_groups(form.by_heading(groups.pop("method", ())), errors)
+    fields.show_groups(form.group_by_heading(groups.pop("method", ())), errors)
     for group, members in groups.items():
-        title = fields.heading(_TITLES.get(group, group.capitalize()), members, errors)
+        title = fields.group_heading(_TITLES.get(group, group.capitalize()), members, errors)
         box = st.expander(title, key=f"group:{group}", on_change="rerun")
         if box.open:  # a closed one costs the browser nothing
             with box:
                 fields.show_grid(members, errors)
 
 
-def _show_run(draft: Draft, reading: Reading, target: ExecutionTarget, errors: dict[str, str]) -> None:
+def _show_run(draft: Draft, reading: FormReading, target: ExecutionTarget, errors: dict[str, str]) -> None:
     """Show seeds, device, name and execution target, and the equivalent command."""
     st.subheader("Run", anchor=False)
-    with fields.grid():
-        fields.write("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
+    with fields.field_grid():
+        fields.draw_seeds_or_name("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
         fields.choose_device(errors.get("device"), target.is_here)
-        fields.write("name", "Name", None, "Optional, for the list of runs", placeholder="No name", max_chars=120)
+        fields.draw_seeds_or_name(
+            "name", "Name", None, "Optional, for the list of runs", placeholder="No name", max_chars=120
+        )
     execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)
     if reading.configs:
-        take_away.show_command(execution_target.command(form.commands(draft, reading), target))
+        take_away.show_command(execution_target.command_with_target(form.launch_commands(draft, reading), target))
 
 
-def _show_bar(
+def _show_launch_bar(
     draft: Draft,
-    reading: Reading,
+    reading: FormReading,
     target: ExecutionTarget,
     images: Images | None,
-    split: Preview | None,
+    split: SplitPreview | None,
     errors: dict[str, str],
     failure: str,
 ) -> None:
@@ -204,8 +204,10 @@ def _show_bar(
     else:
         shape = images.pixels.shape[:3] if images else None
         usual = estimates.estimate_run(reading.configs[0], shape) if target.is_here else None
-        takes = estimates.in_words(usual, len(reading.configs))
-        st.markdown(f"{form.summary(draft, reading)}{takes}", width="stretch")
+        takes = estimates.describe_duration(usual, len(reading.configs))
+        st.markdown(f"{form.summarize_launch(draft, reading)}{takes}", width="stretch")
     runs = max(1, len(reading.configs))
     label = f"Launch {runs} runs" if runs > 1 else "Launch"
-    starting.button(label, "launch", type="primary", icon=":material/rocket_launch:", disabled=not is_possible)
+    starting.show_start_button(
+        label, "launch", type="primary", icon=":material/rocket_launch:", disabled=not is_possible
+    )

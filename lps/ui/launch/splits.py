@@ -21,7 +21,7 @@ from lps.settings.parameters import text_of
 from lps.ui.forms import fields, form
 from lps.ui.forms.form import Draft
 from lps.ui.pictures import left_out, nouns
-from lps.ui.pictures.thumbnails import FRAME, framed, png, side_by_side, thumbnail
+from lps.ui.pictures.thumbnails import FRAME, add_frame, encode_png, join_tiles, make_thumbnail
 from lps.ui.shared import escape, url_fields
 from lps.ui.shared.plot import plot
 from lps.wording import counted
@@ -41,7 +41,7 @@ _REST = (
 
 
 @dataclass(frozen=True)
-class Preview:
+class SplitPreview:
     """A planned split. seen, novel: original class ids; the counts are images."""
 
     class_names: tuple[str, ...]  # by original id
@@ -65,7 +65,7 @@ class Preview:
         return bool(counts) and max(counts) > 1.5 * min(counts)
 
 
-def preview(config: Config) -> Preview:
+def preview_split(config: Config) -> SplitPreview:
     """Return the split that `config` describes; raises `UserError` if data or settings do not allow it."""
     images = sources.images_of(config)
     split = open_world_split(images.labels, images.class_names, config, images.num_test)
@@ -75,7 +75,7 @@ def preview(config: Config) -> Preview:
     labeled = np.bincount(truth[split.labeled], minlength=seen)
     training = np.bincount(targets[targets >= 0], minlength=images.num_classes)
     training[:seen] += labeled
-    return Preview(
+    return SplitPreview(
         class_names=images.class_names,
         seen=tuple(order[:seen]),
         novel=tuple(class_id for class_id in order[seen:] if class_id < images.num_classes),
@@ -99,9 +99,9 @@ def class_samples(source: Source, moment: object, count: int) -> list[bytes]:
     strips = []
     for class_id in range(images.num_classes):
         members = np.flatnonzero(images.labels == class_id)[:count]
-        tiles = [thumbnail(images.pixels[i], THUMBNAIL, images.sides(i)) for i in members]
+        tiles = [make_thumbnail(images.pixels[i], THUMBNAIL, images.sides(i)) for i in members]
         tiles += [np.full((THUMBNAIL, THUMBNAIL, 3), 128, np.uint8)] * (count - len(tiles))
-        strips.append(png(side_by_side(tiles, THUMBNAIL, gap=4, edge=12)))
+        strips.append(encode_png(join_tiles(tiles, THUMBNAIL, gap=4, edge=12)))
     return strips
 
 
@@ -113,8 +113,8 @@ def _class_chips(source: Source, moment: object, class_ids: tuple[int, ...], col
     for class_id in class_ids:
         pixels = np.full((THUMBNAIL, THUMBNAIL, 3), 128, np.uint8)
         for image in np.flatnonzero(images.labels == class_id)[:1]:
-            pixels = thumbnail(images.pixels[image], THUMBNAIL, images.sides(image))
-        chips.append(png(side_by_side([framed(pixels, color)], THUMBNAIL + 2 * FRAME, edge=5)))
+            pixels = make_thumbnail(images.pixels[image], THUMBNAIL, images.sides(image))
+        chips.append(encode_png(join_tiles([add_frame(pixels, color)], THUMBNAIL + 2 * FRAME, edge=5)))
     return chips
 
 
@@ -126,7 +126,7 @@ def picked_classes(text: str, total: int) -> list[int]:
         return []
 
 
-def asked_simply(images: Images | None) -> set[str]:
+def simple_keys(images: Images | None) -> set[str]:
     """Return the keys that the simple view asks for."""
     if images is None:
         return set()
@@ -135,7 +135,7 @@ def asked_simply(images: Images | None) -> set[str]:
 
 
 def show_controls(
-    images: Images, split: Preview | None, errors: dict[str, str], count: Callable[[], None], is_simple: bool
+    images: Images, split: SplitPreview | None, errors: dict[str, str], count: Callable[[], None], is_simple: bool
 ) -> None:
     """Show the fields of the split.
 
@@ -143,7 +143,7 @@ def show_controls(
     the most important fields. If some pictures have no known class, the number of novel classes is asked first and the
     rest is under More.
     """
-    documented = parameters(fields.draft().method)
+    documented = parameters(fields.current_draft().method)
     half_labeled = bool((images.labels < 0).any())
     if half_labeled:
         fields.show_field(documented["split.num_novel"], errors.get("split.num_novel"))
@@ -157,7 +157,7 @@ def show_controls(
     if not half_labeled:
         fields.show_grid(draw, errors)
     own = [*[documented[key] for key in _SEEN], *draw] if half_labeled else []
-    with st.expander(fields.heading("More", [*own, *rest], errors)):
+    with st.expander(fields.group_heading("More", [*own, *rest], errors)):
         if half_labeled:
             _show_seen(images.class_names, split, errors, half_labeled)
             fields.show_grid(draw, errors)
@@ -167,7 +167,7 @@ def show_controls(
 
 
 def _show_seen(
-    class_names: tuple[str, ...], split: Preview | None, errors: dict[str, str], half_labeled: bool = False
+    class_names: tuple[str, ...], split: SplitPreview | None, errors: dict[str, str], half_labeled: bool = False
 ) -> None:
     """Show which classes are seen, and the share of their labels.
 
@@ -175,7 +175,7 @@ def _show_seen(
     """
     seen = split.seen if split else ()
     usual_seen = len(class_names) if half_labeled else len(class_names) // 2
-    text = fields.draft().text("split.seen_classes")
+    text = fields.current_draft().text("split.seen_classes")
     mode = text if text in CLASS_RULES else BY_HAND
     words = {"format_func": _MODES.get, "required": True}
     choose = partial(_choose_mode, seen)
@@ -183,44 +183,46 @@ def _show_seen(
     if mode == BY_HAND:
         _show_picks(text, class_names, errors)
     else:
-        _show_count(len(class_names), usual_seen, errors.get("split.num_seen"))
+        _show_class_count(len(class_names), usual_seen, errors.get("split.num_seen"))
     _show_ratio(errors.get("split.labeled_ratio"))
 
 
 def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str]) -> None:
     url_fields.draw_field(
-        st.pills, "split_picks", picked_classes(text, len(class_names)), _pick, "Choose the seen classes",
+        st.pills, "split_picks", picked_classes(text, len(class_names)), _store_picks, "Choose the seen classes",
         range(len(class_names)), selection_mode="multi",
         format_func=lambda class_id: escape.markdown(class_names[class_id]), label_visibility="collapsed", wrap=True,
     )  # fmt: skip
     misfit = errors.get("split.seen_classes") or errors.get("split.num_seen")
-    fields.say(misfit if text else "Choose at least one class")
+    fields.show_error_or_help(misfit if text else "Choose at least one class")
 
 
-def _show_count(total: int, usual: int, error: str | None) -> None:
+def _show_class_count(total: int, usual: int, error: str | None) -> None:
     """Show a slider, or a line of text if the URL has a number outside the slider's range."""
-    text = fields.draft().text("split.num_seen")
+    text = fields.current_draft().text("split.num_seen")
     number = usual if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
     most = max(total - 1, usual)
     if most < 2 or not 1 <= number <= most:
-        fields.type_into("split.num_seen", "Number of seen classes", error)
+        fields.draw_text_field("split.num_seen", "Number of seen classes", error)
         return
     words = {"as_text": lambda value: "none" if value == usual else str(value)}
-    fields.ask(st.slider, "split.num_seen", "Number of seen classes", number, 1, most, **words)
-    fields.say(error)
+    fields.draw_draft_field(st.slider, "split.num_seen", "Number of seen classes", number, 1, most, **words)
+    fields.show_error_or_help(error)
 
 
 def _show_ratio(error: str | None) -> None:
     """Show a slider in percent, or a line of text for a ratio that is not a whole percentage."""
-    text = fields.draft().text("split.labeled_ratio")
+    text = fields.current_draft().text("split.labeled_ratio")
     percent = _whole_percent(text)
     if percent is None:
-        fields.type_into("split.labeled_ratio", "Labeled ratio", error)
+        fields.draw_text_field("split.labeled_ratio", "Labeled ratio", error)
         return
-    help_text = nouns.of_dataset(fields.draft().dataset)("Share of the images of seen classes that keep their label")
+    help_text = nouns.of_dataset(fields.current_draft().dataset)(
+        "Share of the images of seen classes that keep their label"
+    )
     words = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": help_text}
-    fields.ask(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **words)
-    fields.say(error)
+    fields.draw_draft_field(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **words)
+    fields.show_error_or_help(error)
 
 
 def _whole_percent(text: str) -> int | None:
@@ -233,14 +235,14 @@ def _whole_percent(text: str) -> int | None:
 
 
 def _choose_mode(seen: tuple[int, ...], mode: str) -> None:
-    draft = fields.draft().with_text(
+    draft = fields.current_draft().with_text(
         "split.seen_classes", ",".join(map(str, sorted(seen))) if mode == BY_HAND else mode
     )
     fields.keep_draft(draft.without(["split.num_seen"]) if mode == BY_HAND else draft)
 
 
-def _pick(picks: list[int]) -> None:
-    fields.keep_draft(fields.draft().with_text("split.seen_classes", ",".join(map(str, sorted(picks)))))
+def _store_picks(picks: list[int]) -> None:
+    fields.keep_draft(fields.current_draft().with_text("split.seen_classes", ",".join(map(str, sorted(picks)))))
 
 
 def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
@@ -249,14 +251,14 @@ def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
     are_drawn: draw the images; otherwise only show errors.
     """
     try:
-        source = form.source(draft)
+        source = form.source_of_images(draft)
     except UserError:  # the sentence stands beside the field that does not fit
         return None
     try:
         images = sources.load(*source)
     except UserError as error:
         if not catalog.dataset_info(draft.dataset).path:  # else the field for the path is just above, with the sentence
-            fields.say(form.sentence(error))
+            fields.show_error_or_help(form.error_sentence(error))
         _offer_download(draft)
         return None
     if are_drawn:
@@ -269,14 +271,14 @@ def _show_sheet(images: Images, source: Source) -> None:
     count = _SAMPLES if images.num_classes <= _FEW_CLASSES else 1
     with st.container(height=320 if images.num_classes > 2 * _FEW_CLASSES else "content", border=False):
         st.image(
-            class_samples(source, _moment(source), count),
+            class_samples(source, _stamp_of(source), count),
             [escape.markdown(name) for name in images.class_names],
             width=_SAMPLE_WIDTH if count > 1 else THUMBNAIL,
             alt=[f"{nouns.of_dataset(source.name)('Images')} of class {name}" for name in images.class_names],
         )
 
 
-def _moment(source: Source) -> object:
+def _stamp_of(source: Source) -> object:
     return sources.stamp(source.name, source.path)
 
 
@@ -289,12 +291,12 @@ def _offer_download(draft: Draft) -> None:
             with st.spinner("Downloading. The server's terminal shows the progress.", show_time=True):
                 sources.fetch(draft.dataset)
         except UserError as error:
-            fields.say(form.sentence(error))
+            fields.show_error_or_help(form.error_sentence(error))
         else:
             st.rerun()
 
 
-def show_chips(config: Config, split: Preview, colors: Palette) -> None:
+def show_chips(config: Config, split: SplitPreview, colors: Palette) -> None:
     """Show seen and novel classes in two rows of pictures, with counts; bars if class sizes differ."""
     source, say = sources.load_arguments(config), nouns.of_dataset(config.dataset)
     is_other = split.looked_for != len(split.novel)
@@ -310,7 +312,7 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
         st.markdown(f":{markdown_color}[**{len(class_ids)} {word}**] :gray[· {counts}]")
         with st.container(key=f"chips-{word}"):
             st.image(
-                _class_chips(source, _moment(source), class_ids, color),
+                _class_chips(source, _stamp_of(source), class_ids, color),
                 [escape.markdown(name) for name in names],
                 width=THUMBNAIL + 2 * (FRAME + 5),
                 alt=[f"Class {name}, {word}" for name in names],
@@ -336,7 +338,7 @@ def show_chips(config: Config, split: Preview, colors: Palette) -> None:
         st.caption(escape.markdown(notice))
 
 
-def _show_counts(split: Preview, colors: Palette, say: Callable[[str], str]) -> None:
+def _show_counts(split: SplitPreview, colors: Palette, say: Callable[[str], str]) -> None:
     """Plot the training images of every class as bars, and how many are labeled."""
     names = [split.class_names[i] for i in (*split.seen, *split.novel)]
     counts = split.training_by_class

@@ -25,38 +25,38 @@ _NONE_WITHHELD = (
 )
 
 
-def shares(run: Run) -> pd.DataFrame:
+def cluster_shares(run: Run) -> pd.DataFrame:
     """Return the share of the unlabeled images in each cluster, one column each, by epoch; raises `UserError`.
 
     Epochs whose snapshot cannot be read are left out.
     """
 
     def read(run: Run, epoch: int, _split) -> Assignment:
-        return predictions.assignment(run, epoch)
+        return predictions.read_assignment(run, epoch)
 
-    return group_tables.cluster_shares(run, points.partition(run).split, read)
+    return group_tables.cluster_shares(run, points.read_partition(run).split, read)
 
 
 def show_numbers(run: Run, past: History) -> None:
     """Show what is known as cards, and what is not known and why."""
     withheld = 0
     with suppress(UserError):
-        withheld = len(points.partition(run).split.validation)
+        withheld = len(points.read_partition(run).split.validation)
     shown = [
         (
             "Withheld labels",
             past.column("accuracy/validation"),
-            lambda value: share_of(value, withheld) if withheld else _percent(value),
+            lambda value: share_of(value, withheld) if withheld else _as_percent(value),
         ),
-        ("Confident, seen", past.column("pseudo_label/rate/seen"), _percent),
-        ("Confident, novel", past.column("pseudo_label/rate/novel"), _percent),
+        ("Confident, seen", past.column("pseudo_label/rate/seen"), _as_percent),
+        ("Confident, novel", past.column("pseudo_label/rate/novel"), _as_percent),
     ]
     with suppress(UserError):
-        table = shares(run)
+        table = cluster_shares(run)
         in_use = f"{{:.0f}} of {table.shape[1]}".format
         shown += [
             ("Clusters in use", (table > 0).sum(axis=1), in_use),
-            ("Largest cluster", table.max(axis=1), _percent),
+            ("Largest cluster", table.max(axis=1), _as_percent),
         ]
     shown.append(("KL", past.column("kl"), "{:.3f}".format))
     cards.show_cards([(word, as_text(values.iloc[-1]), values) for word, values, as_text in shown if len(values)])
@@ -65,22 +65,22 @@ def show_numbers(run: Run, past: History) -> None:
     st.caption(nouns.of(run)(words))
 
 
-def figure(run: Run, past: History, epochs: int, colors):
+def draw_curves(run: Run, past: History, epochs: int, colors):
     """Return the curves of such a run, which replace the pace view."""
     try:
-        table = shares(run)
+        table = cluster_shares(run)
     except UserError:
         table = pd.DataFrame()
-    return line_charts.blind_pace(past, table, _names(run), epochs, colors)
+    return line_charts.blind_pace(past, table, _cluster_names(run), epochs, colors)
 
 
-def _names(run: Run) -> list[str]:
+def _cluster_names(run: Run) -> list[str]:
     """Return the names of the clusters."""
     try:
-        return cluster_names(run, points.partition(run).split)
+        return cluster_names(run, points.read_partition(run).split)
     except UserError:
         return []
 
 
-def _percent(value: float) -> str:
+def _as_percent(value: float) -> str:
     return f"{100 * value:.0f} %"

@@ -29,25 +29,25 @@ def show_cards(cards: Sequence[tuple[str, str, Sequence[float]]]) -> None:
     """Show cards of (name, number as text, its values over time); a card with values has room for their curve."""
     has_lines = any(len(values) for *_, values in cards)
     with st.container(key="cards-with-lines" if has_lines else "cards"):  # page.css keeps room for those with lines
-        st.html(f'<style>{_STYLE}</style><div class="lps-cards">{"".join(_card(*card) for card in cards)}</div>')
+        st.html(f'<style>{_STYLE}</style><div class="lps-cards">{"".join(_render_card(*card) for card in cards)}</div>')
 
 
-def _card(name: str, number: str, values: Sequence[float]) -> str:
+def _render_card(name: str, number: str, values: Sequence[float]) -> str:
     drawing = ""
     if len(values):
-        drawing = f'<img alt="" src="data:image/svg+xml,{quote(_drawing(values))}">'
+        drawing = f'<img alt="" src="data:image/svg+xml,{quote(_render_line(values))}">'
     sentence = f'<div class="name">{escape(name)}</div><div class="number">{escape(number)}{drawing}</div>'
     return f'<div class="lps-card">{sentence}</div>'
 
 
-def _drawing(values: Sequence[float]) -> str:
+def _render_line(values: Sequence[float]) -> str:
     box = f'viewBox="0 {-_EDGE} {_WIDTH} {_HEIGHT + 2 * _EDGE}" preserveAspectRatio="none"'
     stroke = f'fill="none" stroke="{LIGHT.all}" stroke-width="2" stroke-linejoin="round"'
-    path = f'<path d="{line(values)}" {stroke} vector-effect="non-scaling-stroke"/>' if len(values) > 1 else ""
+    path = f'<path d="{line_path(values)}" {stroke} vector-effect="non-scaling-stroke"/>' if len(values) > 1 else ""
     return f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{path}</svg>'
 
 
-def line(values: Sequence[float]) -> str:
+def line_path(values: Sequence[float]) -> str:
     """Return the path from the first value at the left edge to the last at the right one, scaled to the full height.
 
     Of more than `MOST_PLACES` values, it has the lowest and highest of each stretch of neighbours.

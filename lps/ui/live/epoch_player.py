@@ -26,39 +26,39 @@ def is_playing(token: str) -> bool:
     return st.session_state.get("replay_of") == token
 
 
-def interval(token: str, otherwise: float | None) -> float | None:
+def draw_interval(token: str, otherwise: float | None) -> float | None:
     """Return the seconds between two draws: `_STEP_S` while it plays, otherwise `otherwise`."""
     return _STEP_S if is_playing(token) else otherwise
 
 
-def moment(token: str, last: int) -> int:
+def epoch_to_show(token: str, last: int) -> int:
     """Return the epoch to show now, 1 to `last`; while it plays, the one after the previous one.
 
     At the end, the replay stops and the page is drawn again without a timer.
     """
     if not is_playing(token):
-        return min(max(1, epoch_choice.asked(token) or last), last)
+        return min(max(1, epoch_choice.requested_epoch(token) or last), last)
     epoch = st.session_state["replay_epoch"] + 1
     if epoch > last:
-        go(token, last, last)
+        go_to_epoch(token, last, last)
         st.rerun()
     st.session_state["replay_epoch"] = epoch
     return epoch
 
 
-def go(token: str, epoch: int, last: int) -> None:
+def go_to_epoch(token: str, epoch: int, last: int) -> None:
     """Show an epoch and pause there; the last one is stored as "the newest", so a running run is followed."""
     st.session_state.pop("replay_of", None)
     _renew_slider()
-    epoch_choice.go(token, epoch, last)
+    epoch_choice.go_to_epoch(token, epoch, last)
 
 
-def bar(token: str, epoch: int, last: int, length: int, *, is_growing: bool = False) -> None:
+def show_controls(token: str, epoch: int, last: int, length: int, *, is_growing: bool = False) -> None:
     """Draw the controls in a row.
 
     length: epochs on the slider. is_growing: more epochs will come, so a button leads back to the newest.
     """
-    playing, move = is_playing(token), partial(go, token)
+    playing, move = is_playing(token), partial(go_to_epoch, token)
     with st.container(key="epoch-player", gap="small", horizontal=True, vertical_alignment="center"):
         st.subheader(f"Epoch {epoch}", anchor=False, width=112)
         with st.container(horizontal=True, gap="xsmall", width="content"):
@@ -76,10 +76,10 @@ def _show_play(token: str, playing: bool, epoch: int, last: int) -> None:
     shared = {"shortcut": "Space", "disabled": last < 2}
     words = "(space bar or P)"  # P is a key of epoch_player.js; the labels are for screen readers (page.css)
     if playing:
-        button = {"on_click": _pause, "args": (token, last)}
+        button = {"on_click": _pause_replay, "args": (token, last)}
         st.button("Pause", icon=":material/pause:", key="pause", help=f"Pause {words}", **shared, **button)
     else:
-        button = {"on_click": _play, "args": (token, epoch, last)}
+        button = {"on_click": _start_replay, "args": (token, epoch, last)}
         st.button("Play", icon=":material/play_arrow:", key="play", help=f"Play {words}", **shared, **button)
 
 
@@ -102,7 +102,7 @@ def _show_slider(token: str, epoch: int, last: int, length: int) -> None:
     if state.get(key, epoch) != epoch:
         state["slider_left"][state[key]] = time.monotonic()
         state[key], start = epoch, {}
-    wish = {"on_change": _scrub, "args": (token, key, last), "disabled": playing}
+    wish = {"on_change": _go_to_slider, "args": (token, key, last), "disabled": playing}
     st.slider("Epoch", 1, max(2, length), key=key, label_visibility="collapsed", **start, **wish)
 
 
@@ -115,19 +115,19 @@ def _renew_slider() -> None:
     st.session_state["slider_left"] = {}
 
 
-def _play(token: str, epoch: int, last: int) -> None:
+def _start_replay(token: str, epoch: int, last: int) -> None:
     """Play from here, or from the start if this is the last epoch."""
     if not is_playing(token):
         st.session_state["replay_of"] = token
         st.session_state["replay_epoch"] = 0 if epoch >= last else epoch
 
 
-def _pause(token: str, last: int) -> None:
+def _pause_replay(token: str, last: int) -> None:
     if is_playing(token):
-        go(token, st.session_state["replay_epoch"], last)
+        go_to_epoch(token, st.session_state["replay_epoch"], last)
 
 
-def _scrub(token: str, key: str, last: int) -> None:
+def _go_to_slider(token: str, key: str, last: int) -> None:
     """Show the epoch of the slider.
 
     Every timer request of the browser reports the slider's position, which may be outdated.
@@ -135,4 +135,4 @@ def _scrub(token: str, key: str, last: int) -> None:
     epoch = st.session_state[key]
     left = st.session_state["slider_left"].get(epoch, -LATE_S)
     if key == _slider_key() and not is_playing(token) and time.monotonic() - left >= LATE_S:
-        epoch_choice.go(token, epoch, last)
+        epoch_choice.go_to_epoch(token, epoch, last)

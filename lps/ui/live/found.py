@@ -20,7 +20,7 @@ from lps.store import inherited
 from lps.store.runs import Run, State
 from lps.ui.pictures import frames, name_field, nouns, points, predictions
 from lps.ui.pictures.frames import Frame
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import routing
 from lps.ui.shared import escape
 from lps.wording import capitalized, counted, share_of
@@ -33,27 +33,27 @@ _CARD = 372  # pixels of a card at least: six pictures in a row
 
 def show_found_clusters(run: Run, state: State, past: History) -> None:
     """Show the clusters of the newest epoch."""
-    stored = points.epochs(run)
+    stored = points.stored_epochs(run)
     if not stored:
         st.caption("The first clusters are shown here after the first epoch.")
         return
     try:
-        view = predictions.view(run, stored[-1], is_thorough=state.is_over)
+        view = predictions.read_view(run, stored[-1], is_thorough=state.is_over)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
     images = None
     try:
-        images = points.pictures(run)
+        images = points.read_pictures(run)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
-    ordered = in_order(view)
-    st.subheader(_headline(view, past), anchor=False)
-    if covered := _coverage(view):
+    ordered = order_clusters(view)
+    st.subheader(_write_headline(view, past), anchor=False)
+    if covered := _describe_coverage(view):
         st.caption(escape.markdown(covered))
-    if state.is_over and (changed := changes_since_parent(view)):
+    if state.is_over and (changed := describe_changes(view)):
         st.caption(escape.markdown(changed))
-    st.markdown(sentence(view) if state.is_over else f"Clusters of epoch {view.epoch}; they still change.")
+    st.markdown(summarize_clusters(view) if state.is_over else f"Clusters of epoch {view.epoch}; they still change.")
     with st.container(horizontal=True, gap="small"):
         _offer_ways_on(run, view, ordered, state)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
@@ -63,7 +63,7 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
         st.caption(f"{counted(len(ordered) - _MOST, 'more cluster')} not shown: press See all clusters.")
 
 
-def _headline(view: View, past: History) -> str:
+def _write_headline(view: PredictionView, past: History) -> str:
     """Return "5 of 8 withheld labels predicted correctly", or the number of clusters if no label was withheld."""
     right, withheld = past.column("accuracy/validation"), len(view.split.validation)
     if len(right) and withheld:
@@ -72,13 +72,13 @@ def _headline(view: View, past: History) -> str:
     return f"{counted(novel, 'novel cluster')} found"
 
 
-def changes_since_parent(view: View) -> str:
+def describe_changes(view: PredictionView) -> str:
     """Describe what changed by class since the run that this one continues; "" if that run no longer exists."""
     parent_id = inherited.parent_of(view.run)
     if not parent_id:
         return ""
     try:
-        parent = predictions.view(
+        parent = predictions.read_view(
             Run(view.run.root / parent_id), inherited.read_confirmed(view.run).epoch, is_thorough=False
         )
     except (UserError, OSError):
@@ -92,7 +92,7 @@ def changes_since_parent(view: View) -> str:
     return class_changes.changes_in_words([replace(change, name=name) for change, name in zip(changes, names)])
 
 
-def _coverage(view: View) -> str:
+def _describe_coverage(view: PredictionView) -> str:
     """Say for which classes labels were withheld, with their numbers, and for which the accuracy is unknown."""
     withheld = view.targets[view.split.validation]
     if not len(withheld):
@@ -110,7 +110,7 @@ def _coverage(view: View) -> str:
     )
 
 
-def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], state: State) -> None:
+def _offer_ways_on(run: Run, view: PredictionView, ordered: list[Cluster], state: State) -> None:
     """Show the buttons to all clusters, to their names, to a new run with the names, and to new pictures.
 
     A disabled button says what it waits for.
@@ -120,18 +120,18 @@ def _offer_ways_on(run: Run, view: View, ordered: list[Cluster], state: State) -
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
         routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id))
     why = early or ("" if unnamed else "Every cluster has a name")
-    if _way("Name the clusters", f"name:{run.id}", "edit", why, is_next=bool(unnamed)):
+    if _draw_way("Name the clusters", f"name:{run.id}", "edit", why, is_next=bool(unnamed)):
         routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
     why = early or ("Recordings have no cluster names" if run.is_recorded else "")
     why = why or ("Name a cluster first" if view.said.is_empty else "")
-    if _way("Continue with these names", f"train_on:{run.id}", "model_training", why):
+    if _draw_way("Continue with these names", f"train_on:{run.id}", "model_training", why):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
     why = early or ("" if prediction_work.has_weights(run) else "This run has no weights")
-    if _way(nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", why, is_next=not unnamed):
+    if _draw_way(nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", why, is_next=not unnamed):
         routing.turn_to("predict", run=run.id)
 
 
-def _way(label: str, key: str, icon: str, why_not: str, is_next: bool = False) -> bool:
+def _draw_way(label: str, key: str, icon: str, why_not: str, is_next: bool = False) -> bool:
     """Show a button and return whether it was pressed.
 
     why_not: why it is disabled, "" if it is not; is_next: it is the usual next step.
@@ -141,13 +141,13 @@ def _way(label: str, key: str, icon: str, why_not: str, is_next: bool = False) -
     return st.button(label, key=key, icon=f":material/{icon}:", **how)
 
 
-def in_order(view: View) -> list[Cluster]:
+def order_clusters(view: PredictionView) -> list[Cluster]:
     """Return the clusters with pictures, novel before seen: this order stays the same during the run and after it."""
     filled = [cluster for cluster in view.clusters if cluster.size]
     return sorted(filled, key=lambda c: (c.id in view.defaults, c.id))
 
 
-def sentence(view: View) -> str:
+def summarize_clusters(view: PredictionView) -> str:
     """Describe the clusters and the confidence."""
     filled = [cluster for cluster in view.clusters if cluster.size]
     novel = [cluster for cluster in filled if cluster.id not in view.defaults]
@@ -165,7 +165,7 @@ def sentence(view: View) -> str:
     return f"{said}."
 
 
-def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: bool) -> None:
+def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is_over: bool) -> None:
     """Show a cluster: name, size, flags, its most confident pictures, and the name field."""
     name = view.name(cluster.id)
     group = "seen" if cluster.id in view.defaults else "novel"
@@ -184,13 +184,13 @@ def _show_card(view: View, images: Images | None, cluster: Cluster, is_over: boo
             if st.button("Open", key=f"open:{view.run.id}:{cluster.id}", **link):
                 routing.turn_to("clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id))
         if images is not None:
-            frames.show_frames([("", _frames(view, images, cluster, group))], _SIZE)
+            frames.show_frames([("", _make_frames(view, images, cluster, group))], _SIZE)
         if not view.run.is_recorded:
             how = {"label": f"Name of cluster {cluster.id}", "label_visibility": "collapsed", "disabled": not is_over}
-            name_field.ask(view, cluster.id, **how)
+            name_field.ask_name(view, cluster.id, **how)
 
 
-def _frames(view: View, images: Images, cluster: Cluster, group: str) -> list[Frame]:
+def _make_frames(view: PredictionView, images: Images, cluster: Cluster, group: str) -> list[Frame]:
     """Return the most confident pictures of a cluster."""
     members = np.flatnonzero(view.assigned == cluster.id)
     surest = members[np.argsort(-view.network.confidence[members], kind="stable")[:_PICTURES]]

@@ -12,7 +12,7 @@ from lps.report import run_report
 from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, found, sections
 from lps.ui.shared import comparable, live_part, notices, page_head, select, take_away, url_fields
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
 _WATCH_S = 4.0  # for a newer run to follow
@@ -21,44 +21,46 @@ _PARTS = {"clusters": "Clusters", "training": "Training"}  # of a run whose trut
 
 def main() -> None:
     """Draw the page."""
-    runs = page_head.begin("Live")
+    runs = page_head.begin_page("Live")
     if not runs:
         return
     chosen = select.pick_runs(runs)
     if not chosen:
-        chosen = [select.latest(runs)]
+        chosen = [select.latest_run(runs)]
         shown = chosen[0].id
-        live_part.wait(lambda: select.latest(select.open_runs()).id, lambda newest: newest == shown, _WATCH_S)
+        live_part.wait_for_end(
+            lambda: select.latest_run(select.open_runs()).id, lambda newest: newest == shown, _WATCH_S
+        )
     if len(chosen) > 1:
         ids = [run.id for run in chosen[: comparable.MOST]]
         label = "Side by side" + (f" (the first {len(ids)})" if len(chosen) > len(ids) else "")
         st.page_link("pages/pace.py", label=label, icon=":material/view_column_2:", query_params={"run": ids})
-        live_part.follow(lambda: chosen, select.any_moves, sections.show_comparison, _TICK_S)
+        live_part.follow_changes(lambda: chosen, select.any_moves, sections.show_comparison, _TICK_S)
         return
     run = chosen[0]
     tick = _TICK_S if run.state().is_moving else None
-    is_blind = history(run).is_blind
-    live_part.follow(run.state, lambda state: state.is_moving, partial(_show_head, run, is_blind), _TICK_S)
+    is_blind = read_history(run).is_blind
+    live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_head, run, is_blind), _TICK_S)
     if is_blind and _pick_part() == "clusters":
-        live_part.follow(run.state, lambda state: state.is_moving, partial(_show_found, run), _TICK_S)
+        live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_found, run), _TICK_S)
     else:
-        live_part.follow(run.state, lambda state: state.is_moving, partial(_show_numbers, run), _TICK_S)
-        seconds = epoch_player.interval(sections.token_of(run), tick)
+        live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_numbers, run), _TICK_S)
+        seconds = epoch_player.draw_interval(sections.player_token(run), tick)
         st.fragment(sections.show_scrubber, run_every=seconds)(run, tick, seconds)
-        st.fragment(_rest, run_every=tick)(run)
-    if len(history(run).epochs) and run.state().name != "unreadable":
+        st.fragment(_show_rest, run_every=tick)(run)
+    if len(read_history(run).epochs) and run.state().name != "unreadable":
         take_away.offer_report(lambda: run_report.of_run(run), f"report-{run.id}")
 
 
 def _pick_part() -> str:
     """Return which part of a run without known classes is shown: its clusters or its training."""
     how = {"required": True, "label_visibility": "collapsed"}
-    return url_fields.choose(st.segmented_control, "part", "What to show", _PARTS, **how)
+    return url_fields.choose_one(st.segmented_control, "part", "What to show", _PARTS, **how)
 
 
 def _show_head(run: Run, is_blind: bool, state: State) -> None:
     """Show the state of a run and its problems."""
-    past = history(run)
+    past = read_history(run)
     if past.is_blind != is_blind:
         st.rerun()  # its first epoch has been evaluated
     sections.show_head(run, state, past)
@@ -68,22 +70,22 @@ def _show_head(run: Run, is_blind: bool, state: State) -> None:
 
 
 def _show_found(run: Run, state: State) -> None:
-    found.show_found_clusters(run, state, history(run))
+    found.show_found_clusters(run, state, read_history(run))
 
 
 def _show_numbers(run: Run, _state: State) -> None:
     """Show numbers and curves."""
-    past = history(run)
+    past = read_history(run)
     if len(past.epochs):
         sections.show_numbers(run, past)
     sections.show_curves(run, past)
 
 
-def _rest(run) -> None:
+def _show_rest(run) -> None:
     """Show loss terms, pseudo-labels, other measurements, log and settings."""
-    sections.show_terms(run, history(run))
-    sections.show_class_sizes(run, history(run))
-    sections.show_others(run, history(run))
+    sections.show_terms(run, read_history(run))
+    sections.show_class_sizes(run, read_history(run))
+    sections.show_others(run, read_history(run))
     log, settings = st.tabs(["Log", "Settings"], key="log_or_settings", on_change="rerun")
     with log:
         if log.open:

@@ -31,7 +31,7 @@ from lps.ui.pictures.point_map import show_map
 from lps.ui.server import picture_files
 from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estimates, notices, run_actions, theme
 from lps.ui.shared.data_table import Column
-from lps.ui.shared.history import history, log_tail
+from lps.ui.shared.history import read_history, read_log_tail
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import capitalized, counted, data_size, step_in_words
 
@@ -46,18 +46,20 @@ def show_head(run: Run, state: State, past: History) -> None:
     with st.container(gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.subheader(escape.markdown(titles.run_title(run)), anchor=False, width="content")
-            theme.badge("recorded" if run.is_recorded else state.name)
+            theme.state_badge("recorded" if run.is_recorded else state.name)
             st.space("stretch")
             _show_actions(run, state)
-        st.caption(escape.markdown(" · ".join(_about(run) + _ending(state, past, time.time(), run.is_recorded))))
+        st.caption(
+            escape.markdown(" · ".join(_describe_run(run) + _describe_end(state, past, time.time(), run.is_recorded)))
+        )
         if origin := inherited.parent_in_words(run):
             st.caption(escape.markdown(capitalized(origin)))
         notices.show_labels_of_others(run.config_if_readable(), is_short=True)
-    _show_standing(run, state, past)
+    _show_state(run, state, past)
     error_toasts.show_errors(run.id, ":material/block:")
 
 
-def _about(run: Run) -> list[str]:
+def _describe_run(run: Run) -> list[str]:
     """Describe a run by method, data set, seed and unusual settings; by its name if the settings cannot be read."""
     settings = run.config_if_readable()
     if settings is None:
@@ -83,22 +85,22 @@ def _show_actions(run: Run, state: State) -> None:
     shown = {"stop", "kill", "resume"} if state.name not in ("failed", "crashed") else ()
     for action in actions.possible_actions(run, state):
         if action in shown and run_actions.is_pressed(run, state, action):
-            _ask(actions.ACTS[action], run)
+            _carry_out(actions.ACTS[action], run)
 
 
-def _ask(action, run: Run) -> None:
+def _carry_out(action, run: Run) -> None:
     """Carry out an action and draw the page again, or show the reason of a failure."""
-    with error_toasts.kept(run.id):
+    with error_toasts.keep_errors(run.id):
         action(run)
     st.rerun()
 
 
-def _show_standing(run: Run, state: State, past: History) -> None:
+def _show_state(run: Run, state: State, past: History) -> None:
     """Show the progress of an active run, otherwise a sentence on why it waits or failed."""
     if state.name == "unknown":
         st.warning(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/help:")
     elif state.is_alive:
-        share, words = estimates.progress_in_words(run, state, past, time.time())
+        share, words = estimates.describe_progress(run, state, past, time.time())
         used = usage.of_runner(run.read_json("process.json"))
         words += f" · {data_size(used.memory)} of memory" if used else ""
         if on := run.desired().on:
@@ -112,10 +114,10 @@ def _show_standing(run: Run, state: State, past: History) -> None:
         words = f"This folder cannot be read as a run. {state.reason}."
         st.error(escape.markdown(words), icon=":material/broken_image:")
     elif state.name in ("failed", "crashed"):
-        run_actions.show_failure(run, state, lambda: _ask(launcher.resume, run))
+        run_actions.show_failure(run, state, lambda: _carry_out(launcher.resume, run))
 
 
-def _ending(state: State, past: History, now: float, is_recorded: bool = False) -> list[str]:
+def _describe_end(state: State, past: History, now: float, is_recorded: bool = False) -> list[str]:
     """Say when and how a run ended; nothing for a recording."""
     if not state.is_over:
         return []
@@ -169,13 +171,13 @@ def show_curves(run: Run, past: History) -> None:
         return
     if not len(past.epochs):
         return
-    epochs, colors = planned_epochs(run, past), theme.palette()
+    epochs, colors = planned_epochs(run, past), theme.current_palette()
     if past.is_blind:
         alt = "Accuracy on withheld labels, sizes of the clusters, confident shares and mean margins over the epochs"
-        plot(_of(blind.figure(run, past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
+        plot(_with_own_view(blind.draw_curves(run, past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
     else:
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
-        plot(_of(line_charts.pace(past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
+        plot(_with_own_view(line_charts.pace(past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
     if len(past.pretrain):
         with st.expander("Pretraining", key=f"pretraining:{run.id}"):
             _show_pretraining(run, past)
@@ -185,9 +187,9 @@ def _show_pretraining(run: Run, past: History) -> None:
     if "pretrain/loss" not in past.pretrain:
         st.caption(_reused_in_words(past))
         return
-    figure = line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), theme.palette())
+    figure = line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), theme.current_palette())
     alt = "SimCLR loss and quality of the features over the epochs"
-    plot(_of(figure, run), "pretraining", alt, code=code_of("pretraining", run))
+    plot(_with_own_view(figure, run), "pretraining", alt, code=code_of("pretraining", run))
 
 
 def _reused_in_words(past: History) -> str:
@@ -207,17 +209,19 @@ def show_terms(run: Run, past: History) -> None:
         return
     if said := step_in_words(past.epochs.iloc[-1].to_dict()):
         st.caption(said)
-    epochs, colors = planned_epochs(run, past), theme.palette()
+    epochs, colors = planned_epochs(run, past), theme.current_palette()
     left, right = st.columns(2)
     with left:
         st.markdown("**Loss terms**, weighted as in the total loss")
         figure = line_charts.losses(past, epochs, colors)
-        plot(_of(figure, run), "losses", "The terms of the loss over the epochs", code=code_of("losses", run))
+        plot(
+            _with_own_view(figure, run), "losses", "The terms of the loss over the epochs", code=code_of("losses", run)
+        )
     with right:
         st.markdown("**Pseudo-labels**, share and confidence")
         figure = line_charts.pseudo_labels(past, epochs, colors)
         alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
-        plot(_of(figure, run), "pseudo_labels", nouns.of(run)(alt), code=code_of("pseudo_labels", run))
+        plot(_with_own_view(figure, run), "pseudo_labels", nouns.of(run)(alt), code=code_of("pseudo_labels", run))
 
 
 def show_class_sizes(run: Run, past: History) -> None:
@@ -225,9 +229,9 @@ def show_class_sizes(run: Run, past: History) -> None:
     if not len(past.column("accuracy/few")):
         return
     st.markdown("**Classes of unequal size**: accuracy by class size, and how far the prior is from the true shares")
-    figure = line_charts.class_sizes(past, planned_epochs(run, past), theme.palette())
+    figure = line_charts.class_sizes(past, planned_epochs(run, past), theme.current_palette())
     alt = "Accuracy of large, medium and small classes, and the error of the prior over the epochs"
-    plot(_of(figure, run), "class_sizes", alt, code=code_of("class_sizes", run))
+    plot(_with_own_view(figure, run), "class_sizes", alt, code=code_of("class_sizes", run))
 
 
 def show_others(run: Run, past: History) -> None:
@@ -239,26 +243,26 @@ def show_others(run: Run, past: History) -> None:
     if not others.open:
         return
     with others:
-        epochs, colors = planned_epochs(run, past), theme.palette()
+        epochs, colors = planned_epochs(run, past), theme.current_palette()
         with st.grid(columns="auto", min_column_width=300, gap="medium"):
             for name in names[: measurements.MOST]:
                 figure = measurements.other(past, name, epochs, colors)
                 code = code_of("measurement", run, name)
-                plot(_of(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
+                plot(_with_own_view(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
         if len(names) > measurements.MOST:
             st.caption(f"{counted(len(names) - measurements.MOST, 'more measurement')}: see the page Compare.")
 
 
 def show_comparison(runs: list[Run]) -> None:
     """Plot several runs in one figure, with a table of their newest values."""
-    pasts = dict(zip(run_diff.short_labels(runs), map(history, runs)))
+    pasts = dict(zip(run_diff.short_labels(runs), map(read_history, runs)))
     notices.show_left_out(pasts)
     for run, past in zip(runs, pasts.values()):
         show_head(run, run.state(), past)
     recorded = {label: past for label, past in pasts.items() if len(past.epochs)}
     if recorded:
         epochs = max(planned_epochs(run, past) for run, past in zip(runs, pasts.values()))
-        figure = line_charts.pace_of_runs(recorded, epochs, theme.palette())
+        figure = line_charts.pace_of_runs(recorded, epochs, theme.current_palette())
         figure.update_layout(uirevision=" ".join(run.id for run in runs))
         alt = "Novel and seen accuracy, KL and mean margin of several runs over the epochs"
         plot(figure, "pace_of_runs", alt, code=code_of("pace_of_runs", runs), highlight=len(runs) > 1)
@@ -285,7 +289,7 @@ def _last_columns() -> list[Column]:
     ]
 
 
-def _of(figure, run: Run):
+def _with_own_view(figure, run: Run):
     """Return the figure with a zoom of its own for each run."""
     return figure.update_layout(uirevision=run.id)
 
@@ -298,17 +302,17 @@ def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
 
     tick: seconds between two draws while nothing plays. seconds: those for which the timer is set.
     """
-    token = token_of(run)
-    has_other_timer = epoch_player.interval(token, tick) != seconds
+    token = player_token(run)
+    has_other_timer = epoch_player.draw_interval(token, tick) != seconds
     if has_other_timer and epoch_player.is_playing(token):
         st.rerun()  # it began to play
-    past = history(run)
+    past = read_history(run)
     if not past.last_epoch or not past.seen:
         return
     last = past.last_epoch
-    epoch = epoch_player.moment(token, last)
+    epoch = epoch_player.epoch_to_show(token, last)
     is_growing = run.state().is_alive
-    epoch_player.bar(token, epoch, last, planned_epochs(run, past), is_growing=is_growing)
+    epoch_player.show_controls(token, epoch, last, planned_epochs(run, past), is_growing=is_growing)
     if has_other_timer:
         st.rerun()  # it ceased to play, as the bar says already
     names = _class_names(run, past)
@@ -321,7 +325,7 @@ def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
         _show_points(run, epoch, names)
 
 
-def token_of(run: Run) -> str:
+def player_token(run: Run) -> str:
     """Return the run's token for the epoch player (lps.ui.live.epoch_player)."""
     return epoch_choice.place_of("live", run)
 
@@ -329,7 +333,7 @@ def token_of(run: Run) -> str:
 def _class_names(run: Run, past: History) -> list[str]:
     """Return the name of every class id in charts; without known classes, the names of clusters."""
     try:
-        split = points.partition(run).split
+        split = points.read_partition(run).split
         return cluster_names(run, split) if past.is_blind else list(split.class_names)
     except UserError:
         return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
@@ -347,10 +351,13 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
         return
     top = float(np.nanmax(past.vectors["pi_hat"].to_numpy()))
     prior = past.vector("class/prior", epoch)
-    figure = class_bars.class_distribution(estimated, past.seen, names, theme.palette(), top, prior)
+    figure = class_bars.class_distribution(estimated, past.seen, names, theme.current_palette(), top, prior)
     code = code_of("class_distribution", run, epoch)
     plot(
-        _of(figure, run), "pi_hat", f"Estimated class distribution at epoch {epoch}, compared with the prior", code=code
+        _with_own_view(figure, run),
+        "pi_hat",
+        f"Estimated class distribution at epoch {epoch}, compared with the prior",
+        code=code,
     )
     link = {"query_params": {"run": run.id, "epoch": str(epoch)}, "icon": ":material/school:"}
     st.page_link("pages/explain.py", label="Explain this epoch", **link)
@@ -365,30 +372,32 @@ def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) 
     if accuracy is None or len(accuracy) != len(names):
         st.caption("Not recorded for this epoch.")
         return
-    figure = class_bars.class_accuracy(accuracy, past.seen, names, theme.palette())
+    figure = class_bars.class_accuracy(accuracy, past.seen, names, theme.current_palette())
     code = code_of("class_accuracy", run, epoch)
-    plot(_of(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}", code=code)
+    plot(_with_own_view(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}", code=code)
 
 
 def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
     """Plot the cluster sizes, which replace the accuracy by class if no classes are known."""
     _show_title("Size of the clusters", nouns.of(run)("share of the images"))
     try:
-        table = blind.shares(run)
+        table = blind.cluster_shares(run)
         at = max(recorded_epoch for recorded_epoch in table.index if recorded_epoch <= epoch)
         sizes = table.loc[at].to_numpy()
     except (UserError, ValueError):
         st.caption("Not recorded for this epoch.")
         return
-    figure = class_bars.class_distribution(sizes, past.seen, names, theme.palette(), float(table.to_numpy().max()))
+    figure = class_bars.class_distribution(
+        sizes, past.seen, names, theme.current_palette(), float(table.to_numpy().max())
+    )
     alt = f"Share of the images in every cluster at epoch {epoch}, compared with equal shares"
-    plot(_of(figure, run), "cluster_sizes", nouns.of(run)(alt), code=code_of("cluster_sizes", run, at))
+    plot(_with_own_view(figure, run), "cluster_sizes", nouns.of(run)(alt), code=code_of("cluster_sizes", run, at))
 
 
 def _show_points(run: Run, epoch: int, names: list[str]) -> None:
     try:
-        table = points.table(run, epoch)
-        seen = points.partition(run).split.classes.seen
+        table = points.read_points(run, epoch)
+        seen = points.read_partition(run).split.classes.seen
         shown = min(len(table), figures.FEW_POINTS)
         thinned = f"PCA, {shown:,} of {len(table):,}"
         _show_title("Projection", thinned if shown < len(table) else "PCA of the features")
@@ -398,11 +407,17 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         return
     few = np.linspace(0, len(table) - 1, shown).round().astype(int)
     few, alt = table.iloc[few], f"Features at epoch {epoch} on the plane of largest variance"
-    colors = coloring.color_table(few, "group", seen, names, theme.palette())
+    colors = coloring.color_table(few, "group", seen, names, theme.current_palette())
     code = code_of("map_of_features", run, epoch, height=260)
-    options = {"height": 260, "scene": run.id, "moment": epoch, "pictures": picture_files.address(run), "code": code}
+    options = {
+        "height": 260,
+        "scene": run.id,
+        "moment": epoch,
+        "pictures": picture_files.address_of_pictures(run),
+        "code": code,
+    }
     options["noun"] = nouns.of(run)("image")
-    show_map(few, colors, "points", alt, tuple(names), points.frame(run, "pca"), **options)
+    show_map(few, colors, "points", alt, tuple(names), points.axis_limits(run, "pca"), **options)
 
 
 # ---------------------------------------------------------------------------------------------------- log, settings
@@ -410,15 +425,15 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
 
 def show_log(run: Run) -> None:
     """Show the end of the run's console output."""
-    text = log_tail(run)
+    text = read_log_tail(run)
     if text.strip():
         with st.container(height=340, autoscroll=True, border=False, key="log"):
             st.code(text, language=None, wrap_lines=True)
     else:
-        st.caption(_no_log(run))
+        st.caption(_explain_missing_log(run))
 
 
-def _no_log(run: Run) -> str:
+def _explain_missing_log(run: Run) -> str:
     if run.is_recorded:
         return "A recording has no log."
     return "This run has no log." if run.state().is_over else "Nothing has been printed yet."

@@ -35,7 +35,7 @@ def show_upload(choose: Callable[[Path], None]) -> None:
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
-    kinds, number = sorted(ending.removeprefix(".") for ending in ENDINGS), folder_choice.number_of_uploader("own")
+    kinds, number = sorted(ending.removeprefix(".") for ending in ENDINGS), folder_choice.uploader_number("own")
     files = st.file_uploader("Drop a folder", kinds, accept_multiple_files="directory", key=f"own_folder_{number}")
     archive = st.file_uploader(
         "Or drop an archive of it, or a file of vectors",
@@ -46,11 +46,13 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
     if archive:
         folder_choice.take_upload("own", [archive], lambda: _keep_archive(archive), choose)
     elif files:
-        folder_choice.take_upload("own", files, lambda: folder_choice.told(own_pictures.keep_files(files)), choose)
+        folder_choice.take_upload(
+            "own", files, lambda: folder_choice.announce_upload(own_pictures.keep_files(files)), choose
+        )
 
 
 def _keep_archive(archive) -> Path:
     if is_vector_file(archive.name):
         return own_pictures.keep_vectors(archive)
-    with uploads.stored(archive, select.runs_root()) as path:
-        return folder_choice.told(own_pictures.keep_archive(path))
+    with uploads.stored_upload(archive, select.runs_root()) as path:
+        return folder_choice.announce_upload(own_pictures.keep_archive(path))

@@ -35,76 +35,80 @@ _PRIOR = "own_prior"  # whether to train with the advised prior
 def main() -> None:
     """Draw the page."""
     text = st.query_params.get("folder")
-    _start_asked(text)
+    _start_requested(text)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Add pictures", anchor=False, width="stretch")
         if text:
-            st.button("Other pictures", icon=":material/arrow_back:", type="tertiary", key="own_back", on_click=_leave)
+            st.button(
+                "Other pictures", icon=":material/arrow_back:", type="tertiary", key="own_back", on_click=_close_folder
+            )
     if not text:
-        bring.show_upload(_choose)
+        bring.show_upload(_open_folder)
         return
     try:
         folder = own_pictures.folder(text)
         seen = preview.scan_folder(folder)
     except UserError as error:
-        st.warning(escape.markdown(f"{form.sentence(error)}."), icon=":material/folder_off:")
-        bring.show_upload(_choose)
+        st.warning(escape.markdown(f"{form.error_sentence(error)}."), icon=":material/folder_off:")
+        bring.show_upload(_open_folder)
         return
-    _show(folder, seen)
+    _show_folder(folder, seen)
 
 
-def _choose(folder: Path) -> None:
+def _open_folder(folder: Path) -> None:
     st.query_params["folder"] = str(folder)
     st.session_state[_NEW] = str(folder)
     st.session_state.pop(_NOVEL, None)
 
 
-def _leave() -> None:
+def _close_folder() -> None:
     st.query_params.pop("folder", None)
 
 
-def _things(folder: Path) -> str:
-    return nouns.of_dataset(draft_of(folder).dataset)("pictures")
+def _item_noun(folder: Path) -> str:
+    return nouns.of_dataset(draft_for_folder(folder).dataset)("pictures")
 
 
-def draft_of(folder: Path, novel: int | None = None, prior: str = "uniform") -> Draft:
+def draft_for_folder(folder: Path, novel: int | None = None, prior: str = "uniform") -> Draft:
     """Return the launch form for these pictures; novel: number of novel classes."""
     draft = Draft("embeddings" if is_vector_file(folder) else "folder", name=folder.stem[:120]).with_text(
         "dataset.path", str(folder)
     )
-    draft = draft.with_effort(form.usual_effort(draft)).with_text("prior", prior)
+    draft = draft.with_effort(form.default_effort(draft)).with_text("prior", prior)
     return draft if novel is None else draft.with_text("split.num_novel", str(novel))
 
 
-def _show(folder: Path, seen: FolderPreview) -> None:
+def _show_folder(folder: Path, seen: FolderPreview) -> None:
     st.caption(escape.markdown(own_pictures.folder_in_words(folder)))
     preview.show_preview(seen, is_vector_file(folder))
-    config = _looked_at(folder)
+    config = _config_for_checks(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
-        with error_toasts.kept("own"):
-            _begin(config, seen)
+        with error_toasts.keep_errors("own"):
+            _begin_checks(config, seen)
     error_toasts.show_errors("own")
     novel = _ask_novel(folder, config, seen)
     checking.show_data_check(config)
-    draft = draft_of(folder, novel, _ask_prior(config, seen, _things(folder)))
+    draft = draft_for_folder(folder, novel, _ask_prior(config, seen, _item_noun(folder)))
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         for one in form.read_draft(draft).configs:
             with st.container(width="stretch"):
                 notices.show_labels_of_others(one)
-        st.page_link("pages/launch.py", label="All settings", icon=":material/tune:", query_params=form.link(draft))
+        st.page_link(
+            "pages/launch.py", label="All settings", icon=":material/tune:", query_params=form.link_to_draft(draft)
+        )
     with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
-        _show_bar(draft, seen, novel, _things(folder))
+        _show_start_bar(draft, seen, novel, _item_noun(folder))
 
 
-def _looked_at(folder: Path) -> Config | None:
+def _config_for_checks(folder: Path) -> Config | None:
     """Return the settings for the first look at the pictures, before the number of novel classes is known."""
-    reading = form.read_draft(draft_of(folder, 1))
+    reading = form.read_draft(draft_for_folder(folder, 1))
     if reading.errors:
         st.error(escape.markdown(form.blocked_by(reading.errors)), icon=":material/error:")
     return background_jobs.config_of_job(reading.configs[0]) if reading.configs else None
 
 
-def _begin(config: Config, seen: FolderPreview) -> None:
+def _begin_checks(config: Config, seen: FolderPreview) -> None:
     """Count the classes and check the pictures in the background; both use the same stored features."""
     if seen.unlabeled:
         class_count.start_class_count(config, select.runs_root())
@@ -120,14 +124,14 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         why = "Every item has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
             f"{why}, so this will be a demonstration. Half of your classes are hidden: training does not get the "
-            f"labels of their {_things(folder)}, and the model has to find these classes."
+            f"labels of their {_item_noun(folder)}, and the model has to find these classes."
             + ("" if is_vector_file(folder) else f" {_UNSORTED}"),
             icon=":material/school:",
         )
         return None
     path = class_count.class_count_path(config, select.runs_root()) if config else None
     standing = background.job_state(path) if path else background.JobState("absent")
-    class_count_found = _count(path) if standing.state == "done" else None
+    class_count_found = _read_class_count(path) if standing.state == "done" else None
     if class_count_found is not None and st.session_state.get(_NOVEL) is None:
         st.session_state[_NOVEL] = max(1, class_count_found.novel)
     with st.container(border=True, gap="small"):
@@ -136,25 +140,25 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
             placeholder="How many?",
         )  # fmt: skip
         if class_count_found is not None:
-            st.caption(suggestion(class_count_found))
+            st.caption(describe_suggestion(class_count_found))
         elif standing.state == "working":
             background_work.wait_for_work(path, "A suggestion will appear shortly.")
         elif config is not None:
             background_work.offer_work(
                 "search", standing, "The search was cancelled.",
-                f"Suggests a number of novel classes. Also checks all {_things(folder)} and lists unusual "
-                f"{_things(folder)}.", "Suggest a number",
-                ":material/search:", lambda: _begin(config, seen),
+                f"Suggests a number of novel classes. Also checks all {_item_noun(folder)} and lists unusual "
+                f"{_item_noun(folder)}.", "Suggest a number",
+                ":material/search:", lambda: _begin_checks(config, seen),
             )  # fmt: skip
     return novel
 
 
-def _count(path: Path) -> class_count.ClassCount | None:
-    with error_toasts.kept("own"):
+def _read_class_count(path: Path) -> class_count.ClassCount | None:
+    with error_toasts.keep_errors("own"):
         return class_count.read_class_count(path)
 
 
-def suggestion(count: class_count.ClassCount) -> str:
+def describe_suggestion(count: class_count.ClassCount) -> str:
     """Return the suggested number and the range of plausible ones."""
     least, most = (max(0, number - count.seen) for number in count.plausible)
     words = f"**{count.novel} suggested.** "
@@ -177,7 +181,7 @@ def _ask_prior(config: Config | None, seen: FolderPreview, things: str) -> str:
 # ---------------------------------------------------------------------------------------------------- the start
 
 
-def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str) -> None:
+def _show_start_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str) -> None:
     """Show what a click starts and how long it takes, or what it waits for, and the button."""
     reading = form.read_draft(draft)
     is_ready = bool(reading.configs) and (novel is not None or not seen.unlabeled)
@@ -190,35 +194,35 @@ def _show_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str)
         st.markdown(what + (f" · about {costs.span_in_words(usual)}" if usual else ""), width="stretch")
     else:
         st.markdown(":gray[Enter how many novel classes to look for, or wait for the suggestion.]", width="stretch")
-    starting.button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
+    starting.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
 
 
-def _start_asked(text: str | None) -> None:
+def _start_requested(text: str | None) -> None:
     """Start the requested run and open it; a failure is shown on the page."""
     visit = starting.take_request("own")
     if not (visit and text):
         return
     started = None
-    with error_toasts.kept("own"), st.spinner("Reading the pictures", show_time=True):
+    with error_toasts.keep_errors("own"), st.spinner("Reading the pictures", show_time=True):
         folder = own_pictures.folder(text)
         prior = ADVISED if st.session_state.get(_PRIOR) else "uniform"
-        draft = draft_of(folder, st.session_state.get(_NOVEL), prior)
-        reading = form.checked(form.read_draft(draft))
+        draft = draft_for_folder(folder, st.session_state.get(_NOVEL), prior)
+        reading = form.check_reading(form.read_draft(draft))
         if reading.errors:
             raise UserError("start", form.blocked_by(reading.errors))
-        started = starting.start("own", visit, reading.configs, draft.name)
-        _stop_looking(folder)
+        started = starting.start_runs("own", visit, reading.configs, draft.name)
+        _cancel_checks(folder)
     if started:
         routing.turn_to("live", run=started)
 
 
-def _stop_looking(folder: Path) -> None:
+def _cancel_checks(folder: Path) -> None:
     """Stop the background searches: they give way to runs, and the run would wait for features that they compute."""
-    for path in _results(_looked_at(folder)):
+    for path in _result_paths(_config_for_checks(folder)):
         background.cancel_job(path)
 
 
-def _results(config: Config | None) -> list[Path]:
+def _result_paths(config: Config | None) -> list[Path]:
     """Return the paths of the class count and the data check of these pictures."""
     root = select.runs_root()
     return [class_count.class_count_path(config, root), audits.audit_path(config, root)] if config else []

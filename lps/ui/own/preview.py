@@ -37,7 +37,7 @@ def show_preview(seen: FolderPreview, are_titles: bool) -> None:
     sentences += [f"{seen.test:,} for the final test"] if seen.test else []
     st.markdown(" · ".join(sentences))
     frames.show_frames(
-        [_row(seen, row) for row in [*range(min(classes, _CLASSES)), -1] if seen.counts[row]],
+        [_make_frames(seen, row) for row in [*range(min(classes, _CLASSES)), -1] if seen.counts[row]],
         _KEPT if are_titles else _SIZE,
     )
     if classes > _CLASSES:
@@ -45,7 +45,7 @@ def show_preview(seen: FolderPreview, are_titles: bool) -> None:
     left_out.show_left_out_files(seen.skipped)
 
 
-def _row(seen: FolderPreview, row: int) -> tuple[str, list[Frame]]:
+def _make_frames(seen: FolderPreview, row: int) -> tuple[str, list[Frame]]:
     name, group = ("unlabeled", "") if row < 0 else (seen.class_names[row], "seen")
     pictures = [Frame(pixels, sides, group, f"Picture, {name}") for pixels, sides in seen.samples[row]]
     return f"{name}: {seen.counts[row]:,}", pictures

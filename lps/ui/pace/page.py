@@ -18,7 +18,7 @@ from lps.store.runs import Run, State
 from lps.ui.pace import race_view
 from lps.ui.server import presenting
 from lps.ui.shared import comparable, escape, live_part, notices, page_head, select, theme, url_fields
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
 
 _TICK_S = 2.0  # while a run is alive
@@ -49,34 +49,34 @@ class _Lane:
 
 def main() -> None:
     """Draw the page."""
-    runs = page_head.begin("Race", "pace")
+    runs = page_head.begin_page("Race", "pace")
     if runs:
-        _show(runs)
+        _show_race(runs)
 
 
-def _show(runs: list[Run]) -> None:
+def _show_race(runs: list[Run]) -> None:
     first, second = st.container(), st.container()
     box, race = (second, first) if presenting.is_on() else (first, second)  # a room sees the race first
     with box:
-        together = _agreeing(_pick(runs))
+        together = _runs_of_one_split(_pick_runs(runs))
         if len(together) == 1:
-            _suggest(together[0], runs)
-        notices.show_left_out({titles.run_label(run): history(run) for run in together})
+            _suggest_partners(together[0], runs)
+        notices.show_left_out({titles.run_label(run): read_history(run) for run in together})
     with race:
         race_view.show_race(together)
     if race_view.can_race(together):
         named = list(zip(_LETTERS, together))
-        live_part.follow(lambda: [_lane(*pair) for pair in named], _are_going_on, _show_course, _TICK_S)
-        race_view.offer(together)
+        live_part.follow_changes(lambda: [_make_lane(*pair) for pair in named], _are_going_on, _show_course, _TICK_S)
+        race_view.offer_race_file(together)
 
 
 # ---------------------------------------------------------------------------------------------------- which runs
 
 
-def _pick(runs: list[Run]) -> list[Run]:
+def _pick_runs(runs: list[Run]) -> list[Run]:
     """Show a menu of up to four runs; without a choice, those of `comparable.usual_choice`."""
     by_id = {run.id: run for run in runs}
-    named = select.picked(runs)
+    named = select.runs_of_address(runs)
     chosen = named[: comparable.MOST] or comparable.usual_choice(runs)
     if len(named) > comparable.MOST:
         st.warning(f"At most {comparable.MOST} runs fit side by side; the first {comparable.MOST} are shown.")
@@ -84,7 +84,7 @@ def _pick(runs: list[Run]) -> list[Run]:
         st.multiselect,
         "twin_runs",
         [run.id for run in chosen],
-        lambda ids: url_fields.put("run", ids, "at", "epoch", "view"),
+        lambda ids: url_fields.set_words("run", ids, "at", "epoch", "view"),
         "Runs",
         list(by_id),
         format_func=lambda name: titles.run_label(by_id[name]),
@@ -95,7 +95,7 @@ def _pick(runs: list[Run]) -> list[Run]:
     return chosen
 
 
-def _agreeing(chosen: list[Run]) -> list[Run]:
+def _runs_of_one_split(chosen: list[Run]) -> list[Run]:
     """Return the first run and those with the same split; says why the others are left out."""
     together = chosen[:1]
     for run in chosen[1:]:
@@ -112,9 +112,9 @@ def _agreeing(chosen: list[Run]) -> list[Run]:
     return together
 
 
-def _suggest(run: Run, runs: list[Run]) -> None:
+def _suggest_partners(run: Run, runs: list[Run]) -> None:
     """Offer runs to compare a single run with."""
-    fitting = comparable.partners(run, runs)[:_SUGGESTIONS]
+    fitting = comparable.find_partners(run, runs)[:_SUGGESTIONS]
     if not fitting:
         words = "No finished run of another method uses this split yet."
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -127,20 +127,20 @@ def _suggest(run: Run, runs: list[Run]) -> None:
             label = escape.markdown(titles.run_label(partner))
             ids = [run.id, partner.id]
             icon = ":material/add:"
-            st.button(label, key=f"beside-{partner.id}", icon=icon, on_click=_put_together, args=(ids,))
+            st.button(label, key=f"beside-{partner.id}", icon=icon, on_click=_choose_runs, args=(ids,))
 
 
-def _put_together(ids: list[str]) -> None:
+def _choose_runs(ids: list[str]) -> None:
     st.query_params["run"] = ids
 
 
-def _lane(letter: str, run: Run) -> _Lane:
+def _make_lane(letter: str, run: Run) -> _Lane:
     try:
         settings = run.config()
         method, planned = catalog.method_info(settings.method).title, settings.epochs
     except UserError:
         method, planned = "this run", 0
-    return _Lane(letter, run, run.state(), history(run), method, planned)
+    return _Lane(letter, run, run.state(), read_history(run), method, planned)
 
 
 # ---------------------------------------------------------------------------------------------------- the course
@@ -169,16 +169,16 @@ def _show_head(lane: _Lane, beside: list[Run]) -> None:
         st.markdown(f"**{lane.letter} · {escape.markdown(titles.run_title(lane.run))}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             if lane.run.is_recorded:
-                theme.badge("recorded")
+                theme.state_badge("recorded")
             elif lane.state.name != "finished":
-                theme.badge(lane.state.name)
-            st.caption(escape.markdown(" · ".join([lane.method, *about(lane.run, beside)])), width="content")
+                theme.state_badge(lane.state.name)
+            st.caption(escape.markdown(" · ".join([lane.method, *describe_run(lane.run, beside)])), width="content")
             link = {"query_params": {"run": lane.run.id}}
             st.page_link("pages/live.py", label=":small[Live]", icon=":material/open_in_new:", **link)
             st.page_link("pages/projection.py", label=":small[Map]", icon=":material/scatter_plot:", **link)
 
 
-def about(run: Run, beside: list[Run]) -> list[str]:
+def describe_run(run: Run, beside: list[Run]) -> list[str]:
     """Return the seed and the settings that distinguish a run from the others, in words."""
     try:
         return [f"seed {run.config().seed}", *titles.changed_settings(run, beside)]
@@ -192,7 +192,16 @@ def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
         st.caption(f"{lane.letter} has recorded no epoch of training yet.")
         return
     marks = numbers.marks_of(lane.past)
-    arguments = (lane.letter, lane.past, length, ranges, marks, lane.method, not lane.is_going_on, theme.palette())
+    arguments = (
+        lane.letter,
+        lane.past,
+        length,
+        ranges,
+        marks,
+        lane.method,
+        not lane.is_going_on,
+        theme.current_palette(),
+    )
     figure = pace_charts.pace(*arguments).update_layout(uirevision=lane.run.id)
     alt = f"{lane.letter}, {lane.method}: seen and novel accuracy with their gap, KL, margins, thresholds over epochs. "
     alt += "; ".join(mark.words for mark in marks)
@@ -218,7 +227,7 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
             f"{first.letter} − {lane.letter}": pace_charts.difference(first.past, lane.past, key, in_size)
             for lane in others
         }
-        figure = pace_charts.differences(columns, length, theme.palette())
+        figure = pace_charts.differences(columns, length, theme.current_palette())
         figure.update_layout(uirevision=" ".join(lane.run.id for lane in lanes))
         code = code_of("run_differences", first.run, [lane.run for lane in others], key)
         with column:

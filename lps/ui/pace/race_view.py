@@ -10,7 +10,7 @@ from lps.race import document, numbers
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import escape, estimates, live_part
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
 _SCRIPT = document.SCRIPT + (Path(__file__).parent / "race_mount.js").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ _mount = st.components.v2.component(
 def show_race(runs: list[Run]) -> None:
     """Show the race of the first three of `runs`, which share their split; the others are named."""
     racing, others = runs[: numbers.MOST], runs[numbers.MOST :]
-    live_part.follow(lambda: racing, _are_going_on, _draw, _TICK_S)
+    live_part.follow_changes(lambda: racing, _are_going_on, _draw_race, _TICK_S)
     words = "See the margin in a small simulation"
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
@@ -34,7 +34,7 @@ def show_race(runs: list[Run]) -> None:
         )
 
 
-def offer(runs: list[Run]) -> None:
+def offer_race_file(runs: list[Run]) -> None:
     """Show the button that downloads the race of the first three as a file."""
     st.download_button(
         "Download the race",
@@ -50,7 +50,7 @@ def offer(runs: list[Run]) -> None:
 
 def can_race(runs: list[Run]) -> bool:
     """Return whether any of the runs has recorded an epoch."""
-    return any(history(run).last_epoch for run in runs[: numbers.MOST])
+    return any(read_history(run).last_epoch for run in runs[: numbers.MOST])
 
 
 def _are_going_on(runs: list[Run]) -> bool:
@@ -64,18 +64,18 @@ def _show_waiting(runs: list[Run]) -> None:
     for run in runs:
         state, label = run.state(), titles.run_label(run)
         if state.is_alive:
-            share, words = estimates.progress_in_words(run, state, history(run), time.time())
+            share, words = estimates.describe_progress(run, state, read_history(run), time.time())
             st.progress(share, text=escape.markdown(f"{label} · {words}"))
         else:
             st.markdown(escape.markdown(f"{label} · {state.name}"))
 
 
-def _draw(runs: list[Run]) -> None:
+def _draw_race(runs: list[Run]) -> None:
     if not can_race(runs):
         _show_waiting(runs)
         return
     try:
-        race = numbers.race_of_runs(runs, [history(run) for run in runs])
+        race = numbers.race_of_runs(runs, [read_history(run) for run in runs])
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return

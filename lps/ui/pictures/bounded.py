@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
 
-class Bounded:
+class BoundedCache:
     """Cache of the most recent answers, up to `most` bytes but at least one; treat answers as read-only."""
 
     def __init__(self, most: int):

@@ -11,7 +11,7 @@ from lps.charts.palette import Palette, class_colors
 from lps.errors import UserError
 from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 
 OF_TABLES = {  # by what stands in a table of points
     "group": "Seen / novel",
@@ -25,18 +25,18 @@ _MORE = {"called": "Predicted seen / novel", "adopted": "Pseudo-label", "cluster
 _STEPS = 33  # of colour, from a confidence of 0 to 1
 
 
-def available(run: Run, epoch: int) -> dict[str, str]:
+def list_colorings(run: Run, epoch: int) -> dict[str, str]:
     """Return the possible colourings, the default first; without known classes, those that need them are left out.
 
     If most classes are unknown, those that need them come last; if the user named clusters, these come first. Raises
     `UserError` if the split cannot be read.
     """
-    partition = points.partition(run)
+    partition = points.read_partition(run)
     is_known = partition.targets[partition.split.unlabeled] >= 0
     has_truth = is_known.any()
     words_by_key = {key: words for key, words in OF_TABLES.items() if has_truth or key not in OF_TRUTH}
     words_by_key |= {} if has_truth else {"called": _MORE["called"]}
-    if _thresholds(run, epoch):
+    if _read_thresholds(run, epoch):
         words_by_key["adopted"] = _MORE["adopted"]
     if len(partition.split.unlabeled) <= predictions.MOST_IMAGES and _is_named(run, epoch):
         words_by_key["cluster"] = _MORE["cluster"]
@@ -48,9 +48,9 @@ def available(run: Run, epoch: int) -> dict[str, str]:
     return words_by_key
 
 
-def _thresholds(run: Run, epoch: int) -> dict[str, float]:
+def _read_thresholds(run: Run, epoch: int) -> dict[str, float]:
     """Return the recorded confidence threshold of the groups "seen" and "novel"; {} if it was not recorded."""
-    past = history(run)
+    past = read_history(run)
     columns = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
     threshold_by_group = {group: float(column[epoch]) for group, column in columns.items() if epoch in column.index}
     return threshold_by_group if len(threshold_by_group) == 2 else {}
@@ -78,19 +78,19 @@ class Coloring:
 
 
 def color_points(run: Run, epoch: int, table: pd.DataFrame, key: str, colors: Palette) -> Coloring:
-    """Colour the points of `table` (of `points.table`) by one of `available`; raises `UserError`."""
-    split = points.partition(run).split
+    """Colour the points of `table` (of `points.read_points`) by one of `list_colorings`; raises `UserError`."""
+    split = points.read_partition(run).split
     if key in OF_TABLES:
         return color_table(table, key, split.classes.seen, split.class_names, colors)
     order = np.argsort(split.unlabeled)
     rows = order[np.searchsorted(split.unlabeled, table["image"].to_numpy(), sorter=order)]
     if key == "cluster":
         return _color_clusters(run, epoch, rows, colors)
-    network, seen = predictions.assignment(run, epoch), split.classes.seen
+    network, seen = predictions.read_assignment(run, epoch), split.classes.seen
     is_novel = network.predicted[rows] >= seen
     if key == "called":
         return Coloring(is_novel.astype(int), ("Predicted seen", "Predicted novel"), (colors.seen, colors.novel))
-    needed = _thresholds(run, epoch)
+    needed = _read_thresholds(run, epoch)
     passing = network.confidence[rows] >= np.where(is_novel, needed["novel"], needed["seen"])
     labels = ("Not confident", "Pseudo-label: seen", "Pseudo-label: novel")
     return Coloring(np.where(passing, 1 + is_novel, 0), labels, (colors.all, colors.seen, colors.novel))
@@ -124,7 +124,7 @@ def _color_scale(values: np.ndarray, colors: Palette) -> Coloring:
 
 def _color_clusters(run: Run, epoch: int, rows: np.ndarray, colors: Palette) -> Coloring:
     """Group the points by cluster, after the user's names, merges and splits."""
-    view = predictions.view(run, epoch)
+    view = predictions.read_view(run, epoch)
     shown = view.ids.tolist()
     shades = class_colors(sum(i in view.defaults for i in shown), len(shown), colors)
     titles = tuple(view.title(i) for i in shown)

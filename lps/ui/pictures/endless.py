@@ -38,23 +38,23 @@ def show_gallery(
     opened: int | None = None,
     noun: str = "Image",
 ) -> int | None:
-    """Show the pictures of `table` (of `points.table`) in its order; returns the image clicked since the last run.
+    """Show the pictures of `table` (see `points.read_points`) in its order; returns the image that was clicked, if any.
 
-    alt: what the gallery shows, for screen readers. names: of the classes. pictures: see `picture_files.address`; ""
-    shows only numbers. opened: the image with a frame. noun: of one.
+    alt: what the gallery shows, for screen readers. names: of the classes. pictures: as in
+    `picture_files.address_of_pictures`; "" shows only numbers. opened: the image with a frame. noun: of one.
     """
     percent = (100 * np.nan_to_num(table["confidence"].to_numpy(np.float32))).round().clip(0, 100)
     data = {
         "alt": alt,
         "noun": noun,
-        "ids": columns.address(table["image"].to_numpy(np.int32).tobytes()),
-        "truth": columns.address(table["truth"].to_numpy(np.int16).tobytes()),
-        "predicted": columns.address(table["predicted"].to_numpy(np.int16).tobytes()),
-        "confidence": columns.address(percent.astype(np.uint8).tobytes()),
+        "ids": columns.address_of_column(table["image"].to_numpy(np.int32).tobytes()),
+        "truth": columns.address_of_column(table["truth"].to_numpy(np.int16).tobytes()),
+        "predicted": columns.address_of_column(table["predicted"].to_numpy(np.int16).tobytes()),
+        "confidence": columns.address_of_column(percent.astype(np.uint8).tobytes()),
         "names": list(names),
         "pictures": pictures,
         "opened": opened,
-        "height": round(_HEIGHT * presenting.scale()),
+        "height": round(_HEIGHT * presenting.chart_scale()),
     }
     told = {"on_click_change": _nothing, "on_missing_change": _nothing}
     result = _mount(key=key, data=data, **told)

@@ -36,7 +36,7 @@ def show_ways(
         ask_for_files()
     with from_machine, st.container(border=True, height="stretch"):
         st.markdown("**:material/folder_open: Use a folder on the server**")
-        _browse(name, choose, help, needs_folders, endings)
+        _browse_folders(name, choose, help, needs_folders, endings)
     if earlier:
         st.markdown("**Earlier uploads**")
         with st.container(horizontal=True, gap="small"):
@@ -46,7 +46,7 @@ def show_ways(
                           on_click=choose, args=(folder,))  # fmt: skip
 
 
-def number_of_uploader(name: str) -> int:
+def uploader_number(name: str) -> int:
     """Return the number of uploads accepted on this page: each one has an uploader of its own."""
     return st.session_state.get(f"{name}_uploads", 0)
 
@@ -58,14 +58,14 @@ def say_where_kept() -> None:
 
 def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
     """Store the upload, call `choose` with its folder, and draw the page again with an empty uploader."""
-    with st.spinner("Checking and saving the pictures", show_time=True), error_toasts.kept(name):
+    with st.spinner("Checking and saving the pictures", show_time=True), error_toasts.keep_errors(name):
         choose(keep())
-    uploads.forget(files)
-    st.session_state[f"{name}_uploads"] = number_of_uploader(name) + 1
+    uploads.free_uploads(files)
+    st.session_state[f"{name}_uploads"] = uploader_number(name) + 1
     st.rerun()
 
 
-def _browse(
+def _browse_folders(
     name: str, choose: Callable[[Path], None], help: str, needs_folders: bool, endings: tuple[str, ...]
 ) -> None:
     """Show the folders of one place, the way up, and the button that chooses it."""
@@ -85,7 +85,7 @@ def _browse(
         for folder in inside:
             st.button(
                 escape.markdown(folder.name), icon=":material/folder:", type="tertiary", key=f"{name}_in:{folder}",
-                on_click=_look_at, args=(name, folder),
+                on_click=_open_folder, args=(name, folder),
             )  # fmt: skip
         for file in files:
             st.button(
@@ -111,20 +111,20 @@ def _show_way(name: str, folder: Path, roots: list[Path]) -> None:
     """Show the current place, the way up, and the other roots."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
         st.button("Up", icon=":material/arrow_upward:", key=f"{name}_up", disabled=folder in roots, type="tertiary",
-                  on_click=_look_at, args=(name, folder.parent))  # fmt: skip
+                  on_click=_open_folder, args=(name, folder.parent))  # fmt: skip
         st.markdown(f":small[`{folder}`]" if "`" not in str(folder) else f":small[{escape.markdown(str(folder))}]")
         for root in roots:
             if len(roots) > 1 and not folder.is_relative_to(root):
                 words = escape.markdown(root.name or "/")
                 st.button(words, icon=":material/hard_drive:", key=f"{name}_root:{root}", type="tertiary",
-                          on_click=_look_at, args=(name, root))  # fmt: skip
+                          on_click=_open_folder, args=(name, root))  # fmt: skip
 
 
-def _look_at(name: str, folder: Path) -> None:
+def _open_folder(name: str, folder: Path) -> None:
     st.session_state[f"{name}_place"] = str(folder)
 
 
-def told(arrived: Arrived) -> Path:
+def announce_upload(arrived: Arrived) -> Path:
     """Return the folder of stored pictures, and show how many there are and which files were left out."""
     rest = ""
     if arrived.left_out:

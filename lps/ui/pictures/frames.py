@@ -11,11 +11,11 @@ import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
 from lps.datasets import as_image
-from lps.ui.pictures.bounded import Bounded
-from lps.ui.pictures.thumbnails import fitted
+from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.thumbnails import fit_size
 
 _LARGEST = 96  # pixels that a picture keeps
-_DATA_URLS = Bounded(8_000_000)
+_DATA_URLS = BoundedCache(8_000_000)
 _STYLE = f"""
 .lps-frames {{ display: flex; flex-wrap: wrap; gap: 0.5rem; }}
 .lps-frames + .lps-frames {{ margin-top: 0.75rem; }}
@@ -46,29 +46,29 @@ class Frame:
 
 def show_frames(rows: list[tuple[str, list[Frame]]], size: int) -> None:
     """Show rows of pictures, each with a heading ("" for none). size: length of their longer sides in pixels."""
-    st.html(f"<style>{_STYLE}</style>" + "".join(_row(words, frames, size) for words, frames in rows))
+    st.html(f"<style>{_STYLE}</style>" + "".join(_render_row(words, frames, size) for words, frames in rows))
 
 
-def _row(words: str, frames: list[Frame], size: int) -> str:
+def _render_row(words: str, frames: list[Frame], size: int) -> str:
     head = f"<p>{escape(words)}</p>" if words else ""
-    return f'<div class="lps-frames">{head}{"".join(_figure(frame, size) for frame in frames)}</div>'
+    return f'<div class="lps-frames">{head}{"".join(_render_frame(frame, size) for frame in frames)}</div>'
 
 
-def _figure(frame: Frame, size: int) -> str:
+def _render_frame(frame: Frame, size: int) -> str:
     words = f"<figcaption>{escape(frame.words)}</figcaption>" if frame.words else ""
-    height, width = fitted(frame.sides, size)
-    picture = f'<img src="{_png(frame.pixels)}" width="{width}" height="{height}" alt="{escape(frame.alt)}">'
+    height, width = fit_size(frame.sides, size)
+    picture = f'<img src="{_picture_url(frame.pixels)}" width="{width}" height="{height}" alt="{escape(frame.alt)}">'
     return f'<figure class="{frame.group}">{picture}{words}</figure>'
 
 
-def _png(pixels: np.ndarray) -> str:
+def _picture_url(pixels: np.ndarray) -> str:
     """Return a picture as a data URL, cached for pages that refresh themselves."""
     pixels = np.ascontiguousarray(pixels)
     key = pixels.shape, hashlib.blake2b(pixels, digest_size=16).digest()
-    return _DATA_URLS.get(key, lambda: _encoded(pixels), len)
+    return _DATA_URLS.get(key, lambda: _encode_picture(pixels), len)
 
 
-def _encoded(pixels: np.ndarray) -> str:
+def _encode_picture(pixels: np.ndarray) -> str:
     image = as_image(pixels)
     image.thumbnail((_LARGEST, _LARGEST))
     out = io.BytesIO()

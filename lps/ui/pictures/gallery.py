@@ -12,7 +12,7 @@ from PIL import Image
 
 from lps.charts.palette import DARK, LIGHT
 from lps.datasets import Images, as_image
-from lps.ui.pictures.thumbnails import fitted
+from lps.ui.pictures.thumbnails import fit_size
 
 _SCRIPT = (Path(__file__).parent / "gallery.js").read_text(encoding="utf-8")
 EDGE = 72  # pixels on the screen of the longer side of a picture
@@ -64,7 +64,7 @@ class Choice:
     chosen: tuple[int, ...] = ()
 
 
-def sheet(
+def show_sheet(
     tiles: list[Tile],
     images: Images | None,
     key: str,
@@ -81,7 +81,9 @@ def sheet(
     length of a picture's longer side on the screen, in pixels. noun: of one.
     """
     ids = [tile.id for tile in tiles]
-    picture, mime = (b"", "") if images is None or not ids else contact_sheet(images.pixels[ids], fine=max(FINE, edge))
+    picture, mime = (
+        (b"", "") if images is None or not ids else make_contact_sheet(images.pixels[ids], fine=max(FINE, edge))
+    )
     sides = [(1, 1) if images is None else images.sides(image) for image in ids]
     head = {
         "token": token,
@@ -90,16 +92,16 @@ def sheet(
         "open": open_image,
         "choosable": choosable,
         "mime": mime,
-        "columns": columns(len(tiles)),
+        "columns": count_columns(len(tiles)),
         "edge": edge,
         "pixelated": images is not None and max(images.pixels.shape[1:3]) <= TINY,
-        "tiles": [vars(tile) | {"sides": fitted(own, edge)} for tile, own in zip(tiles, sides)],
+        "tiles": [vars(tile) | {"sides": fit_size(own, edge)} for tile, own in zip(tiles, sides)],
     }
     head["drawn"] = hashlib.sha256(json.dumps([head["tiles"], token]).encode() + picture).hexdigest()
     result = _mount(
         key=key, data=json.dumps(head).encode() + b"\n" + picture, on_click_change=_nothing, on_chosen_change=_nothing
     )
-    return Choice(_clicked(result.click), chosen_images(result.chosen, token))
+    return Choice(_clicked_image(result.click), chosen_images(result.chosen, token))
 
 
 def chosen_images(reported, token: str) -> tuple[int, ...]:
@@ -109,7 +111,7 @@ def chosen_images(reported, token: str) -> tuple[int, ...]:
     return tuple(sorted({image for image in reported["ids"] if type(image) is int and image >= 0}))
 
 
-def _clicked(value) -> int | None:
+def _clicked_image(value) -> int | None:
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
 
 
@@ -117,12 +119,12 @@ def _nothing() -> None:
     """Do nothing: a component needs a callback to report clicks, which are handled where the sheet is shown."""
 
 
-def columns(count: int) -> int:
+def count_columns(count: int) -> int:
     """Return the pictures per row of the one image: about as many as there are rows, so that no side gets long."""
     return max(1, int(np.ceil(np.sqrt(count))))
 
 
-def contact_sheet(pixels: np.ndarray, side: int | None = None, fine: int = FINE) -> tuple[bytes, str]:
+def make_contact_sheet(pixels: np.ndarray, side: int | None = None, fine: int = FINE) -> tuple[bytes, str]:
     """Return (all pictures in rows of `columns(n)` as one image file, its MIME type). Small ones keep every pixel.
 
     side: length of the longer side, also of small pictures, which are enlarged smoothly. fine: pixels that a large
@@ -132,7 +134,7 @@ def contact_sheet(pixels: np.ndarray, side: int | None = None, fine: int = FINE)
     small = side is None and max(height, width) <= TINY
     scale = 1 if small else side / max(width, height) if side else min(1, fine / max(width, height))
     size = max(1, round(width * scale)), max(1, round(height * scale))
-    across = columns(count)
+    across = count_columns(count)
     whole = Image.new("L" if channels == 1 else "RGB", (across * size[0], -(-count // across) * size[1]))
     for i, picture in enumerate(pixels):
         tile = as_image(picture)

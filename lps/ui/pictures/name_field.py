@@ -6,25 +6,27 @@ import streamlit as st
 
 from lps.analysis import labels, naming
 from lps.errors import UserError
-from lps.ui.pictures.predictions import View
+from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import escape, url_fields
 
 _REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
 
 
-def ask(view: View, cluster: int, after: Callable[[], object] = lambda: None, label: str = "Name", **options) -> None:
+def ask_name(
+    view: PredictionView, cluster: int, after: Callable[[], object] = lambda: None, label: str = "Name", **options
+) -> None:
     """Show the field with the user's name of the cluster. after: called once a name was saved."""
     key = f"name of {view.run.id} {view.epoch} {cluster}"
     refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
     is_refused = refused == key and st.session_state.get(key) == text
     if not is_refused:
-        url_fields.agree(key, view.said.names.get(cluster, ""))
+        url_fields.set_widget(key, view.said.names.get(cluster, ""))
     st.text_input(
         label,
         key=key,
         max_chars=naming.NAME_LIMIT,
         placeholder=view.defaults.get(cluster, "What do you see in it?"),
-        on_change=_name,
+        on_change=_name_cluster,
         args=(view, cluster, key, after),
         **options,
     )
@@ -37,22 +39,22 @@ def forget_refusal() -> None:
     st.session_state.pop(_REFUSED, None)
 
 
-def record(view: View, steps: Sequence[dict]) -> None:
+def record_steps(view: PredictionView, steps: Sequence[dict]) -> None:
     """Save the user's steps; raises `UserError` and `OSError`."""
     naming.record_steps(view.run, view.epoch, steps, labels.digest_of_predictions(view.network.predicted))
 
 
-def _name(view: View, cluster: int, key: str, after: Callable[[], object]) -> None:
+def _name_cluster(view: PredictionView, cluster: int, key: str, after: Callable[[], object]) -> None:
     text = st.session_state[key]
     forget_refusal()
     old = view.said.names.get(cluster, "")
     try:
         if not text.strip():
             if old:
-                record(view, [{"do": "unname", "id": cluster}])
+                record_steps(view, [{"do": "unname", "id": cluster}])
         elif text != old:
             naming.check_name(text, cluster, view.said, view.defaults)
-            record(view, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
+            record_steps(view, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
             after()
     except (UserError, OSError) as error:
         st.session_state[_REFUSED] = key, text, str(error).removeprefix("name: ")

@@ -40,7 +40,7 @@ _mount = st.components.v2.component(
 
 
 @dataclass(frozen=True, eq=False)
-class Touch:
+class MapEvents:
     """Actions on a map: the image clicked since the last run, and the ids of the selected images, ascending.
 
     drawn: the user has selected something by hand since the token changed, or cleared the selection.
@@ -69,30 +69,31 @@ def show_map(
     code: str = "",
     is_large: bool = False,
     noun: str = "image",
-) -> Touch:
-    """Draw the points of `table` (of `points.table`) under the stable `key`.
+) -> MapEvents:
+    """Draw the points of `table` (of `points.read_points`) under the stable `key`.
 
     alt: what the map shows, for screen readers. names: of the classes. frame: (lowest, highest) x and y in sight at
     first; None for those of the points. height: pixels. scene: pan and zoom stay while it stays the same; points glide
     when the `moment` changes. token: makes points selectable; the manual selection is reset when it changes. image: id
-    of the point with a ring. chosen: ids that are selected whatever was drawn. pictures: see `picture_files.address`.
-    code: the Python that draws the map. is_large: with tools, names on the map, and clicks.
+    of the point with a ring. chosen: ids that are selected whatever was drawn.
+    pictures: as in `picture_files.address_of_pictures`.
+    code: the Python that draws the map. is_large: with tools, names and clicks.
     noun: of a point.
     """
-    low, high = frame or _extent(table)
+    low, high = frame or _find_extent(table)
     side = float(max(*(high - low), 1e-9))
     corner = (low + high - side) / 2
-    places = _places(table, corner, side)
+    places = _pack_places(table, corner, side)
     inner = (np.stack([low, high]) - corner) / side * _UNITS
     data = {
         "name": key,
         "alt": alt,
         "noun": noun,
-        "ids": columns.address(table["image"].to_numpy(np.int32).tobytes()),
-        "places": columns.address(places.tobytes()),
-        "facts": columns.address(_facts(table)),
-        "codes": columns.address(coloring.codes.astype(np.uint16).tobytes()),
-        "mask": "" if chosen is None else columns.address(bits_of(chosen)),
+        "ids": columns.address_of_column(table["image"].to_numpy(np.int32).tobytes()),
+        "places": columns.address_of_column(places.tobytes()),
+        "facts": columns.address_of_column(_pack_facts(table)),
+        "codes": columns.address_of_column(coloring.codes.astype(np.uint16).tobytes()),
+        "mask": "" if chosen is None else columns.address_of_column(pack_ids(chosen)),
         "groups": list(zip(coloring.labels, coloring.colors)),
         "scale": coloring.is_scale,
         "named": ("groups" if coloring.is_classes else "predicted") if is_large else "",
@@ -106,10 +107,10 @@ def show_map(
         "image": image,
         "pictures": pictures,
         "code": code,
-        "height": round(height * presenting.scale()),
+        "height": round(height * presenting.chart_scale()),
         "small": not is_large,
         "clickable": is_large,
-        "theme": theme.theme(),
+        "theme": theme.current_theme(),
         "pairs": palette.color_pairs(),
     }
     callbacks = {f"on_{name}_change": _nothing for name in ("click", "selected", "missing")}
@@ -117,10 +118,10 @@ def show_map(
     reported = result.selected
     drawn = bool(token) and isinstance(reported, dict) and reported.get("token") == token
     clicked = result.click if type(result.click) is int else None
-    return Touch(clicked, selected_ids(reported, token) if drawn else np.zeros(0, np.int64), drawn)
+    return MapEvents(clicked, selected_ids(reported, token) if drawn else np.zeros(0, np.int64), drawn)
 
 
-def _extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+def _find_extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return (lowest, highest) x and y of the points, with a margin."""
     if not len(table):
         return np.zeros(2), np.ones(2)
@@ -130,20 +131,20 @@ def _extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return low - room, high + room
 
 
-def _places(table: pd.DataFrame, corner: np.ndarray, side: float) -> np.ndarray:
+def _pack_places(table: pd.DataFrame, corner: np.ndarray, side: float) -> np.ndarray:
     """Return uint16 (2, n): all x, then all y, in units of the square at `corner`; points outside are at its edge."""
     scaled = (table[["x", "y"]].to_numpy(np.float32).T - corner[:, None]) / side * _UNITS
     return np.nan_to_num(scaled).round().clip(0, _UNITS).astype(np.uint16)
 
 
-def _facts(table: pd.DataFrame) -> bytes:
+def _pack_facts(table: pd.DataFrame) -> bytes:
     """Return all truths and predictions as int16, then all confidences in percent as uint8."""
     percent = (100 * np.nan_to_num(table["confidence"].to_numpy(np.float32))).round().clip(0, 100)
     classes = (table[name].to_numpy(np.int16).tobytes() for name in ("truth", "predicted"))
     return b"".join(classes) + percent.astype(np.uint8).tobytes()
 
 
-def bits_of(ids: np.ndarray) -> bytes:
+def pack_ids(ids: np.ndarray) -> bytes:
     """Return one bit per image id, set for those in `ids`; bit 0 of byte 0 is image 0."""
     is_in = np.zeros(int(ids.max(initial=-1)) + 1, bool)
     is_in[ids] = True

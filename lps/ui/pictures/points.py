@@ -17,9 +17,9 @@ from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.store.snapshots import MOST_POINTS, Snapshot
-from lps.ui.pictures.bounded import Bounded
+from lps.ui.pictures.bounded import BoundedCache
 
-_TABLES = Bounded(160 << 20)  # a million points take 37 MB
+_TABLES = BoundedCache(160 << 20)  # a million points take 37 MB
 _ROOM = 0.06  # around the points of a view, share of their extent
 
 
@@ -31,9 +31,9 @@ class Partition:
     targets: np.ndarray
 
 
-def partition(run: Run) -> Partition:
+def read_partition(run: Run) -> Partition:
     """Return the content of `split.npz`; raises `UserError`."""
-    return _partition(str(run.folder), _stamp(run.folder / "split.npz"))
+    return _load_partition(str(run.folder), _stamp(run.folder / "split.npz"))
 
 
 def stamp_of(run: Run) -> str:
@@ -41,30 +41,30 @@ def stamp_of(run: Run) -> str:
     return "-".join(f"{part:x}" for part in _stamp(run.folder / "split.npz"))
 
 
-def epochs(run: Run) -> list[int]:
+def stored_epochs(run: Run) -> list[int]:
     """Return the epochs with stored features, ascending."""
     return snapshots.snapshot_epochs(run.snapshots)
 
 
-def table(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
+def read_points(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | None:
     """Return one row per point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
 
     None if the map of this method has not been computed. PCA is fitted to the newest snapshot, so the points of all
     epochs share one plane; a recording, also an imported one, has these maps instead of the features of every epoch.
     Raises `UserError` for missing or damaged files.
     """
-    stored = epochs(run)
+    stored = stored_epochs(run)
     if epoch not in stored:
         raise UserError("epoch", f"{epoch} has no stored predictions")
     moments = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
     is_live = method == "pca" and not run.is_recorded and not is_thinned(run, epoch)
-    if is_live and len(_snapshot(str(run.folder), moments[1]).features):
+    if is_live and len(_load_snapshot(str(run.folder), moments[1]).features):
         return _pca_table(str(run.folder), *moments)
     stored_map = run.projections / f"{method}-epoch-{epoch:04d}.npz"
     if not stored_map.exists():
         return _pca_table(str(run.folder), *moments) if method == "pca" else None
     key = (str(run.folder), method, moments[1], _stamp(stored_map))
-    return _TABLES.get(key, lambda: _mapped_table(run, method, epoch, moments[1]), _size)
+    return _TABLES.get(key, lambda: _mapped_table(run, method, epoch, moments[1]), _bytes_of_table)
 
 
 def is_thinned(run: Run, epoch: int) -> bool:
@@ -81,15 +81,15 @@ def _mapped_table(run: Run, method: str, epoch: int, moment) -> pd.DataFrame:
     found = projection.read_map(run, method, epoch)
     if found is None:
         raise UserError("projections", f"no longer has the map of epoch {epoch}; reload the page")
-    return _table(str(run.folder), moment, found.points, found.index)
+    return _make_points(str(run.folder), moment, found.points, found.index)
 
 
-def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
+def axis_limits(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
     """Return (lowest, highest) x and y around the points of a few epochs, so that the view fits every epoch.
 
     For PCA: the first, the newest and some in between; for other methods: the epochs with a map.
     """
-    stored = epochs(run)
+    stored = stored_epochs(run)
     if method == "pca":
         shown = projection.spread_epochs(stored, 7)
     else:
@@ -99,7 +99,7 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
     for epoch in shown:
         stamp = _stamp(run.projections / f"{method}-epoch-{epoch:04d}.npz")
         with contextlib.suppress(UserError):  # a damaged epoch is told where it is looked at
-            corners.append(_corners(str(run.folder), method, epoch, stamp, ends))
+            corners.append(_map_limits(str(run.folder), method, epoch, stamp, ends))
     corners = [table for table in corners if table is not None]
     if not corners:
         return np.full(2, -1.0), np.full(2, 1.0)
@@ -109,79 +109,79 @@ def frame(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
-def _corners(folder: str, method: str, epoch: int, stamp, ends) -> tuple[np.ndarray, np.ndarray] | None:
+def _map_limits(folder: str, method: str, epoch: int, stamp, ends) -> tuple[np.ndarray, np.ndarray] | None:
     """Return (lowest, highest) x and y of a map; None if there is none."""
-    found = table(Run(Path(folder)), epoch, method)
+    found = read_points(Run(Path(folder)), epoch, method)
     if found is None or not len(found):
         return None
     places = found[["x", "y"]].to_numpy(float)
     return places.min(0), places.max(0)
 
 
-def neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImages | None:
+def find_neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImages | None:
     """Return the images with the most similar features at an epoch; None if those of `image` are not stored.
 
     Raises `UserError` for missing or damaged files.
     """
     moment = (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))
-    return nearest_images(_snapshot(str(run.folder), moment), image, count)
+    return nearest_images(_load_snapshot(str(run.folder), moment), image, count)
 
 
-def features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+def read_features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
     """Return (image ids int64 (m,), features (m, d)) of an epoch that a page reads; raises `UserError`."""
-    snapshot = _snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
+    snapshot = _load_snapshot(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz")))
     return snapshot.feature_index.astype(np.int64), snapshot.features
 
 
-def pictures(run: Run) -> datasets.Images:
+def read_pictures(run: Run) -> datasets.Images:
     """Return the images that the ids of a run's points mean.
 
     Raises `UserError` if they cannot be read, or if the data set is not the one that the run used.
     """
-    known = partition(run)
+    known = read_partition(run)
     return labels.load_pictures(run, known.split, known.targets)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _partition(folder: str, stamp) -> Partition:
+def _load_partition(folder: str, stamp) -> Partition:
     return Partition(*snapshots.read_split(Path(folder)))
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _snapshot(folder: str, moment) -> Snapshot:
+def _load_snapshot(folder: str, moment) -> Snapshot:
     """Return the thinned snapshot of `moment` (epoch, file stamp).
 
     Raises `UserError` for a damaged one or one of another split.
     """
     snapshot = snapshots.read_snapshot(Path(folder) / "snapshots", moment[0], thinned=True)
-    split = partition(Run(Path(folder))).split
+    split = read_partition(Run(Path(folder))).split
     snapshots.check_ids(f"epoch-{moment[0]:04d}.npz", snapshot.predicted, split.unlabeled, split.classes)
     return snapshot
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _plane(folder: str, first, last) -> Plane:
+def _fit_plane(folder: str, first, last) -> Plane:
     """Return the principal plane of the newest snapshot, aligned with that of the first so that it does not flip."""
-    return projection.shared_plane(_snapshot(folder, first), first[0], _snapshot(folder, last), last[0])
+    return projection.shared_plane(_load_snapshot(folder, first), first[0], _load_snapshot(folder, last), last[0])
 
 
 def _pca_table(folder: str, first, moment, last) -> pd.DataFrame:
-    return _TABLES.get((folder, first, moment, last), lambda: _made_table(folder, first, moment, last), _size)
+    return _TABLES.get((folder, first, moment, last), lambda: _map_table(folder, first, moment, last), _bytes_of_table)
 
 
-def _size(table: pd.DataFrame) -> int:
+def _bytes_of_table(table: pd.DataFrame) -> int:
     return int(table.memory_usage().sum())
 
 
-def _made_table(folder: str, first, moment, last) -> pd.DataFrame:
-    snapshot = _snapshot(folder, moment)
-    points = maps.on_plane(_plane(folder, first, last), snapshot, moment[0])
-    return _table(folder, moment, points, snapshot.feature_index)
+def _map_table(folder: str, first, moment, last) -> pd.DataFrame:
+    snapshot = _load_snapshot(folder, moment)
+    points = maps.on_plane(_fit_plane(folder, first, last), snapshot, moment[0])
+    return _make_points(folder, moment, points, snapshot.feature_index)
 
 
-def _table(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
-    known = partition(Run(Path(folder)))
-    return maps.table_of(points, index, known.split, known.targets, _snapshot(folder, moment))
+def _make_points(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
+    known = read_partition(Run(Path(folder)))
+    return maps.table_of(points, index, known.split, known.targets, _load_snapshot(folder, moment))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -16,16 +16,16 @@ from lps.files.atomic import fingerprint
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.ui.pictures import points
-from lps.ui.pictures.bounded import Bounded
+from lps.ui.pictures.bounded import BoundedCache
 
 MOST_IMAGES = 2_000_000  # unlabeled ones of a run whose clusters a page goes through: 0.5 s for a million
-_ASSIGNMENTS = Bounded(32 << 20)
+_ASSIGNMENTS = BoundedCache(32 << 20)
 _FEWEST = 24  # epochs that the life of an image is told by, where there are so many
 _LIFE = 12_000_000  # images of all epochs together that are read for the life of one
 
 
 @dataclass(frozen=True)
-class View:
+class PredictionView:
     """The clusters of a run at an epoch, after the user's merges and splits.
 
     assigned: cluster of every unlabeled image. ids: clusters, ascending; `clusters` describes them.
@@ -59,12 +59,12 @@ class View:
         return self.split.class_names[class_id] if 0 <= class_id < len(self.split.class_names) else ""
 
 
-def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
+def read_view(run: Run, epoch: int, *, is_thorough: bool = True) -> PredictionView:
     """Return the clusters of an epoch. is_thorough: with reasons to doubt the clusters, which takes longer.
 
     Raises `UserError` if files are missing or damaged, or have more images than a page can read.
     """
-    partition = points.partition(run)
+    partition = points.read_partition(run)
     if (count := len(partition.split.unlabeled)) > MOST_IMAGES:
         raise UserError(
             "clusters",
@@ -73,30 +73,32 @@ def view(run: Run, epoch: int, *, is_thorough: bool = True) -> View:
         )
     decisions = naming.naming_of_epoch(naming.read_entries(run), epoch)
     defaults = labels.default_names(run, partition.split)
-    network = assignment(run, epoch)
-    before = [e for e in points.epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []
+    network = read_assignment(run, epoch)
+    before = [e for e in points.stored_epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []
     key = repr((sorted(decisions.parents.items()), sorted(decisions.moved.items())))
     stamps = tuple((e, _stamp(run, e)) for e in (*before, epoch))
-    assigned, ids, described_clusters = _described(str(run.folder), epoch, stamps, key, is_thorough, decisions)
-    return View(
+    assigned, ids, described_clusters = _describe_clusters(str(run.folder), epoch, stamps, key, is_thorough, decisions)
+    return PredictionView(
         run, epoch, partition.split, partition.targets, network, decisions, defaults, assigned, ids, described_clusters
     )
 
 
-def assignment(run: Run, epoch: int) -> Assignment:
+def read_assignment(run: Run, epoch: int) -> Assignment:
     """Return the predictions of an epoch; raises `UserError`."""
     key = str(run.folder), epoch, _stamp(run, epoch)
-    return _ASSIGNMENTS.get(key, lambda: clusters.read_assignment(run, epoch, points.partition(run).split), _size)
+    return _ASSIGNMENTS.get(
+        key, lambda: clusters.read_assignment(run, epoch, points.read_partition(run).split), _bytes_of_assignment
+    )
 
 
-def _size(network: Assignment) -> int:
+def _bytes_of_assignment(network: Assignment) -> int:
     return network.predicted.nbytes + network.confidence.nbytes
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _described(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _said: Naming):
+def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _said: Naming):
     run = Run(Path(folder))
-    partition, network = points.partition(run), assignment(run, epoch)
+    partition, network = points.read_partition(run), read_assignment(run, epoch)
     unlabeled = partition.split.unlabeled
     assigned = labels.clusters_of(_said, network.predicted, unlabeled)
     ids = labels.cluster_ids(_said, network.predicted, partition.split.classes.total)
@@ -113,49 +115,49 @@ def _described(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _sa
         return assigned, ids, described()
     snapshot = snapshots.read_snapshot(run.snapshots, epoch, thinned=True)
     rows = np.searchsorted(unlabeled, snapshot.feature_index).clip(max=len(unlabeled) - 1)
-    earlier = [a.predicted for a in _readable(run, [e for e, _ in stamps[:-1]])]
+    earlier = [a.predicted for a in _readable_assignments(run, [e for e, _ in stamps[:-1]])]
     clusters_found = described(earlier=earlier, features=snapshot.features, feature_rows=rows)
     own_clusters = {*_said.made, *map(_said.root, _said.parents)}  # whether the network always had these says nothing
     return assigned, ids, [replace(c, stability=np.nan) if c.id in own_clusters else c for c in clusters_found]
 
 
-def _readable(run: Run, epochs: list[int]) -> list[Assignment]:
+def _readable_assignments(run: Run, epochs: list[int]) -> list[Assignment]:
     """Return the assignments of the epochs whose snapshot can be read."""
     assignments = []
     for epoch in epochs:
         try:
-            assignments.append(assignment(run, epoch))
+            assignments.append(read_assignment(run, epoch))
         except UserError:
             continue
     return assignments
 
 
-def told_epochs(view: View) -> list[int]:
+def history_epochs(view: PredictionView) -> list[int]:
     """Return the epochs that an image's history shows: all, or for a large run some, evenly spread."""
-    stored = points.epochs(view.run)
+    stored = points.stored_epochs(view.run)
     some = projection.spread_epochs(stored, max(_FEWEST, _LIFE // max(1, len(view.assigned))))
     return sorted({*some, view.epoch})
 
 
-def life(view: View, image: int) -> list[clusters.Moment]:
+def read_image_history(view: PredictionView, image: int) -> list[clusters.Moment]:
     """Return the history of an unlabeled image over `told_epochs`, as far as these can be read."""
     key = repr((view.epoch, sorted(view.said.parents.items()), sorted(view.said.moved.items())))
     folder, now = str(view.run.folder), _stamp(view.run, view.epoch)
     row = int(np.searchsorted(view.split.unlabeled, image))
     stored, heirs = {}, {}
-    for epoch in told_epochs(view):
+    for epoch in history_epochs(view):
         try:
-            then = assignment(view.run, epoch)
+            then = read_assignment(view.run, epoch)
         except UserError:
             continue
         stored[epoch] = Assignment(then.predicted[[row]], then.confidence[[row]])  # copies
-        heirs[epoch] = _heirs(folder, epoch, _stamp(view.run, epoch), now, key, view.assigned)
+        heirs[epoch] = _match_clusters(folder, epoch, _stamp(view.run, epoch), now, key, view.assigned)
     return clusters.prediction_history(0, stored, heirs)
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
-def _heirs(folder: str, epoch: int, stamp, now, key: str, _assigned: np.ndarray) -> np.ndarray:
-    return clusters.successors(assignment(Run(Path(folder)), epoch).predicted, _assigned)
+def _match_clusters(folder: str, epoch: int, stamp, now, key: str, _assigned: np.ndarray) -> np.ndarray:
+    return clusters.successors(read_assignment(Run(Path(folder)), epoch).predicted, _assigned)
 
 
 def _stamp(run: Run, epoch: int) -> tuple | None:

@@ -28,17 +28,17 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *own_pictures.ARCHIVES]
-    number = folder_choice.number_of_uploader("predict")
+    number = folder_choice.uploader_number("predict")
     files = st.file_uploader(
         "Drop pictures or an archive of pictures", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
     )
     folder_choice.say_where_kept()
     if files:
-        folder_choice.take_upload("predict", files, lambda: _keep(files), choose)
+        folder_choice.take_upload("predict", files, lambda: _store_files(files), choose)
 
 
 def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
-    number = folder_choice.number_of_uploader("predict")
+    number = folder_choice.uploader_number("predict")
     file = st.file_uploader(
         "Drop a file of vectors", [*own_pictures.UPLOADED_VECTORS, "npy"], key=f"predict_files_{number}"
     )
@@ -48,14 +48,14 @@ def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
         folder_choice.take_upload("predict", [file], lambda: own_pictures.keep_vectors(file, target_folder), choose)
 
 
-def _keep(files) -> Path:
+def _store_files(files) -> Path:
     target_folder = own_pictures.home_of_new()
     archives = [file for file in files if file.name.lower().endswith(own_pictures.ARCHIVES)]
     if not archives:
-        return folder_choice.told(own_pictures.keep_files(files, target_folder))
+        return folder_choice.announce_upload(own_pictures.keep_files(files, target_folder))
     if len(files) > 1:
         raise UserError(
             "pictures", f"must be either picture files or one archive; these {len(files)} files include an archive"
         )
-    with uploads.stored(archives[0], select.runs_root()) as path:
-        return folder_choice.told(own_pictures.keep_archive(path, target_folder))
+    with uploads.stored_upload(archives[0], select.runs_root()) as path:
+        return folder_choice.announce_upload(own_pictures.keep_archive(path, target_folder))

@@ -31,10 +31,12 @@ def show_model_export(run: Run) -> None:
     else:
         if standing.state == "failed":
             st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
-        st.button("Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin, args=(run,))
+        st.button(
+            "Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin_export, args=(run,)
+        )
     take_away.show_command(cli_args.format_command("export", short_id(run.id), to="model"))
 
 
-def _begin(run: Run) -> None:
-    with error_toasts.kept("model"):
+def _begin_export(run: Run) -> None:
+    with error_toasts.keep_errors("model"):
         model_work.start_export(run)

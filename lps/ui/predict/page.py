@@ -28,7 +28,7 @@ _SEEN = "predict_seen"  # in the session: run and folder of the newest result
 
 def main() -> None:
     """Draw the page."""
-    runs = page_head.begin("Predict")
+    runs = page_head.begin_page("Predict")
     if not runs:
         return
     named = st.query_params.get_all("run")
@@ -47,44 +47,44 @@ def main() -> None:
     with right:
         if text:
             how = {"icon": ":material/arrow_back:", "type": "tertiary", "key": "predict_back"}
-            st.button(nouns.of(run)("Other pictures"), on_click=_leave, **how)
+            st.button(nouns.of(run)("Other pictures"), on_click=_close_folder, **how)
     if not prediction_work.has_weights(run):
         why = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
         st.info(
             f"{escape.markdown(titles.run_label(run))} is {why}; choose another run.", icon=":material/image_search:"
         )
         return
-    _show(run, text)
+    _show_run(run, text)
     model.show_model_export(run)
 
 
-def _show(run: Run, text: str | None) -> None:
+def _show_run(run: Run, text: str | None) -> None:
     """Draw everything below the choice of the run."""
     if not text:
         words = f'Each picture gets a class, with the name that you gave on Clusters, or the answer "{NONE}".'
         st.caption(nouns.of(run)(words))
-        bring.show_upload(_choose, _takes_vectors(run))
+        bring.show_upload(_open_folder, _takes_vectors(run))
         return
     try:
         folder = own_pictures.folder(text)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
-        bring.show_upload(_choose, _takes_vectors(run))
+        bring.show_upload(_open_folder, _takes_vectors(run))
         return
     st.caption(escape.markdown(own_pictures.folder_in_words(folder)))
     error_toasts.show_errors("predict")
     path = prediction_work.prediction_path(run, folder)
     if st.session_state.pop(_NEW, None) == str(folder):
-        with error_toasts.kept("predict"):
+        with error_toasts.keep_errors("predict"):
             prediction_work.start_prediction(run, folder)
     standing = background.job_state(path)
     if standing.state == "working":
         background_work.wait_for_work(path, "It continues if you leave this page.")
     elif standing.state == "done":
         st.session_state[_SEEN] = (run.id, str(folder))
-        _show_found(run, folder, path)
+        _show_predictions(run, folder, path)
     else:
-        _offer(run, folder, standing)
+        _offer_prediction(run, folder, standing)
     is_upload = folder.parent == own_pictures.home_of_new()
     command = cli_args.format_command(
         "predict", titles.short_id(run.id), "FOLDER" if is_upload else str(folder), to="labels.csv"
@@ -97,18 +97,18 @@ def _takes_vectors(run: Run) -> bool:
     return config is not None and config.network_name == GIVEN
 
 
-def _choose(folder: Path) -> None:
+def _open_folder(folder: Path) -> None:
     st.query_params["folder"] = str(folder)
     st.session_state[_NEW] = str(folder)
     results.forget_choice()
 
 
-def _leave() -> None:
+def _close_folder() -> None:
     st.query_params.pop("folder", None)
     results.forget_choice()
 
 
-def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
+def _offer_prediction(run: Run, folder: Path, standing: background.JobState) -> None:
     """Show the button that starts the prediction, and how the last one ended."""
     if standing.state == "failed":
         st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
@@ -119,27 +119,33 @@ def _offer(run: Run, folder: Path, standing: background.JobState) -> None:
         st.caption("The files, the names or the weights have changed since the last prediction.")
     label = "Predict again" if seen_before else nouns.of(run)("Predict these pictures")
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
-        with error_toasts.kept("predict"):
+        with error_toasts.keep_errors("predict"):
             prediction_work.start_prediction(run, folder)
         st.rerun()
 
 
-def _show_found(run: Run, folder: Path, path: Path) -> None:
+def _show_predictions(run: Run, folder: Path, path: Path) -> None:
     try:
-        vectors_found = _read(str(path), fingerprint(path))
+        vectors_found = _load_predictions(str(path), fingerprint(path))
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
-        st.button("Predict again", icon=":material/refresh:", key="predict_again", on_click=_again, args=(run, folder))
+        st.button(
+            "Predict again",
+            icon=":material/refresh:",
+            key="predict_again",
+            on_click=_repeat_prediction,
+            args=(run, folder),
+        )
         return
     results.show_results(run, vectors_found, path, folder)
 
 
-def _again(run: Run, folder: Path) -> None:
-    with error_toasts.kept("predict"):
+def _repeat_prediction(run: Run, folder: Path) -> None:
+    with error_toasts.keep_errors("predict"):
         prediction_work.delete_result(prediction_work.prediction_path(run, folder))
         prediction_work.start_prediction(run, folder)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _read(path: str, moment: object) -> Predicted:
+def _load_predictions(path: str, moment: object) -> Predicted:
     return prediction_files.read_predictions(Path(path))

@@ -55,7 +55,9 @@ def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> No
         else [row for row, name in enumerate(sentences) if chosen in (_ALL, name)]
     )
     views = {key: say(word) for key, word in _VIEWS.items()}
-    kind = url_fields.choose(st.segmented_control, "show", "Show", views, required=True, label_visibility="collapsed")
+    kind = url_fields.choose_one(
+        st.segmented_control, "show", "Show", views, required=True, label_visibility="collapsed"
+    )
     if kind == "table":
         _show_table(run, predicted, sentences, rows)
     else:
@@ -64,7 +66,7 @@ def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> No
 
 def forget_choice() -> None:
     """Reset all choices for other pictures."""
-    url_fields.put("class", None, "picture")
+    url_fields.set_words("class", None, "picture")
 
 
 # ---------------------------------------------------------------------------------------------------- none of these
@@ -118,7 +120,7 @@ def _offer_files(run: Run, predicted: Predicted, threshold: float, path: Path) -
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             "Download CSV",
-            lambda: prediction_files.as_csv(predicted, threshold, _files(run)),
+            lambda: prediction_files.as_csv(predicted, threshold, _picture_files(run)),
             file_name=f"predictions-{short_id(run.id)}.csv",
             mime="text/csv",
             key="predict_csv",
@@ -131,15 +133,15 @@ def _offer_files(run: Run, predicted: Predicted, threshold: float, path: Path) -
             take_away.offer_file("Download ZIP", address, "folder_zip", help_text)
 
 
-def _files(run: Run) -> tuple[str, ...]:
+def _picture_files(run: Run) -> tuple[str, ...]:
     """Return the files of the run's images; () if they are not files, or are gone."""
-    images = _own(run)
+    images = _training_images(run)
     return images.file_names if images is not None else ()
 
 
-def _own(run: Run) -> Images | None:
+def _training_images(run: Run) -> Images | None:
     try:
-        return points.pictures(run)
+        return points.read_pictures(run)
     except UserError:
         return None
 
@@ -159,7 +161,7 @@ def _show_kinds(run: Run, predicted: Predicted, source: Path) -> None:
                 "200 pictures, and in 20 % if it had 50 (benchmarks/README.md).",
             )
             first = list(kind[:_FIRST])
-            seen = _thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in first))
+            seen = _make_thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in first))
             shown = [
                 Frame(
                     seen.pixels[position], seen.sides(position), "novel", f"{say('Picture')} {predicted.files[row]}", ""
@@ -190,7 +192,7 @@ def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]], all
         name: f"{name} ({n:,})" for name, n in counts.most_common()
     }
     words |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
-    return url_fields.choose(st.selectbox, "class", "Predicted class", words, width=300)
+    return url_fields.choose_one(st.selectbox, "class", "Predicted class", words, width=300)
 
 
 def _show_table(run: Run, predicted: Predicted, class_names: list[str], rows: list[int]) -> None:
@@ -217,21 +219,21 @@ def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows:
         return
     number = paging.choose_page(-(-len(rows) // _PAGE), f"predict page {st.query_params.get('class', '')}")
     shown = rows[(number - 1) * _PAGE : number * _PAGE]
-    opened = url_fields.number("picture")
+    opened = url_fields.read_number("picture")
     sheet, one = st.columns([5, 3], gap="medium")
     with sheet:
-        images = _thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in shown))
+        images = _make_thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in shown))
         tiles = [
             Tile(
                 position,
-                _below(class_names[row], predicted.confidence[row]),
+                _write_caption(class_names[row], predicted.confidence[row]),
                 f"{predicted.files[row]}, {class_names[row]}",
             )
             for position, row in enumerate(shown)
         ]
         token = f"{run.id} {predicted.root} {number}"
         position = shown.index(opened) if opened in shown else None
-        done = gallery.sheet(tiles, images, "predict_sheet", token, say("New pictures"), position, choosable=False)
+        done = gallery.show_sheet(tiles, images, "predict_sheet", token, say("New pictures"), position, choosable=False)
         if done.clicked is not None and done.clicked < len(shown) and shown[done.clicked] != opened:
             url_fields.set_number("picture", shown[done.clicked])
             st.rerun()
@@ -242,7 +244,7 @@ def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows:
             _show_one(run, predicted, opened, class_names[opened], source)
 
 
-def _below(class_name: str, confidence: float) -> str:
+def _write_caption(class_name: str, confidence: float) -> str:
     """Return the words below a picture; a rejected picture has no confidence."""
     return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %"
 
@@ -252,7 +254,7 @@ def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source:
     name, say = predicted.names()[row], nouns.of(run)
     st.markdown(f"**{escape.markdown(class_name)}**")
     st.caption(escape.markdown(predicted.files[row]))
-    seen = _thumbnails(str(source), fingerprint(source), (predicted.files[row],))
+    seen = _make_thumbnails(str(source), fingerprint(source), (predicted.files[row],))
     if (title := seen.title(0)) not in ("", predicted.files[row]):
         st.caption(escape.markdown(title))
     words = f"Confidence {100 * predicted.confidence[row]:.0f} % for {name}, distance {predicted.distance[row]:.3f}"
@@ -264,7 +266,7 @@ def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source:
         )
         words += f": {why}"
     st.markdown(escape.markdown(f"{words}."))
-    alike, images = predicted.nearest[row].tolist(), _own(run)
+    alike, images = predicted.nearest[row].tolist(), _training_images(run)
     new = [
         Frame(
             seen.pixels[0],
@@ -291,13 +293,13 @@ def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source:
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
+def _make_thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
     """Return small copies of new pictures in their proportions; grey if one can no longer be read.
 
     root: their folder, or the file of vectors, as it was at `moment`.
     """
     if is_vector_file(root):
-        return _items(root, files)
+        return _describe_items(root, files)
     pixels, sizes = np.full((len(files), FINE, FINE, 3), 127, np.uint8), np.ones((len(files), 2), np.int64)
     for index, file in enumerate(files):
         try:
@@ -307,7 +309,7 @@ def _thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
     return Images(pixels, np.full(len(files), -1), (), sizes=sizes)
 
 
-def _items(path: str, ids: tuple[str, ...]) -> Images:
+def _describe_items(path: str, ids: tuple[str, ...]) -> Images:
     """Return the titles or pictures of some items of a file of vectors; their ids if the file can no longer be read."""
     try:
         table = vector_files.read_vectors(path)

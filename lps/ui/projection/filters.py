@@ -46,7 +46,7 @@ class Conditions:
         return ",".join(f"{name}:{value}" for name, value in vars(self).items() if value is not None)
 
 
-def parse(text: str) -> Conditions:
+def parse_conditions(text: str) -> Conditions:
     """Read the conditions in a URL; invalid parts are ignored."""
     names, values_by_name = {field.name for field in fields(Conditions)}, {}
     for word in text[:200].split(","):
@@ -57,17 +57,17 @@ def parse(text: str) -> Conditions:
     return Conditions(**values_by_name) if values_by_name else Conditions()
 
 
-def asked() -> Conditions:
-    return parse(st.query_params.get(_PLACE, ""))
+def requested_conditions() -> Conditions:
+    return parse_conditions(st.query_params.get(_PLACE, ""))
 
 
 def keep_conditions(conditions: Conditions) -> None:
     """Write the conditions into the URL, or remove them."""
-    url_fields.put(_PLACE, conditions.text() if conditions else None)
+    url_fields.set_words(_PLACE, conditions.text() if conditions else None)
 
 
-def matching(run: Run, epoch: int, table: pd.DataFrame, conditions: Conditions) -> np.ndarray:
-    """Return the ids of the images of `table` (of `points.table`) that match, ascending.
+def find_matching_ids(run: Run, epoch: int, table: pd.DataFrame, conditions: Conditions) -> np.ndarray:
+    """Return the ids of the images of `table` (of `points.read_points`) that match, ascending.
 
     Raises `UserError` if the features of the image in the conditions are not stored, or files are damaged.
     """
@@ -76,17 +76,17 @@ def matching(run: Run, epoch: int, table: pd.DataFrame, conditions: Conditions) 
         if (value := getattr(conditions, column)) is not None:
             fits &= (table[column] == value).to_numpy()
     if conditions.cluster is not None:
-        fits &= _cluster_of(run, epoch, table) == conditions.cluster
+        fits &= _cluster_of_rows(run, epoch, table) == conditions.cluster
     if conditions.below is not None:
         fits &= (table["confidence"] < conditions.below / 100).to_numpy()
     if conditions.image is not None:
-        fits &= table["image"].isin(_around(run, epoch, conditions)).to_numpy()
+        fits &= table["image"].isin(_ids_around_image(run, epoch, conditions)).to_numpy()
     return np.sort(table["image"].to_numpy()[fits])
 
 
-def _around(run: Run, epoch: int, conditions: Conditions) -> list[int]:
+def _ids_around_image(run: Run, epoch: int, conditions: Conditions) -> list[int]:
     """Return an image and those with the most similar features."""
-    neighbours = points.neighbours(
+    neighbours = points.find_neighbours(
         run, epoch, conditions.image, min(max(conditions.nearest or _USUAL_NEAREST, 1), _MOST_NEAREST)
     )
     if neighbours is None:
@@ -94,9 +94,9 @@ def _around(run: Run, epoch: int, conditions: Conditions) -> list[int]:
     return [conditions.image, *neighbours.images.tolist()]
 
 
-def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
+def _cluster_of_rows(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
     """Return the cluster of every row, after the user's merges and splits."""
-    view = predictions.view(run, epoch)
+    view = predictions.read_view(run, epoch)
     order = np.argsort(view.split.unlabeled)
     return view.assigned[order[np.searchsorted(view.split.unlabeled, table["image"].to_numpy(), sorter=order)]]
 
@@ -106,7 +106,7 @@ def _cluster_of(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
 
 def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
     """Show the form; on_change is called with its conditions after a click on its button, or the enter key."""
-    conditions, choices, say = asked(), options(run, epoch, table), nouns.of(run)
+    conditions, choices, say = requested_conditions(), list_options(run, epoch, table), nouns.of(run)
     current_values = {name: getattr(conditions, name) for name in choices if getattr(conditions, name) in choices[name]}
     shown = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
     with (
@@ -115,7 +115,7 @@ def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callab
     ):
         with st.grid(columns="auto", min_column_width=_COLUMN, gap="small"):
             for name, words in choices.items():
-                url_fields.agree(f"where_{name}", getattr(shown, name))
+                url_fields.set_widget(f"where_{name}", getattr(shown, name))
                 st.selectbox(CLASSES[name], [None, *words], format_func=lambda key, words=words: words.get(key, "Any"),
                              key=f"where_{name}")  # fmt: skip
             _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
@@ -126,24 +126,24 @@ def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callab
             help_text = say('How many of the most similar images to select; only used if "Around image" is filled in')
             _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, help_text, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            take = {"on_click": _take, "args": (tuple(choices), on_change)}
+            take = {"on_click": _apply_form, "args": (tuple(choices), on_change)}
             st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **take)
             st.caption(say("Images must match all filled-in conditions. They are shown below, like a lasso selection."))
 
 
 def _ask_number(name: str, label: str, value: int | None, least: int, most: int, about: str, empty: str) -> None:
-    url_fields.agree(f"where_{name}", value if value is not None and least <= value <= most else None)
+    url_fields.set_widget(f"where_{name}", value if value is not None and least <= value <= most else None)
     st.number_input(label, least, most, None, 1, key=f"where_{name}", help=about, placeholder=empty)
 
 
-def options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, str]]:
+def list_options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, str]]:
     """Return the options of one of `CLASSES`, as id -> words."""
-    names, choices_by_name = points.partition(run).split.class_names, {}
+    names, choices_by_name = points.read_partition(run).split.class_names, {}
     for name in CLASSES:
-        if name not in coloring.available(run, epoch):
+        if name not in coloring.list_colorings(run, epoch):
             continue
         if name == "cluster":
-            view = predictions.view(run, epoch)
+            view = predictions.read_view(run, epoch)
             choices_by_name[name] = {int(cluster): view.title(cluster) for cluster in view.ids}
             continue
         class_ids = sorted(table[name].unique().tolist(), key=lambda class_id: (class_id < 0, class_id))
@@ -151,7 +151,7 @@ def options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, st
     return choices_by_name
 
 
-def _take(classes: tuple[str, ...], on_change) -> None:
+def _apply_form(classes: tuple[str, ...], on_change) -> None:
     """Read the form (callback)."""
     names = (*classes, "below", "image", "nearest")
     values_by_name = {name: st.session_state.get(f"where_{name}") for name in names}

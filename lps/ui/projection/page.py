@@ -35,7 +35,7 @@ _PLACE = "map"  # of refusals
 def main() -> None:
     """Draw the page."""
     words = "No run has recorded features yet. They appear after the first epoch of training."
-    runs = page_head.begin_with("Map", points.epochs, words, ":material/scatter_plot:", page="projection")
+    runs = page_head.begin_page_with("Map", points.stored_epochs, words, ":material/scatter_plot:", page="projection")
     if runs:
         _show_projection(runs)
 
@@ -45,12 +45,12 @@ def _show_projection(runs: list[Run]) -> None:
     error_toasts.show_errors(_PLACE)
     run, epoch = _pick_run_and_epoch(runs)
     try:
-        colorings = coloring.available(run, epoch)
+        colorings = coloring.list_colorings(run, epoch)
         with st.container(horizontal=True, gap="medium"):
-            method = url_fields.choose(st.segmented_control, "map", "Map", projection.METHODS, required=True)
-            by = url_fields.choose(st.segmented_control, "color", "Colour by", colorings, required=True)
-        table = points.table(run, epoch, method)
-        colors = None if table is None else coloring.color_points(run, epoch, table, by, theme.palette())
+            method = url_fields.choose_one(st.segmented_control, "map", "Map", projection.METHODS, required=True)
+            by = url_fields.choose_one(st.segmented_control, "color", "Colour by", colorings, required=True)
+        table = points.read_points(run, epoch, method)
+        colors = None if table is None else coloring.color_points(run, epoch, table, by, theme.current_palette())
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
@@ -60,7 +60,7 @@ def _show_projection(runs: list[Run]) -> None:
     chart, side = st.columns([3, 1], gap="medium")
     with chart:
         chosen = _show_points(run, epoch, method, table, by, colors)
-    image = url_fields.number("image")
+    image = url_fields.read_number("image")
     rows = table[table["image"] == image]
     with side, st.container(border=True):
         if rows.empty:
@@ -76,10 +76,10 @@ def _show_projection(runs: list[Run]) -> None:
 
 def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, colors: Coloring) -> np.ndarray:
     """Draw the map; returns the ids of the selected images, ascending."""
-    split = points.partition(run).split
-    names, image = split.class_names, url_fields.number("image")
+    split = points.read_partition(run).split
+    names, image = split.class_names, url_fields.read_number("image")
     with st.container(border=True):
-        fitting = selection.fitting(run, epoch, table)
+        fitting = selection.find_fitting_ids(run, epoch, table)
         say = nouns.of(run)
         alt = say(f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}")
         code = code_of("map_of_features", run, epoch, method, by) if by in coloring.OF_TABLES else ""
@@ -89,26 +89,26 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
             "map",
             alt,
             names,
-            points.frame(run, method),
+            points.axis_limits(run, method),
             scene=f"{run.id} {method}",
             moment=epoch,
-            token=selection.token(run),
+            token=selection.selection_token(run),
             image=image,
             chosen=fitting,
-            pictures=picture_files.address(run),
+            pictures=picture_files.address_of_pictures(run),
             code=code,
             is_large=True,
             noun=say("image"),
         )
         st.caption(
-            f"Showing {len(table):,} of {split.pictures_in_words(say('image'))}. {_meaning(method)} "
+            f"Showing {len(table):,} of {split.pictures_in_words(say('image'))}. {_explain_map(method)} "
             + say("Click a point to see its image; zoom in for pictures. To see the images of several points, select ")
             + "them with the lasso or the box (buttons at the top right), or hold Shift and drag. Keys: arrows go from "
             + say("point to point, Enter opens an image, + and - zoom.")
         )
         if method == "pca":
-            _offer_whole(run, epoch)
-        filters.show_conditions(run, epoch, table, selection.choose)
+            _offer_full_map(run, epoch)
+        filters.show_conditions(run, epoch, table, selection.choose_by_conditions)
         _offer_all(run, method, epoch)
     if done.clicked is not None and done.clicked != image:
         url_fields.set_number("image", done.clicked)
@@ -124,18 +124,18 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
         run = select.pick_run(runs)
-    stored = points.epochs(run)
-    method = url_fields.choice("map", list(projection.METHODS))
+    stored = points.stored_epochs(run)
+    method = url_fields.read_choice("map", list(projection.METHODS))
     if method != "pca":
         mapped = set(projection.stored_epochs(run, method)) & set(stored)
-        requested_epoch = epoch_choice.asked(epoch_choice.place_of("map", run))
+        requested_epoch = epoch_choice.requested_epoch(epoch_choice.place_of("map", run))
         if len(mapped) > 1:
             stored = sorted(mapped | {stored[-1]} | ({requested_epoch} & set(stored)))
     with right:
-        return run, epoch_choice.pick("map", run, stored, stored[-1], nameless=stored[-1])
+        return run, epoch_choice.pick_epoch("map", run, stored, stored[-1], nameless=stored[-1])
 
 
-def _meaning(method: str) -> str:
+def _explain_map(method: str) -> str:
     if method == "pca":
         return "The plane of largest variance at the newest epoch; every epoch is shown on this plane."
     return (
@@ -151,7 +151,7 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
     if standing.state == "working":
         look = partial(projection.map_progress, run, method, epoch)
         cancel = partial(projection.cancel_map, run, method, epoch)
-        live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, word, cancel))
+        live_part.wait_for_end(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, word, cancel))
         st.skeleton(height=420)
         return
     if standing.state == "done":
@@ -170,7 +170,7 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
     again = "Try again" if standing.state == "failed" else f"Compute {word}"
     with st.container(horizontal=True, gap="small"):
         if st.button(again, type="primary", icon=":material/play_arrow:"):
-            with error_toasts.kept(_PLACE):
+            with error_toasts.keep_errors(_PLACE):
                 projection.start_map(run, method, epoch)
             st.rerun()
         _offer_all(run, method, epoch)
@@ -179,12 +179,12 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
 
 def _offer_all(run: Run, method: str, epoch: int) -> None:
     """Offer maps of many epochs, or show the progress; nothing if all exist."""
-    stored = points.epochs(run)
+    stored = points.stored_epochs(run)
     if method == "pca" or run.is_recorded or len(stored) < 2:
         return
     if projection.progress_of_all_maps(run, method).state == "working":
         look = partial(projection.progress_of_all_maps, run, method)
-        live_part.wait(
+        live_part.wait_for_end(
             look, attrgetter("is_working"), _WAIT_S, lambda standing: _show_progress_of_all(standing, run, method)
         )
         return
@@ -194,7 +194,7 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     help_text = f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each starts from the map of the nearest epoch"
     words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
     if st.button(words, icon=":material/animation:", key="all_epochs", help=help_text):
-        with error_toasts.kept(_PLACE):
+        with error_toasts.keep_errors(_PLACE):
             projection.start_all_maps(run, method, epoch)
         st.rerun()
 
@@ -215,7 +215,7 @@ def _show_progress(standing: background.JobState, word: str, cancel: Callable[[]
     st.button("Cancel", icon=":material/cancel:", key="cancel_map", on_click=cancel)
 
 
-def _offer_whole(run: Run, epoch: int) -> None:
+def _offer_full_map(run: Run, epoch: int) -> None:
     """Offer to place all images if the PCA shows only some, or show the progress."""
     if run.is_recorded or not points.is_thinned(run, epoch):
         return
@@ -223,22 +223,22 @@ def _offer_whole(run: Run, epoch: int) -> None:
     standing = look()
     if standing.is_working:
         cancel = partial(projection.cancel_map, run, "pca", epoch)
-        live_part.wait(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel))
+        live_part.wait_for_end(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel))
     elif standing.state != "done" and st.button(
         nouns.of(run)("Show all images"), icon=":material/scatter_plot:", key="whole_map"
     ):
-        with error_toasts.kept(_PLACE):
+        with error_toasts.keep_errors(_PLACE):
             projection.start_map(run, "pca", epoch)
         st.rerun()
 
 
 def _show_image(run: Run, row: pd.Series) -> None:
     """Show the image of a point, what it is, and its prediction."""
-    image, names = row["image"], points.partition(run).split.class_names
-    pictures = selection.pictures(run)
+    image, names = row["image"], points.read_partition(run).split.class_names
+    pictures = selection.read_pictures(run)
     if pictures is not None:
-        shown = thumbnails.thumbnail(pictures.pixels[image], _PICTURE, pictures.sides(image))
-        st.image(thumbnails.side_by_side([shown], _PICTURE), width="stretch", alt=nouns.of(run)(f"Image {image}"))
+        shown = thumbnails.make_thumbnail(pictures.pixels[image], _PICTURE, pictures.sides(image))
+        st.image(thumbnails.join_tiles([shown], _PICTURE), width="stretch", alt=nouns.of(run)(f"Image {image}"))
     facts = {
         "True class": names[row["truth"]] if row["truth"] >= 0 else "unknown",
         "Prediction": names[row["predicted"]] if row["predicted"] >= 0 else "none of the classes",
@@ -259,14 +259,14 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     words = say(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
     st.markdown(words)
     try:
-        neighbours = points.neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
+        neighbours = points.find_neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
     if neighbours is None:
         st.caption("The features of this epoch are not stored.")
         return
-    names = points.partition(run).split.class_names
+    names = points.read_partition(run).split.class_names
     near = table.set_index("image").loc[neighbours.images]
     tiles = []
     for image, distance, truth, predicted in zip(
@@ -276,16 +276,16 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
         class_name = names[truth] if truth >= 0 else "unknown"
         alt = f"{say('Image')} {image}, distance {distance:.2f}, predicted {own}, true class {class_name}"
         tiles.append(Tile(image, f"{distance:.2f}\n{own}", alt, bool(predicted != row["predicted"])))
-    pictures = selection.pictures(run)
-    done = gallery.sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
-    st.caption(say(_about_neighbours(near, row)))
+    pictures = selection.read_pictures(run)
+    done = gallery.show_sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
+    st.caption(say(_describe_neighbours(near, row)))
     if done.clicked is not None and done.clicked != row["image"]:
         url_fields.set_number("image", done.clicked)
         st.rerun()
 
 
-def _about_neighbours(near: pd.DataFrame, row: pd.Series) -> str:
-    """Say how many neighbours have the same prediction, and how many the same class. near: rows of `points.table`."""
+def _describe_neighbours(near: pd.DataFrame, row: pd.Series) -> str:
+    """Describe how many neighbours share prediction and class. near: rows of `points.read_points`."""
     sentence = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have the same prediction"
     is_known = near["truth"] >= 0
     if row["truth"] >= 0 and is_known.any():

@@ -27,53 +27,53 @@ _CLEARED, _ERROR = "lasso_cleared", "lasso_error"
 _COLUMNS = ("image", "file", "predicted", "confidence", "true_class")
 
 
-def token(run: Run) -> str:
+def selection_token(run: Run) -> str:
     """Return a value that resets the selection when it changes: by another run, or a click on Clear."""
     return f"{run.id} {st.session_state.get(_CLEARED, 0)}"
 
 
-def choose(conditions: Conditions) -> None:
+def choose_by_conditions(conditions: Conditions) -> None:
     """Select images by conditions; an earlier lasso is cleared."""
-    _clear()
+    _clear_selection()
     filters.keep_conditions(conditions)
 
 
-def fitting(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
+def find_fitting_ids(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | None:
     """Return the ids of the images that match the conditions, possibly none; None without conditions."""
-    conditions = filters.asked()
+    conditions = filters.requested_conditions()
     if not conditions:
         return None
     try:
-        return filters.matching(run, epoch, table, conditions)
+        return filters.find_matching_ids(run, epoch, table, conditions)
     except UserError as error:
         st.session_state[_ERROR] = str(error)
         return np.array([], np.int64)
 
 
 def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
-    """Show the images `chosen` (ids) of `table` (of `points.table`); nothing if there are none."""
+    """Show the images `chosen` (ids) of `table` (of `points.read_points`); nothing if there are none."""
     if error := st.session_state.pop(_ERROR, ""):
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     rows, say = table[table["image"].isin(chosen)], nouns.of(run)
     if rows.empty:
-        if filters.asked() and not error:
+        if filters.requested_conditions() and not error:
             st.info(say("No image matches. Remove a condition above."), icon=":material/filter_alt_off:")
         return
-    names, images = points.partition(run).split.class_names, pictures(run)
+    names, images = points.read_partition(run).split.class_names, read_pictures(run)
     _show_head(run, epoch, rows, names, images)
-    class_counts = _counts(rows, names)
+    class_counts = _count_classes(rows, names)
     left, right = st.columns([3, 5], gap="medium")
     with left:
         alt = say("Selected images by true class and by predicted class")
-        data_table.show_data_table(_columns(class_counts, len(rows), say), class_counts.index, alt, most=_ROWS)
+        data_table.show_data_table(_class_columns(class_counts, len(rows), say), class_counts.index, alt, most=_ROWS)
     with right:
         _show_gallery(run, rows, names)
 
 
-def pictures(run: Run) -> Images | None:
+def read_pictures(run: Run) -> Images | None:
     """Return the images of a run; None and a message on the page if they cannot be read."""
     try:
-        return points.pictures(run)
+        return points.read_pictures(run)
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return None
@@ -99,13 +99,13 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                     "Make a cluster",
                     key="lasso_split",
                     icon=":material/call_split:",
-                    on_click=_split,
+                    on_click=_put_in_cluster,
                     args=(run, epoch, rows["image"].tolist()),
                     help=say("Move these images to a new cluster without a name"),
                 )
-                _ask_place(run, epoch, rows["image"].tolist())
-            st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear)
-    st.caption(summary(rows, points.partition(run).split.classes.seen))
+                _ask_cluster(run, epoch, rows["image"].tolist())
+            st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear_selection)
+    st.caption(summarize_selection(rows, points.read_partition(run).split.classes.seen))
     if lasso_time := st.session_state.get("lasso_made"):
         where, at, cluster, called = lasso_time
         if (where, at) == (run.id, epoch):
@@ -114,8 +114,8 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
             st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=query)
 
 
-def summary(rows: pd.DataFrame, seen: int) -> str:
-    """Describe counts by group, the share predicted correctly, and the mean confidence; rows of `points.table`."""
+def summarize_selection(rows: pd.DataFrame, seen: int) -> str:
+    """Describe counts by group, accuracy and mean confidence. rows: rows of `points.read_points`."""
     truth = rows["truth"]
     groups = {"seen": int(((truth >= 0) & (truth < seen)).sum()), "novel": int((truth >= seen).sum())}
     groups["of unknown class"] = int((truth < 0).sum())
@@ -128,7 +128,7 @@ def summary(rows: pd.DataFrame, seen: int) -> str:
     return " · ".join(sentences)
 
 
-def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
+def _count_classes(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     """Return one row per class that occurs, most frequent first: Class, True, Predicted."""
     truth, predicted = rows["truth"].value_counts(), rows["predicted"].value_counts()
     classes = pd.DataFrame({"True": truth, "Predicted": predicted}).fillna(0).astype(int)
@@ -141,7 +141,7 @@ def _counts(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     return counts[counts["Predicted"] > 0].drop(columns="True").reset_index(drop=True)
 
 
-def _columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], str]) -> list[Column]:
+def _class_columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], str]) -> list[Column]:
     """Return the columns of the counts. class_counts: of `_counts`; total: number of selected images."""
     bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
     columns = [Column("Class", class_counts["Class"], "text", width=80)]
@@ -156,9 +156,9 @@ def _columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], str]) 
 def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
     """Show the selected pictures, the most confident first."""
     rows = rows.sort_values("confidence", ascending=False, kind="stable")
-    opened, alt = url_fields.number("image"), nouns.of(run)(f"{len(rows):,} selected images")
+    opened, alt = url_fields.read_number("image"), nouns.of(run)(f"{len(rows):,} selected images")
     clicked = endless.show_gallery(
-        rows, "selected", alt, names, picture_files.address(run), opened, nouns.of(run)("Image")
+        rows, "selected", alt, names, picture_files.address_of_pictures(run), opened, nouns.of(run)("Image")
     )
     if clicked is not None and clicked != opened:
         url_fields.set_number("image", clicked)
@@ -177,16 +177,16 @@ def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -
     return tables.csv_text(lines)
 
 
-def _clear() -> None:
+def _clear_selection() -> None:
     st.session_state[_CLEARED] = st.session_state.get(_CLEARED, 0) + 1
     filters.keep_conditions(Conditions())
     st.session_state.pop("lasso_made", None)
 
 
-def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
+def _ask_cluster(run: Run, epoch: int, images: list[int]) -> None:
     """Show a field that moves the images to a cluster: an existing one, or a new one with the typed name."""
     try:
-        view = predictions.view(run, epoch)
+        view = predictions.read_view(run, epoch)
     except UserError:
         return  # said once one is put in, by the button beside
     clusters = {int(cluster): view.title(cluster) for cluster in view.ids}
@@ -201,19 +201,19 @@ def _ask_place(run: Run, epoch: int, images: list[int]) -> None:
         accept_new_options=True,
         label_visibility="collapsed",
         width=260,
-        on_change=lambda: _split(run, epoch, images, st.session_state[key]),
+        on_change=lambda: _put_in_cluster(run, epoch, images, st.session_state[key]),
     )
 
 
-def _split(run: Run, epoch: int, images: list[int], into: int | str | None = None) -> None:
+def _put_in_cluster(run: Run, epoch: int, images: list[int], into: int | str | None = None) -> None:
     """Record that these images form a cluster, or belong to one, as on the page Clusters.
 
     into: a cluster, or a name, of an existing or a new cluster. The user has not looked at each image, so none counts
     as confirmed.
     """
     try:
-        view = predictions.view(run, epoch)
-        cluster = _cluster_called(view, into) if isinstance(into, str) else into
+        view = predictions.read_view(run, epoch)
+        cluster = _find_cluster_by_name(view, into) if isinstance(into, str) else into
         new = view.said.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
         steps: list[dict] = [{"do": "split", "images": images, "new": new}]
         if cluster is not None:
@@ -228,7 +228,7 @@ def _split(run: Run, epoch: int, images: list[int], into: int | str | None = Non
     st.session_state["lasso_made"] = (run.id, epoch, new if cluster is None else cluster, called)
 
 
-def _cluster_called(view: predictions.View, name: str) -> int | None:
+def _find_cluster_by_name(view: predictions.PredictionView, name: str) -> int | None:
     """Return the cluster with this name; None for a new name."""
     wanted_name = naming.clean_name(name).casefold()
     return next((int(cluster) for cluster in view.ids if view.name(cluster).casefold() == wanted_name), None)

@@ -36,14 +36,14 @@ def main() -> None:
     """Draw the page; it refreshes itself while something runs or waits."""
     page_head.show_title("Queue", offers_runs=False)
     try:
-        snapshot = _look()
+        snapshot = _read_snapshot()
     except UserError as error:  # LPS_CPU_SLOTS is no number
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
-    live_part.follow(_look, _is_moving, _show, _TICK_S, snapshot)
+    live_part.follow_changes(_read_snapshot, _is_moving, _show_queue, _TICK_S, snapshot)
 
 
-def _show(snapshot: QueueSnapshot) -> None:
+def _show_queue(snapshot: QueueSnapshot) -> None:
     """Draw everything below the title."""
     now = time.time()
     _show_head(snapshot, now)
@@ -68,7 +68,7 @@ def _is_moving(snapshot: QueueSnapshot) -> bool:
     return bool(snapshot.going or snapshot.waiting or snapshot.working)
 
 
-def _look() -> QueueSnapshot:
+def _read_snapshot() -> QueueSnapshot:
     return overview.read_queue(select.runs_root(), known_costs=estimates.known_costs())
 
 
@@ -80,7 +80,7 @@ def _show_head(snapshot: QueueSnapshot, now: float) -> None:
     if snapshot.switch.problem:
         st.warning(escape.markdown(snapshot.switch.problem), icon=":material/broken_image:")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(escape.markdown(_summary(snapshot, now)), width="stretch")
+        st.markdown(escape.markdown(_summarize_queue(snapshot, now)), width="stretch")
         _show_switch(snapshot)
     if snapshot.still:
         words = escape.markdown(snapshot.still)
@@ -96,7 +96,7 @@ def _show_head(snapshot: QueueSnapshot, now: float) -> None:
             st.page_link("pages/sweeps.py", label="Set up a sweep", icon=":material/dynamic_feed:")
 
 
-def _summary(snapshot: QueueSnapshot, now: float) -> str:
+def _summarize_queue(snapshot: QueueSnapshot, now: float) -> str:
     """Return the numbers of runs and the expected end: "2 running, 5 waiting (1 held); done at about 14:05"."""
     if not _is_moving(snapshot):
         return ""
@@ -118,7 +118,7 @@ def _show_switch(snapshot: QueueSnapshot) -> None:
         label, icon, kind = "Resume the queue", ":material/play_arrow:", "primary"
     root = select.runs_root()
     acts = [lambda: queue.set_paused(root, pause)]
-    st.button(label, key="queue_switch", icon=icon, type=kind, on_click=_try, args=(acts,))
+    st.button(label, key="queue_switch", icon=icon, type=kind, on_click=_try_all, args=(acts,))
 
 
 # ---------------------------------------------------------------------------------------------------- devices
@@ -126,7 +126,7 @@ def _show_switch(snapshot: QueueSnapshot) -> None:
 
 def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
     """Show one box per device: its load, and its slots with their runs."""
-    gpus, on_gpus, share = _asked_devices()
+    gpus, on_gpus, share = _read_devices()
     names = list(snapshot.slots)
     gpu_names = {f"cuda-{gpu.index}" for gpu in gpus}
     labels = {device.index: device.label for device in devices.list_devices() if device.name != "cpu"}
@@ -144,17 +144,17 @@ def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
                 _show_bar("Processor", gpu.busy, "")
                 _show_memory(gpu.memory_used, gpu.memory_total)
                 _show_slots(snapshot, [name for name in names if name == f"cuda-{gpu.index}"], on_gpus, now)
-    _show_elsewhere([item for item in snapshot.going if not set(item.slots) & set(names)], now)
+    _show_jobs_without_slot([item for item in snapshot.going if not set(item.slots) & set(names)], now)
 
 
 @st.cache_resource(ttl=_DRIVER_S, max_entries=1, show_spinner=False)
-def _asked_devices() -> tuple[list[usage.Gpu], dict[int, int], float | None]:
+def _read_devices() -> tuple[list[usage.Gpu], dict[int, int], float | None]:
     """Return GPUs, GPU memory by process, and the share of busy cores since the last call; shared by all sessions."""
     gpus = usage.gpu_usage()
-    return gpus, usage.gpu_processes(gpus), _meter().read()
+    return gpus, usage.gpu_processes(gpus), _cpu_meter().read()
 
 
-class _Meter:
+class _CpuMeter:
     """Measure the processor's load between two readings."""
 
     def __init__(self):
@@ -167,8 +167,8 @@ class _Meter:
 
 
 @st.cache_resource(show_spinner=False)
-def _meter() -> _Meter:
-    return _Meter()
+def _cpu_meter() -> _CpuMeter:
+    return _CpuMeter()
 
 
 def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
@@ -185,7 +185,7 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
             new = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
             st.caption(f"{overview.suggestion_in_words(snapshot)} Running runs are not stopped.")
             acts = [lambda: queue.set_cpu_slots(root, int(new))]
-            st.button("Set", key="queue_slots_set", type="primary", on_click=_try, args=(acts,))
+            st.button("Set", key="queue_slots_set", type="primary", on_click=_try_all, args=(acts,))
 
 
 def _show_memory(used: int | None, total: int | None) -> None:
@@ -209,7 +209,7 @@ def _show_slots(snapshot: QueueSnapshot, names: Sequence[str], on_gpus: dict[int
     for name in names:
         item = snapshot.on(name)
         if item is not None:
-            _show_going(item, now, name, on_gpus)
+            _show_running_job(item, now, name, on_gpus)
         elif snapshot.slots[name]:
             words = "a run is starting" if is_starting else "in use by a run that was removed"
             st.caption(f"{name} · {words}")
@@ -217,7 +217,7 @@ def _show_slots(snapshot: QueueSnapshot, names: Sequence[str], on_gpus: dict[int
             st.caption(f"{name} · free")
 
 
-def _show_going(item: RunningJob, now: float, place_words: str, on_gpus: dict[int, int]) -> None:
+def _show_running_job(item: RunningJob, now: float, place_words: str, on_gpus: dict[int, int]) -> None:
     words = [place_words]
     if item.state.name != "running":
         words.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
@@ -238,14 +238,14 @@ def _show_going(item: RunningJob, now: float, place_words: str, on_gpus: dict[in
             st.progress(item.share, text=f":small[{text}]")
 
 
-def _show_elsewhere(items: Sequence[RunningJob], now: float) -> None:
+def _show_jobs_without_slot(items: Sequence[RunningJob], now: float) -> None:
     """Show runs that hold no slot of this machine: they are starting, or on a cluster."""
     if not items:
         return
     with st.container(border=True):
         st.markdown("**Runs without a slot on this machine** :gray[they are starting, or run on a cluster]")
         for item in items:
-            _show_going(item, now, item.run.desired().on or "this machine", {})
+            _show_running_job(item, now, item.run.desired().on or "this machine", {})
 
 
 # ---------------------------------------------------------------------------------------------------- background jobs
@@ -276,14 +276,14 @@ def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
     chosen_ids = set(st.session_state.get("queue_chosen", []))
     alt = "The waiting runs in their order of start"
     places = data_table.tick_rows(
-        _columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, chosen_ids, _ROWS, alt
+        _waiting_columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, chosen_ids, _ROWS, alt
     )
     chosen = [snapshot.waiting[position] for position in places]
     st.session_state["queue_chosen"] = [item.run.id for item in chosen]
     _show_actions(chosen, now)
 
 
-def _columns(now: float) -> list[Column]:
+def _waiting_columns(now: float) -> list[Column]:
     """Return the columns of the waiting runs; a row is (place, run), in starting order."""
     about_wait = "What the run waits for, other than a free slot"
     about_time = "Estimated from similar runs at the current speed"
@@ -305,10 +305,10 @@ def _columns(now: float) -> list[Column]:
         Column("Priority", priority, "number", 64, "Runs of higher priority start first", optional=True),
         Column("Takes", takes, "text", 110, about_time, optional=True),
         Column("Starts", starts, "text", 110, "Estimated from the runs ahead of it", optional=True),
-        Column("Retries", of_run(_retries), "text", 70, about_retries, optional=True),
+        Column("Retries", of_run(_describe_retries), "text", 70, about_retries, optional=True),
         Column("Method", of_run(lambda item: _id_part(item.run, 3).upper()), "text", 90),
         Column("Data set", of_run(lambda item: _id_part(item.run, 2)), "text", 80),
-        Column("Submitted", of_run(lambda item: _submitted(item.desired.time)), "time", 130, **submitted),
+        Column("Submitted", of_run(lambda item: _as_datetime(item.desired.time)), "time", 130, **submitted),
         Column("Id", of_run(lambda item: item.run.id[-6:]), "text", 75, about_id),
     ]
 
@@ -319,7 +319,7 @@ def _start_in_words(item: QueuedJob, now: float) -> str:
     return overview.time_of_day(item.start, now) + ("" if item.certain else " or later")
 
 
-def _retries(item: QueuedJob) -> str:
+def _describe_retries(item: QueuedJob) -> str:
     return f"{item.desired.retried} of {item.desired.retries}" if item.desired.retries else ""
 
 
@@ -327,7 +327,7 @@ def _id_part(run: Run, part_index: int) -> str:
     return run.id.split("-")[part_index] if RUN_ID.fullmatch(run.id) else ""
 
 
-def _submitted(seconds: float) -> datetime | None:
+def _as_datetime(seconds: float) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
@@ -338,28 +338,28 @@ def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="queue_bar"):
         st.markdown(f"**{len(chosen)} selected**" if chosen else ":gray[Select rows]", width="content")
         words = "Start before all other waiting runs"
-        _button("First", "queue_first", ":material/vertical_align_top:", words, runs[::-1], queue.put_first)
+        _action_button("First", "queue_first", ":material/vertical_align_top:", words, runs[::-1], queue.put_first)
         words = (
             "Start as soon as a slot is free, without waiting for the next retry. Also releases a run that an older "
             "version of LPS Studio put on hold"
         )
-        _button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
+        _action_button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
         words = "Remove from the queue; the run can be resumed later"
-        _button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel)
+        _action_button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel_waiting)
         with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
             first = chosen[0].desired.priority if chosen else 0
             words = "Runs of higher priority start first"
             number = st.number_input(words, -MOST_PRIORITY, MOST_PRIORITY, first, 1, key="queue_priority")
-            _button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
+            _action_button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
 
 
-def _button(label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object]) -> None:
+def _action_button(label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object]) -> None:
     """Show a button that applies `act` to each of `runs`, in this order."""
     acts = [lambda run=run: act(run) for run in runs]
-    st.button(label, key=key, icon=icon, help=help, disabled=not runs, on_click=_try, args=(acts,))
+    st.button(label, key=key, icon=icon, help=help, disabled=not runs, on_click=_try_all, args=(acts,))
 
 
-def _cancel(run: Run) -> None:
+def _cancel_waiting(run: Run) -> None:
     """Cancel a run only while it waits: a run that has started since the table was drawn is not stopped."""
     if run.waiting_attempt() and run.state().name == "queued":
         launcher.stop(run)
@@ -367,11 +367,11 @@ def _cancel(run: Run) -> None:
         raise UserError("run", f"{run.id} was not cancelled because it is {queue.state_in_words(run)} now")
 
 
-def _try(acts: Sequence[Callable[[], object]]) -> None:
+def _try_all(acts: Sequence[Callable[[], object]]) -> None:
     """Apply all changes, then start the runs that can start; each refusal is shown once."""
     root = select.runs_root()
     for act in (*acts, lambda: launcher.dispatch(root)):
-        with error_toasts.kept("queue"), as_user_error("runs", f"{root} cannot be written to"):
+        with error_toasts.keep_errors("queue"), as_user_error("runs", f"{root} cannot be written to"):
             act()
 
 
@@ -386,9 +386,9 @@ def _show_broken(snapshot: QueueSnapshot) -> None:
         for run in snapshot.broken[:_MOST_BROKEN]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 state = run.state()
-                theme.badge(state.name)
+                theme.state_badge(state.name)
                 words = f"{escape.markdown(titles.run_label(run))} :gray[{escape.markdown(state.reason)}]"
                 st.markdown(words, width="stretch")
-                _button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
+                _action_button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
         if len(snapshot.broken) > _MOST_BROKEN:
             st.caption(f"and {len(snapshot.broken) - _MOST_BROKEN} more, on the page Runs")

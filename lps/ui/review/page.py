@@ -34,25 +34,29 @@ _mount = st.components.v2.component(
 def main() -> None:
     """Draw the page."""
     words = "No run has predictions yet. They appear after the first epoch of training."
-    runs = page_head.begin_with("Review", points.epochs, words, ":material/checklist:")
+    runs = page_head.begin_page_with("Review", points.stored_epochs, words, ":material/checklist:")
     if runs:
-        _show(runs)
+        _show_review(runs)
 
 
-def _show(runs: list[Run]) -> None:
+def _show_review(runs: list[Run]) -> None:
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
         run = select.pick_run(runs)
     try:
-        stored = points.epochs(run)
+        stored = points.stored_epochs(run)
         named = set(naming.named_epochs(naming.read_entries(run))) & set(stored)
         with right:
-            epoch = epoch_choice.pick("review", run, stored, max(named, default=stored[-1]))
+            epoch = epoch_choice.pick_epoch("review", run, stored, max(named, default=stored[-1]))
         review_desk.desk_of(run, epoch)
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
-    about = {"address": review_desk.address(run, epoch), "readonly": run.is_recorded, "noun": nouns.of(run)("Image")}
+    about = {
+        "address": review_desk.address_of_desk(run, epoch),
+        "readonly": run.is_recorded,
+        "noun": nouns.of(run)("Image"),
+    }
     _mount(key="deck", data=about | {"empty": nouns.of(run)("You have decided on all pictures.")})
     _show_account(run, epoch)
 
@@ -79,7 +83,7 @@ def _show_account(run: Run, epoch: int) -> None:
 def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
     """Offer to split clusters that look mixed, the largest first: one split decides about many pictures."""
     with suppress(UserError):  # the deck says so
-        view = predictions.view(run, epoch)
+        view = predictions.read_view(run, epoch)
         mixed = sorted((c for c in view.clusters if "mixed" in c.flags), key=lambda cluster: -cluster.size)
         if not mixed:
             return

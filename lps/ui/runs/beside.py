@@ -37,7 +37,7 @@ def _show_sections(side_by_side: SideBySide, names: tuple[str, str], is_all: boo
     columns = [
         Column("Of", lambda row: row[0], "text", width=110),
         Column("Setting or fact", lambda row: row[1], "text", pinned=True),
-        *(Column(head, lambda row, index=index: row[index]) for index, head in enumerate(_heads(names), 2)),
+        *(Column(head, lambda row, index=index: row[index]) for index, head in enumerate(_column_heads(names), 2)),
         Column("Differs", lambda row: row[4], hidden=not is_all),
     ]
     data_table.show_data_table(
@@ -64,7 +64,7 @@ def _show_numbers(side_by_side: SideBySide, names: tuple[str, str]) -> None:
 
 
 def _number_columns(names: tuple[str, str]) -> list[Column]:
-    first, second = _heads(names)
+    first, second = _column_heads(names)
     return [
         Column("Measurement", lambda one: measurement_name(one.name), "text", pinned=True),
         Column(first, lambda one: one.first, "number", format="%.5g"),
@@ -73,6 +73,6 @@ def _number_columns(names: tuple[str, str]) -> list[Column]:
     ]
 
 
-def _heads(names: tuple[str, str]) -> list[str]:
+def _column_heads(names: tuple[str, str]) -> list[str]:
     """The labels hold the end of the id, so they differ."""
     return [name if name != names[0] or index == 0 else f"{name} " for index, name in enumerate(names)]

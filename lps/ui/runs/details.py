@@ -30,40 +30,40 @@ def show_details(entry: RunRow) -> None:
     with st.container(border=True, key="dossier"):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape.markdown(entry.name)}**", width="content")
-            theme.badge(entry.shown_state)
+            theme.state_badge(entry.shown_state)
             for alarm in entry.measured.alarms:
                 st.badge(alarm.title, color="red", icon=":material/warning:")
         st.code(entry.run.id, language=None)
-        if _is_advised(entry):
-            run_actions.show_failure(entry.run, entry.state, lambda: upkeep.resume(entry))
-        for words in _remarks(entry):
+        if _has_advice(entry):
+            run_actions.show_failure(entry.run, entry.state, lambda: upkeep.resume_run(entry))
+        for words in _list_remarks(entry):
             st.markdown(f":red[{escape.markdown(words)}]")
         if origin := inherited.parent_in_words(entry.run):
             st.caption(escape.markdown(capitalized(origin)))
         _show_costs(entry)
         if entry.notes:
             st.text(entry.notes)
-        if _costs(entry):
+        if _list_costs(entry):
             key = f"report:{entry.run.id}"
             take_away.offer_report(lambda: run_report.of_run(entry.run), f"report-{entry.run.id}", key)
         if entry.run.is_recorded:
             st.caption("A recording is read-only. Launch a copy to get your own run.")
 
 
-def _is_advised(entry: RunRow) -> bool:
+def _has_advice(entry: RunRow) -> bool:
     """Whether the box with cause and remedy is shown, which names the reason too."""
     return entry.state.name in ("failed", "crashed") and not entry.run.is_recorded
 
 
-def _remarks(entry: RunRow) -> list[str]:
+def _list_remarks(entry: RunRow) -> list[str]:
     """Why it ended badly, which of its files cannot be read, and what is wrong at its newest epoch."""
-    is_bad = entry.state.name in ("failed", "crashed", "unknown", "unreadable") and not _is_advised(entry)
+    is_bad = entry.state.name in ("failed", "crashed", "unknown", "unreadable") and not _has_advice(entry)
     reason = entry.state.reason if is_bad else ""
     alarms = [f"Epoch {alarm.epoch}: {alarm.words}" for alarm in entry.measured.alarms]
     return [words for words in [reason, *entry.damages, *alarms] if words]
 
 
-def _costs(entry: RunRow) -> list[tuple[str, str, str]]:
+def _list_costs(entry: RunRow) -> list[tuple[str, str, str]]:
     """(name, value in words, what it is) of memory and speed, as far as the run has measured them."""
     costs_found = []
     for name, (label, form, meaning) in _COSTS.items():
@@ -75,7 +75,7 @@ def _costs(entry: RunRow) -> list[tuple[str, str, str]]:
 
 def _show_costs(entry: RunRow) -> None:
     """Memory and speed in one line of numbers; the moment of the newest record."""
-    costs_found = _costs(entry)
+    costs_found = _list_costs(entry)
     if not costs_found:
         st.caption("No epoch is complete yet." if entry.state.is_alive else "The run recorded no epoch.")
         return

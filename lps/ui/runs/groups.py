@@ -24,7 +24,7 @@ _FIRST = (EVERYTHING, "method", "dataset", "tag", "state", "seed")
 _WORDS = HEADS | {EVERYTHING: "All settings but the seed", "tag": "Tag"}
 
 
-def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
+def pick_grouping(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
     """A menu of what runs can be put together by; the address has the choice."""
     requested = [
         key for key in st.query_params.get_all("by") if key == EVERYTHING or columns.known_columns([key], vocabulary)
@@ -35,7 +35,7 @@ def pick(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:
             st.multiselect,
             "grouped_by",
             requested,
-            lambda keys: url_fields.put("by", keys, "group", "held", "open"),
+            lambda keys: url_fields.set_words("by", keys, "group", "held", "open"),
             "Group runs by",
             list(offered),
             format_func=lambda key: _WORDS.get(key, key),
@@ -57,18 +57,18 @@ def show_groups(
         shown_names += columns.known_columns(columns.NUMBERS, Vocabulary(entries))
     baseline = next((one for one in run_groups if one.id == st.query_params.get("held")), None)
     rows = grouped_rows.rows_of(run_groups, st.query_params.get_all("open"))
-    key = _key(run_groups)
-    chosen = _chosen(key, run_groups)
-    places = grouped_rows.ticked(rows, chosen)
-    columns_shown = grouped_rows.columns(rows, by, shown_names, baseline, against, entries)
-    _draw(key, rows, places, [_label_column(key, rows, by), *columns_shown])
+    key = _table_key(run_groups)
+    chosen = _chosen_ids(key, run_groups)
+    places = grouped_rows.ticked_rows(rows, chosen)
+    columns_shown = grouped_rows.group_columns(rows, by, shown_names, baseline, against, entries)
+    _draw_table(key, rows, places, [_label_column(key, rows, by), *columns_shown])
     whole = [one for one in run_groups if GroupedRow(one).runs <= chosen]
     _remember_choice(key, rows, places, chosen, whole)
-    _show_standing(run_groups, whole, baseline, by)
+    _show_help(run_groups, whole, baseline, by)
     return [entry for entry in entries if entry.run.id in chosen]
 
 
-def _key(run_groups: Sequence[RunGroup]) -> str:
+def _table_key(run_groups: Sequence[RunGroup]) -> str:
     """One as long as runs and groups are the same, so that the table stays where it is while groups open and close."""
     inside = [f"{one.id} {entry.run.id}" for one in run_groups for entry in one.members]
     turn = st.session_state.get("shelf_turn", 0)
@@ -79,7 +79,7 @@ def _key(run_groups: Sequence[RunGroup]) -> str:
 
 
 @dataclass(frozen=True)
-class _Drawn:
+class _DrawnTable:
     """The table as it was drawn last. rows: id and runs of each; asked: what the address said of the choice."""
 
     key: str
@@ -89,23 +89,23 @@ class _Drawn:
     asked: list[list[str]]
 
 
-def _chosen(key: str, run_groups: Sequence[RunGroup]) -> set[str]:
+def _chosen_ids(key: str, run_groups: Sequence[RunGroup]) -> set[str]:
     """Ids of the chosen runs: as the ticks say that a person has changed, else as the address says."""
-    drawn: _Drawn | None = st.session_state.get("groups_drawn")
-    if drawn and drawn.key == key and drawn.asked == _asked() and key in st.session_state:
+    drawn: _DrawnTable | None = st.session_state.get("groups_drawn")
+    if drawn and drawn.key == key and drawn.asked == _requested_ids() and key in st.session_state:
         places = st.session_state[key]["selection"]["rows"]
         now = {drawn.rows[index][0] for index in places if index < len(drawn.rows)}
-        return grouped_rows.chosen_after(drawn.rows, set(drawn.ticked), now, set(drawn.chosen))
-    runs, groups = map(set, _asked())
+        return grouped_rows.update_choice(drawn.rows, set(drawn.ticked), now, set(drawn.chosen))
+    runs, groups = map(set, _requested_ids())
     inside = {one.id: GroupedRow(one).runs for one in run_groups}
     return (runs & frozenset().union(*inside.values())).union(*(inside[one] for one in groups & inside.keys()))
 
 
-def _asked() -> list[list[str]]:
+def _requested_ids() -> list[list[str]]:
     return [st.query_params.get_all(name) for name in ("run", "group")]
 
 
-def _draw(key: str, rows: Sequence[GroupedRow], places: list[int], shown: Sequence[Column]) -> None:
+def _draw_table(key: str, rows: Sequence[GroupedRow], places: list[int], shown: Sequence[Column]) -> None:
     """The table with these rows ticked: Streamlit keeps positions, which are others once a group is opened."""
     if key in st.session_state and sorted(st.session_state[key]["selection"]["rows"]) != places:
         st.session_state[key] = {"selection": {"rows": places}}
@@ -118,24 +118,24 @@ def _remember_choice(
 ) -> None:
     """In the address groups all of whose runs are chosen, and runs of other groups."""
     groups = [one.id for one in whole]
-    table.remember(sorted(chosen - frozenset().union(*(GroupedRow(one).runs for one in whole))))
-    url_fields.put("group", groups)
+    table.write_choice(sorted(chosen - frozenset().union(*(GroupedRow(one).runs for one in whole))))
+    url_fields.set_words("group", groups)
     drawn = tuple((row.id, row.runs) for row in rows)
     ticked = frozenset(drawn[index][0] for index in places)
-    st.session_state["groups_drawn"] = _Drawn(key, drawn, ticked, frozenset(chosen), _asked())
+    st.session_state["groups_drawn"] = _DrawnTable(key, drawn, ticked, frozenset(chosen), _requested_ids())
 
 
-def _touch(key: str, rows: Sequence[GroupedRow]) -> None:
+def _click_name(key: str, rows: Sequence[GroupedRow]) -> None:
     """A click on a name: a group opens or closes, a run is chosen or not any more."""
     row = rows[st.session_state[key]["row"]]
     if row.entry:
-        drawn: _Drawn = st.session_state["groups_drawn"]
+        drawn: _DrawnTable = st.session_state["groups_drawn"]
         st.session_state["groups_drawn"] = replace(drawn, chosen=drawn.chosen ^ row.runs)
     else:
-        _open([row.group.id], not row.is_open)
+        _set_open([row.group.id], not row.is_open)
 
 
-def _open(groups: Sequence[str], is_open: bool) -> None:
+def _set_open(groups: Sequence[str], is_open: bool) -> None:
     others = [one for one in st.query_params.get_all("open") if one not in groups]
     st.query_params["open"] = [*others, *(groups if is_open else [])]
 
@@ -148,10 +148,10 @@ def _label_column(key: str, rows: Sequence[GroupedRow], by: Sequence[Name]) -> C
     click = f"{key}_touched"
     look = {"type": "tertiary", "alignment": "left", "pinned": True, "width": _WIDTH}
     labels = [row.label(by) for row in rows]
-    return Column(LABEL, labels, "button", on_click=_touch, args=(click, rows), key=click, **look)
+    return Column(LABEL, labels, "button", on_click=_click_name, args=(click, rows), key=click, **look)
 
 
-def _show_standing(
+def _show_help(
     run_groups: Sequence[RunGroup], whole: Sequence[RunGroup], baseline: RunGroup | None, by: Sequence[Name]
 ) -> None:
     """How groups are opened, by keys too, what they are held against, and how to change that."""
@@ -162,17 +162,19 @@ def _show_standing(
         is_closed = not set(aimed) <= set(st.query_params.get_all("open"))
         label = f"{'Open' if is_closed else 'Close'} {len(whole) or 'all'}"
         icon = f":material/unfold_{'more' if is_closed else 'less'}:"
-        st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_open, args=(aimed, is_closed))
+        st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_set_open, args=(aimed, is_closed))
         if baseline:
-            called = grouped_rows.called(baseline, by)
+            called = grouped_rows.describe_group(baseline, by)
             pairs = "Runs with equal seeds and equal other settings are paired."
             words = f"Compared with {called}, with {INTERVAL}s. {pairs}"
             st.caption(escape.markdown(words), width="content")
-            st.button("Clear baseline", key="held_back", type="tertiary", on_click=_hold, args=(None,))
+            st.button("Clear baseline", key="held_back", type="tertiary", on_click=_set_baseline, args=(None,))
         elif len(whole) == 1:
             words = "Use as baseline"
-            st.button(words, key="hold", type="tertiary", icon=":material/balance:", on_click=_hold, args=(whole[0],))
+            st.button(
+                words, key="hold", type="tertiary", icon=":material/balance:", on_click=_set_baseline, args=(whole[0],)
+            )
 
 
-def _hold(base: RunGroup | None) -> None:
-    url_fields.put("held", base and base.id, "group")
+def _set_baseline(base: RunGroup | None) -> None:
+    url_fields.set_words("held", base and base.id, "group")

@@ -13,7 +13,7 @@ from lps.errors import UserError
 from lps.interop.imports import Imported, import_runs
 from lps.store import titles
 from lps.ui.runs import table
-from lps.ui.server.uploads import stored
+from lps.ui.server.uploads import stored_upload
 from lps.ui.shared import escape, select
 from lps.wording import counted
 
@@ -21,15 +21,15 @@ _KINDS = ("zip", "tar", "tgz", "gz", "bz2", "xz")  # the ends of names that the 
 CAME = "imported"  # in the session: what the last import brought, until it is dismissed
 
 
-def show_button() -> None:
+def show_import_button() -> None:
     """The way to the dialog."""
     words = "Import runs from an archive or a folder on this machine"
     if st.button("Import", icon=":material/upload:", key="import_open", help=words):
-        _ask()
+        _ask_import()
 
 
 @st.dialog("Import runs", width="medium")
-def _ask() -> None:
+def _ask_import() -> None:
     most = st.get_option("server.maxUploadSize")
     words = f"A .zip or .tar from `python -m lps export --to archive`, up to {most} MB"
     upload = st.file_uploader("Archive", _KINDS, key="import_file", help=words)
@@ -48,26 +48,26 @@ def _ask() -> None:
     if st.button("Import", type="primary", key="import_start"):
         try:
             with st.spinner("Checking and copying"):
-                imported = bring_in(upload, path.strip(), data.strip())
+                imported = import_archive(upload, path.strip(), data.strip())
         except (UserError, OSError) as error:
             st.error(escape.markdown(str(error)), icon=":material/error:")
         else:
-            _remember(imported)
+            _store_outcome(imported)
             st.rerun()
 
 
-def bring_in(upload: BinaryIO | None, path: str, data: str) -> list[Imported]:
+def import_archive(upload: BinaryIO | None, path: str, data: str) -> list[Imported]:
     """Import the upload, a file with a `name`, or what lies at `path`; raises `UserError`."""
     if (upload is None) == (not path):
         raise UserError("import", "choose an archive or enter a path" + ", not both" * bool(path))
     root = select.runs_root()
     if path:
         return import_runs(Path(path), root, data or None)
-    with stored(upload, root) as archive:
+    with stored_upload(upload, root) as archive:
         return import_runs(archive, root, data or None)
 
 
-def _remember(imported: list[Imported]) -> None:
+def _store_outcome(imported: list[Imported]) -> None:
     """Keep what came in to be told, and choose these runs in the table. A second click brings nothing new."""
     before = {item.run.id: item for item in st.session_state.get(CAME, [])}
     st.session_state[CAME] = [
@@ -85,7 +85,7 @@ def show_outcome() -> None:
     with st.container(border=True, key="import_outcome"):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.markdown(f":material/check_circle: {count_in_words(imported)}", width="content")
-            st.button("Dismiss", icon=":material/close:", type="tertiary", key="import_seen", on_click=_dismiss)
+            st.button("Dismiss", icon=":material/close:", type="tertiary", key="import_seen", on_click=_dismiss_outcome)
         for item in imported:
             notes = item.notes if item.is_new else ("already here, with the same results", *item.notes)
             for words in notes:
@@ -101,5 +101,5 @@ def count_in_words(imported: list[Imported]) -> str:
     return f"{', '.join(sentences)}."
 
 
-def _dismiss() -> None:
+def _dismiss_outcome() -> None:
     st.session_state.pop(CAME, None)

@@ -16,31 +16,35 @@ from lps.wording import share_of
 _MOST = 40  # runs in a graph
 
 
-def show(entry: RunRow, entries: Sequence[RunRow]) -> None:
+def show_lineage(entry: RunRow, entries: Sequence[RunRow]) -> None:
     """The runs that this one goes on from, and those that go on from any of them; nothing for a run without such."""
     parents = {one.run.id: inherited.parent_of(one.run) for one in entries if one.config and one.config.split_confirmed}
     family = inherited.run_family(entry.run.id, parents)
     if len(family) < 2:
         return
     by_id = {one.run.id: one for one in entries}
-    names = {run: _about(by_id[run]) if run in by_id else f"{titles.short_id(run)}\nnot here" for run in family}
+    names = {run: _describe_run(by_id[run]) if run in by_id else f"{titles.short_id(run)}\nnot here" for run in family}
     st.markdown("**Lineage**: which run continues which")
-    st.graphviz_chart(graph(family, names, by_id.keys(), entry.run.id, theme.palette()), width="content")
+    st.graphviz_chart(
+        lineage_graph(family, names, by_id.keys(), entry.run.id, theme.current_palette()), width="content"
+    )
 
 
-def _about(entry: RunRow) -> str:
+def _describe_run(entry: RunRow) -> str:
     """Name and id of a run, and how it does on images whose class it was not told."""
     last, lines = entry.measured.recent, [entry.name, titles.short_id(entry.run.id)]
     if (novel := last.number("accuracy/novel")) is not None:
         lines.append(f"{100 * novel:.0f} % novel")
     elif (right := last.number("accuracy/validation")) is not None:
         with suppress(UserError):  # its split cannot be read
-            withheld = len(points.partition(entry.run).split.validation)
+            withheld = len(points.read_partition(entry.run).split.validation)
             lines.append(f"{share_of(right, withheld)} withheld labels predicted correctly")
     return "\n".join(lines)
 
 
-def graph(family: Mapping[str, str], names: Mapping[str, str], existing_runs, chosen: str, colors: Palette) -> str:
+def lineage_graph(
+    family: Mapping[str, str], names: Mapping[str, str], existing_runs, chosen: str, colors: Palette
+) -> str:
     """Return the graph in DOT. family: of `inherited.run_family`; existing_runs: ids of the runs that can be opened."""
     usual = f'fontname="sans-serif" fontsize=12 fontcolor="{colors.ink}" color="{colors.muted}"'
     lines = ["digraph {", f'bgcolor="transparent" rankdir=LR; node [shape=box style=rounded {usual}]']
@@ -48,11 +52,11 @@ def graph(family: Mapping[str, str], names: Mapping[str, str], existing_runs, ch
     for run in [*family][:_MOST]:
         link = f' URL="live?run={run}" target="_self"' if run in existing_runs else ""
         line = f' penwidth=2.5 color="{colors.ink}"' if run == chosen else ""
-        lines.append(f"{_quoted(run)} [label={_quoted(names[run])}{link}{line}]")
+        lines.append(f"{_quote_dot(run)} [label={_quote_dot(names[run])}{link}{line}]")
     shown = {*[*family][:_MOST]}
-    lines += [f"{_quoted(old)} -> {_quoted(new)}" for new, old in family.items() if {old, new} <= shown]
+    lines += [f"{_quote_dot(old)} -> {_quote_dot(new)}" for new, old in family.items() if {old, new} <= shown]
     return "\n".join([*lines, "}"])
 
 
-def _quoted(text: str) -> str:
+def _quote_dot(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

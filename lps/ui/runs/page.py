@@ -19,10 +19,10 @@ _TICK_S = 5.0  # while a run moves
 
 def main() -> None:
     """The whole page."""
-    saved_view_menu.begin(saved_views.run_views(select.runs_root()))
+    saved_view_menu.open_default_view(saved_views.run_views(select.runs_root()))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Runs", width="stretch")
-        import_dialog.show_button()
+        import_dialog.show_import_button()
     upkeep.show_outcome()
     import_dialog.show_outcome()
     runs = select.all_runs()
@@ -30,8 +30,14 @@ def main() -> None:
         words = "There are no runs of your own yet" + ("; the ones below are recordings." if runs else ".")
         page_head.offer_launch(words, ":material/rocket_launch:", "Launch the first one")
     if runs:
-        entries = _entries()
-        live_part.follow(_entries, run_filters.is_moving, partial(_browse, run_filters.ask(entries)), _TICK_S, entries)
+        entries = _read_entries()
+        live_part.follow_changes(
+            _read_entries,
+            run_filters.is_moving,
+            partial(_show_runs, run_filters.ask_filters(entries)),
+            _TICK_S,
+            entries,
+        )
     upkeep.show_trash()
     upkeep.show_question()
 
@@ -45,31 +51,31 @@ def _show_way_to_effects(entries: list[run_index.RunRow], by: Sequence[Name]) ->
         st.page_link("pages/effects.py", label="What a setting does", icon=":material/tune:", query_params=query)
 
 
-def _entries() -> list[run_index.RunRow]:
+def _read_entries() -> list[run_index.RunRow]:
     return [run_index.read_run_row(run) for run in select.all_runs()]
 
 
-def _browse(filters: run_filters.Wanted, everything: list[run_index.RunRow]) -> None:
+def _show_runs(filters: run_filters.RunFilters, everything: list[run_index.RunRow]) -> None:
     """Table, actions and the one chosen run."""
     try:
-        entries = run_filters.matching(everything, filters)
+        entries = run_filters.select_entries(everything, filters)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
-        entries = run_filters.matching(everything, replace(filters, find=""))
+        entries = run_filters.select_entries(everything, replace(filters, find=""))
     if not entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     vocabulary = Vocabulary(entries)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
-        shown = table.in_sight(table.pick_columns(entries, vocabulary), filters.sort)
-        by = groups.pick(entries, vocabulary)
-        saved_view_menu.show_menu(saved_views.run_views(select.runs_root()), "Views")
+        shown = table.move_sorted_first(table.pick_columns(entries, vocabulary), filters.sort)
+        by = groups.pick_grouping(entries, vocabulary)
+        saved_view_menu.show_view_menu(saved_views.run_views(select.runs_root()), "Views")
         _show_way_to_effects(entries, by)
     base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
     chosen = groups.show_groups(entries, by, shown, base) if by else table.show_table(entries, shown, base)
     upkeep.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
     if len(chosen) == 1:
         details.show_details(chosen[0])
-        lineage.show(chosen[0], everything)
+        lineage.show_lineage(chosen[0], everything)
     if len(chosen) == 2:
         beside.show_side_by_side(*chosen)

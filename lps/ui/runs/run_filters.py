@@ -44,7 +44,7 @@ def _heading_of_one(key: str) -> str:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunFilters:
     """Which runs are asked for, and in which order. Empty choices leave nothing out."""
 
     find: str = ""
@@ -64,69 +64,69 @@ def is_moving(entries: Sequence[RunRow]) -> bool:
 # ---------------------------------------------------------------------------------------------------- choosing
 
 
-def matching(entries: Sequence[RunRow], filters: Wanted) -> list[RunRow]:
+def select_entries(entries: Sequence[RunRow], filters: RunFilters) -> list[RunRow]:
     """The entries that are asked for, in the order asked for; those that lack what is sorted by come last.
 
     Raises `UserError` where the filter cannot be read.
     """
     vocabulary = Vocabulary(entries)
     fitting = run_filter.parse_filter(filters.find, vocabulary).select(
-        [entry for entry in entries if _fits(entry, filters)]
+        [entry for entry in entries if _fits_filters(entry, filters)]
     )
     if filters.sort in SORTS:
-        return in_order(fitting, filters.sort)
+        return sort_entries(fitting, filters.sort)
     column = columns.known_columns([filters.sort.removeprefix("-")], vocabulary)
     return columns.in_order(fitting, column[0], filters.sort.startswith("-")) if column else fitting
 
 
-def _fits(entry: RunRow, filters: Wanted) -> bool:
+def _fits_filters(entry: RunRow, filters: RunFilters) -> bool:
     choices = ((filters.states, entry.shown_state), (filters.methods, entry.method), (filters.datasets, entry.dataset))
     if any(chosen and value not in chosen for chosen, value in choices):
         return False
     return set(filters.tags) <= set(entry.tags) and (filters.hidden or not entry.hidden)
 
 
-def in_order(entries: list[RunRow], sort: str) -> list[RunRow]:
+def sort_entries(entries: list[RunRow], sort: str) -> list[RunRow]:
     """Sorted by one of `SORTS`; equal ones keep their order."""
     keys = {
-        "newest": lambda e: _down(e.launched),
+        "newest": lambda e: _negated(e.launched),
         "oldest": lambda e: e.launched,
         "name": lambda e: e.name.casefold(),
         "gap": lambda e: None if e.measured.gap is None else abs(e.measured.gap),
-        "epochs": lambda e: _down(e.measured.recent.epoch),
+        "epochs": lambda e: _negated(e.measured.recent.epoch),
     }
-    key = keys.get(sort) or (lambda e: _down(e.measured.recent.number(f"accuracy/{sort}")))
+    key = keys.get(sort) or (lambda e: _negated(e.measured.recent.number(f"accuracy/{sort}")))
     have = [entry for entry in entries if key(entry) is not None]
     ordered = sorted(have, key=key) + [entry for entry in entries if key(entry) is None]
     # by date, recordings stay behind a person's own runs: they are as old as the program
     return sorted(ordered, key=lambda e: e.shown_state == "recorded") if sort in ("newest", "oldest") else ordered
 
 
-def _down(value: float | None) -> float | None:
+def _negated(value: float | None) -> float | None:
     return None if value is None else -value
 
 
-def ask(entries: Sequence[RunRow]) -> Wanted:
+def ask_filters(entries: Sequence[RunRow]) -> RunFilters:
     """The boxes above the table."""
     tags = sorted({tag for entry in entries for tag in entry.tags})
     hidden = sum(entry.hidden for entry in entries)
     methods = {name: titles.method_title(name) for name in sorted({e.method for e in entries if e.method})}
     standings = [name for name in theme.BADGES if any(entry.shown_state == name for entry in entries)]
-    find = filter_box.ask()
+    find = filter_box.ask_filter()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="run_filters"):
-        filters = Wanted(
+        filters = RunFilters(
             find=find,
-            states=_some("State", "states", {name: theme.BADGES[name][0] for name in standings}),
-            methods=_some("Method", "methods", methods),
-            datasets=_some("Data set", "datasets", {e.dataset: e.dataset for e in entries if e.dataset}),
-            tags=_some("Tags", "tags", {tag: tag for tag in tags}) if tags else (),
+            states=_ask_choices("State", "states", {name: theme.BADGES[name][0] for name in standings}),
+            methods=_ask_choices("Method", "methods", methods),
+            datasets=_ask_choices("Data set", "datasets", {e.dataset: e.dataset for e in entries if e.dataset}),
+            tags=_ask_choices("Tags", "tags", {tag: tag for tag in tags}) if tags else (),
         )
-        sort = url_fields.choose(st.selectbox, "sort", "Sort by", _sorts(entries), width=150)
+        sort = url_fields.choose_one(st.selectbox, "sort", "Sort by", _list_sorts(entries), width=150)
         show = st.toggle(f"Show {hidden} hidden", key="hidden", bind="query-params") if hidden else False
     return replace(filters, sort=sort, hidden=show)
 
 
-def _sorts(entries: Sequence[RunRow]) -> dict[str, str]:
+def _list_sorts(entries: Sequence[RunRow]) -> dict[str, str]:
     """What can be sorted by: the usual ones, every column in both directions, and what the address says."""
     named = [*st.query_params.get_all("columns"), st.query_params.get("sort", "").removeprefix("-")]
     more = columns.known_columns([*named, *columns.default_columns(entries)], Vocabulary(entries))
@@ -135,6 +135,6 @@ def _sorts(entries: Sequence[RunRow]) -> dict[str, str]:
     return SORTS | {key: words for key, words in ways.items() if key not in SORTS}
 
 
-def _some(label: str, key: str, words: dict[str, str]) -> tuple[str, ...]:
+def _ask_choices(label: str, key: str, words: dict[str, str]) -> tuple[str, ...]:
     """Any number of choices, which stand in the address; what is there no more is forgotten."""
-    return tuple(url_fields.many(label, key, words, placeholder="Any", width=122))
+    return tuple(url_fields.choose_many(label, key, words, placeholder="Any", width=122))

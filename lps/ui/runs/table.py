@@ -49,27 +49,27 @@ def show_table(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | 
     alt = "All runs with their state, settings and newest accuracies"
     pinned, shown_columns = {"name", *st.query_params.get_all("pinned")}, []
     for name in names:
-        cells = values(entries, name)
-        shown_columns.append(column(name, entries, cells, name.key in pinned))
+        cells = column_values(entries, name)
+        shown_columns.append(make_column(name, entries, cells, name.key in pinned))
         if base and name.kind == "percent":
             cells = differences_from(cells, name.display_value(base))
             look = {"format": "%+.1f", "width": 72, "help": _ABOUT_DIFFERENCE}
-            shown_columns.append(Column(f"Δ {head(name)}", cells, "number", **look))
+            shown_columns.append(Column(f"Δ {column_head(name)}", cells, "number", **look))
     places = data_table.tick_rows(shown_columns, entries, key, ids, requested, _ROWS, alt)
     chosen = [entries[index] for index in places]
-    remember([entry.run.id for entry in chosen])
+    write_choice([entry.run.id for entry in chosen])
     return chosen
 
 
 def forget_choice() -> None:
     """Draw the next table without a choice."""
     st.session_state["shelf_turn"] = st.session_state.get("shelf_turn", 0) + 1
-    url_fields.put("run", None, "group")
+    url_fields.set_words("run", None, "group")
 
 
-def remember(ids: list[str]) -> None:
+def write_choice(ids: list[str]) -> None:
     """Let the address say that these runs are chosen, as far as it can carry them."""
-    url_fields.put("run", ids if len(ids) <= _MOST_IN_ADDRESS else None)
+    url_fields.set_words("run", ids if len(ids) <= _MOST_IN_ADDRESS else None)
 
 
 # ---------------------------------------------------------------------------------------------------- which columns
@@ -79,7 +79,9 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
     """The columns after the name, by what the address says; a menu to choose, move and pin them."""
     requested = [key for key in st.query_params.get_all("columns") if key != "name"]
     usual = [
-        key for key in columns.default_columns(entries) if key not in ("alarm", "tag") or _any(entries, key, vocabulary)
+        key
+        for key in columns.default_columns(entries)
+        if key not in ("alarm", "tag") or _has_any_value(entries, key, vocabulary)
     ]
     shown = columns.known_columns(requested or usual, vocabulary)
     keys = [name.key for name in shown]
@@ -89,7 +91,7 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
             st.multiselect,
             "shown_columns",
             keys,
-            partial(url_fields.put, "columns"),
+            partial(url_fields.set_words, "columns"),
             "Columns, in this order",
             list(offered),
             format_func=heading,
@@ -97,23 +99,23 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
             help="Settings, measurements at the newest epoch, and other facts of a run. For the difference of "
             "two numbers, type a minus between them, such as `novel - seen`",
         )
-        _arrange(keys)
+        _show_column_menu(keys)
         st.button("Default columns", on_click=_forget_columns, disabled=not requested, icon=":material/restart_alt:")
     return shown
 
 
-def in_sight(shown: Sequence[Name], sort: str) -> list[Name]:
+def move_sorted_first(shown: Sequence[Name], sort: str) -> list[Name]:
     """The same columns; the one that is sorted by stands first, so that it is seen on a phone."""
     key = SHORT.get(sort, sort.removeprefix("-"))
     return sorted(shown, key=lambda name: name.key != key)
 
 
-def _any(entries: Sequence[RunRow], key: str, vocabulary: Vocabulary) -> bool:
+def _has_any_value(entries: Sequence[RunRow], key: str, vocabulary: Vocabulary) -> bool:
     read_value = vocabulary.find(key).read_value
     return any(read_value(entry) for entry in entries)
 
 
-def _arrange(keys: list[str]) -> None:
+def _show_column_menu(keys: list[str]) -> None:
     """Move one column, or keep it in sight while the others are scrolled."""
     if not keys:
         return
@@ -122,25 +124,29 @@ def _arrange(keys: list[str]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         head_of = {key: heading(key) for key in keys}
         chosen = st.selectbox("Move or pin", keys, format_func=head_of.get, key="moved_column", width=190)
-        st.button("Left", icon=":material/arrow_back:", key="column_left", on_click=_move, args=(keys, chosen, -1))
-        st.button("Right", icon=":material/arrow_forward:", key="column_right", on_click=_move, args=(keys, chosen, 1))
+        st.button(
+            "Left", icon=":material/arrow_back:", key="column_left", on_click=_move_column, args=(keys, chosen, -1)
+        )
+        st.button(
+            "Right", icon=":material/arrow_forward:", key="column_right", on_click=_move_column, args=(keys, chosen, 1)
+        )
     is_pinned = chosen in st.query_params.get_all("pinned")
     words = f"Unpin {head_of[chosen]}" if is_pinned else f"Pin {head_of[chosen]}"
-    st.button(words, icon=":material/keep:", key="column_pin", on_click=_pin, args=(chosen, not is_pinned))
+    st.button(words, icon=":material/keep:", key="column_pin", on_click=_pin_column, args=(chosen, not is_pinned))
 
 
 def _forget_columns() -> None:
-    url_fields.put("columns", None, "pinned")
+    url_fields.set_words("columns", None, "pinned")
 
 
-def _move(keys: list[str], key: str, by: int) -> None:
+def _move_column(keys: list[str], key: str, by: int) -> None:
     index = keys.index(key)
     moved = [one for one in keys if one != key]
     moved.insert(max(0, index + by), key)
     st.query_params["columns"] = moved
 
 
-def _pin(key: str, is_pinned: bool) -> None:
+def _pin_column(key: str, is_pinned: bool) -> None:
     others = [one for one in st.query_params.get_all("pinned") if one != key]
     st.query_params["pinned"] = [*others, *([key] * is_pinned)]
 
@@ -148,12 +154,12 @@ def _pin(key: str, is_pinned: bool) -> None:
 # ---------------------------------------------------------------------------------------------------- what they hold
 
 
-def head(name: Name) -> str:
+def column_head(name: Name) -> str:
     """What stands above a column."""
     return heading(name.key)
 
 
-def values(entries: Sequence[RunRow], name: Name) -> list:
+def column_values(entries: Sequence[RunRow], name: Name) -> list:
     """A column from top to bottom."""
     shown_as = _TOLD.get(name.key)
     if shown_as:
@@ -188,10 +194,10 @@ _TOLD = {
 }
 
 
-def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool) -> Column:
+def make_column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool) -> Column:
     """The column of `cells`, with the look of what `name` is."""
-    look = {"width": _width(name), "pinned": pinned, "help": _HELP.get(name.key) or _help(name)}
-    if name.key == "name" and (symbols := _symbols(entries)):
+    look = {"width": _column_width(name), "pinned": pinned, "help": _HELP.get(name.key) or _column_help(name)}
+    if name.key == "name" and (symbols := _explain_symbols(entries)):
         look["help"] = f"Symbols: {symbols}"
     kind = "number" if name.kind in ("number", "percent") else "text"
     if name.key == "state":
@@ -206,10 +212,10 @@ def column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool)
         kind, look = "time", look | {"format": "YYYY-MM-DD HH:mm", "timezone": st.context.timezone}
     elif kind == "number":
         look["format"] = "%.1f" if name.kind == "percent" else "%.4g" if name.is_measured else "%.6g"
-    return Column(head(name), cells, kind, **look)
+    return Column(column_head(name), cells, kind, **look)
 
 
-def _symbols(entries: Sequence[RunRow]) -> str:
+def _explain_symbols(entries: Sequence[RunRow]) -> str:
     """What the symbols in the names of sweeps stand for: "C = margin_scale, w = entropy_weight"."""
     of_sweeps = [e for e in entries if e.config and titles.is_of_sweep(e.name, e.config)]
     pairs = [
@@ -218,10 +224,10 @@ def _symbols(entries: Sequence[RunRow]) -> str:
     return ", ".join(dict.fromkeys(f"{symbol} = {name}" for symbol, name in pairs))
 
 
-def _help(name: Name) -> str:
+def _column_help(name: Name) -> str:
     """What a setting or measurement is, with the key that filters and the command line call it by."""
     return f"{name.help} ({name.key})".lstrip()
 
 
-def _width(name: Name) -> int:
-    return _WIDTHS.get(name.key) or max(64, 26 + 8 * len(head(name)))
+def _column_width(name: Name) -> int:
+    return _WIDTHS.get(name.key) or max(64, 26 + 8 * len(column_head(name)))

@@ -25,26 +25,26 @@ def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
     if base:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(f"Baseline: {escape.markdown(table.name_of(base))} (Δ, points)", width="content")
-            st.button("Clear baseline", key="against_back", type="tertiary", on_click=_hold, args=(None,))
+            st.button("Clear baseline", key="against_back", type="tertiary", on_click=_set_baseline, args=(None,))
     if not chosen:
         st.caption(f"{counted(total, 'run')}. Tick rows to open, name, tag, hide, stop, resume or delete them.")
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_bar"):
         st.markdown(f"**{len(chosen)} chosen**", width="content")
         _show_links(chosen)
-        for action, runs in _possible(chosen).items():
+        for action, runs in _possible_actions(chosen).items():
             _show_button(action, runs, len(chosen))
         if len(chosen) == 1 and chosen[0] is not base:
             words, more = "Use as baseline", {"type": "tertiary", "icon": ":material/balance:"}
-            st.button(words, key="hold_run", on_click=_hold, args=(chosen[0],), **more)
+            st.button(words, key="hold_run", on_click=_set_baseline, args=(chosen[0],), **more)
         with st.popover("Link", icon=":material/link:", type="tertiary"):
             st.caption("This table with these rows chosen")
-            st.code(url_fields.link(), language=None, wrap_lines=True)
+            st.code(url_fields.page_link(), language=None, wrap_lines=True)
 
 
-def _hold(base: RunRow | None) -> None:
+def _set_baseline(base: RunRow | None) -> None:
     """Show the others as differences from this run, or all as they are."""
-    url_fields.put("against", base and base.run.id)
+    url_fields.set_words("against", base and base.run.id)
 
 
 def _show_links(chosen: Sequence[RunRow]) -> None:
@@ -55,7 +55,7 @@ def _show_links(chosen: Sequence[RunRow]) -> None:
             st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable})
 
 
-def _possible(chosen: Sequence[RunRow]) -> dict[str, list[RunRow]]:
+def _possible_actions(chosen: Sequence[RunRow]) -> dict[str, list[RunRow]]:
     """Which actions make sense, and for which of the chosen runs; recordings and foreign folders stay as they are."""
     offered = {entry.run.id: actions.possible_actions(entry.run, entry.state) for entry in chosen}
     own = [entry for entry in chosen if not entry.run.is_recorded and RUN_ID.fullmatch(entry.run.id)]
@@ -84,23 +84,23 @@ def _show_button(action: str, runs: list[RunRow], chosen: int) -> None:
         elif action in ("rename", "note", "tag"):
             st.session_state["shelf_question"] = action, ids
         elif action == "delete":
-            _delete(runs)
+            _delete_runs(runs)
         else:
-            _for_each(runs, _CHANGES[action])
+            _change_runs(runs, _CHANGES[action])
         st.rerun()
 
 
 # ---------------------------------------------------------------------------------------------------- changes
 
 
-def resume(entry: RunRow) -> None:
+def resume_run(entry: RunRow) -> None:
     """Let a run go on, or say why not, and draw the page anew."""
-    _for_each([entry], actions.ACTS["resume"])
+    _change_runs([entry], actions.ACTS["resume"])
     st.rerun()
 
 
-def _delete(entries: list[RunRow]) -> None:
-    if deleted := _for_each(entries, delete_run):
+def _delete_runs(entries: list[RunRow]) -> None:
+    if deleted := _change_runs(entries, delete_run):
         st.session_state["shelf_undo"] = [run.id for run in deleted]
     table.forget_choice()
 
@@ -112,8 +112,8 @@ _CHANGES = {
 }
 
 
-def _for_each(entries: list[RunRow], change: Callable[[Run], object]) -> list[Run]:
-    return error_toasts.for_each("shelf", [entry.run for entry in entries], change)
+def _change_runs(entries: list[RunRow], change: Callable[[Run], object]) -> list[Run]:
+    return error_toasts.change_each("shelf", [entry.run for entry in entries], change)
 
 
 def show_outcome() -> None:
@@ -126,12 +126,12 @@ def show_outcome() -> None:
         st.markdown(f":material/delete: {counted(len(ids), 'run')} moved to the trash.", width="content")
         if st.button("Undo", icon=":material/undo:", key="shelf_undo_button"):
             del st.session_state["shelf_undo"]
-            _restore(ids)
+            _restore_runs(ids)
             st.rerun()
 
 
-def _restore(ids: Sequence[str]) -> None:
-    error_toasts.for_each("shelf", ids, lambda name: restore_run(select.runs_root(), name))
+def _restore_runs(ids: Sequence[str]) -> None:
+    error_toasts.change_each("shelf", ids, lambda name: restore_run(select.runs_root(), name))
 
 
 # ---------------------------------------------------------------------------------------------------- dialogs
@@ -193,7 +193,7 @@ def show_trash() -> None:
                 st.markdown(f"{name}  \n:small[:gray[{item.time_left(time.time())}]]")
                 if st.button("Restore", icon=":material/undo:", type="tertiary", key=f"restore-{item.folder.name}"):
                     st.session_state.pop("shelf_undo", None)
-                    _restore([item.id])
+                    _restore_runs([item.id])
                     st.rerun()
         if len(deletions) > _MOST_IN_TRASH:
             st.caption(f"And {len(deletions) - _MOST_IN_TRASH} more. `python -m lps restore RUN` restores any of them.")

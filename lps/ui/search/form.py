@@ -28,7 +28,7 @@ _TITLES = {
 }
 
 
-def begin(request: Request) -> str:
+def begin_search(request: Request) -> str:
     """Begin what was clicked on; its name. Raises `UserError`."""
     search.check_request(request, start_check.check_start_in_subprocess)
     search.load_optuna()
@@ -42,29 +42,31 @@ def begin(request: Request) -> str:
 def show_search_form() -> None:
     """The form, what it means, and the button."""
     errors: dict[str, str] = {}
-    url_fields.restore("search_name")
-    with fields.grid(_COLUMN):
-        method = url_fields.choose(st.selectbox, "method", "Method", catalog.method_titles())
-        dataset = url_fields.choose(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
+    url_fields.restore_address("search_name")
+    with fields.field_grid(_COLUMN):
+        method = url_fields.choose_one(st.selectbox, "method", "Method", catalog.method_titles())
+        dataset = url_fields.choose_one(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
         help_text = "Number of setting combinations to try"
-        trials = url_fields.whole("Trials", "search_trials", 20, search.MOST_TRIALS, help=help_text)
+        trials = url_fields.whole_number_field("Trials", "search_trials", 20, search.MOST_TRIALS, help=help_text)
         seeds = fields.ask_seeds("search", "0", "Runs per trial; their mean is the trial's value")
     texts = _ask_space(method, dataset, errors)
     fixed = _ask_fixed(method, dataset, {text.partition("=")[0] for text in texts}, errors)
     objective = _ask_objective()
-    with fields.grid(_COLUMN):
+    with fields.field_grid(_COLUMN):
         with st.container(gap="xxsmall"):
-            prune = url_fields.switch("Stop poor trials early", "search_prune", True)
-            fields.say(
+            prune = url_fields.switch_field("Stop poor trials early", "search_prune", True)
+            fields.show_error_or_help(
                 None,
                 "Stops trials whose best value so far is below the median that finished trials had at the same epoch",
             )
         words = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
-        at_once = url_fields.whole("Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words)
+        at_once = url_fields.whole_number_field(
+            "Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words
+        )
         help_text = "Seed of the sampler"
-        draw = url_fields.whole("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=help_text)
+        draw = url_fields.whole_number_field("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=help_text)
         name = fields.ask_name("search", "searches", 32)
-    url_fields.remember("search_name")
+    url_fields.remember_address("search_name")
     if errors:
         return
     more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": at_once}
@@ -75,23 +77,23 @@ def show_search_form() -> None:
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/edit_off:")
         return
-    _offer(request, _command(request, settings))
+    _offer_start(request, _search_command(request, settings))
 
 
 def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     """NAME=VALUES of every searched setting; what does not fit goes into `errors` and stands beside its fields."""
     st.subheader("Space", anchor=False)
-    documented = {name: p for name, p in fields.settings_of([method]).items() if can_be_searched(name)}
+    documented = {name: p for name, p in fields.settings_of_methods([method]).items() if can_be_searched(name)}
     documented = {
-        name: p for name, p in documented.items() if suggested(p, fields.usual_value(p, dataset, method)) is not None
+        name: p for name, p in documented.items() if suggested(p, fields.default_value(p, dataset, method)) is not None
     }
     usual = _BEGINNING.get(method) or ([name for name, p in documented.items() if p.kind == "float"][:1] + ["lr"])
     words = {"placeholder": "Choose at least one"}
-    chosen = url_fields.many("Settings to search", f"search_space_{method}", list(documented), usual, **words)
+    chosen = url_fields.choose_many("Settings to search", f"search_space_{method}", list(documented), usual, **words)
     texts = []
-    with fields.grid():
+    with fields.field_grid():
         for name in chosen:
-            with fields.explained(documented[name], errors, border=True):
+            with fields.explained_field(documented[name], errors, border=True):
                 texts.append(_ask_dimension(documented[name], dataset, method))
                 search.read_space(texts[-1:], method)
     if not chosen:
@@ -102,19 +104,19 @@ def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
 
 def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
     """One row: the ends of a range and its scale, or the choices; begun with a range around the usual value."""
-    usual = fields.usual_value(parameter, dataset, method)
+    usual = fields.default_value(parameter, dataset, method)
     begun = suggested(parameter, usual)
     name, key = parameter.name, f"search_{parameter.name}"
     st.markdown(f"**{escape.markdown(name)}** (default {escape.markdown(text_of(usual))})")
     if begun.choices:
         words = [text_of(choice) for choice in begun.choices]
-        chosen = url_fields.many("Choices", key, words, words, st.pills, label_visibility="collapsed")
+        chosen = url_fields.choose_many("Choices", key, words, words, st.pills, label_visibility="collapsed")
         return f"{name}={','.join(chosen)}"
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        low = url_fields.text("From", f"{key}_low", text_of(begun.low), width=90)
-        high = url_fields.text("To", f"{key}_high", text_of(begun.high), width=90)
+        low = url_fields.text_field("From", f"{key}_low", text_of(begun.low), width=90)
+        high = url_fields.text_field("To", f"{key}_high", text_of(begun.high), width=90)
         help_text = "Logarithmic scale: values from 0.001 to 0.01 are as likely as from 0.01 to 0.1"
-        log = url_fields.switch("Log", f"{key}_log", begun.log, help=help_text)
+        log = url_fields.switch_field("Log", f"{key}_log", begun.log, help=help_text)
     return f"{name}={low}..{high}{':log' * log}"
 
 
@@ -130,7 +132,7 @@ def _ask_fixed(method: str, dataset: str, taken: set[str], errors: dict[str, str
 def _ask_objective() -> str:
     st.subheader("Objective", anchor=False)
     captions = [OBJECTIVES[name].words for name in _TITLES]
-    name = url_fields.choose(
+    name = url_fields.choose_one(
         st.radio, "objective", "Objective", _TITLES, captions=captions, label_visibility="collapsed"
     )
     if OBJECTIVES[name].hidden:
@@ -142,7 +144,7 @@ def _ask_objective() -> str:
 # ---------------------------------------------------------------------------------------------------- offer
 
 
-def _offer(request: Request, command: str) -> None:
+def _offer_start(request: Request, command: str) -> None:
     """What it takes, the same as a command, and the button."""
     notices.show_shortage([request.base] * request.trials * len(request.seeds))
     notices.show_crowding([request.base])
@@ -153,7 +155,7 @@ def _offer(request: Request, command: str) -> None:
         st.markdown(f"**{counted(request.trials, 'trial')}** · {_cost_in_words(request)}", width="stretch")
         # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
         if st.button("Start the search", key="search_start", type="primary", icon=":material/search:"):
-            starting.ask("search", request)
+            starting.request_start("search", request)
             st.rerun()
 
 
@@ -173,7 +175,7 @@ def _cost_in_words(request: Request) -> str:
     return "; ".join(sentences)
 
 
-def _command(request: Request, settings: list[str]) -> str:
+def _search_command(request: Request, settings: list[str]) -> str:
     """The command that asks for the same."""
     return cli_args.format_command(
         "search",

@@ -38,7 +38,7 @@ _HALF = 420  # pixels, the least width of a chart that stands beside another
 
 def main() -> None:
     """The whole page."""
-    begun = starting.start_asked("search", form.begin)
+    begun = starting.start_requested("search", form.begin_search)
     if begun:
         st.query_params.from_dict({"search": begun})
     named_list.show_list(
@@ -60,13 +60,13 @@ def _show_line(one: Search) -> None:
     except UserError as error:
         st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
         return
-    st.markdown(_about(result), width="stretch")
+    st.markdown(_describe_search(result), width="stretch")
     best = f" · best {result.best.value:.3f}" if result.best else ""
     st.markdown(f"{result.ended} of {counted(result.request.trials, 'trial')}{best}", width="content")
     _show_badge(result)
 
 
-def _about(result: Result) -> str:
+def _describe_search(result: Result) -> str:
     request = result.request
     words = [request.base.method, request.base.dataset, ", ".join(item.name for item in request.space)]
     hidden = " · :orange[**oracle: uses the hidden labels**]" if result.objective.hidden else ""
@@ -83,14 +83,16 @@ def _show_badge(result: Result) -> None:
 
 def _show_search(one: Search) -> None:
     """One search: how far it is, what it has found, what can be done with it."""
-    _start_asked(one)
+    _start_requested(one)
     error_toasts.show_errors("search")
-    result = _read(one)
+    result = _read_result(one)
     if result is not None:
-        live_part.follow(lambda: _read(one), _is_moving, lambda result: _show_course(one, result), _TICK_S, result)
+        live_part.follow_changes(
+            lambda: _read_result(one), _is_moving, lambda result: _show_course(one, result), _TICK_S, result
+        )
 
 
-def _read(one: Search) -> Result | None:
+def _read_result(one: Search) -> Result | None:
     try:
         return search_results.read_results(one, with_importance=False)
     except UserError as error:
@@ -119,7 +121,7 @@ def _show_course(one: Search, result: Result | None) -> None:
 
 def _show_head(one: Search, result: Result) -> None:
     request, objective = result.request, result.objective
-    st.caption(_about(result))
+    st.caption(_describe_search(result))
     if objective.hidden:
         st.warning(escape.markdown(objective.words), icon=":material/visibility:")
     else:
@@ -141,22 +143,24 @@ def _show_actions(one: Search, result: Result) -> None:
     """Stop what goes on, go on with what does not, or ask for more trials."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         if result.state == "running":
-            st.button("Stop the search", key="search_stop", icon=":material/stop_circle:", on_click=_stop,
+            st.button("Stop the search", key="search_stop", icon=":material/stop_circle:", on_click=_stop_search,
                       args=(one,), help="Its runs save a checkpoint first. You can resume it later.")  # fmt: skip
         elif result.state in ("new", "stopped", "interrupted"):
-            st.button("Resume", key="search_resume", type="primary", icon=":material/play_circle:", on_click=_go_on,
-                      args=(one, 0))  # fmt: skip
+            st.button("Resume", key="search_resume", type="primary", icon=":material/play_circle:",
+                      on_click=_continue_search, args=(one, 0))  # fmt: skip
         elif result.state == "finished":
-            st.button("10 more trials", key="search_more", icon=":material/add:", on_click=_go_on, args=(one, 10))
+            st.button(
+                "10 more trials", key="search_more", icon=":material/add:", on_click=_continue_search, args=(one, 10)
+            )
 
 
-def _stop(one: Search) -> None:
-    with error_toasts.kept("search"):
+def _stop_search(one: Search) -> None:
+    with error_toasts.keep_errors("search"):
         search.request_state(one, "stop")
 
 
-def _go_on(one: Search, more: int) -> None:
-    with error_toasts.kept("search"):
+def _continue_search(one: Search, more: int) -> None:
+    with error_toasts.keep_errors("search"):
         if more:
             search.extend_search(one, trials=one.request().trials + more)
         search.start_driver(one)
@@ -171,7 +175,7 @@ def _show_best(one: Search, result: Result) -> None:
         return
     label = "Best by the oracle" if result.objective.hidden else "Best so far"
     with st.container(border=True):
-        settings = ", ".join(f"{name}={_short(value)}" for name, value in best.values.items())
+        settings = ", ".join(f"{name}={_format_value(value)}" for name, value in best.values.items())
         st.markdown(f"**{label}: {best.value:.4f}** in trial {best.number} · {escape.markdown(settings)}")
         st.caption(
             "The best of many trials looks better than it is. Run its settings with several seeds before you trust "
@@ -205,13 +209,13 @@ def _ask_best(folder: str, number: int) -> None:
     st.session_state[_SWEEP_ASKED] = folder, number
 
 
-def _start_asked(one: Search) -> None:
+def _start_requested(one: Search) -> None:
     """Start the sweep that was clicked on: the best settings with several seeds; the trial's own run is used again."""
     folder, number = st.session_state.get(_SWEEP_ASKED, ("", -1))
     if folder != str(one.folder):
         return
     st.session_state.pop(_SWEEP_ASKED)
-    with error_toasts.kept("search"):
+    with error_toasts.keep_errors("search"):
         result = search_results.read_results(one, with_importance=False)
         if number >= len(result.trials):
             raise UserError("search", f"trial {number} was not found")
@@ -240,7 +244,7 @@ def _show_charts(one: Search, result: Result) -> None:
     _show_settings(one, result)
 
 
-def _code(chart: str, one: Search, *about) -> str:
+def _chart_code(chart: str, one: Search, *about) -> str:
     """The Python of a chart of a search."""
     return code_of(chart, one.name, *about, root=one.root.absolute())
 
@@ -248,17 +252,17 @@ def _code(chart: str, one: Search, *about) -> str:
 def _show_history(one: Search, result: Result) -> None:
     st.markdown("**History**")
     alt = f"Values of {counted(len(result.trials), 'trial')} and the best so far"
-    code = _code("search_history", one)
-    plot(search_charts.history(result, theme.palette()), f"search_history_{one.name}", alt, code=code)
+    code = _chart_code("search_history", one)
+    plot(search_charts.history(result, theme.current_palette()), f"search_history_{one.name}", alt, code=code)
 
 
 def _show_importance(one: Search, result: Result) -> None:
     st.markdown("**Which settings mattered**")
-    shares = _importance(str(one.folder), one.identity, len(result.complete), one, result)
+    shares = _compute_importance(str(one.folder), one.identity, len(result.complete), one, result)
     if shares:
         alt = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-        figure = search_charts.importance(shares, theme.palette())
-        plot(figure, f"search_importance_{one.name}", f"Importance: {alt}", code=_code("search_importance", one))
+        figure = search_charts.importance(shares, theme.current_palette())
+        plot(figure, f"search_importance_{one.name}", f"Importance: {alt}", code=_chart_code("search_importance", one))
     how = (
         "fANOVA: how much of the variance between finished trials each setting explains, over the whole search space. "
     )
@@ -267,11 +271,11 @@ def _show_importance(one: Search, result: Result) -> None:
 
 def _show_settings(one: Search, result: Result) -> None:
     st.markdown("**Each setting**")
-    colors = theme.palette()
+    colors = theme.current_palette()
     with st.grid(columns="auto", min_column_width=280, gap="small"):
         for dimension in result.request.space:
             figure = search_charts.slice_of(result, dimension, colors)
-            code = _code("search_setting", one, dimension.name)
+            code = _chart_code("search_setting", one, dimension.name)
             plot(figure, f"search_slice_{one.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
     st.caption(
         "Each dot is a trial, with any values of the other settings. Crosses are trials that were stopped early."
@@ -281,13 +285,13 @@ def _show_settings(one: Search, result: Result) -> None:
 def _show_parallel(one: Search, result: Result) -> None:
     st.markdown("**From settings to value**")
     alt = f"{len(result.complete)} finished trials as lines through their settings"
-    code = _code("search_lines", one)
-    plot(search_charts.parallel(result, theme.palette()), f"search_parallel_{one.name}", alt, code=code)
+    code = _chart_code("search_lines", one)
+    plot(search_charts.parallel(result, theme.current_palette()), f"search_parallel_{one.name}", alt, code=code)
     st.caption("One line per finished trial, from its settings to its value; the thick line is the best trial.")
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _importance(folder: str, identity: str, complete: int, _one: Search, _result: Result) -> dict[str, float]:
+def _compute_importance(folder: str, identity: str, complete: int, _one: Search, _result: Result) -> dict[str, float]:
     """The shares after so many finished trials; the forest is not fitted again on every refresh."""
     try:
         return search_results.read_importance(_one, _result)
@@ -303,7 +307,7 @@ def _show_trials(result: Result) -> None:
         Column("Trial", lambda trial: trial.number),
         Column("State", lambda trial: _state_in_words(trial, result)),
         Column("Value", lambda trial: trial.value, "number", help=result.objective.title, format="%.4f"),
-        *(Column(name, [_short(trial.values.get(name, "")) for trial in trials]) for name in settings),
+        *(Column(name, [_format_value(trial.values.get(name, "")) for trial in trials]) for name in settings),
         Column("Run", _link_to_runs, "link", help="Opens the runs of this trial", display_text=r"run=([^&]*)"),
         Column("Why", lambda trial: trial.reason),
     ]
@@ -320,5 +324,5 @@ def _state_in_words(trial: Trial, result: Result) -> str:
     return marks.get(trial.state, trial.state) + " ★" * (trial == result.best) + " (usual)" * trial.is_usual
 
 
-def _short(value) -> str:
+def _format_value(value) -> str:
     return f"{value:.4g}" if type(value) is float else text_of(value)

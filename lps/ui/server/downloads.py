@@ -22,17 +22,17 @@ from lps.ui.server import paths
 from lps.ui.shared.select import runs_root
 
 
-def pattern() -> str:
-    """The addresses that `labels` answers to."""
+def labels_pattern() -> str:
+    """The addresses that `send_labels` answers."""
     return paths.path_of("labels/{run}/{epoch:int}.zip")
 
 
-def address(run: Run, epoch: int) -> str:
+def labels_address(run: Run, epoch: int) -> str:
     """Where the labeled pictures of a run at an epoch are."""
     return paths.path_of(f"labels/{run.id}/{epoch}.zip")
 
 
-def labels(request: Request) -> Response:
+def send_labels(request: Request) -> Response:
     """The answer: the archive, or one sentence."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
@@ -45,16 +45,16 @@ def labels(request: Request) -> Response:
         )
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
-    return _archive(pieces, name)
+    return _send_archive(pieces, name)
 
 
-def _archive(pieces: Iterator[bytes], name: str) -> Response:
+def _send_archive(pieces: Iterator[bytes], name: str) -> Response:
     headers = {"content-disposition": f'attachment; filename="{name}.zip"', "cache-control": "no-store"}
     return StreamingResponse(pieces, media_type="application/zip", headers=headers)
 
 
 def predictions_pattern() -> str:
-    """The addresses that `predictions` answers to."""
+    """The addresses that `send_predictions` answers."""
     return paths.path_of("predictions/{run}/{result}/{kept:int}.zip")
 
 
@@ -66,7 +66,7 @@ def predictions_address(run: Run, result: Path, kept_share: int) -> str:
     return paths.path_of(f"predictions/{run.id}/{result.stem}/{kept_share}.zip")
 
 
-def predictions(request: Request) -> Response:
+def send_predictions(request: Request) -> Response:
     """The answer: the archive, or one sentence."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
@@ -79,7 +79,7 @@ def predictions(request: Request) -> Response:
         pieces = prediction_files.as_zip(predicted, predicted.threshold(kept_share / 100), files, name)
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
-    return _archive(pieces, name)
+    return _send_archive(pieces, name)
 
 
 def file_names(run: Run) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def file_names(run: Run) -> tuple[str, ...]:
 
 
 def model_pattern() -> str:
-    """The addresses that `model` answers to."""
+    """The addresses that `send_model` answers."""
     return paths.path_of("model/{run}.zip")
 
 
@@ -100,7 +100,7 @@ def model_address(run: Run) -> str:
     return paths.path_of(f"model/{run.id}.zip")
 
 
-def model(request: Request) -> Response:
+def send_model(request: Request) -> Response:
     """The answer: the folder of the model as a .zip, or one sentence."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)

@@ -53,7 +53,7 @@ _HEADERS = {
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
-def headers(index: str = "") -> dict[str, str]:
+def response_headers(index: str = "") -> dict[str, str]:
     """What every answer carries. index: the page that the app is loaded with; its own inline scripts, and no others,
     are allowed by their hashes."""
     digests = [hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(index)]
@@ -63,7 +63,7 @@ def headers(index: str = "") -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Door:
+class AccessRules:
     """What a server answers to. names: host names without ports; port: a public port besides the one it listens on,
     for tunnels; token: "" where none is asked for."""
 
@@ -72,7 +72,7 @@ class Door:
     token: str = ""
 
 
-def door(address: str, names: list[str], port: int | None = None, token: str = "") -> Door:
+def make_access_rules(address: str, names: list[str], port: int | None = None, token: str = "") -> AccessRules:
     """The door of a server at `address`, which people call by `names`; raises `UserError` for one that is open.
 
     token: the person's own, "" for a new one where one is needed: beyond loopback.
@@ -85,14 +85,14 @@ def door(address: str, names: list[str], port: int | None = None, token: str = "
         raise UserError("LPS_TOKEN", f"must have at least {_TOKEN_LENGTH} letters and digits")
     lower = frozenset(name.lower() for name in names)
     if is_loopback(address):
-        return Door(lower, port, token)
+        return AccessRules(lower, port, token)
     if all(is_loopback(name) for name in lower):
         raise UserError(
             "server.allowedHosts",
             f"must be the host name of this machine when the server listens on {address or 'every interface'}, "
             "for example --server.allowedHosts gpu7.example.org",
         )
-    return Door(lower, port, token or secrets.token_hex(32))
+    return AccessRules(lower, port, token or secrets.token_hex(32))
 
 
 def _is_host_name(name: str) -> bool:
@@ -111,8 +111,8 @@ def store_token(token: str, path: Path) -> None:
 class Guard:
     """ASGI middleware: answers for the app where a request must not reach it."""
 
-    def __init__(self, app, door: Door, index: str = ""):
-        self.app, self.door, self.headers = app, door, headers(index)
+    def __init__(self, app, door: AccessRules, index: str = ""):
+        self.app, self.door, self.headers = app, door, response_headers(index)
 
     async def __call__(self, scope, receive, send):
         if scope["type"] not in ("http", "websocket"):
@@ -127,7 +127,7 @@ class Guard:
 
     def _answer(self, scope) -> tuple[int, list, str] | None:
         """Status, headers and sentence of the answer to a request that shall not reach the app, else None."""
-        if reason := stranger(scope, self.door):
+        if reason := explain_refusal(scope, self.door):
             return 403, [], reason
         listening = scope["server"][0] if scope.get("server") else ""
         if not self.door.token:
@@ -147,7 +147,7 @@ class Guard:
         return hmac.compare_digest(text.encode("utf-8", "replace"), self.door.token.encode())
 
     def _has_cookie(self, scope) -> bool:
-        for text in _headers(scope, b"cookie"):
+        for text in _header_values(scope, b"cookie"):
             try:
                 morsel = SimpleCookie(text).get(_cookie_name(scope))
             except CookieError:
@@ -158,7 +158,7 @@ class Guard:
 
     def _welcome(self, scope, query) -> list[tuple[bytes, bytes]]:
         """Headers that set the cookie and lead to the same page without the token in its address."""
-        secure = "; Secure" if _scheme(scope) == "https" else ""
+        secure = "; Secure" if _request_scheme(scope) == "https" else ""
         cookie = f"{_cookie_name(scope)}={self.door.token}; Path=/; HttpOnly; SameSite=Strict{secure}"
         # One slash and no backslash: "//elsewhere" would be another server.
         path = "/" + quote(scope["path"].lstrip("/\\"), safe="/")
@@ -172,10 +172,10 @@ def _cookie_name(scope) -> str:
     return f"lps-{scope['server'][1]}"
 
 
-def stranger(scope, door: Door) -> str:
+def explain_refusal(scope, door: AccessRules) -> str:
     """Why a request is not for this server or comes from another page; "" where nothing speaks against it."""
-    hosts, origins = _headers(scope, b"host"), _headers(scope, b"origin")
-    scheme = _scheme(scope)
+    hosts, origins = _header_values(scope, b"host"), _header_values(scope, b"origin")
+    scheme = _request_scheme(scope)
     name, port = _split_host(hosts[0]) if len(hosts) == 1 else ("", None)
     own_ports = {scope["server"][1] if scope.get("server") else None, door.port} - {None}
     if name.lower() not in door.names or (_DEFAULT_PORTS[scheme] if port is None else port) not in own_ports:
@@ -185,11 +185,11 @@ def stranger(scope, door: Door) -> str:
     return ""
 
 
-def _scheme(scope) -> str:
+def _request_scheme(scope) -> str:
     return "https" if scope.get("scheme") in ("https", "wss") else "http"
 
 
-def _headers(scope, name: bytes) -> list[str]:
+def _header_values(scope, name: bytes) -> list[str]:
     return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
 
 

@@ -49,27 +49,27 @@ class MenuEntry:
         return self.path.stem
 
 
-def entries() -> list[MenuEntry]:
+def read_entries() -> list[MenuEntry]:
     """All pages in the order of the menu; those that are broken last."""
     files = [(path, path.stat()) for path in FOLDER.glob("[!_.]*.py")]
-    page_entries = [_entry(path, status.st_mtime_ns, status.st_size) for path, status in files]
+    page_entries = [_read_entry(path, status.st_mtime_ns, status.st_size) for path, status in files]
     return sorted(page_entries, key=lambda entry: (bool(entry.broken), entry.place, entry.path.stem))
 
 
-def charted() -> set[str]:
+def pages_with_charts() -> set[str]:
     """The names of the pages that need plotly.js."""
-    return {entry.path.stem for entry in entries() if entry.charts}
+    return {entry.path.stem for entry in read_entries() if entry.charts}
 
 
-def pages() -> dict[str, list]:
+def list_pages() -> dict[str, list]:
     """The pages by group, for `st.navigation`; made anew on every visit, because Streamlit forgets them in between.
 
     Of the pages that share an entry of the menu, the first one is visible, under the entry's name.
     """
-    listed = entries()
+    listed = read_entries()
     by_group: dict[str, list] = {}
     for entry in listed:
-        tabs = _tabs(entry, listed)
+        tabs = _tabs_of_entry(entry, listed)
         page = st.Page(
             entry.path,
             title=entry.menu or entry.title,
@@ -80,29 +80,30 @@ def pages() -> dict[str, list]:
         )
         by_group.setdefault(entry.group, []).append(page)
     moved = [
-        st.Page(_turn(new), title=new.capitalize(), url_path=old, visibility="hidden") for old, new in _MOVED.items()
+        st.Page(_redirecting_page(new), title=new.capitalize(), url_path=old, visibility="hidden")
+        for old, new in _MOVED.items()
     ]
     first = next(iter(by_group))
     return by_group | {first: [*by_group[first], *moved]}
 
 
-def _tabs(entry: MenuEntry, listed: list[MenuEntry]) -> list[MenuEntry]:
+def _tabs_of_entry(entry: MenuEntry, listed: list[MenuEntry]) -> list[MenuEntry]:
     """The pages that share the entry's place in the menu, in order; itself alone if it shares it with none."""
     return [one for one in listed if one.menu == entry.menu] if entry.menu else [entry]
 
 
-def _turn(page: str) -> Callable[[], None]:
+def _redirecting_page(page: str) -> Callable[[], None]:
     """A page that leads to another one, with everything that its address says."""
     return lambda: routing.turn_to(page, **{name: st.query_params.get_all(name) for name in st.query_params})
 
 
-def run(page) -> None:
+def run_page(page) -> None:
     """Draw the tabs and the page that `st.navigation` found; of a broken file the reason."""
     if page.url_path in _MOVED:
         page.run()
-    listed = entries()
+    listed = read_entries()
     entry = next(entry for entry in listed if entry.name == (page.url_path or "home"))
-    _show_tabs(entry, _tabs(entry, listed))
+    _show_tabs(entry, _tabs_of_entry(entry, listed))
     if entry.broken:
         st.title(escape.markdown(entry.title))
         st.error(escape.markdown(f"{entry.broken}."), icon=":material/broken_image:")
@@ -128,15 +129,15 @@ def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
 
 
 @lru_cache(maxsize=256)
-def _entry(path: Path, changed: int, size: int) -> MenuEntry:
+def _read_entry(path: Path, changed: int, size: int) -> MenuEntry:
     """What the file says as it is since `changed`."""
     try:
-        return MenuEntry(path, **_constants(path))
+        return MenuEntry(path, **_read_constants(path))
     except UserError as error:
         return MenuEntry(path, path.stem.capitalize(), ":material/broken_image:", _BROKEN, 0, broken=str(error))
 
 
-def _constants(path: Path) -> dict[str, object]:
+def _read_constants(path: Path) -> dict[str, object]:
     """The constants of `_KINDS` by their names in lower case; raises `UserError`."""
     name = f"pages/{path.name}"
     if not path.stem.isidentifier():

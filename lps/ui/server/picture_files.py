@@ -11,51 +11,51 @@ from lps.errors import UserError
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
 from lps.ui.pictures import points
-from lps.ui.pictures.bounded import Bounded
+from lps.ui.pictures.bounded import BoundedCache
 from lps.ui.pictures.gallery import TINY
-from lps.ui.pictures.thumbnails import fitted
+from lps.ui.pictures.thumbnails import fit_size
 from lps.ui.server import paths
 from lps.ui.shared.select import runs_root
 
 _SIDE = 96  # pixels that a larger picture keeps
-_PICTURES = Bounded(64 << 20)
+_PICTURES = BoundedCache(64 << 20)
 _HEADERS = {"cache-control": "private, max-age=86400"}
 
 
-def pattern() -> str:
-    """The addresses that `answer` answers to."""
+def route_pattern() -> str:
+    """The addresses that `send_picture` answers."""
     return paths.path_of("picture/{run}/{stamp}/{image:int}.webp")
 
 
-def address(run: Run) -> str:
+def address_of_pictures(run: Run) -> str:
     """Where the pictures of a run are, without the last word, such as `17.webp`; "" where they cannot be had.
 
     It changes with the split, so that a browser does not keep pictures of another data set.
     """
     try:
-        points.pictures(run)
+        points.read_pictures(run)
     except UserError:
         return ""
     return paths.path_of(f"picture/{run.id}/{points.stamp_of(run)}/")
 
 
-def answer(request: Request) -> Response:
+def send_picture(request: Request) -> Response:
     """The picture of an image as WebP, or one sentence."""
     name, image = request.path_params["run"], request.path_params["image"]
     try:
-        data = _PICTURES.get((name, request.path_params["stamp"], image), lambda: _webp(name, image), len)
+        data = _PICTURES.get((name, request.path_params["stamp"], image), lambda: _encode_webp(name, image), len)
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
     return Response(data, media_type="image/webp", headers=_HEADERS)
 
 
-def _webp(name: str, image: int) -> bytes:
+def _encode_webp(name: str, image: int) -> bytes:
     run = find_run(runs_root(), name, by_path=False)
-    images = points.pictures(run)
+    images = points.read_pictures(run)
     if not 0 <= image < len(images.pixels):
         raise UserError("image", f"{image} is not an image of this run; expected 0 to {len(images.pixels) - 1}")
     picture = as_image(np.asarray(images.pixels[image]))
-    height, width = fitted(images.sides(image), _SIDE)
+    height, width = fit_size(images.sides(image), _SIDE)
     if max(picture.size) > TINY:
         picture = picture.resize((width, height))
     out = io.BytesIO()

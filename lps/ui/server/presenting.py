@@ -33,48 +33,50 @@ def read_address() -> None:
 
 def show_presenting() -> None:
     """The switch, and what it does to a page."""
-    st.sidebar.toggle("Large, for a projector", key=_SWITCH, on_change=_tell_address)
+    st.sidebar.toggle("Large, for a projector", key=_SWITCH, on_change=_write_address)
     if is_on():
         st.html(_STYLE)
 
 
-def scale() -> float:
+def chart_scale() -> float:
     """How many times as large charts are drawn now."""
     return _FACTOR if is_on() else 1.0
 
 
-def sized(figure: dict) -> dict:
+def scale_figure(figure: dict) -> dict:
     """A figure as JSON has it, in the size that is wanted now."""
-    return enlarged(figure, scale()) if is_on() else figure
+    return enlarge_figure(figure, chart_scale()) if is_on() else figure
 
 
-def _tell_address() -> None:
-    url_fields.put(_ADDRESS, "1" if is_on() else None)
+def _write_address() -> None:
+    url_fields.set_words(_ADDRESS, "1" if is_on() else None)
 
 
-def enlarged(figure: Mapping, factor: float) -> dict:
+def enlarge_figure(figure: Mapping, factor: float) -> dict:
     """A figure as plotly writes it to JSON, with fonts, lines, heights and margins `factor` times as large."""
     layout = dict(figure.get("layout", {}))
     layout["font"] = {"size": _USUAL_FONT} | dict(layout.get("font", {}))
-    grown = _grown(dict(figure) | {"layout": layout}, "", factor)
+    grown = _enlarge_value(dict(figure) | {"layout": layout}, "", factor)
     for name in _LENGTHS:
         if name in layout:
-            grown["layout"][name] = _times(layout[name], factor)
+            grown["layout"][name] = _multiply(layout[name], factor)
     return grown
 
 
-def _grown(value, name: str, factor: float):
+def _enlarge_value(value, name: str, factor: float):
     """`value`, which stands under `name`, with the sizes of fonts and the widths of lines in it enlarged."""
     if isinstance(value, Mapping):
         is_font, is_line = name.lower().endswith("font"), name.lower() == "line"
         grows = {"size": is_font, "width": is_line}
-        return {k: _times(one, factor) if grows.get(k) else _grown(one, k, factor) for k, one in value.items()}
+        return {
+            k: _multiply(one, factor) if grows.get(k) else _enlarge_value(one, k, factor) for k, one in value.items()
+        }
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Mapping):
-        return [_grown(one, name, factor) for one in value]
+        return [_enlarge_value(one, name, factor) for one in value]
     return value
 
 
-def _times(value, factor: float):
+def _multiply(value, factor: float):
     if isinstance(value, Mapping):
-        return {key: _times(one, factor) for key, one in value.items()}
+        return {key: _multiply(one, factor) for key, one in value.items()}
     return value * factor if type(value) in (int, float) else value

@@ -9,10 +9,13 @@ from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, ScriptRequests, ScriptRequestType
 
 
-def show(page: Callable[[], None]) -> None:
+def show_page(page: Callable[[], None]) -> None:
     """Draw a page, inside app.py; the last line of every file in pages/."""
     through_app()
     page()
+
+
+show = show_page  # name until 0.3.0: page files of users call it
 
 
 def through_app() -> None:

@@ -31,7 +31,7 @@ from lps.ui.shared.select import runs_root
 _FOR_GOOD = "public, immutable, max-age=31536000"
 
 
-def options() -> dict:
+def app_options() -> dict:
     """What `streamlit.App` needs to serve the app guarded; ends the program where it would be open to strangers."""
     os.umask(0o077)  # whatever this process writes is its owner's alone
     PagesManager.uses_pages_directory = False  # the first visitor too is shown pages by app.py (lps.ui.server.routing)
@@ -39,7 +39,7 @@ def options() -> dict:
     address = st.get_option("server.address") or ""
     try:
         # The environment is inherited by every run, and no run needs the token.
-        door = guard.door(
+        door = guard.make_access_rules(
             address, list(st.get_option("server.allowedHosts") or []), _public_port(), os.environ.pop("LPS_TOKEN", "")
         )
         if door.token:
@@ -55,15 +55,15 @@ def options() -> dict:
             Middleware(Front, index=index, library=library_path()),
         ],
         "routes": [
-            Route(library_path(), _library),
-            Route(downloads.pattern(), downloads.labels),
-            Route(downloads.model_pattern(), downloads.model),
-            Route(downloads.predictions_pattern(), downloads.predictions),
-            Route(columns.pattern(), columns.answer),
-            Route(picture_files.pattern(), picture_files.answer),
-            Route(review_desk.pattern(), review_desk.answer, methods=["POST"]),
+            Route(library_path(), _send_library),
+            Route(downloads.labels_pattern(), downloads.send_labels),
+            Route(downloads.model_pattern(), downloads.send_model),
+            Route(downloads.predictions_pattern(), downloads.send_predictions),
+            Route(columns.route_pattern(), columns.send_column),
+            Route(picture_files.route_pattern(), picture_files.send_picture),
+            Route(review_desk.route_pattern(), review_desk.answer_request, methods=["POST"]),
         ],
-        "lifespan": _life(door, address),
+        "lifespan": _lifespan(door, address),
     }
 
 
@@ -92,7 +92,7 @@ class Front:
         name = _page_of(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
         if name is None:
             return await self.app(scope, receive, send)
-        said = {"link": self.link} if name in menu.charted() else {}
+        said = {"link": self.link} if name in menu.pages_with_charts() else {}
         answer = Response(self.index, media_type="text/html", headers={"cache-control": "no-cache"} | said)
         return await answer(scope, receive, send)
 
@@ -104,16 +104,16 @@ def _page_of(path: str) -> str | None:
     return None if not path.startswith(first) or "/" in name or "." in name else name
 
 
-def _library(request: Request) -> Response:
+def _send_library(request: Request) -> Response:
     """plotly.js, to be kept: a browser also keeps what it has compiled of a script that stays the same."""
     headers = {"cache-control": _FOR_GOOD, "vary": "accept-encoding"}
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return Response((LIBRARY / "plotly.min.js").read_bytes(), media_type="text/javascript", headers=headers)
-    return Response(_packed(), media_type="text/javascript", headers=headers | {"content-encoding": "gzip"})
+    return Response(_compressed_library(), media_type="text/javascript", headers=headers | {"content-encoding": "gzip"})
 
 
 @cache
-def _packed() -> bytes:
+def _compressed_library() -> bytes:
     return gzip.compress((LIBRARY / "plotly.min.js").read_bytes(), 6)
 
 
@@ -126,7 +126,7 @@ def _token_file() -> Path:
     return runs_root() / f".token-{st.get_option('server.port')}"
 
 
-def _life(door: guard.Door, address: str):
+def _lifespan(door: guard.AccessRules, address: str):
     """Says where the app is once it is there, and forgets the token when it ends."""
 
     @asynccontextmanager
@@ -148,7 +148,7 @@ def _life(door: guard.Door, address: str):
     return life
 
 
-def _address_of(door: guard.Door, address: str) -> str:
+def _address_of(door: guard.AccessRules, address: str) -> str:
     """The link that opens the app."""
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     names = sorted(door.names, key=lambda name: (addresses.is_loopback(name) != addresses.is_loopback(address), name))

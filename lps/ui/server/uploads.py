@@ -22,7 +22,7 @@ _STRANGE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 @contextmanager
-def stored(upload: BinaryIO, root: Path) -> Iterator[Path]:
+def stored_upload(upload: BinaryIO, root: Path) -> Iterator[Path]:
     """The upload as a file beside the runs inside the `with`, under its own name as far as that is harmless."""
     name = _STRANGE.sub("_", Path(upload.name).name)[-LONGEST_NAME:].lstrip(".") or "archive"
     place = root / ".incoming"
@@ -39,7 +39,7 @@ def stored(upload: BinaryIO, root: Path) -> Iterator[Path]:
         yield folder / name
 
 
-def forget(files: Iterable[UploadedFile]) -> None:
+def free_uploads(files: Iterable[UploadedFile]) -> None:
     """Let go of uploads, which Streamlit keeps in memory until the page is closed."""
     context = get_script_run_ctx()
     for file in files if context else ():

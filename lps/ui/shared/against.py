@@ -27,24 +27,29 @@ def show_differences(groups: Sequence[Group], place: str, first: Group | None = 
     """
     if len(groups) < 2:
         return None
-    chosen, column = _pick(groups, place, first or differences.usual_reference(groups))
+    chosen, column = _pick_baseline(groups, place, first or differences.usual_reference(groups))
     comparison = differences.compare_groups(groups, chosen)
     if not comparison.found:
         st.caption("These groups have different splits or are scored differently, so they are not compared.")
         return chosen
     if any(key[1] == column for key in comparison.found):
         alt = f"{_NAMES[column]}: difference from {chosen.label}, with {INTERVAL}s"
-        figure = difference_charts.intervals(comparison, column, theme.palette())
+        figure = difference_charts.intervals(comparison, column, theme.current_palette())
         revision = f"{column} {chosen.label}"
-        plot(figure.update_layout(uirevision=revision), f"{place}_intervals", alt, code=_code(groups, chosen, column))
+        plot(
+            figure.update_layout(uirevision=revision),
+            f"{place}_intervals",
+            alt,
+            code=_difference_code(groups, chosen, column),
+        )
     alt = f"Every group minus {chosen.label}: difference and {INTERVAL}"
-    data_table.show_data_table(_columns(comparison, column), comparison.rows, alt, most=len(comparison.rows))
-    sentences = [*differences.explain_differences(comparison), *_about_others(comparison, chosen)]
+    data_table.show_data_table(_difference_columns(comparison, column), comparison.rows, alt, most=len(comparison.rows))
+    sentences = [*differences.explain_differences(comparison), *_explain_other_baselines(comparison, chosen)]
     st.caption("  \n".join(escape.markdown(f"{capitalized(text)}.") for text in sentences))
     return chosen
 
 
-def _code(groups: Sequence[Group], chosen: Group, column: str) -> str:
+def _difference_code(groups: Sequence[Group], chosen: Group, column: str) -> str:
     """The Python that draws the differences; "" where a group mixes what `lps.compare_runs` would keep apart."""
     if any(len({run_groups.group_key(member) for member in group.members}) > 1 for group in groups):
         return ""
@@ -61,33 +66,33 @@ def scoring_of(groups: Sequence[Group]) -> dict[str, str]:
     return {"protocol": first.protocol, "select": first.select, "seen": seen, "images": first.images}
 
 
-def _pick(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str]:
+def _pick_baseline(groups: Sequence[Group], place: str, first: Group) -> tuple[Group, str]:
     """The group that the others are held against, and the measurement that is drawn and told in words."""
-    by_id = {id_of(group): group for group in sorted(groups, key=lambda group: group is not first)}
+    by_id = {id_of_group(group): group for group in sorted(groups, key=lambda group: group is not first)}
     words = {name: group.label for name, group in by_id.items()}
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         why = "Choose a baseline for its settings, not for its numbers: the best of many runs is partly luck"
-        name = url_fields.choose(st.selectbox, place, "Baseline", words, width=330, help=why)
+        name = url_fields.choose_one(st.selectbox, place, "Baseline", words, width=330, help=why)
         order = {column: _NAMES[column] for column in ("novel", "seen", "all", "nmi", "gap")}
-        column = url_fields.choose(st.segmented_control, f"{place}_of", "Difference in", order, required=True)
+        column = url_fields.choose_one(st.segmented_control, f"{place}_of", "Difference in", order, required=True)
     return by_id[name], column
 
 
-def id_of(group: Group) -> str:
+def id_of_group(group: Group) -> str:
     """What a group is called in the address."""
     return hashlib.sha256(
         f"{group.short_label or group.label} {run_groups.group_key(group.members[0])}".encode()
     ).hexdigest()[:6]
 
 
-def _columns(comparison: GroupComparison, column: str) -> list[Column]:
+def _difference_columns(comparison: GroupComparison, column: str) -> list[Column]:
     """What can be said of `column`, and every difference with its interval; bold what is distinguishable."""
     found = [comparison.found.get((row, column)) for row in comparison.rows]
     labels = [comparison.groups[row].label for row in comparison.rows]
     references = [comparison.references[row].label for row in comparison.rows]
     about_seeds = "Seeds needed to detect this difference with 80 % power, at the spread measured here"
     columns = [
-        Column("Group", labels, "text", pinned=True, width=scores.width(comparison.groups)),
+        Column("Group", labels, "text", pinned=True, width=scores.label_width(comparison.groups)),
         Column(f"{_NAMES[column]}: result", [capitalized(differences.verdict(d)) if d else "" for d in found]),
         Column(
             "Seeds needed",
@@ -105,7 +110,7 @@ def _columns(comparison: GroupComparison, column: str) -> list[Column]:
     return [*columns, Column("Seeds", comparison.seeds)]
 
 
-def _about_others(comparison: GroupComparison, chosen: Group) -> list[str]:
+def _explain_other_baselines(comparison: GroupComparison, chosen: Group) -> list[str]:
     """That rows of another split are held against another group, and which have no difference."""
     sentences = []
     if any(reference is not chosen for reference in comparison.references):

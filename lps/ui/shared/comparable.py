@@ -8,7 +8,7 @@ from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run
 from lps.ui.pictures import points
 from lps.ui.shared import select
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 
 MOST = 4  # runs beside each other
 _USUAL = 3  # of them without a choice
@@ -20,7 +20,7 @@ def split_difference(first: Run, other: Run) -> str:
 
 
 def _split_of(run: Run) -> tuple[Split, np.ndarray]:
-    known = points.partition(run)
+    known = points.read_partition(run)
     return known.split, known.targets
 
 
@@ -29,15 +29,17 @@ def usual_choice(runs: list[Run]) -> list[Run]:
 
     Without a run of LPS whose accuracies are known the newest finished run, else the latest.
     """
-    own = select.preferred(runs)
-    known = (run for run in own if _is_usual_lps(run) and not history(run).is_blind)  # its accuracies are what is shown
-    first = next(known, None) or next(filter(_is_finished, own), None) or select.latest(own)
-    found = partners(first, runs, same_seed=True)
-    is_pair = found and _interest(first.config(), found[0].config()) == 0
+    own = select.default_runs(runs)
+    known = (
+        run for run in own if _is_usual_lps(run) and not read_history(run).is_blind
+    )  # its accuracies are what is shown
+    first = next(known, None) or next(filter(_is_finished, own), None) or select.latest_run(own)
+    found = find_partners(first, runs, same_seed=True)
+    is_pair = found and _rank_partner(first.config(), found[0].config()) == 0
     return [first, *found][: 2 if is_pair else _USUAL]
 
 
-def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
+def find_partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
     """Finished runs of the split of `first`, the most telling first, one for every method and its settings.
 
     LPS without its margin, then ORCA, then other methods, then other settings of the same method; among equals those
@@ -58,17 +60,17 @@ def partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
             continue
         if same_seed and settings.seed != known.seed:
             continue
-        kind, rank = _kind(settings), (_interest(known, settings), settings.seed != known.seed)
-        if kind != _kind(known) and (kind not in found or rank < found[kind][0]):
+        kind, rank = _setup_of(settings), (_rank_partner(known, settings), settings.seed != known.seed)
+        if kind != _setup_of(known) and (kind not in found or rank < found[kind][0]):
             found[kind] = (rank, run)
     return [run for _, run in sorted(found.values(), key=lambda pair: pair[0])]
 
 
-def _kind(settings: Config) -> tuple:
+def _setup_of(settings: Config) -> tuple:
     return settings.method, tuple(sorted((name, str(value)) for name, value in settings.hyperparameters.items()))
 
 
-def _interest(known: Config, settings: Config) -> int:
+def _rank_partner(known: Config, settings: Config) -> int:
     if settings.method == "lps" and settings.hyperparameters.get("use_margin") is False:
         return 0
     if settings.method == "orca" != known.method:

@@ -56,7 +56,7 @@ class Column:
         return [None if isinstance(cell, str) and not cell else cell for cell in cells]
 
 
-def data(columns: Sequence[Column], rows: Sequence = ()):
+def table_data(columns: Sequence[Column], rows: Sequence = ()):
     """The shown columns as a DataFrame, or as its Styler where a cell is bold or has a text of its own."""
     cells = {column.heading: column.values(rows) for column in columns if not column.hidden}
     for column in columns:
@@ -69,18 +69,18 @@ def data(columns: Sequence[Column], rows: Sequence = ()):
     look = table.style.format(na_rep=EMPTY)
     for column in shown:
         for place, text in enumerate(column.texts):
-            look = look.format(partial(_always, text), subset=pd.IndexSlice[place, [column.heading]])
+            look = look.format(partial(_constant_text, text), subset=pd.IndexSlice[place, [column.heading]])
         look = look.set_properties(pd.IndexSlice[list(column.bold), [column.heading]], **{"font-weight": "650"})
     return look
 
 
-def _always(text: str, _value: object) -> str:
+def _constant_text(text: str, _value: object) -> str:
     return text
 
 
 def show_data_table(columns: Sequence[Column], rows: Sequence, alt: str, *, most: int = 10, **options):
     """Draw the table and return its selection. most: rows in sight; options: further ones of `st.dataframe`."""
-    table = data(columns, rows)
+    table = table_data(columns, rows)
     options = {"height": theme.table_height(len(table.index), most), "width": "stretch"} | options
     looks = {column.heading: column.config for column in columns}
     return st.dataframe(table, hide_index=True, column_config=looks, placeholder=EMPTY, alt=alt, **options)

@@ -33,14 +33,14 @@ class _ChosenEpoch:
         return self.place == place and is_known and time.monotonic() - self.when < SETTLE_S
 
 
-def asked(place: str) -> int | None:
+def requested_epoch(place: str) -> int | None:
     """The epoch that was just chosen at `place`, else that of the address; None for neither.
 
     place: the page and what it shows, so that a choice counts there alone.
     """
     if _goes_back():
         st.session_state.pop("epoch_chosen", None)
-    chosen, address = st.session_state.get("epoch_chosen"), url_fields.number("epoch")
+    chosen, address = st.session_state.get("epoch_chosen"), url_fields.read_number("epoch")
     return chosen.epoch if chosen and chosen.outweighs(place, address) else address
 
 
@@ -50,20 +50,20 @@ def _goes_back() -> bool:
     return bool(context and context.is_history_navigation)
 
 
-def choose(place: str, epoch: int | None) -> None:
+def set_epoch(place: str, epoch: int | None) -> None:
     """Write an epoch into the address; None for none."""
-    address, last = url_fields.number("epoch"), st.session_state.get("epoch_chosen")
+    address, last = url_fields.read_number("epoch"), st.session_state.get("epoch_chosen")
     before = {address} | (last.before | {last.epoch} if last and last.outweighs(place, address) else set())
     st.session_state["epoch_chosen"] = _ChosenEpoch(place, epoch, time.monotonic(), frozenset(before))
     url_fields.set_number("epoch", epoch)
 
 
-def go(place: str, epoch: int, last: int) -> None:
+def go_to_epoch(place: str, epoch: int, last: int) -> None:
     """Show an epoch; the last one is no number but "the newest", so a growing run is followed."""
-    choose(place, epoch if 1 <= epoch < last else None)
+    set_epoch(place, epoch if 1 <= epoch < last else None)
 
 
-def forget() -> None:
+def forget_epoch() -> None:
     """Take the epoch out of the address, as for other runs."""
     st.session_state.pop("epoch_chosen", None)
     url_fields.set_number("epoch", None)
@@ -74,20 +74,20 @@ def place_of(page: str, run: Run) -> str:
     return f"{page} {run.id}"
 
 
-def pick(page: str, run: Run, stored: list[int], usual: int, nameless: int | None = None) -> int:
+def pick_epoch(page: str, run: Run, stored: list[int], usual: int, nameless: int | None = None) -> int:
     """A slider over the stored epochs where there are several; the epoch that is chosen, else the `usual` one.
 
     nameless: the epoch that stands in no address.
     """
     place, key = place_of(page, run), f"{page}_epoch"
-    wanted = asked(place)
+    wanted = requested_epoch(place)
     epoch = wanted if wanted in stored else usual
     if len(stored) > 1:
         url_fields.draw_field(
             st.select_slider,
             key,
             epoch,
-            lambda new: choose(place, new if new != nameless else None),
+            lambda new: set_epoch(place, new if new != nameless else None),
             "Epoch",
             stored,
         )

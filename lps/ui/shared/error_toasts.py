@@ -10,7 +10,7 @@ from lps.ui.shared import escape
 
 
 @contextmanager
-def kept(place: str) -> Iterator[None]:
+def keep_errors(place: str) -> Iterator[None]:
     """A refusal of what is done inside ends it, and waits to be said at `place`."""
     try:
         yield
@@ -18,11 +18,11 @@ def kept(place: str) -> Iterator[None]:
         st.session_state.setdefault(f"refused {place}", []).append(str(error))
 
 
-def for_each(place: str, items: Iterable, change: Callable[..., object]) -> list:
+def change_each(place: str, items: Iterable, change: Callable[..., object]) -> list:
     """Make the change with every item; gives those with which it could be made."""
     done = []
     for item in items:
-        with kept(place):
+        with keep_errors(place):
             change(item)
             done.append(item)
     return done
@@ -45,7 +45,7 @@ def show_errors(place: str, icon: str = ":material/error:") -> None:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def toast_errors() -> Iterator[None]:
     """A refusal of what is done inside ends it, and is told in a corner of the page."""
     try:
         yield

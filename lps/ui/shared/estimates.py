@@ -34,7 +34,7 @@ def _known_costs(root: str) -> KnownCosts:
     return costs.known_costs(select.runs_root())
 
 
-def left_in_words(run: Run, state: State, now: float | None = None) -> str:
+def describe_time_left(run: Run, state: State, now: float | None = None) -> str:
     """ "about 4 min left", of a running run."""
     known, now = known_costs().beside([run]), time.time() if now is None else now
     return overview.left_in_words(known.left(run, read_progress(run, state), now))
@@ -61,12 +61,12 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
     return None if rough is None else Span.about(rough, 1.0, costs.ROUGH * costs.load_per_core())
 
 
-def in_words(span: Span | None, runs: int) -> str:
+def describe_duration(span: Span | None, runs: int) -> str:
     """Return " · about 4 min each" for the planned runs; "" if nothing is known."""
     return "" if span is None else f" · about {costs.span_in_words(span)}{' each' * (runs > 1)}"
 
 
-def progress_in_words(run: Run, state: State, past: History, now: float) -> tuple[float, str]:
+def describe_progress(run: Run, state: State, past: History, now: float) -> tuple[float, str]:
     """(share of the phase in [0, 1], what a running run does at the moment)."""
     progress = read_progress(run, state)
     if not progress.phase:
@@ -87,7 +87,7 @@ def progress_in_words(run: Run, state: State, past: History, now: float) -> tupl
     if state.name == "stopping":
         words.append("stopping after a checkpoint" + f": {state.reason}" * bool(state.reason))
     if state.name == "running":
-        words.append(left_in_words(run, state, now))
+        words.append(describe_time_left(run, state, now))
     if past.last_time:
         words.append(f"last record {ago(now - past.last_time)}")
     share = epoch / epochs if progress.share is None and epochs else progress.share or 0.0

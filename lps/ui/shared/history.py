@@ -18,12 +18,12 @@ def _event_log(path: str) -> EventLog:
     return EventLog(Path(path))
 
 
-def history(run: Run) -> History:
+def read_history(run: Run) -> History:
     """Everything that `run` has recorded up to now."""
     return _event_log(str(run.events)).read_history()
 
 
-def log_tail(run: Run, size: int = _LOG_TAIL) -> str:
+def read_log_tail(run: Run, size: int = _LOG_TAIL) -> str:
     """The last whole lines of the run's console output, at most `size` bytes; "" where there is none."""
     try:
         with open_regular(run.log) as file:

@@ -9,7 +9,7 @@ import streamlit as st
 State = TypeVar("State")
 
 
-def follow(
+def follow_changes(
     look: Callable[[], State],
     is_moving: Callable[[State], bool],
     draw: Callable[[State], object],
@@ -33,7 +33,7 @@ def follow(
     st.fragment(part, run_every=every if moves else None)()
 
 
-def wait(
+def wait_for_end(
     look: Callable[[], State], is_going_on: Callable[[State], bool], every: float, draw: Callable = lambda _: None
 ) -> None:
     """Draw what `look` returns, every `every` seconds; the page starts again when it no longer goes on."""

@@ -46,31 +46,31 @@ class Watched:
     alarmed: set[tuple[str, str]] = field(default_factory=set)  # (run id, kind)
 
 
-def watch() -> None:
+def watch_runs() -> None:
     """To be called by app.py on every visit: looks every `TICK_S` seconds from then on."""
     named = frozenset(st.query_params.get_all("run"))
-    st.fragment(_look, run_every=TICK_S)(named, _there(named, select.own_runs() if named else []))
+    st.fragment(_show_news, run_every=TICK_S)(named, _existing_runs(named, select.own_runs() if named else []))
 
 
-def _there(named: frozenset[str], runs: list[Run]) -> frozenset[str]:
+def _existing_runs(named: frozenset[str], runs: list[Run]) -> frozenset[str]:
     return named & {run.id for run in runs}
 
 
-def _look(named: frozenset[str], there: frozenset[str]) -> None:
+def _show_news(named: frozenset[str], there: frozenset[str]) -> None:
     """named: the runs that the page is about; there: those that it found. It begins again once that has changed."""
     launcher.ensure_daemon(select.runs_root())  # nobody else may be left to do so
     watched = st.session_state.setdefault("notices", Watched())
     runs = select.own_runs()
-    if _there(named, runs) != there:
+    if _existing_runs(named, runs) != there:
         st.rerun()
-    said = news(watched, runs)
+    said = list_news(watched, runs)
     for words, icon in said[:_MOST]:
         st.toast(words, icon=icon, duration="long")
     if len(said) > _MOST:
         st.toast(f"And {len(said) - _MOST} more. Open Runs to see all.", icon=":material/view_list:", duration="long")
 
 
-def news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
+def list_news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
     """(words, icon) of what has happened since the last look; nothing at the first. Updates `watched`."""
     is_first = not watched.ended and not watched.alive
     sentences = []
@@ -79,15 +79,15 @@ def news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
         known = run.id in watched.ended
         over = known and ended != watched.ended[run.id] or run.id in watched.alive and not alive
         if (alive or over) and grown != watched.grown.get(run.id):
-            sentences += _alarms(watched, run, quiet=is_first)
+            sentences += _new_alarms(watched, run, quiet=is_first)
         if over:
-            sentences += _ending(run)
+            sentences += _describe_end(run)
         watched.ended[run.id], watched.grown[run.id] = ended, grown
         (watched.alive.add if alive else watched.alive.discard)(run.id)
     return sentences
 
 
-def _ending(run: Run) -> list[tuple[str, str]]:
+def _describe_end(run: Run) -> list[tuple[str, str]]:
     state = run.state()
     if state.name not in _TOASTS:
         return []
@@ -104,7 +104,7 @@ def _ending(run: Run) -> list[tuple[str, str]]:
     return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{more}", icon)]
 
 
-def _alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
+def _new_alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
     """The urgent alarms that the run did not have at the last look."""
     now = {alarm.kind: alarm for alarm in run_index.measure_run(run).alarms if alarm.kind in _URGENT}
     new = [alarm for kind, alarm in now.items() if (run.id, kind) not in watched.alarmed]

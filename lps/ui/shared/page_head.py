@@ -22,7 +22,7 @@ def show_title(title: str, offers_runs: bool = True) -> None:
             select.show_hidden_switch()
 
 
-def begin(title: str, page: str = "") -> list[Run]:
+def begin_page(title: str, page: str = "") -> list[Run]:
     """All runs, under the title; none where the address names only such as are not there, which is said.
 
     page: the address of the page, where it is not the title.
@@ -37,7 +37,7 @@ def begin(title: str, page: str = "") -> list[Run]:
     return runs
 
 
-def begin_with(title: str, has: Callable[[Run], object], words: str, icon: str, page: str = "") -> list[Run]:
+def begin_page_with(title: str, has: Callable[[Run], object], words: str, icon: str, page: str = "") -> list[Run]:
     """The runs that have what the page shows, under the title; `words` where none has.
 
     None where the address names a run that has not got it: another one is what nobody asked for.
@@ -53,7 +53,7 @@ def begin_with(title: str, has: Callable[[Run], object], words: str, icon: str, 
         st.info(f"{markdown(titles.run_label(lacking[0]))} has nothing to show here yet.", icon=icon)
         _offer_others(page or title)
         if lacking[0].state().is_alive:
-            live_part.wait(lambda: has(lacking[0]), lambda is_there: not is_there, _WATCH_S)
+            live_part.wait_for_end(lambda: has(lacking[0]), lambda is_there: not is_there, _WATCH_S)
         return []
     found = [run for run in runs if has(run)]
     if not found:
@@ -66,14 +66,14 @@ def are_all_missing(runs: list[Run], title: str) -> bool:
 
     Each that is missing is said; one in the trash can be had back, and where all are missing others can be chosen.
     """
-    names = select.missing(runs)
+    names = select.missing_names(runs)
     trash = {item.id: item for item in reversed(deleted_runs(select.runs_root()))} if names else {}
     for name in names:
         if name in trash:
             _show_deleted(trash[name])
         else:
             st.warning(f"Run {markdown(name)} was not found.", icon=":material/link_off:")
-    is_lost = bool(names) and not select.picked(runs)
+    is_lost = bool(names) and not select.runs_of_address(runs)
     if is_lost and runs:
         _offer_others(title)
     return is_lost

@@ -68,28 +68,28 @@ def plot(
     id), else None.
     """
     options = {"clickable": clickable, "clock": clock, "code": code, "highlight": highlight}
-    data = _data(figure, key, alt, board=board and asdict(board), **options)
+    data = _encode_figure(figure, key, alt, board=board and asdict(board), **options)
     clicked = _clicked(_mount(key=key, data=data, height=_height(figure), on_click_change=_nothing))
     return clicked if clickable else None
 
 
 def code_of(chart: str, *arguments, **options) -> str:
     """The Python that draws a chart: a call of the function `chart` of `lps.figures`. A run stands for its folder."""
-    words = [_in_python(value) for value in arguments]
-    words += [f"{name}={_in_python(value)}" for name, value in options.items() if value not in ("", None)]
+    words = [_python_literal(value) for value in arguments]
+    words += [f"{name}={_python_literal(value)}" for name, value in options.items() if value not in ("", None)]
     where = f"# Where lps is not found: set PYTHONPATH={str(SOURCE)!r} and take the Python that starts the dashboard."
     return f"{where}\nfrom lps import figures\n\nfigures.{chart}({', '.join(words)}).show()\n"
 
 
-def _in_python(value) -> str:
+def _python_literal(value) -> str:
     if isinstance(value, Run):
         return repr(str(value.folder.absolute()))
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_in_python, value))}]"
+        return f"[{', '.join(map(_python_literal, value))}]"
     return repr(str(value)) if isinstance(value, Path) else repr(value)
 
 
-def make_ready() -> None:
+def preload_library() -> None:
     """Let the browser load plotly.js while it has nothing else to do: on pages without charts, for one with some."""
     _mount(key="plotly_ready", data=json.dumps({"library": library_path(), "name": "plotly_ready"}).encode())
 
@@ -100,20 +100,20 @@ def _clicked(result) -> int | None:
 
 def _height(figure: Chart) -> int:
     """Pixels that stay free until it is drawn."""
-    return round(figure.height * presenting.scale())
+    return round(figure.height * presenting.chart_scale())
 
 
-def _data(figure: Chart, key: str, alt: str, **options) -> bytes:
+def _encode_figure(figure: Chart, key: str, alt: str, **options) -> bytes:
     """One line of options, then the figure."""
     drawn = figure.to_json()
     if presenting.is_on():
-        drawn = json.dumps(presenting.sized(json.loads(drawn)))
+        drawn = json.dumps(presenting.scale_figure(json.loads(drawn)))
     head = {
         "library": library_path(),
         "name": key,
         "alt": alt,
         "height": _height(figure),
-        "theme": theme.theme(),
+        "theme": theme.current_theme(),
         "colors": palette.color_pairs(),
     }
     return json.dumps(head | options).encode() + b"\n" + drawn.encode()

@@ -28,7 +28,7 @@ _HELP = {
 }
 
 
-def label(action: str, state: State) -> str:
+def action_label(action: str, state: State) -> str:
     """The word on the button: to stop a queued run is to cancel it."""
     return "Cancel" if action == "stop" and state.name == "queued" else LABELS[action][0]
 
@@ -43,7 +43,7 @@ def offer_copy(run: Run, to_do: str) -> None:
 def is_pressed(run: Run, state: State, action: str) -> bool:
     """Draw the button of an action of one run; whether it was pressed."""
     icon, key = LABELS[action][1], f"{run.id}-action"
-    return st.button(label(action, state), key=key, icon=icon, help=_HELP.get(action))
+    return st.button(action_label(action, state), key=key, icon=icon, help=_HELP.get(action))
 
 
 @st.dialog("Rename run")

@@ -23,8 +23,8 @@ _SCORED_FILES = ("config.json", "split.npz", "events.jsonl", "exit.json", "snaps
 def pick_scoring() -> Scoring:
     """Protocol, images, epoch and kind of seen accuracy, with what the protocol means."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        protocol = url_fields.choose(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
-        images = url_fields.choose(
+        protocol = url_fields.choose_one(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
+        images = url_fields.choose_one(
             st.segmented_control,
             "images",
             "Images",
@@ -33,7 +33,7 @@ def pick_scoring() -> Scoring:
             help="Unlabeled: the unlabeled training images, as in the papers. Test: images that no model was trained "
             "on",
         )
-        chosen = url_fields.choose(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
+        chosen = url_fields.choose_one(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
         defined = protocol.startswith("gcd")
         why = (
             "This protocol always uses matched seen accuracy"
@@ -41,7 +41,7 @@ def pick_scoring() -> Scoring:
             else "Raw: an image is correct if its predicted id is the id of its class. Matched: ids are first matched "
             "one to one with classes so that as many images as possible are correct"
         )
-        seen = url_fields.choose(
+        seen = url_fields.choose_one(
             st.segmented_control, "seen", "Seen accuracy", SEEN_WORDS, required=True, disabled=defined, help=why
         )
     sentences = [f"{capitalized(PROTOCOLS[protocol])}."]
@@ -61,11 +61,11 @@ def pick_scoring() -> Scoring:
 
 def score_all(runs: Sequence[Run], scoring: Scoring) -> tuple[list[Scored], list[tuple[Run, str]]]:
     """(the runs that have scores, the others with the reason)."""
-    return run_scores.score_all(runs, scorer=lambda run: _scored(str(run.folder), _stamp(run), scoring))
+    return run_scores.score_all(runs, scorer=lambda run: _score_run(str(run.folder), _stamp(run), scoring))
 
 
 @st.cache_resource(max_entries=2048, show_spinner="Computing scores from the stored predictions")
-def _scored(folder: str, stamp: tuple, scoring: Scoring) -> Scored:
+def _score_run(folder: str, stamp: tuple, scoring: Scoring) -> Scored:
     """One run's scores while its files are those of `stamp`."""
     return run_scores.score_run(Run(Path(folder)), scoring.protocol, scoring.select, scoring.seen, scoring.images)
 
@@ -91,7 +91,7 @@ def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
 def show_table(groups: list[Group]) -> None:
     """One row a group, what has to be said about it, and every single run behind it."""
     data_table.show_data_table(
-        _columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups)
+        _score_columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups)
     )
     sentences = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.table_notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
@@ -101,17 +101,17 @@ def show_table(groups: list[Group]) -> None:
     st.caption("  \n".join([f"{runs} in {counted(len(groups), 'group')}: {spread}{marks}.", *sentences]))
 
 
-def width(groups: Sequence[Group]) -> int:
+def label_width(groups: Sequence[Group]) -> int:
     """Pixels for the labels, within reason: those of three settings and a data set are not cut where they differ."""
     return min(460, max(70, 24 + 7 * max(len(group.label) for group in groups)))
 
 
-def styled(groups: Sequence[Group]):
+def style_table(groups: Sequence[Group]):
     """Style a table that shows "mean ± std" and sorts by the numbers; bold as in `differences.best_cells`."""
-    return data_table.data(_columns(groups), groups)
+    return data_table.table_data(_score_columns(groups), groups)
 
 
-def _columns(groups: Sequence[Group]) -> list[Column]:
+def _score_columns(groups: Sequence[Group]) -> list[Column]:
     winners = differences.best_cells(groups)
     columns = [
         Column(
@@ -119,7 +119,7 @@ def _columns(groups: Sequence[Group]) -> list[Column]:
             lambda group: group.label,
             "text",
             pinned=True,
-            width=width(groups),
+            width=label_width(groups),
             help="Method, and the settings that differ between the rows",
         )
     ]

@@ -61,12 +61,12 @@ def show_hidden_switch() -> None:
         st.toggle(f"Show {hidden} hidden", key=_HIDDEN, bind="query-params", width="content", help=words)
 
 
-def preferred(runs: list[Run]) -> list[Run]:
+def default_runs(runs: list[Run]) -> list[Run]:
     """Return the default selection of a page: the user's own runs, or recordings if there are no others."""
     return [run for run in runs if not run.is_recorded] or runs
 
 
-def comparable(runs: list[Run]) -> list[Run]:
+def default_group(runs: list[Run]) -> list[Run]:
     """What pages of many runs begin with: own ones, and the recordings where fewer than two of them have finished.
 
     A recording that an own run repeats is left out: the two would count twice.
@@ -84,25 +84,25 @@ def _experiment(run: Run) -> Config | None:
     return config and replace(config, device="auto", threads=None)
 
 
-def outputs(run: Run) -> Path:
+def output_folder(run: Run) -> Path:
     """The folder for what a person makes of a run: the run's own; nothing is written into recordings."""
     return runs_root() / ".recorded" / run.id if run.is_recorded else run.folder
 
 
-def latest(runs: list[Run]) -> Run | None:
+def latest_run(runs: list[Run]) -> Run | None:
     """The newest run that is alive, else the newest readable one, else the newest folder."""
     readable = (run for run in runs if run.state().name != "unreadable")
     alive = (run for run in runs if is_held(run.lock))
     return next(alive, None) or next(readable, None) or (runs[0] if runs else None)
 
 
-def picked(runs: list[Run]) -> list[Run]:
+def runs_of_address(runs: list[Run]) -> list[Run]:
     """The runs that the address names and that exist, in the address's order."""
     by_id = {run.id: run for run in runs}
     return [by_id[name] for name in dict.fromkeys(st.query_params.get_all("run")) if name in by_id]
 
 
-def missing(runs: list[Run]) -> list[str]:
+def missing_names(runs: list[Run]) -> list[str]:
     """What the address calls a run though there is none of that name (any more), shortened for showing."""
     known = {run.id for run in runs}
     return [name[:80] for name in dict.fromkeys(st.query_params.get_all("run")) if name not in known]
@@ -114,15 +114,15 @@ def pick_runs(runs: list[Run]) -> list[Run]:
     url_fields.draw_field(
         st.multiselect,
         "picked_runs",
-        [run.id for run in picked(runs)],
-        lambda ids: url_fields.put("run", ids, "epoch"),
+        [run.id for run in runs_of_address(runs)],
+        lambda ids: url_fields.set_words("run", ids, "epoch"),
         "Runs",
         list(by_id),
         format_func=lambda name: run_label(by_id[name]),
         placeholder="Following the latest run. Choose runs to keep them selected",
         label_visibility="collapsed",
     )
-    return picked(runs)
+    return runs_of_address(runs)
 
 
 def pick_run(runs: list[Run]) -> Run | None:
@@ -130,12 +130,12 @@ def pick_run(runs: list[Run]) -> Run | None:
     if not runs:
         return None
     by_id = {run.id: run for run in runs}
-    chosen = (picked(runs) or [latest(runs)])[0]
+    chosen = (runs_of_address(runs) or [latest_run(runs)])[0]
     url_fields.draw_field(
         st.selectbox,
         "picked_run",
         chosen.id,
-        lambda name: url_fields.put("run", name, "epoch", "image", "where"),
+        lambda name: url_fields.set_words("run", name, "epoch", "image", "where"),
         "Run",
         list(by_id),
         format_func=lambda name: run_label(by_id[name]),

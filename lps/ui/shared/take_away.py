@@ -32,7 +32,7 @@ def offer_file(label: str, address: str, icon: str, help: str) -> None:
     st.html(f"<style>{_STYLE}</style>{link}", width="content")
 
 
-def about_report() -> str:
+def explain_report() -> str:
     """What the file of a report is."""
     return f"HTML, about {documents.usual_size() / 1e6:.1f} MB, opens offline"
 
@@ -40,7 +40,7 @@ def about_report() -> str:
 def offer_report(make: Callable[[], str], name: str, key: str = "report") -> None:
     """A button that makes the report when it is pressed, and not before."""
     st.download_button(
-        f"Report ({about_report()})",
+        f"Report ({explain_report()})",
         lambda: as_bytes(make()),
         file_name=f"{name}.html",
         mime="text/html",

@@ -21,14 +21,14 @@ BADGES = {
 }
 
 
-def theme() -> str:
+def current_theme() -> str:
     """The theme that the browser showed when the script began: light or dark."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def palette() -> Palette:
+def current_palette() -> Palette:
     """The colours of `theme()`."""
-    return DARK if theme() == "dark" else LIGHT
+    return DARK if current_theme() == "dark" else LIGHT
 
 
 def table_height(rows: int, most: int = 10**6) -> int | str:
@@ -42,7 +42,7 @@ def table_height(rows: int, most: int = 10**6) -> int | str:
     return _HEAD_PX + _ROW_PX * min(rows, most)
 
 
-def badge(state: str) -> None:
+def state_badge(state: str) -> None:
     """The state of a run as a coloured word; "recorded" for recordings."""
     label, color, icon = BADGES[state]
     st.badge(label, color=color, icon=icon)

@@ -20,15 +20,15 @@ def draw_field(widget: Callable, key: str, value, take: Callable, *args, **optio
 
     args, options: of the widget, its label first.
     """
-    agree(key, value)
-    return widget(*args, key=key, on_change=_hand_over, args=(key, take), **options)
+    set_widget(key, value)
+    return widget(*args, key=key, on_change=_hand_over_value, args=(key, take), **options)
 
 
-def _hand_over(key: str, take: Callable) -> None:
+def _hand_over_value(key: str, take: Callable) -> None:
     take(st.session_state[key])
 
 
-def agree(key: str, value) -> None:
+def set_widget(key: str, value) -> None:
     """Let a widget show `value`; untouched where it does already, so that nothing jumps.
 
     A widget with this key on another page is another widget to Streamlit, which begins without a value.
@@ -44,7 +44,7 @@ def _page() -> str:
     return context.page_script_hash if context else ""
 
 
-def put(name: str, value: str | Iterable[str] | None, *gone: str) -> None:
+def set_words(name: str, value: str | Iterable[str] | None, *gone: str) -> None:
     """Write a word or several into the address, or take it out (None); `gone` are taken out as well.
 
     The browser hears nothing where the address says so already.
@@ -58,28 +58,30 @@ def put(name: str, value: str | Iterable[str] | None, *gone: str) -> None:
         st.query_params.pop(other, None)
 
 
-def put_unless(usual: str, name: str, word: str | None) -> None:
+def set_word_unless(usual: str, name: str, word: str | None) -> None:
     """Write a word into the address, unless it is the usual one."""
-    put(name, None if word == usual else word)
+    set_words(name, None if word == usual else word)
 
 
-def choice(name: str, options: list[str]) -> str:
+def read_choice(name: str, options: list[str]) -> str:
     """A word of the address that is one of `options`, else the first of them."""
     word = st.query_params.get(name, "")
     return word if word in options else options[0]
 
 
-def choose(widget: Callable, name: str, label: str, words: Mapping[str, str], **options) -> str:
+def choose_one(widget: Callable, name: str, label: str, words: Mapping[str, str], **options) -> str:
     """A choice, the first of `words` where the address has none.
 
     widget: a Streamlit selectbox, radio or segmented control. words: option -> what people read.
     """
-    value, take = choice(name, list(words)), partial(put_unless, next(iter(words)), name)
-    draw_field(widget, f"picked_{name}", value, take, label, list(words), format_func=partial(_shown, words), **options)
+    value, take = read_choice(name, list(words)), partial(set_word_unless, next(iter(words)), name)
+    draw_field(
+        widget, f"picked_{name}", value, take, label, list(words), format_func=partial(_option_text, words), **options
+    )
     return value
 
 
-def many(
+def choose_many(
     label: str, name: str, words: Iterable[str], usual: Iterable[str] = (), widget: Callable | None = None, **options
 ) -> list[str]:
     """Any number of choices. words: the options, or option -> what people read, which old addresses have instead."""
@@ -90,23 +92,23 @@ def many(
     found = dict.fromkeys(word if word in offered else by_words.get(word) for word in requested)
     value = [word for word in found if word is not None]
     options |= {"selection_mode": "multi"} if widget else {"select_all": False}
-    take = partial(_put_many, name, usual)
+    take = partial(_set_chosen, name, usual)
     draw_field(
-        widget or st.multiselect, name, value, take, label, offered, format_func=partial(_shown, shown), **options
+        widget or st.multiselect, name, value, take, label, offered, format_func=partial(_option_text, shown), **options
     )
     return value
 
 
-def text(label: str, name: str, usual: str = "", **options) -> str:
+def text_field(label: str, name: str, usual: str = "", **options) -> str:
     """A line of text, without the spaces around it."""
     value = st.query_params.get(name, usual)[: options.get("max_chars")]
-    draw_field(st.text_input, name, value, partial(put_unless, usual, name), label, **options)
+    draw_field(st.text_input, name, value, partial(set_word_unless, usual, name), label, **options)
     return value.strip()
 
 
-def whole(label: str, name: str, usual: int | None, most: int | None, **options) -> int | None:
+def whole_number_field(label: str, name: str, usual: int | None, most: int | None, **options) -> int | None:
     """A whole number from 1, or from 0 where that is the usual one."""
-    value, least = number(name), 0 if usual == 0 else 1
+    value, least = read_number(name), 0 if usual == 0 else 1
     if value is None or value < least or (most is not None and value > most):
         value = usual
 
@@ -118,14 +120,16 @@ def whole(label: str, name: str, usual: int | None, most: int | None, **options)
     return value
 
 
-def switch(label: str, name: str, usual: bool, **options) -> bool:
+def switch_field(label: str, name: str, usual: bool, **options) -> bool:
     """A switch, true or false in the address."""
     value = {"true": True, "false": False}.get(st.query_params.get(name), usual)
-    draw_field(st.toggle, name, value, lambda new: put_unless(text_of(usual), name, text_of(new)), label, **options)
+    draw_field(
+        st.toggle, name, value, lambda new: set_word_unless(text_of(usual), name, text_of(new)), label, **options
+    )
     return value
 
 
-def number(name: str) -> int | None:
+def read_number(name: str) -> int | None:
     """A whole number of the address, such as the epoch; None where it has none."""
     word = st.query_params.get(name, "")
     return int(word) if word.isascii() and word.isdigit() and len(word) <= 10 else None
@@ -133,18 +137,18 @@ def number(name: str) -> int | None:
 
 def set_number(name: str, value: int | None) -> None:
     """Write a number into the address, or take it out."""
-    put(name, None if value is None else str(value))
+    set_words(name, None if value is None else str(value))
 
 
-def link() -> str:
+def page_link() -> str:
     """The address of the page as it is."""
     pairs = []
     for key in st.query_params:
-        pairs += [f"{_quoted(key)}={_quoted(value)}" for value in st.query_params.get_all(key)]
+        pairs += [f"{_quote_word(key)}={_quote_word(value)}" for value in st.query_params.get_all(key)]
     return f"{(st.context.url or '').partition('?')[0]}{'?' * bool(pairs)}{'&'.join(pairs)}"
 
 
-def restore(name: str) -> None:
+def restore_address(name: str) -> None:
     """Bring back the address that `remember` kept, where the page is opened without one.
 
     name: of a field that the form always has; Streamlit forgets it once another page is shown.
@@ -153,18 +157,18 @@ def restore(name: str) -> None:
         st.query_params.from_dict(st.session_state.get(f"address of {name}", {}))
 
 
-def remember(name: str) -> None:
+def remember_address(name: str) -> None:
     """Keep the address for the way back to this page; to be called once its form is drawn."""
     st.session_state[f"address of {name}"] = {key: st.query_params.get_all(key) for key in st.query_params}
 
 
-def _put_many(name: str, usual: list[str], words: list[str]) -> None:
-    put(name, None if words == usual else words or [""])
+def _set_chosen(name: str, usual: list[str], words: list[str]) -> None:
+    set_words(name, None if words == usual else words or [""])
 
 
-def _shown(words: Mapping[str, str], word: str) -> str:
+def _option_text(words: Mapping[str, str], word: str) -> str:
     return words.get(word, word)
 
 
-def _quoted(word: str) -> str:
+def _quote_word(word: str) -> str:
     return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in word.encode())

@@ -19,7 +19,7 @@ from lps.ui.pictures import coloring, frames, points, predictions
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.point_map import show_map
 from lps.ui.shared import escape, recordings, take_away, theme, url_fields
-from lps.ui.shared.history import history
+from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import plot
 
 _EXAMPLES = 3  # pictures of a class
@@ -53,7 +53,7 @@ class Scene:
         return list(self.split.class_names)
 
     def past(self, part: str) -> History:
-        return history(self.runs[part])
+        return read_history(self.runs[part])
 
     def frame(self, image: int, group: str, words: str = "", alt: str = "") -> Frame:
         return Frame(self.images.pixels[image], self.images.sides(image), group, alt or f"Image {image}", words)
@@ -64,9 +64,9 @@ class Scene:
 
 def _scene() -> Scene:
     """Raises `UserError` where their files are damaged or the pictures cannot be had."""
-    runs = recordings.cast()
-    known = points.partition(runs["lps"])
-    return Scene(runs, known.split, known.targets, points.pictures(runs["lps"]))
+    runs = recordings.recordings_by_part()
+    known = points.read_partition(runs["lps"])
+    return Scene(runs, known.split, known.targets, points.read_pictures(runs["lps"]))
 
 
 # ---------------------------------------------------------------------------------------------------- the page
@@ -75,7 +75,7 @@ def _scene() -> Scene:
 def main() -> None:
     """The whole page."""
     reason = "its recordings were not found"
-    if recordings.tell_a_story():
+    if recordings.has_story():
         try:
             _show_story()
             return
@@ -89,7 +89,7 @@ def main() -> None:
 def _show_story() -> None:
     """The step that the address asks for; raises `UserError`."""
     scene = _scene()
-    step = min(max(url_fields.number("step") or 1, 1), len(STEPS))
+    step = min(max(url_fields.read_number("step") or 1, 1), len(STEPS))
     heading, tell, draw = STEPS[step - 1]
     words, picture = st.columns([4, 6], gap="large")
     with words:
@@ -126,7 +126,7 @@ def _go(step: int) -> None:
 
 
 def _tell_groups(scene: Scene) -> str:
-    kind = recordings.kind(scene.runs["lps"])
+    kind = recordings.picture_kind(scene.runs["lps"])
     return (
         f"Here are {len(scene.names)} kinds of {kind}. {scene.seen} of them have pictures with labels: these classes "
         "are :blue[**seen**]. The others have no labels at all: they are :orange[**novel**]. The model meets "
@@ -203,12 +203,12 @@ def _draw_task(scene: Scene) -> None:
 
 
 def _tell_swallowed(scene: Scene) -> str:
-    lost, novel = recordings.swallowed(scene.runs["fixmatch"])
+    lost, novel = recordings.count_swallowed(scene.runs["fixmatch"])
     return (
         "FixMatch, a well-known method, learns from its own confident guesses. At first a model can "
         "only be sure of seen classes, so it takes novel pictures for seen ones. Each wrong guess that it learns "
         f"from makes it surer of the next. At the end, **{lost} of {novel}** novel pictures are taken for seen "
-        f"ones. With LPS, only {recordings.swallowed(scene.runs['lps'])[0]} are."
+        f"ones. With LPS, only {recordings.count_swallowed(scene.runs['lps'])[0]} are."
     )
 
 
@@ -223,8 +223,8 @@ def _note_scoring(scene: Scene) -> str:
 
 def _draw_swallowed(scene: Scene) -> None:
     st.markdown("Share of the :orange[**novel**] pictures that are taken for seen ones, over the epochs")
-    shares = {words: recordings.swallowed_by_epoch(scene.runs[part]) for part, words in _SWALLOWING.items()}
-    figure = story_charts.swallowed(shares, theme.palette())
+    shares = {words: recordings.swallowed_share_by_epoch(scene.runs[part]) for part, words in _SWALLOWING.items()}
+    figure = story_charts.swallowed(shares, theme.current_palette())
     plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
     st.markdown("Some pictures that FixMatch took for seen classes")
     frames.show_frames(_mistaken(scene), _SIZE)
@@ -232,7 +232,7 @@ def _draw_swallowed(scene: Scene) -> None:
 
 def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, list[Frame]]]:
     """For the seen classes that swallowed the most novel images: some of these, drawn at random."""
-    predicted, truth = recordings.predicted(scene.runs["fixmatch"]), recordings.truth(scene.runs["fixmatch"])
+    predicted, truth = recordings.read_predicted(scene.runs["fixmatch"]), recordings.read_truth(scene.runs["fixmatch"])
     wrong = (truth >= scene.seen) & (predicted < scene.seen)
     names = np.bincount(predicted[wrong], minlength=scene.seen).argsort()[::-1][:rows]
     found = []
@@ -272,7 +272,7 @@ def _note_margin(scene: Scene) -> str:
 
 def _draw_margin(scene: Scene) -> None:
     st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] pictures over the epochs")
-    figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), theme.palette())
+    figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), theme.current_palette())
     plot(figure, "story_margin", "Novel accuracy comes close to seen accuracy with the margin, not without it")
     take_away.offer_document("when-the-margin-helps.md", "When the margin helps", "story_study")
 
@@ -319,7 +319,7 @@ def _note_target(scene: Scene) -> str:
 
 def _draw_brake(scene: Scene) -> None:
     st.markdown("**LPS**, the first epochs: KL, and the margins of :blue[seen] and :orange[novel] classes")
-    figure = story_charts.kl_and_margins(scene.past("lps"), theme.palette(), BEGINNING)
+    figure = story_charts.kl_and_margins(scene.past("lps"), theme.current_palette(), BEGINNING)
     plot(figure, "story_brake", "KL and margins fall over the first epochs")
     st.caption("Both stay a little above 0: they are computed per batch, and batches are uneven by chance.")
 
@@ -348,7 +348,7 @@ def _draw_collapse(scene: Scene) -> None:
     heads = {"no_entropy": "**Without entropy**: pictures in each cluster", "lps": "**LPS**"}
     for part, words in heads.items():
         st.markdown(words)
-        figure = story_charts.cluster_sizes(counts[part], fair, scene.seen, names, top, theme.palette())
+        figure = story_charts.cluster_sizes(counts[part], fair, scene.seen, names, top, theme.current_palette())
         plot(figure, f"story_piles_{part}", f"Pictures in each cluster: {', '.join(map(str, counts[part].tolist()))}")
 
 
@@ -366,10 +366,10 @@ def _tell_clusters(scene: Scene) -> str:
 
 def _draw_clusters(scene: Scene) -> None:
     run = scene.runs["lps"]
-    epoch = points.epochs(run)[-1]
-    table = points.table(run, epoch, "umap")
-    table = points.table(run, epoch) if table is None else table
-    colors = coloring.color_table(table, "group", scene.seen, scene.names, theme.palette())
+    epoch = points.stored_epochs(run)[-1]
+    table = points.read_points(run, epoch, "umap")
+    table = points.read_points(run, epoch) if table is None else table
+    colors = coloring.color_table(table, "group", scene.seen, scene.names, theme.current_palette())
     alt = "Pictures as dots: every class, seen or novel, forms a separate group"
     show_map(table, colors, "story_map", alt, tuple(scene.names), height=300)
     st.markdown("The most confident pictures in each new cluster")
@@ -377,7 +377,7 @@ def _draw_clusters(scene: Scene) -> None:
 
 
 def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Frame]]]:
-    found = predictions.assignment(run, points.epochs(run)[-1])
+    found = predictions.read_assignment(run, points.stored_epochs(run)[-1])
     rows = []
     for i in range(scene.seen, len(scene.names)):
         members = np.flatnonzero(found.predicted == i)
@@ -415,9 +415,9 @@ def _draw_next(scene: Scene) -> None:
     beside = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
     doors = [
         ("No margin", "Switch the margin off. Do new clusters stay empty, and with how many of your seeds?",
-         "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(use_margin="false")))),
+         "pages/launch.py", "Launch", form.link_to_draft(form.Draft(texts=demo.setting_texts(use_margin="false")))),
         ("A larger margin", "Triple the margin. Are novel digits learned sooner, or do seen ones suffer?",
-         "pages/launch.py", "Launch", form.link(form.Draft(texts=demo.texts(margin_scale="30")))),
+         "pages/launch.py", "Launch", form.link_to_draft(form.Draft(texts=demo.setting_texts(margin_scale="30")))),
         ("Change the shares yourself", "Move the sliders and watch KL and margins.", "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
         ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Race", beside),

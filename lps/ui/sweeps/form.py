@@ -60,7 +60,7 @@ def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str
 
 def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HERE) -> None:
     """Let the next run of the page start what was clicked on; a second click asks for the same runs."""
-    starting.ask("sweep", dict(kept), name, retries, place)
+    starting.request_start("sweep", dict(kept), name, retries, place)
 
 
 # ---------------------------------------------------------------------------------------------------- form
@@ -68,13 +68,13 @@ def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HER
 
 def show_sweep_form() -> None:
     """The form, the runs that it means, and the button."""
-    url_fields.restore("sweep_name")
-    kind = url_fields.choose(
+    url_fields.restore_address("sweep_name")
+    kind = url_fields.choose_one(
         st.segmented_control, "kind", "Kind of sweep", _KINDS, required=True, label_visibility="collapsed"
     )
     draft = _ask_preset() if kind == "preset" else _ask_layout()
     _show_places()
-    url_fields.remember("sweep_name")
+    url_fields.remember_address("sweep_name")
     if draft.asked is None:
         key, words = next(iter(draft.errors.items()))
         st.error(escape.markdown(f"{key}: {words}"), icon=":material/edit_off:")
@@ -86,11 +86,11 @@ def _ask_preset() -> _SweepDraft:
     titles = {name: f"{preset.title} · {preset.place}" for name, preset in presets.PRESETS.items()}
     usual = {"ablation": titles["ablation"]} | titles
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        chosen = presets.PRESETS[url_fields.choose(st.selectbox, "preset", "Table", usual, width=420)]
-        scale = url_fields.choose(st.segmented_control, "scale", "Scale", _SCALES, required=True)
+        chosen = presets.PRESETS[url_fields.choose_one(st.selectbox, "preset", "Table", usual, width=420)]
+        scale = url_fields.choose_one(st.segmented_control, "scale", "Scale", _SCALES, required=True)
     st.caption(escape.markdown(f"{chosen.description} Scale: {presets.SCALES[scale]}."))
     errors: dict[str, str] = {}
-    with fields.grid():
+    with fields.field_grid():
         seeds = _ask_seeds(errors)
         datasets = _ask_datasets(chosen) if scale == "paper" else ()
         name, retries = fields.ask_name("sweep", "covers", 34), _ask_retries()
@@ -105,9 +105,9 @@ def _ask_preset() -> _SweepDraft:
 
 def _ask_layout() -> _SweepDraft:
     errors: dict[str, str] = {}
-    with fields.grid():
-        datasets = url_fields.many("Data sets", "sweep_datasets", catalog.dataset_titles(), ["digits"])
-        methods = url_fields.many("Methods", "sweep_methods", catalog.method_titles(), ["lps"])
+    with fields.field_grid():
+        datasets = url_fields.choose_many("Data sets", "sweep_datasets", catalog.dataset_titles(), ["digits"])
+        methods = url_fields.choose_many("Methods", "sweep_methods", catalog.method_titles(), ["lps"])
         seeds = _ask_seeds(errors)
         name, retries = fields.ask_name("sweep", "covers", 34), _ask_retries()
     if not datasets or not methods:
@@ -125,7 +125,7 @@ def _checked(asked: SweepSpec | presets.PresetRequest, name: str, retries: int) 
     try:
         sweeps.sketch_sweep(asked, select.runs_root(), name)
     except UserError as error:
-        return _SweepDraft(None, {error.name: form.sentence(error)})
+        return _SweepDraft(None, {error.name: form.error_sentence(error)})
     return _SweepDraft(asked, {}, name, retries)
 
 
@@ -134,7 +134,7 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
     try:
         return tuple(form.parse_seeds(text))
     except UserError as error:
-        errors["Seeds"] = form.sentence(error)
+        errors["Seeds"] = form.error_sentence(error)
         return ()
 
 
@@ -143,31 +143,33 @@ def _ask_retries() -> int:
     place, about = execution_target.read_target(), "How often a run is restarted after a crash"
     if not place.is_here:
         about = place.without("retries")
-        url_fields.put("sweep_retries", None)
+        url_fields.set_words("sweep_retries", None)
     options = {"help": about, "disabled": not place.is_here}
-    return url_fields.whole("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, **options)
+    return url_fields.whole_number_field("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, **options)
 
 
 def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
     titles = {name: catalog.dataset_info(name).title for name in preset.datasets}
-    chosen = url_fields.many("Data sets", "sweep_only", titles, placeholder="All data sets of the table in the paper")
+    chosen = url_fields.choose_many(
+        "Data sets", "sweep_only", titles, placeholder="All data sets of the table in the paper"
+    )
     return tuple(name for name in preset.datasets if name in chosen)
 
 
 def _known(methods: list[str]) -> dict[str, Parameter]:
     """Every setting of some of the methods, the methods' own first."""
-    known = fields.settings_of(methods)
+    known = fields.settings_of_methods(methods)
     return {name: p for name, p in known.items() if name not in sweep_layout.ASKED_ELSEWHERE}
 
 
 def _ask_varied(methods: list[str], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
     """The settings to vary with their values as texts."""
     known = _known(methods)
-    chosen = url_fields.many("Settings to vary", "sweep_vary", list(known), placeholder="None: only seeds")
+    chosen = url_fields.choose_many("Settings to vary", "sweep_vary", list(known), placeholder="None: only seeds")
     found = {}
-    with fields.grid():
+    with fields.field_grid():
         for name in chosen:
-            with fields.explained(known[name], errors, methods=methods):
+            with fields.explained_field(known[name], errors, methods=methods):
                 found[name] = _values(known[name], dataset)
     return found
 
@@ -177,12 +179,12 @@ def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
     key, label = f"vary:{parameter.name}", f"{parameter.name}, values"
     choices = ["true", "false"] if parameter.kind == "bool" else list(parameter.choices)
     if choices:
-        texts = tuple(url_fields.many(label, key, choices, choices, st.pills))
+        texts = tuple(url_fields.choose_many(label, key, choices, choices, st.pills))
         if not texts:
             raise UserError(parameter.name, "choose at least one value")
         return texts
-    usual = text_of(fields.usual_value(parameter, dataset))
-    text = url_fields.text(label, key, usual, help="V1, V2, ... or V1|V2 if values contain commas")
+    usual = text_of(fields.default_value(parameter, dataset))
+    text = url_fields.text_field(label, key, usual, help="V1, V2, ... or V1|V2 if values contain commas")
     texts = sweep_layout.split_values(parameter.name, text)
     for value in texts:
         parameter.parse(value)
@@ -200,12 +202,12 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
     if len(varied) < 2:
         return "grid", None, 0
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        mode = url_fields.choose(st.segmented_control, "mode", "Combine as", _MODES, required=True)
+        mode = url_fields.choose_one(st.segmented_control, "mode", "Combine as", _MODES, required=True)
         if mode != "random":
             st.caption(f"{capitalized(sweep_layout.MODES[mode])}.")
             return mode, None, 0
-        samples = url_fields.whole("Combinations", "sweep_samples", 10, sweep_layout.MOST_RUNS, width=140)
-        return mode, samples, url_fields.whole("Seed of the draw", "sweep_draw", 0, 2**31 - 1, width=140)
+        samples = url_fields.whole_number_field("Combinations", "sweep_samples", 10, sweep_layout.MOST_RUNS, width=140)
+        return mode, samples, url_fields.whole_number_field("Seed of the draw", "sweep_draw", 0, 2**31 - 1, width=140)
 
 
 def _show_places() -> None:
@@ -258,7 +260,7 @@ def _preview(draft: _SweepDraft) -> None:
         with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
             sheet = presets.build_paper_table(draft.asked)
             table.show_grid(preset_tables.build_grid(sheet, {}))
-    take_away.show_command(execution_target.command(draft.asked.command(draft.name), place))
+    take_away.show_command(execution_target.command_with_target(draft.asked.command(draft.name), place))
 
 
 def _show_redundant(asked: SweepSpec | presets.PresetRequest) -> None:

@@ -78,7 +78,7 @@ class SweepCourse:
 
 def main() -> None:
     """The whole page."""
-    started = starting.start_asked("sweep", form.start)
+    started = starting.start_requested("sweep", form.start)
     if started:
         st.query_params.from_dict({"sweep": started})
     found = sweep_records.list_sweeps(select.runs_root())
@@ -133,7 +133,7 @@ def _show_sweep(known: SweepRecord) -> None:
     when = datetime.fromtimestamp(known.time, UTC) if known.time else None
     started = f"started {when:%Y-%m-%d %H:%M} UTC" if when else escape.markdown(known.problem) or _UNKNOWN
     st.caption(" · ".join(filter(None, [_about(now.asked), started])))
-    live_part.follow(lambda: _now(known.name), lambda now: now.is_moving, _show_course, _TICK_S, now)
+    live_part.follow_changes(lambda: _now(known.name), lambda now: now.is_moving, _show_course, _TICK_S, now)
     if now.asked is not None:
         take_away.show_command(now.asked.command(known.name))
 
@@ -232,7 +232,7 @@ def _usual_place(now: SweepCourse) -> ExecutionTarget:
 def _for_each(runs: Sequence[Run], change: Callable[[Run], object]) -> None:
     """Make the change with every run that is still there, the last first so that none begins in between."""
     there = {run.folder for run in select.own_runs()}
-    error_toasts.for_each("sweep runs", [run for run in reversed(runs) if run.folder in there], change)
+    error_toasts.change_each("sweep runs", [run for run in reversed(runs) if run.folder in there], change)
 
 
 def _show_runs(now: SweepCourse) -> None:
@@ -288,7 +288,7 @@ def _effect(now: SweepCourse) -> dict[str, str]:
 def _show_downloads(name: str) -> None:
     """Files that are made when they are asked for, of what has finished by then."""
     offers = {
-        f"Report ({take_away.about_report()})": (
+        f"Report ({take_away.explain_report()})": (
             "html",
             "text/html",
             ":material/summarize:",

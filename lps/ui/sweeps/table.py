@@ -23,7 +23,7 @@ def show_sheet(name: str, sheet: PaperTable, scored: Sequence[Scored]) -> None:
     groups = preset_tables.fill_table(sheet, scored)
     show_grid(preset_tables.build_grid(sheet, groups))
     against.show_differences(preset_tables.named_groups(sheet, groups), "against")
-    for words, figure, alt in figures(sheet, groups, theme.palette()):
+    for words, figure, alt in figures(sheet, groups, theme.current_palette()):
         if words:
             st.markdown(f"**{escape.markdown(words)}**")
         code = code_of("sweep_curve", name, words.partition(",")[0], root=select.runs_root().absolute())
@@ -52,7 +52,7 @@ def _styled(grid: Grid, section: str):
     for row, place in enumerate(places):
         for k, (words, _) in enumerate(columns):
             if words.startswith("Paper"):
-                looks.iloc[row, k] = f"color: {theme.palette().muted}"
+                looks.iloc[row, k] = f"color: {theme.current_palette().muted}"
             elif (place, k) in grid.bold:
                 looks.iloc[row, k] = "font-weight: 650"
     return table.style.apply(lambda _: looks, axis=None)
