@@ -22,7 +22,7 @@ def sum_terms(terms: dict[str, Tensor]) -> tuple[Tensor, dict[str, Measurement]]
     return total, {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
 
 
-summed = sum_terms  # name until 0.3.0: method files of users call it
+sum_terms = sum_terms  # name until 0.3.0: method files of users call it
 
 
 class Averages:
