@@ -56,7 +56,8 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
         f"and its mean confidence is below {100 * mixtures.SURE:.0f} %. In 40 runs, 66 of 74 flagged clusters were "
         "mixed (no class made up 80 % of the cluster): 16 of 22 on digits and 50 of 52 on CIFAR-10. These 66 are 37 % "
         "of all 179 mixed clusters. In 7 runs on collections of 300 to 600 pictures of CIFAR-10, 35 of 38 were mixed",
-        "split it into two or three parts, or leave it without a name and dissolve it when you continue training",
+        "split it into two or three parts, or leave it unnamed and dissolve it when you continue training (its images "
+        "stay unlabeled)",
     ),
 }
 _PIECE = 512  # images whose unit features are in memory at once

@@ -232,7 +232,7 @@ def setting_importance(scored: Sequence[Scored], column: str) -> tuple[list[Impo
     means = np.array([mean for _, mean in setups])
     total = float(((means - means.mean()) ** 2).sum())
     if total <= 1e-12:
-        raise UserError("importance", "has nothing to explain: all configurations have the same result")
+        raise UserError("importance", "cannot be measured: all configurations have the same result")
     importances, left_out = [], {}
     levels = _levels([config for config, _ in setups])
     for name in [name for name, level_indices in levels.items() if 2 * (level_indices.max() + 1) > len(setups)]:

@@ -148,6 +148,6 @@ def _named(key: str) -> StoredEntry:
     """The one store whose key ends so; raises `UserError`."""
     matches = [entry for entry in feature_store.list_stores() if entry.store.key.endswith(key)]
     if not key or len(matches) != 1:
-        how_many = "more than one" if len(matches) > 1 and key else "none"
-        raise UserError("features", f"{shown(key, 60)} is the key of {how_many}; python -m lps features lists them")
+        matched = "several stores; give more of the key" if len(matches) > 1 and key else "no store"
+        raise UserError("features", f"{shown(key, 60)} matches {matched}; python -m lps features lists all stores")
     return matches[0]

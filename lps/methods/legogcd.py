@@ -1,4 +1,4 @@
-r"""LegoGCD: SimGCD that avoids forgetting: unlabeled images predicted as a seen class are trained to keep this class.
+r"""LegoGCD: SimGCD without forgetting seen classes. Images predicted as a seen class keep this class in training.
 
 Citation:
     X. Cao, X. Zheng, G. Wang, W. Yu, Y. Shen, K. Li, Y. Lu, Y. Tian: Solving the Catastrophic Forgetting Problem in
@@ -75,7 +75,7 @@ class LegoGCD(Distilled, Method):
         ] = "official",
         known_threshold: Annotated[
             float,
-            "theta: confidence from which an image predicted as seen counts in this cross-entropy",
+            "theta: confidence from which an image predicted as seen counts in the loss that keeps seen classes",
             (0, 1),
             ParameterDocs("Keeping seen classes", larger="fewer but more confident images count"),
         ] = 0.95,

@@ -97,7 +97,7 @@ class LPS(Method):
             float,
             "lambda_novel: confidence needed for a novel pseudo-label in the first epoch",
             (0, 1),
-            ParameterDocs("Thresholds", larger="novel classes start later, from more confident guesses", paper="0.4"),
+            ParameterDocs("Thresholds", larger="novel pseudo-labels come later, and only confident ones", paper="0.4"),
         ] = 0.4,
         threshold_novel_end: Annotated[
             float,
@@ -136,7 +136,7 @@ class LPS(Method):
             (0.01, 10),
             ParameterDocs(
                 "Contrastive losses",
-                larger="near and far images count more alike",
+                larger="the weights of near and far images differ less",
                 paper="0.4; tried 0.2 to 0.6",
             ),
         ] = 0.4,

@@ -516,7 +516,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     const at = lastMoment(), i = Math.ceil(at - 1e-9), whole = at === i;
     put(find(".race-epoch b"), String(race.epochs[i]));
     const planned = Math.max(...race.runs.map((run) => (run.is_over ? run.last : run.planned)));
-    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % through`);
+    put(find(".race-epoch small"), whole ? `of ${planned}` : `of ${planned} · ${Math.round(100 * (at - i + 1))} % of this epoch`);
     const said = race.marks.filter((mark) => mark.epoch <= race.epochs[whole ? i : i - 1]).at(-1);
     put(find(".race-news"), (at === course.last && raceOutcome(race)) || (said ? `${race.runs[said.run].letter}: ${said.words}` : ""));
     race.runs.forEach((run, number) => writeLane(lanes[number].texts, run, number, raceReading(race, course, number, at, false)));

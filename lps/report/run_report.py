@@ -36,7 +36,8 @@ _BASELINES["nmi/novel"] = "baseline/kmeans/nmi"
 _CURVES = ("accuracy/novel", "accuracy/seen", "accuracy/all", "kl")
 _ABOUT_CURVES = (
     "Each line is the mean of n runs at each epoch. The band is the range from the lowest run to the highest. The "
-    "values were recorded during training, under the protocol orca; each method has its definition of seen accuracy."
+    "values were recorded during training under the protocol orca. Seen accuracy is raw or "
+    "matched, as the method defines."
 )
 _MISSING = "–"
 _FOOTER = "Made by LPS Studio. This file is complete and works offline."

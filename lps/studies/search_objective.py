@@ -34,14 +34,14 @@ OBJECTIVES = {
     for objective in (
         Objective(
             "balanced",
-            "withheld accuracy x evenness",
+            "accuracy on withheld labels x evenness",
             "Accuracy on withheld labels of seen classes, multiplied by the evenness of the predicted class sizes. The "
             "product penalizes runs whose seen classes absorb novel ones, without using labels of novel classes. It "
             "assumes classes of about equal size. It does not notice when images of two novel classes are mixed up.",
         ),
         Objective(
             "validation",
-            "withheld accuracy",
+            "accuracy on withheld labels",
             "Accuracy on withheld labels of seen classes. It ignores novel classes: a run that discovers none can be "
             "the best.",
         ),

@@ -315,7 +315,7 @@ def test_find_run(run):
 def test_meta_keeps_the_text_that_was_saved_first(run):
     run.write_meta(name="a\u202eb\nc", tags=["x", "x", " "], rev=1)
     assert run.meta() == {"name": "a b c", "notes": "", "tags": ["x"], "hidden": False, "rev": 2}
-    with pytest.raises(UserError, match="rev: 1 is not 2"):
+    with pytest.raises(UserError, match="revision 2, not 1"):
         run.write_meta(notes="from another tab", rev=1)
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda n: run.write_meta(notes=str(n)), range(8)))

@@ -145,11 +145,11 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
         (SweepSpec(varied={"lr": ("0.1",)}), "lr has only one value, so it does not vary"),
         (
             SweepSpec(varied={"margin_scale": ("1", "5"), "use_margin": ("true", "false")}),
-            "margin_scale is not used if use_margin is false",
+            "use_margin=false do not use margin_scale",
         ),
-        (SweepSpec(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "if use_margin is false"),
+        (SweepSpec(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "with use_margin=false"),
         (SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "1 of the 3 combinations"),
-        (SweepSpec(fixed={"epochs": "40"}), "epochs is already 40"),
+        (SweepSpec(fixed={"epochs": "40"}), "epochs=40 is the default"),
     ],
 )
 def test_what_is_asked_for_in_vain_is_said(layout, words):

@@ -48,7 +48,7 @@ def test_only_the_runs_of_the_address_are_looked_at_until_all_are_asked_for(root
     chosen = [make(root, margin_scale=c).id for c in (5.0, 10.0)]
     make(root, use_margin=False)
     at = visit("effects", run=chosen)
-    assert at.selectbox(key="picked_method").options == ["LPS · 2 runs"] and "Only 2 chosen runs." in words_of(at)
+    assert at.selectbox(key="picked_method").options == ["LPS · 2 runs"] and "Shown: 2 chosen runs." in words_of(at)
     next(button for button in at.button if button.label == "Show all runs").click().run()
     assert (
         at.selectbox(key="picked_method").options == ["LPS · 3 runs"]

@@ -142,7 +142,10 @@ def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
         key=f"train_on_unnamed_{view.run.id}_{view.epoch}",
     )["In the new run"]
     st.caption(
-        say("A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join other ones. ")
+        say(
+            "A dissolved cluster is not a class of the new run: its pictures stay unlabeled and can join any other "
+            "class. "
+        )
         + "By default, clusters are dissolved if they look mixed or if you marked them as not a class."
     )
     return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}

@@ -94,7 +94,7 @@ def _requested_runs() -> list[Run]:
     if len(runs) < 2:
         return []
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Only {counted(len(runs), 'chosen run')}.", width="content")
+        st.caption(f"Shown: {counted(len(runs), 'chosen run')}.", width="content")
         st.button("Show all runs", type="tertiary", on_click=url_fields.set_words, args=("run", None))
     return runs
 

@@ -42,7 +42,7 @@ def show_class_count(config: Config | None) -> None:
     ]
     with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
         if others:
-            words = f"Other searches for the number of classes in progress: {len(others)}"
+            words = f"Also searching for a number of classes: {len(others)}"
             st.page_link("pages/queue.py", label=words, icon=":material/pending_actions:")
         if path is None:
             st.caption("The search can start once the settings above are valid.")

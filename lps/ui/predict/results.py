@@ -155,7 +155,7 @@ def _show_kinds(run: Run, predicted: Predicted, source: Path) -> None:
                 f":material/new_releases: **{_KIND} {number}**: {len(kind):,} "
                 + say("pictures that are similar to each other and to none of the run's classes"),
                 help=say("These pictures are near each other. Each is farther from the training images than 80 % of ")
-                + say("known pictures are. ")
+                + say("the pictures of known classes. ")
                 + "We tested this on 2,000 pictures of CIFAR-10, with 50 trials per case. If no unknown "
                 "class was present, no class was proposed. An unknown class was proposed in 80 % of trials if it had "
                 "200 pictures, and in 20 % if it had 50 (benchmarks/README.md).",

@@ -114,8 +114,8 @@ def _explain_other_baselines(comparison: GroupComparison, chosen: Group) -> list
     """That rows of another split are held against another group, and which have no difference."""
     sentences = []
     if any(reference is not chosen for reference in comparison.references):
-        usual = "the group of that split that is most like LPS with default settings"
-        sentences.append(f"groups of another split have another baseline: {usual}")
+        usual = "the group closest to LPS with default settings"
+        sentences.append(f"each split has its own baseline, {usual}")
     silent = [
         group.label
         for row, group in enumerate(comparison.groups)

@@ -83,7 +83,7 @@ def describe_progress(run: Run, state: State, past: History, now: float) -> tupl
     if progress.phase == "features" and progress.steps:
         step, left = progress.step or 0.0, progress.eta_s or 0.0
         speed = f", {(progress.steps - step) / left:,.0f} a second" if left > 0 else ""
-        words.append(f"{step:,.0f} of {counted(progress.steps, 'picture view')} have features{speed}")
+        words.append(f"features computed for {step:,.0f} of {counted(progress.steps, 'view')}{speed}")
     if state.name == "stopping":
         words.append("stopping after a checkpoint" + f": {state.reason}" * bool(state.reason))
     if state.name == "running":

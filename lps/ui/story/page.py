@@ -252,12 +252,12 @@ def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, lis
 def _tell_margin(scene: Scene) -> str:
     novel = {part: 100 * scene.past(part).last("accuracy/novel") for part in ("lps", "no_margin")}
     idle, new = recordings.empty_clusters(scene.runs["no_margin"])
-    without = f", where {idle} of {new} new clusters are almost empty" if idle else ""
+    without = f" Without the margin, {idle} of {new} new clusters are almost empty." if idle else ""
     return (
         ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts its "
         "guesses. The more guesses a class gets, the more LPS holds it back: that is the **margin**. At the end, "
         f"novel accuracy is {novel['lps']:.1f} % with the margin and {novel['no_margin']:.1f} % "
-        f"without{without}."
+        f"without it.{without}"
     )
 
 
@@ -310,10 +310,11 @@ def _note_target(scene: Scene) -> str:
     )
     times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
     return (
-        "The target is an equal share per class: LPS does not know the true shares. It estimates the current shares "
+        "LPS aims for equal shares, because it does not know the true ones. It estimates the current shares "
         "from labels and confident guesses. Here, all classes are nearly equal "
         f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %), but a novel class has {times:.1f} "
-        "times as many pictures without labels as a seen class. If classes differ in size, the target is approximate."
+        "times as many pictures without labels as a seen class. If classes differ in size, equal shares are an "
+        "approximation."
     )
 
 
