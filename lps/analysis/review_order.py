@@ -102,7 +102,7 @@ class Doubts:
     def suggestions(self, row: int, most: int) -> list[int]:
         """Return indices in `ids` of the possible clusters of a picture, the likeliest first.
 
-        Clusters without evidence come last, sorted by how often pictures of this cluster are mistaken for them.
+        Clusters with equal evidence are sorted by the mean evidence for them over all pictures of the same cluster.
         """
         kin = self.believed[self.here == self.here[row]].mean(axis=0)
         return np.lexsort((-kin, -self.believed[row]))[:most].tolist()
@@ -143,7 +143,7 @@ def cluster_beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.nd
 def belief_margins(believed: np.ndarray, cluster_places: np.ndarray) -> np.ndarray:
     """Return (m,) belief in a picture's own cluster, minus the largest in another one: -1 to 1.
 
-    here (m,): the column of every picture's cluster, -1 for none of them.
+    cluster_places (m,): the column of every picture's cluster in `believed`, -1 for none.
     """
     rows = np.arange(len(cluster_places))
     belief_in_own = np.where(cluster_places >= 0, believed[rows, cluster_places], 0)

@@ -89,16 +89,16 @@ class Split:
 def with_cluster_names(names: tuple[str, ...], seen: int, targets: np.ndarray) -> tuple[str, ...]:
     """Return class names of a stored split without the names "new 1", "new 2", ... that older versions gave.
 
-    These classes are called by their ids, as their clusters are. targets: class id of every image; a class with
-    labeled images of that name keeps it.
+    These classes are named "cluster 5", ... by their ids. targets: class id of every image, -1 unknown; a class that
+    occurs in them keeps its name.
     """
     named = max(seen, int(targets.max(initial=-1)) + 1)
-    count = next((n for n in range(len(names) - named, 0, -1) if names[-n:] == _once_called(n)), 0)
+    count = next((n for n in range(len(names) - named, 0, -1) if names[-n:] == _old_names(n)), 0)
     first = len(names) - count
     return *names[:first], *(f"cluster {i}" for i in range(first, len(names)))
 
 
-def _once_called(count: int) -> tuple[str, ...]:
+def _old_names(count: int) -> tuple[str, ...]:
     return tuple(f"new {i + 1}" for i in range(count))
 
 

@@ -122,14 +122,14 @@ class RunTraining:
         self.events.sync()
 
     def _log_start(self, values: Mapping[str, float] = MappingProxyType({}), **more) -> None:
-        """Log the data and the hardware of the training."""
+        """Write the `start` event: sizes of data and model, hardware, and the resolved settings."""
         device = self.material.images.device
         gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
         start_values = _facts(self.material, self.method) | dict(values)
         self.log("start", start_values, machine=provenance.machine_facts(gpu), **self._resolved(), **more)
 
     def _resolved(self) -> dict[str, str]:
-        """Return the values of open settings, and behaviour that earlier versions had under the same settings."""
+        """Return what the settings leave open: precision, key of the stored features, matching of test clusters."""
         resolved = {"precision": precision(self.config, self.material.images.device)}
         resolved |= {"features": self.material.images.key} if self.config.features == "stored" else {}
         return resolved | ({"test_clusters": self.method.test_clusters} if len(self.material.split.test) else {})
