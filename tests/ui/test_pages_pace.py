@@ -162,7 +162,7 @@ def test_a_shorter_run_stays_at_its_end_and_says_so(opened):
 
 def test_a_run_without_records_leaves_the_others_alone(opened):
     app = opened("lps", "empty")
-    assert "B has recorded no epoch of training yet." in words_of(app)
+    assert "B is queued. It starts when a run before it ends." in words_of(app)
     assert "pace-A" in charts_of(app) and "pace-B" not in charts_of(app)
 
 

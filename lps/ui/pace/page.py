@@ -189,7 +189,11 @@ def describe_run(run: Run, beside: list[Run]) -> list[str]:
 def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
     """Plot the pace of one run, with its marks."""
     if not lane.past.last_epoch:
-        st.caption(f"{lane.letter} has recorded no epoch of training yet.")
+        is_queued = lane.state.name == "queued"
+        words = (
+            "is queued. It starts when a run before it ends." if is_queued else "has recorded no epoch of training yet."
+        )
+        st.caption(f"{lane.letter} {words}")
         return
     marks = numbers.marks_of(lane.past)
     arguments = (
