@@ -16,7 +16,7 @@ import numpy as np
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import HIGHER_IS_BETTER
 from lps.scores import estimates
-from lps.scores.estimates import CONFIDENCE, MOST, PERCENT, POWER
+from lps.scores.estimates import CONFIDENCE, CONFIDENCE_TEXT, MAX_SAMPLE_SIZE, POWER
 from lps.settings.defaults import count_unusual
 from lps.wording import counted
 
@@ -32,7 +32,7 @@ _ABOUT_NEEDED = (
     "spread are the ones seen here; a guess where seeds are few"
 )
 _ABOUT_HOLM = "corrected for {} comparisons per column (Holm); intervals are not corrected"
-ABOUT_BOLD = f"bold: distinguishable from every other row, each comparison with {PERCENT} confidence"
+ABOUT_BOLD = f"bold: distinguishable from every other row, each comparison with {CONFIDENCE_TEXT} confidence"
 ABOUT_NO_BOLD = "nothing is bold: the best row is not distinguishable from the next best"
 _TINY = 1e-9  # a difference below this is rounding
 
@@ -291,7 +291,7 @@ def seeds_needed_in_words(difference: Difference) -> str:
     """Return the seeds needed if the present ones do not distinguish: "12", "over 1,000"; "" otherwise."""
     if not difference.has_interval or difference.is_distinguishable_alone:
         return ""
-    return str(difference.seeds_needed) if difference.seeds_needed else f"over {MOST:,}"
+    return str(difference.seeds_needed) if difference.seeds_needed else f"over {MAX_SAMPLE_SIZE:,}"
 
 
 def explain_differences(comparison: GroupComparison) -> list[str]:

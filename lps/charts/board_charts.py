@@ -17,7 +17,7 @@ from lps.charts.palette import DARK, Palette, with_alpha
 from lps.scores.measurement_names import measurement_name
 from lps.store import titles
 from lps.tables import grouping
-from lps.tables.boards import OVER, BoardChart, is_lower_better
+from lps.tables.boards import X_AXIS_TITLES, BoardChart, is_lower_better
 from lps.tables.grouping import RunGroup
 from lps.tables.run_names import Name
 
@@ -49,7 +49,7 @@ def table_of(past: History, chart: BoardChart) -> pd.DataFrame:
     y = _column(past, chart.y)
     if chart.x == "epoch":
         x = pd.Series(y.index, index=y.index, dtype=float)
-    elif chart.x in OVER:
+    elif chart.x in X_AXIS_TITLES:
         x = past.moments[chart.x] if chart.x in past.moments else pd.Series(dtype=float)
     else:
         x = _column(past, chart.x)
@@ -159,7 +159,7 @@ def figure(lines: Sequence[BoardLine], chart: BoardChart, title: str, colors: Pa
     faint = {"font": {"color": colors.muted, "size": 12}, "standoff": 6}
     x_format = ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"
     chart_figure.update_xaxes(
-        title={"text": plain(OVER.get(chart.x, chart.x)), **faint}, type=kinds["x"], showgrid=False
+        title={"text": plain(X_AXIS_TITLES.get(chart.x, chart.x)), **faint}, type=kinds["x"], showgrid=False
     )
     chart_figure.update_xaxes(tickformat=x_format)
     chart_figure.update_yaxes(type=kinds["y"], tickformat=".1~%" if is_share else "~g", automargin=True)

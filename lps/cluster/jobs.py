@@ -138,7 +138,7 @@ class Board:
         self._ids: dict[str, list[str]] = {}  # by name of the job
         self._gone: dict[str, Job] = {}
         self._asked = self._tried = float("-inf")  # monotonic seconds at which the newest answer, the newest try began
-        self._silence = ""
+        self._unavailable_reason = ""
         self.answered: float | None = None  # unix seconds of the newest answer
         self.silent_since: float | None = None
 
@@ -176,13 +176,13 @@ class Board:
         """Ask, unless another thread did while this one waited for the lock; raises `BackendUnavailable`."""
         if self._asked >= now:
             return
-        if not self._silence:
+        if not self._unavailable_reason:
             self._ask()
         elif now - self._tried > RETRY_S:
             self._tried = now
             threading.Thread(target=self._ask, name="request to the cluster", daemon=True).start()
-        if self._silence:
-            raise BackendUnavailable(self._silence, since=self.silent_since)
+        if self._unavailable_reason:
+            raise BackendUnavailable(self._unavailable_reason, since=self.silent_since)
 
     def _ask(self) -> None:
         began = time.monotonic()
@@ -191,7 +191,7 @@ class Board:
             jobs = self.ask()
         except BackendUnavailable as error:
             self.silent_since = self.silent_since or self.answered or time.time()
-            self._silence = str(error)
+            self._unavailable_reason = str(error)
             return
         ids: dict[str, list[str]] = {}
         for job, name in jobs:
@@ -199,4 +199,4 @@ class Board:
         self._jobs, self._ids = {job.id: job for job, _ in jobs}, ids
         self._gone |= {job.id: job for job, _ in jobs if job.is_over}
         self._asked, self.answered = began, time.time()
-        self.silent_since, self._silence = None, ""
+        self.silent_since, self._unavailable_reason = None, ""

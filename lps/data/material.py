@@ -26,7 +26,7 @@ from lps.errors import UserError
 from lps.settings import backbone_names
 from lps.settings.config import Config
 
-_MAPPED = 512 << 20  # bytes of pixels in a file from which CPU runs leave them there
+_MIN_MAPPED_BYTES = 512 << 20  # bytes of pixels in a file from which CPU runs leave them there
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def pictures_on_device(images: Images, device: torch.device) -> Pictures:
         shape = torch.empty((count, channels, *sides), dtype=torch.uint8, device="meta")
         return ReferredPictures(shape, device, sizes, stored=images.pixels)
     file = _file_of(images.pixels)
-    most = min(_MAPPED, datasets.ON_DEVICE) if file and device.type == "cpu" else datasets.ON_DEVICE
-    pixels = _on_device(images.pixels, device) if images.pixels.nbytes <= most else _as_it_is(images.pixels)
+    most = min(_MIN_MAPPED_BYTES, datasets.ON_DEVICE) if file and device.type == "cpu" else datasets.ON_DEVICE
+    pixels = _on_device(images.pixels, device) if images.pixels.nbytes <= most else _as_mapped_tensor(images.pixels)
     sizes = None if images.sizes is None else torch.from_numpy(images.sizes).to(pixels.device)
     return Pictures(pixels, device, sizes, file=file)
 
@@ -133,7 +133,7 @@ def _file_of(pixels: np.ndarray) -> Path | None:
     return Path(name) if name and os.path.exists(name) and os.path.getsize(name) == pixels.nbytes else None
 
 
-def _as_it_is(pixels: np.ndarray) -> Tensor:
+def _as_mapped_tensor(pixels: np.ndarray) -> Tensor:
     return _readable(pixels).permute(0, 3, 1, 2)
 
 

@@ -23,15 +23,15 @@ _VERSION = 1
 _LETTERS = "ABC"
 _DIGITS = 5
 _MOST_NUMBERS = 250_000  # of at most eleven letters; of more, epochs are left out evenly
-_AN_EPOCH = 70  # numbers of one run beside its three lists by class: four of 16 steps, and single ones
+_FIXED_NUMBERS_PER_EPOCH = 70  # numbers of one run beside its three lists by class: four of 16 steps, and single ones
 _MOST_EPOCHS = 2_000  # that are shown
 _MOST_MARKS = 40
-_A_RUN_S = 30.0  # at the usual speed
-_AN_EPOCH_S = 1.5  # of short runs, on the average
+_SECONDS_PER_RUN = 30.0  # at the usual speed
+_SECONDS_PER_EPOCH = 1.5  # of short runs, on the average
 _EVEN = 0.25  # share of the time that all epochs have alike
 _LONGEST_S = 4.0  # an epoch
 _STEPS = {"guesses": "steps/guessed_seen", "kl": "steps/kl"}
-_BRAKES = {"seen": "steps/margin/seen", "novel": "steps/margin/novel"}
+_MARGIN_STEPS = {"seen": "steps/margin/seen", "novel": "steps/margin/novel"}
 
 
 def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) -> dict:
@@ -102,7 +102,7 @@ def _recorded_epochs(pasts: Iterable[History]) -> list[int]:
 def _shown_epochs(pasts: Sequence[History], classes: int) -> list[int]:
     """All epochs that any run has recorded; of too many every k-th, the first and each run's last."""
     epochs = _recorded_epochs(pasts)
-    a_row = (3 * classes + _AN_EPOCH) * len(pasts)
+    a_row = (3 * classes + _FIXED_NUMBERS_PER_EPOCH) * len(pasts)
     most = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // a_row))
     stride = math.ceil(len(epochs) / most)
     ends = {past.last_epoch for past in pasts}
@@ -135,7 +135,7 @@ def _seconds(pasts: Sequence[History], epochs: Sequence[int]) -> list[float]:
 
     A quarter of the time is shared out evenly, the rest as `_movement` says; no epoch takes longer than four seconds.
     """
-    moved, total_s = _movement(pasts, epochs), min(_A_RUN_S, _AN_EPOCH_S * len(epochs))
+    moved, total_s = _movement(pasts, epochs), min(_SECONDS_PER_RUN, _SECONDS_PER_EPOCH * len(epochs))
     shares = moved / moved.sum() if moved.sum() else np.full(len(epochs), 1 / len(epochs))
     spent = np.minimum(_LONGEST_S, total_s * (_EVEN / len(epochs) + (1 - _EVEN) * shares))
     return [round(float(second), 3) for second in spent]
@@ -179,7 +179,7 @@ def _racer(
         "taken": _predicted_shares(past, epochs),
         "margins": _rows(past, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}
-        | {"brake": {group: of_steps(key) for group, key in _BRAKES.items()}},
+        | {"brake": {group: of_steps(key) for group, key in _MARGIN_STEPS.items()}},
     }
 
 

@@ -35,7 +35,7 @@ ROUGH = 3.0  # one phase alone, or a rule of thumb
 _EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its pace is not yet reliable
 _WIDE, _SHORT_S = 1.7, 10.0  # a range is shown if most >= _WIDE * max(least, _SHORT_S)
 
-_FREE = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
+_SETTINGS_IGNORED_IN_MATCH = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
 _WORK = ("dataset", "network.", "features.", "batch_size", "device", "precision", "threads", "processes", "views")
 _WORK += ("split.imbalance",)
 _START = ("dataset", "network.name", "pretrain.", "views", "precision", "split.imbalance")  # of start weights
@@ -49,7 +49,14 @@ _MICROSECONDS = {"digits_resnet": (1.5, 2.4), "cifar_resnet18": (34.0, 21.0)}
 # 128 x 128 (AMD EPYC, other work on it, 768 views). And what an epoch of LPS on stored features takes for a picture.
 _STORED_MICROSECONDS = {"efficientnet_lite0": 0.2, "given": 0.0}  # own embeddings pass no backbone
 _HEAD_S = 180e-6
-_MATTERS = ("dataset", "network.name", "network.image_size", "network.start", "network.checkpoint", "views")
+_FEATURE_STORE_SETTINGS = (
+    "dataset",
+    "network.name",
+    "network.image_size",
+    "network.start",
+    "network.checkpoint",
+    "views",
+)
 
 
 class Span(NamedTuple):
@@ -108,14 +115,16 @@ class KnownCosts:
         self._finished, self._recorded = _by_settings(finished), _by_settings(recorded)
         self._running = _by_settings(running)
 
-    def beside(self, runs: Iterable[Run]) -> "KnownCosts":
+    def with_running(self, runs: Iterable[Run]) -> "KnownCosts":
         """Return the same costs, corrected by the pace of these running runs."""
         costs = copy.copy(self)
         progress_of_runs = ((run.config_if_readable(), read_progress(run, run.state())) for run in runs)
         costs._running = _by_settings(pace for each in progress_of_runs if (pace := pace_now(*each)) is not None)
         return costs
 
-    def of(self, config: Config, pretrained_starts: Collection = (), pretrains: bool | None = None) -> Cost | None:
+    def estimate(
+        self, config: Config, pretrained_starts: Collection = (), pretrains: bool | None = None
+    ) -> Cost | None:
         """Return the cost of a run with these settings; None if no run of its kind is known.
 
         pretrained_starts: starts (`start_weights_key`) that will exist besides those of known runs. pretrains: whether
@@ -166,7 +175,7 @@ class KnownCosts:
         if progress.phase == "train" and (is_over or phase):
             return Span.about(ENDING_S) if is_over else phase
         config = run.config_if_readable()
-        usual = config and self.of(config, pretrains=True if progress.phase == "pretrain" else None)
+        usual = config and self.estimate(config, pretrains=True if progress.phase == "pretrain" else None)
         if usual is None:
             return None
         if progress.phase in ("features", "pretrain") and (is_over or phase):
@@ -182,7 +191,7 @@ def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
     finished = finished_paces(list_runs(root), kinds)
     missing = None if kinds is None else kinds - {cost_kind(pace.config) for pace in finished}
     costs = KnownCosts(finished, finished_paces(recorded_runs(), missing))
-    return costs if kinds is None else costs.beside(running_of_kinds(root, kinds))
+    return costs if kinds is None else costs.with_running(running_of_kinds(root, kinds))
 
 
 def running_of_kinds(root: Path, kinds: Collection[tuple]) -> list[Run]:
@@ -225,7 +234,7 @@ def _keys(config: Config) -> tuple:
     """Return group keys from narrow to wide: equal settings, equal work per epoch, same kind."""
     flat = config.flat()
     return (
-        tuple((k, v) for k, v in flat.items() if k not in _FREE),
+        tuple((k, v) for k, v in flat.items() if k not in _SETTINGS_IGNORED_IN_MATCH),
         (cost_kind(config), _work(config)),
         cost_kind(config),
     )
@@ -357,7 +366,8 @@ def _store_seconds(config: Config, images: int, cores: int) -> float | None:
 def _agree(store: feature_store.StoredEntry, flat: dict[str, object], prefix: str) -> bool:
     """Return whether a store was made with these settings, comparing those whose names contain `prefix`."""
     made_with = store.facts["settings"]
-    return all(made_with.get(key) == value for key, value in flat.items() if key.startswith(_MATTERS) and prefix in key)
+    compared = [key for key in flat if key.startswith(_FEATURE_STORE_SETTINGS) and prefix in key]
+    return all(made_with.get(key) == flat[key] for key in compared)
 
 
 # ---------------------------------------------------------------------------------------------------- several runs

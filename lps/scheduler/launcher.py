@@ -32,7 +32,7 @@ from lps.scheduler.run_slots import (
     Slot,
     blocked_by,
     every_slot,
-    free_slots,
+    lock_free_slots,
     release_slots,
     slot_holders,
     slots_for,
@@ -305,7 +305,7 @@ def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
     if config is None:
         return False
     candidates, needed = slots_for(config, run.root)
-    slots = free_slots(run.root, [slot for slot in candidates if slot.name not in taken_slots], needed)
+    slots = lock_free_slots(run.root, [slot for slot in candidates if slot.name not in taken_slots], needed)
     if not slots:
         taken_slots.update(slot.name for slot in candidates)
         return False

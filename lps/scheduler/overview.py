@@ -19,7 +19,7 @@ from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
 from lps.wording import counted
 
-_LEFT_ALONE = (
+_DAEMON_ENDED_TEXT = (
     "the background process of the queue ended and could not be restarted; open a page of the dashboard or run "
     "python -m lps queue as the owner of the runs"
 )
@@ -73,8 +73,8 @@ class QueueSnapshot:
     a signal from outside, the newest first: they can be tried again. ends: when the last run that is not held will be
     over, while the queue is paused the last one that runs; None where nothing goes on or is known; unknown: how many of
     those runs are of unknown length, so that the end is the earliest one.
-    still: why the queue is stalled, in words; "" if an active run or the queue daemon will start the waiting runs.
-    jobs: background jobs, which take no slot: working ones, then those that ended within a day.
+    stall_reason: why the queue is stalled, in words; "" if an active run or the queue daemon will start the waiting
+    runs. jobs: background jobs, which take no slot: working ones, then those that ended within a day.
     """
 
     slots: Mapping[str, bool]
@@ -84,13 +84,13 @@ class QueueSnapshot:
     switch: queue.Switch
     ends: Span | None
     unknown: int
-    still: str = ""
+    stall_reason: str = ""
     jobs: Sequence[BackgroundJob] = ()
 
     @property
     def is_tended(self) -> bool:
         """Return whether a process will start the waiting runs."""
-        return not self.still
+        return not self.stall_reason
 
     @property
     def working(self) -> list[BackgroundJob]:
@@ -122,15 +122,15 @@ def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | N
     line, ends, unknown = _plan(root, now, known_costs, alive, names, not switch.paused and is_tended)
     reason_stopped = ""
     if not is_tended:  # a stalled queue promises no times and no durations
-        reason_stopped, line = still_in_words(root), [replace(item, takes=None) for item in line]
+        reason_stopped, line = stall_reason_in_words(root), [replace(item, takes=None) for item in line]
     return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, reason_stopped, list_jobs(root, now))
 
 
-def still_in_words(root: Path) -> str:
+def stall_reason_in_words(root: Path) -> str:
     """Explain why the queue is stalled, and what to do."""
     if obstacle := run_slots.blocked_by(root):
         return f"the queue is blocked because no run can be started ({obstacle}); remove this obstacle"
-    return f"the queue is blocked: {_LEFT_ALONE}"
+    return f"the queue is blocked: {_DAEMON_ENDED_TEXT}"
 
 
 def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:
@@ -169,7 +169,7 @@ def _unfinished(root: Path, now: float, known_costs: KnownCosts) -> tuple[KnownC
             alive.append((run, state))
         elif state.name == "crashed" or state.kind == queue.PREEMPTED:
             broken.append(run)
-    known_costs = known_costs.beside([run for run, _ in alive])
+    known_costs = known_costs.with_running([run for run, _ in alive])
     running_jobs = [_look_at(run, state, now, known_costs) for run, state in alive]
     return known_costs, sorted(running_jobs, key=lambda item: (item.since or now, item.run.id)), broken
 
@@ -202,7 +202,7 @@ def _plan(
     line = []
     for run, desired in queue.waiting_runs(root):
         config = run.config_if_readable()
-        cost = config and known_costs.of(config, pretrained_starts)
+        cost = config and known_costs.estimate(config, pretrained_starts)
         item = QueuedJob(run, desired, cost and cost.span)
         line.append(item)
         if item.desired.held or not is_moving or config is None:
@@ -243,7 +243,7 @@ def end_in_words(snapshot: QueueSnapshot, now: float) -> str:
     if not snapshot.going and not waiting:
         return ""
     if waiting and not snapshot.is_tended:
-        return snapshot.still
+        return snapshot.stall_reason
     if not snapshot.switch.paused or not waiting:
         return _end_in_words(snapshot, now, "done", len(snapshot.going) + waiting)
     rest = "waiting runs start when the queue resumes"

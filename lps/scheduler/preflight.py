@@ -123,7 +123,7 @@ def disk_warning(configs: Sequence[Config], root: Path) -> str:
     if free_bytes >= PLENTY or not configs:
         return ""
     known_costs = costs.known_costs(root, {costs.cost_kind(config) for config in configs})
-    costs_of_runs = [known_costs.of(config) for config in configs]
+    costs_of_runs = [known_costs.estimate(config) for config in configs]
     needed = disk_use.expected_bytes(filter(None, costs_of_runs))
     subject = "this run" if len(configs) == 1 else f"these {len(configs)} runs"
     if needed > free_bytes:

@@ -50,7 +50,7 @@ def slot_holders(root: Path) -> list[Run]:
     return [Run(Path(root) / name) for name in sorted(names) if RUN_ID.fullmatch(name)]
 
 
-def free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, int]:
+def lock_free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, int]:
     """`needed` free slots with the descriptors of their locks, or none. Only one process at a time looks for slots."""
     folder = root / ".slots"
     disk.make_folder(folder)

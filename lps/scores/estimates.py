@@ -11,10 +11,10 @@ import numpy as np
 import scipy  # imports scipy.special on first use, which keeps the start of the dashboard fast
 
 CONFIDENCE = 0.95
-PERCENT = f"{100 * CONFIDENCE:g} %"  # confidence, wherever an interval is shown
-INTERVAL = f"{PERCENT} interval"
+CONFIDENCE_TEXT = f"{100 * CONFIDENCE:g} %"  # confidence, wherever an interval is shown
+INTERVAL = f"{CONFIDENCE_TEXT} interval"
 POWER = 0.8  # of the sample size of `sample_size_needed`
-MOST = 1000
+MAX_SAMPLE_SIZE = 1000
 _SURE = 30.0  # standard errors: two or more samples suffice; scipy takes seconds and fails far beyond
 _TINY = 1e-9  # a standard error below this is rounding: equal numbers say nothing about their spread
 
@@ -97,12 +97,12 @@ def holm(chances: Sequence[float]) -> list[float]:
 
 
 def sample_size_needed(effect: float, spreads: Sequence[float]) -> int | None:
-    """Return the sample size for an interval without 0 with power `POWER`; None if it exceeds `MOST`.
+    """Return the sample size for an interval without 0 with power `POWER`; None if it exceeds `MAX_SAMPLE_SIZE`.
 
     Assumes that `effect` is the true difference and `spreads` the true standard deviations: one of paired differences,
     or two of unpaired groups, with this many samples each.
     """
-    n = np.arange(2, MOST + 1)
+    n = np.arange(2, MAX_SAMPLE_SIZE + 1)
     variances = np.square(spreads)
     degrees = (n - 1) * variances.sum() ** 2 / np.square(variances).sum()
     edge = t_quantile(degrees)

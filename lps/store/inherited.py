@@ -31,10 +31,10 @@ def write_inherited(folder: Path, confirmed: Confirmed, weights: Path | None) ->
     write_arrays(folder / LABELS, **{name: np.array(getattr(confirmed, name)) for name in _ARRAYS})
     if weights is not None:
         with as_user_error(CONTINUES, f"the checkpoint {weights.name} of {weights.parent.parent.name} cannot be read"):
-            _take(weights, folder / f"{WEIGHTS}.pt")
+            _link_or_copy(weights, folder / f"{WEIGHTS}.pt")
 
 
-def _take(weights: Path, to: Path) -> None:
+def _link_or_copy(weights: Path, to: Path) -> None:
     try:
         disk.link(weights, to)
         disk.link(weights.with_suffix(".json"), to.with_suffix(".json"))

@@ -195,7 +195,7 @@ def _digest(request: Request) -> str:
 
 def estimate_search(request: Request, root: Path) -> costs.Span | None:
     """Of all its runs one after another and to their end, by what has run and runs; None where nothing tells."""
-    cost = costs.known_costs(root, {costs.cost_kind(request.base)}).of(request.base)
+    cost = costs.known_costs(root, {costs.cost_kind(request.base)}).estimate(request.base)
     return None if cost is None else cost.span.times(request.trials * len(request.seeds))
 
 

@@ -111,7 +111,7 @@ class Driver:
         """See `carry_out`."""
         if self.objective.hidden:
             self.say(self.objective.words)
-        courses = self._taken_up()
+        courses = self._resume_trials()
         while True:
             courses = [course for course in courses if not self._advance(course)]
             if self.failures >= _PATIENCE:
@@ -120,7 +120,7 @@ class Driver:
             if self.search.is_stopping():
                 self._pause(courses)
                 return "stopped"
-            begun = self._begun()
+            begun = self._count_started()
             for _ in range(min(self.parallel - len(courses), self.request.trials - begun)):
                 course = self._next()
                 if not self._advance(course):
@@ -132,10 +132,10 @@ class Driver:
 
     # ------------------------------------------------------------------------------------------------ trials
 
-    def _begun(self) -> int:
+    def _count_started(self) -> int:
         return sum(trial.state.name != "WAITING" for trial in self.study.get_trials(deepcopy=False))
 
-    def _taken_up(self) -> list[ActiveTrial]:
+    def _resume_trials(self) -> list[ActiveTrial]:
         """The trials that an earlier driver left under way."""
         running_trials = [trial for trial in self.study.get_trials(deepcopy=False) if trial.state.name == "RUNNING"]
         if running_trials:
@@ -148,7 +148,7 @@ class Driver:
             base_point = usual_point(self.request.space, self.request.base)
             if base_point is not None:
                 self.study.enqueue_trial(base_point, user_attrs={"usual": True})
-        self.study.sampler = _sampler(self.request, self._begun())
+        self.study.sampler = _sampler(self.request, self._count_started())
         return self._course(self.study.ask())
 
     def _trial_again(self, frozen):

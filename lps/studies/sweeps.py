@@ -171,7 +171,7 @@ def estimate_costs(configs: Sequence[Config], root: Path) -> list[costs.Cost | N
         [],
     )
     for config in configs:
-        expected_costs.append(known_costs.of(config, pretrained_starts))
+        expected_costs.append(known_costs.estimate(config, pretrained_starts))
         pretrained_starts.add(costs.start_weights_key(config))  # by the first run that wants it
     return expected_costs
 

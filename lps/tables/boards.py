@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-OVER = {"epoch": "Epoch", "step": "Step", "time": "Hours since the first record"}
+X_AXIS_TITLES = {"epoch": "Epoch", "step": "Step", "time": "Hours since the first record"}
 MOST_CHARTS = 24
 MOST_SMOOTH = 0.99
 _LONGEST = 300  # characters of a chart's text
 _PIN = re.compile(r"(.{1,200}):([0-9a-f]{6})")
-_LOWER = (
+_LOWER_IS_BETTER = (
     "loss/",
     "kl",
     "time/",
@@ -80,4 +80,4 @@ def read_pins(texts: Sequence[str]) -> dict[str, str]:
 
 def is_lower_better(name: str) -> bool:
     """Whether the best value of a measurement is its lowest."""
-    return name.startswith(_LOWER)
+    return name.startswith(_LOWER_IS_BETTER)

@@ -75,7 +75,7 @@ def test_a_run_knows_its_pixels_again_wherever_they_lie(monkeypatch):
 
 def test_pixels_in_a_file_stay_there_on_a_processor_and_are_read_for_their_digest_once(mapped, monkeypatch):
     digest = material.digest_of_pictures
-    monkeypatch.setattr(material, "_MAPPED", 0)
+    monkeypatch.setattr(material, "_MIN_MAPPED_BYTES", 0)
     monkeypatch.setattr(store, "_SETTLED_NS", -1)
     images = material.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)
     in_memory = material.pictures_on_device(Images(PIXELS, np.zeros(30, np.int64), ("a",)), CPU)

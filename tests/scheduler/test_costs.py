@@ -26,7 +26,7 @@ def made(root, seconds, *, state="finished", attempt=1, **settings):
 
 def seconds(root, **settings):
     config = configure(settings)
-    cost = costs.KnownCosts(costs.finished_paces(list_runs(root), {costs.cost_kind(config)})).of(config)
+    cost = costs.KnownCosts(costs.finished_paces(list_runs(root), {costs.cost_kind(config)})).estimate(config)
     return cost and cost.span.likely
 
 
@@ -92,7 +92,7 @@ def test_checkpoints_stay_and_snapshots_grow(tmp_path):
     run.snapshots.mkdir(exist_ok=True)
     (run.snapshots / "epoch-0001.npz").write_bytes(bytes(2000))
     config = configure({"epochs": 10})
-    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).of(config)
+    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).estimate(config)
     assert disk_use.expected_bytes([cost]) == rest + 5 * 2000
 
 
@@ -104,7 +104,7 @@ def test_the_bytes_of_a_recording_follow_from_its_weights_images_and_features(tm
     run.events.write_text(json.dumps(event) + "\n")
     run.snapshots.mkdir(exist_ok=True)
     write_arrays(run.snapshots / "epoch-0001.npz", features=np.zeros((20, 16), np.float16))
-    cost = costs.KnownCosts([costs.Pace(run.config(), 1.0, run=run)]).of(configure({"epochs": 10}))
+    cost = costs.KnownCosts([costs.Pace(run.config(), 1.0, run=run)]).estimate(configure({"epochs": 10}))
     assert disk_use.expected_bytes([cost]) == 10 * (4 * 7000 + 1000 * 16 * 2) + 3 * 8 * 500
 
 
@@ -112,8 +112,8 @@ def test_own_runs_go_before_recordings(tmp_path):
     own, other = configure({"epochs": 2}), configure({"epochs": 2, "method": "orca"})
     recorded = [costs.Pace(configure({"epochs": 40}), 10.0, 0.0), costs.Pace(other, 2.0, 0.0, other_s=3.0)]
     known = costs.KnownCosts([costs.Pace(own, 1.0, 0.0, other_s=18.0)], recorded)
-    assert known.of(configure({"epochs": 40})).span.likely == 58 and known.of(other).span.likely == 7
-    assert known.of(configure({"method": "fixmatch"})) is None
+    assert known.estimate(configure({"epochs": 40})).span.likely == 58 and known.estimate(other).span.likely == 7
+    assert known.estimate(configure({"method": "fixmatch"})) is None
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_bytes_are_those_of_all_files_below(tmp_path):
     config = configure({"epochs": 2})
     files = ("config.json", "meta.json", "process.json", "exit.json")
     rest = sum((run.folder / name).stat().st_size for name in files) + len("/nowhere")
-    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).of(config)
+    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).estimate(config)
     assert disk_use.expected_bytes([cost]) == round(rest + 2 * 12_345 / run.config().epochs)
 
 
@@ -152,9 +152,11 @@ def test_what_runs_now_corrects_what_has_run_and_goes_before_recordings():
     usual = costs.Pace(config, 2.0, 0.0, other_s=10.0)
     now = costs.pace_now(config, RunProgress("train", step=50, steps=100, eta_s=30.0, written=5.0))
     assert (now.other_s, now.epoch_s) == (costs.START_S, 6.0)
-    assert costs.KnownCosts([usual], running=[now]).of(config).span.likely == 90  # three times as slow at the moment
+    assert (
+        costs.KnownCosts([usual], running=[now]).estimate(config).span.likely == 90
+    )  # three times as slow at the moment
     other = costs.Pace(config, 50.0, 0.0)
-    assert costs.KnownCosts([], [other], [now]).of(config).span.likely == costs.START_S + 60
+    assert costs.KnownCosts([], [other], [now]).estimate(config).span.likely == costs.START_S + 60
 
 
 @pytest.mark.parametrize("progress", [
@@ -173,9 +175,9 @@ def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
 def test_where_little_is_known_a_range_is_said(monkeypatch):
     monkeypatch.setattr(costs, "load_per_core", lambda: 3.0)
     recorded = costs.Pace(configure({"epochs": 10}), 6.0, 0.0, 0.0)
-    found = costs.KnownCosts([], [recorded]).of(configure({"epochs": 10}))
+    found = costs.KnownCosts([], [recorded]).estimate(configure({"epochs": 10}))
     assert (found.span.likely, costs.span_in_words(found.span)) == (60.0, "30 s to 6 min")
-    own = costs.KnownCosts([recorded]).of(configure({"epochs": 10}))
+    own = costs.KnownCosts([recorded]).estimate(configure({"epochs": 10}))
     assert costs.span_in_words(own.span) == "60 s"
     words = [costs.span_in_words(Span(1, *ends)) for ends in ((60, 600), (240, 1200), (1, 8), (3000, 30_000))]
     assert words == ["60 s to 10 min", "4 to 20 min", "5 s", "50 min to 8.3 h"]

@@ -188,8 +188,10 @@ def test_what_is_asked_of_a_kind_alone_knows_its_running_runs_too(root, alive):
     told(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
     run = alive(make(root, seed=1, epochs=40), "cpu-0", phase="pretrain", step=25, steps=100, eta_s=45.0)
     config = run.config()
-    assert costs.known_costs(root, {costs.cost_kind(config)}).of(config).span.likely == pytest.approx(3 * (8 + 40))
-    assert costs.known_costs(root).of(config).span.likely == pytest.approx(8 + 20 + 40)
+    assert costs.known_costs(root, {costs.cost_kind(config)}).estimate(config).span.likely == pytest.approx(
+        3 * (8 + 40)
+    )
+    assert costs.known_costs(root).estimate(config).span.likely == pytest.approx(8 + 20 + 40)
 
 
 def test_a_run_of_a_kind_that_never_finished_is_judged_by_what_it_shows_itself(root, alive):
@@ -268,8 +270,8 @@ def test_costs_do_not_depend_on_runs_of_other_kinds(tmp_path_factory, done, want
             finished(root, seconds, **settings_)
         run = make(root, **wanted)
         config = run.config()
-        expected = costs.known_costs(root, {costs.cost_kind(config)}).of(config)
-        found = costs.known_costs(root).of(config)
+        expected = costs.known_costs(root, {costs.cost_kind(config)}).estimate(config)
+        found = costs.known_costs(root).estimate(config)
     assert (found and found.span.likely) == (None if expected is None else pytest.approx(expected.span.likely))
 
 

@@ -42,7 +42,7 @@ def _ask_chart_fields(
 ) -> None:
     """Show the fields of a chart; their keys begin with `key_prefix`."""
     ys = {chart.y: chart.y} | dict(words)
-    xs = {**boards.OVER, chart.x: boards.OVER.get(chart.x, chart.x), **words}
+    xs = {**boards.X_AXIS_TITLES, chart.x: boards.X_AXIS_TITLES.get(chart.x, chart.x), **words}
     by = {chart.by: chart.by} | dict(groupings)
     st.selectbox("Measurement", list(ys), format_func=lambda name: words.get(name, name), key=f"{key_prefix}_y", **then)
     st.selectbox("X axis", list(xs), format_func=lambda name: xs.get(name, name), key=f"{key_prefix}_x", **then)

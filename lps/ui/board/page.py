@@ -148,7 +148,7 @@ def _show_chart(
         editing.show_chart_menu(number, charts, words, _list_groupings(shown.entries))
         title = words.get(chart.y, chart.y)
         if not drawn:
-            over = boards.OVER.get(chart.x, chart.x)
+            over = boards.X_AXIS_TITLES.get(chart.x, chart.x)
             st.caption(escape.markdown(f"None of these runs has recorded {chart.y} over {over}."))
             return
         figure = board_charts.figure(drawn, chart, title, theme.current_palette())
@@ -158,7 +158,7 @@ def _show_chart(
         state = {"hidden": run_list.hidden_keys() or None, "pinned": run_list.pinned_colors() or None}
         code = code_of("chart", chart.text, *([chosen] if chosen else []), filter=find, root=root, **state)
         board = BoardPlot(title, chart.y.startswith(FRACTIONS), chart.x)
-        alt = f"{title} over {boards.OVER.get(chart.x, chart.x)}, {counted(len(drawn), 'line')}"
+        alt = f"{title} over {boards.X_AXIS_TITLES.get(chart.x, chart.x)}, {counted(len(drawn), 'line')}"
         plot(figure, f"board_{number}", alt, code=code, board=board)
         silent = len(shown.labels) - len(drawn) if not chart.by else 0
         if silent:

@@ -25,7 +25,7 @@ from lps.charts.group_tables import (
     tick_format,
 )
 from lps.report import run_report
-from lps.scores.estimates import INTERVAL, PERCENT
+from lps.scores.estimates import CONFIDENCE_TEXT, INTERVAL
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import against, data_table, escape, notices, page_head, scores, select, take_away, theme, url_fields
@@ -36,7 +36,7 @@ from lps.ui.shared.scores import label_width
 from lps.wording import counted
 
 MOST = 48  # runs that are compared without a choice: eleven methods with four seeds fit
-_BAND_WORDS = {"range": "Min to max", "std": "± std", "interval": PERCENT, "none": "None"}
+_BAND_WORDS = {"range": "Min to max", "std": "± std", "interval": CONFIDENCE_TEXT, "none": "None"}
 _FILES = {"latex": ("LaTeX", "tex"), "markdown": ("Markdown", "md"), "csv": ("CSV", "csv")}
 _MOST_LINES = 40  # of a table as text that is shown whole: no key scrolls a box inside the page
 

@@ -134,7 +134,7 @@ def _show_queued(run: Run) -> None:
     if before is not None and queue.read_switch(run.root).paused:
         sentence = "Waiting: the queue is paused."
     elif before is not None and not launcher.has_daemon(run.root):
-        sentence = f"Waiting: {overview.still_in_words(run.root)}."
+        sentence = f"Waiting: {overview.stall_reason_in_words(run.root)}."
     elif before is not None and reason:
         sentence = f"Waiting: {reason}."
     st.info(escape.markdown(sentence), icon=":material/schedule:")

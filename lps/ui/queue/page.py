@@ -82,8 +82,8 @@ def _show_head(snapshot: QueueSnapshot, now: float) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(escape.markdown(_summarize_queue(snapshot, now)), width="stretch")
         _show_switch(snapshot)
-    if snapshot.still:
-        words = escape.markdown(snapshot.still)
+    if snapshot.stall_reason:
+        words = escape.markdown(snapshot.stall_reason)
         st.warning(f"{capitalized(words)}.", icon=":material/hourglass_disabled:")
     if snapshot.switch.paused:
         since = f" since {overview.time_of_day(snapshot.switch.since, now)}" if snapshot.switch.since else ""

@@ -36,7 +36,7 @@ def _known_costs(root: str) -> KnownCosts:
 
 def describe_time_left(run: Run, state: State, now: float | None = None) -> str:
     """ "about 4 min left", of a running run."""
-    known, now = known_costs().beside([run]), time.time() if now is None else now
+    known, now = known_costs().with_running([run]), time.time() if now is None else now
     return overview.left_in_words(known.left(run, read_progress(run, state), now))
 
 
@@ -51,7 +51,7 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
     shape: how many images, their height and width in pixels; without it nothing is known by the rule.
     """
     alive = costs.running_of_kinds(select.runs_root(), {costs.cost_kind(config)})
-    cost = known_costs().beside(alive).of(config)
+    cost = known_costs().with_running(alive).estimate(config)
     if cost is not None:
         return cost.span
     on_cpu = config.device == "cpu" or (config.device == "auto" and not devices.available_gpus())

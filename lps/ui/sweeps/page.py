@@ -183,15 +183,15 @@ def remaining_in_words(now: SweepCourse) -> str:
     """When it will be over, as far as finished runs and the running ones tell."""
     moving = [item for item in now.items if item.state and item.state.is_moving]
     if not launcher.has_daemon(select.runs_root()):
-        words = escape.markdown(overview.still_in_words(select.runs_root()))
+        words = escape.markdown(overview.stall_reason_in_words(select.runs_root()))
         return f"{capitalized(words)}."
     going = {item.run.id: item for item in moving if item.state.is_alive}
-    known, made, left = estimates.known_costs().beside([item.run for item in going.values()]), set(), []
+    known, made, left = estimates.known_costs().with_running([item.run for item in going.values()]), set(), []
     for item in sorted(moving, key=lambda item: item.run.id not in going):
         if item.run.id in going:
             left.append(known.left(item.run, read_progress(item.run, item.state), time.time()))
         else:
-            cost = known.of(item.config, made)
+            cost = known.estimate(item.config, made)
             left.append(cost and cost.span)
         made.add(costs.start_weights_key(item.config))
     unknown = left.count(None)
