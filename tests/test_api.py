@@ -118,7 +118,7 @@ def test_stop_and_resume(tmp_path, started):
     started["do"] = "wait"
     run = api.launch(runs=tmp_path)
     assert next(run.follow())["kind"] == "start"
-    with pytest.raises(TimeoutError, match="is running after 0.1 s"):
+    with pytest.raises(TimeoutError, match="is still running after 0.1 s"):
         run.wait(timeout=0.1)
     run.stop()
     assert run.wait(60) == "stopped" and run.reason == "stopped by request"

@@ -58,7 +58,7 @@ WAITS = {
     "lps/network/network.py FeatureHead.begin_at": (1, "once: whether features differ, for a sentence in the log"),
     "lps/data/extraction.py _digest_of_weights": (200, "once: the name of a store"),
     "lps/data/extraction.py Extraction.compute": (28, "once: features go to a file"),
-    "lps/data/extraction.py halves": (14, "once: they are checked"),
+    "lps/data/extraction.py extract_float16": (14, "once: they are checked"),
     "lps/methods/gcd.py GCD.predict": (1, "the inertia is logged"),
     "lps/methods/bacon.py BaCon.predict": (1, "the inertia is logged"),
     "lps/methods/bacon.py estimated_sizes": (3, "clusters are assigned to classes on the host"),

@@ -114,8 +114,8 @@ def test_pictures_of_9400_pixels_take_less_than_a_gigabyte(tmp_path, name):
     code = """
 import pathlib, sys
 from lps.datasets.readers.decoding import decode
-from lps.datasets.readers.pictures import decoded
-found = list(decoded([pathlib.Path(sys.argv[1])] * 2, 64, decode))
+from lps.datasets.readers.pictures import decode_all
+found = list(decode_all([pathlib.Path(sys.argv[1])] * 2, 64, decode))
 print(found[1] if isinstance(found[1], str) else found[1].shape)
 """
     command = [sys.executable, "-c", code + PEAK_MB, str(tmp_path / name)]

@@ -46,7 +46,7 @@ def test_the_program_s_texts_are_in_the_list():
         ("lps/ui/shared/run_actions.py", "Saves a checkpoint first"),  # the help of a button
         ("lps/cli/training.py", "train in the foreground"),  # the command line
         ("lps/datasets/folder.py", "has no pictures; add some or remove it"),  # an error
-        ("lps/ui/review/deck.js", "You have decided on all pictures"),  # a part in the browser
+        ("lps/ui/review/deck.js", "Name of a class, new or known"),  # a part in the browser
         ("lps/race/frame.html.j2", "slows down classes that are guessed often"),  # a template
         ("lps/methods/lps.py", "until the estimated class distribution meets the prior"),  # what a method is
     ]:

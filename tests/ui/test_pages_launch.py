@@ -108,7 +108,7 @@ def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
     assert places == sorted(places)
     plain = words_of(at)
     assert "η1: weight of the pseudo" in plain and "Paper: 10; tried 1 to 20" in plain
-    assert at.selectbox(key="set:kl_direction").options[0] == "prior ‖ estimate (code)"
+    assert at.selectbox(key="set:kl_direction").options[0] == "prior ‖ estimate (authors' code)"
     at.selectbox(key="set:kl_direction").set_value("est_to_uniform").run()
     start(at).click().run()
     assert list_runs(root)[0].config().hyperparameters["kl_direction"] == "est_to_uniform", "stored as ever"
@@ -418,7 +418,7 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
             assert bar.value == 40 and "clustering" in bar.text and "about 3 min left" in bar.text, page
             assert "accuracy on labels" not in texts(at)
         at = whole_form(seeds="3")
-        assert [link for link in at.get("page_link") if link.proto.label.endswith("progress: 1")]
+        assert [link for link in at.get("page_link") if link.proto.label.endswith("classes: 1")]
         at = visit("queue")
         next(button for button in at.button if button.label == "Cancel").click().run()
         assert progress.should_stop() and not at.exception

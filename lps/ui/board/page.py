@@ -34,7 +34,7 @@ _TICK_S = 5.0  # while a run moves
 
 
 @dataclass(frozen=True)
-class BoardRuns:
+class _BoardRuns:
     """The runs of a board, with their records and labels."""
 
     entries: list[RunRow]
@@ -111,7 +111,7 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
 # ---------------------------------------------------------------------------------------------------- runs
 
 
-def _select_runs(find: str) -> BoardRuns:
+def _select_runs(find: str) -> _BoardRuns:
     """Return the runs that match the filter, at most the newest ones; says which are left out."""
     runs = select.open_runs()
     chosen = select.runs_of_address(runs) or (runs if find.strip() else select.default_runs(runs))
@@ -128,7 +128,7 @@ def _select_runs(find: str) -> BoardRuns:
     histories = [read_history(entry.run) for entry in entries]
     notices.show_left_out({titles.run_label(entry.run): past for entry, past in zip(entries, histories)})
     labels = run_diff.short_labels([entry.run for entry in entries], in_symbols=True)
-    return BoardRuns(entries, histories, labels)
+    return _BoardRuns(entries, histories, labels)
 
 
 def _list_groupings(entries: Sequence[RunRow]) -> dict[str, str]:
@@ -141,7 +141,7 @@ def _list_groupings(entries: Sequence[RunRow]) -> dict[str, str]:
 
 
 def _show_chart(
-    number: int, charts: list[BoardChart], shown: BoardRuns, drawn: list[BoardLine], words: dict[str, str], find: str
+    number: int, charts: list[BoardChart], shown: _BoardRuns, drawn: list[BoardLine], words: dict[str, str], find: str
 ) -> None:
     chart = charts[number]
     with st.container(border=True, key=f"chart_{number}"):
@@ -165,7 +165,7 @@ def _show_chart(
             st.caption(f"Not recorded by {counted(silent, 'run')}: {escape.markdown(measurement_name(chart.y))}.")
 
 
-def _show_values(charts: Sequence[BoardChart], shown: BoardRuns) -> None:
+def _show_values(charts: Sequence[BoardChart], shown: _BoardRuns) -> None:
     """Show every measurement of the board in a table: at one epoch, at the last and at the best epoch."""
     with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
         st.subheader("Values", anchor=False, width="content")

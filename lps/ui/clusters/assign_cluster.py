@@ -39,12 +39,12 @@ def _assign_images(view: PredictionView, images: list[int], key: str) -> None:
         naming.record_steps(
             view.run,
             view.epoch,
-            lambda decisions: assign_steps(view, decisions, images, to),
+            lambda decisions: _assign_steps(view, decisions, images, to),
             digest_of_predictions(view),
         )
 
 
-def assign_steps(view: PredictionView, decisions: naming.Naming, images: list[int], to: int) -> list[dict]:
+def _assign_steps(view: PredictionView, decisions: naming.Naming, images: list[int], to: int) -> list[dict]:
     """Return the steps that assign images to a cluster; an unknown id makes a new cluster."""
     if to != _NEW:
         return [{"do": "assign", "images": images, "to": decisions.root(to)}]

@@ -144,14 +144,14 @@ def _show_overview(view: PredictionView, chosen: int) -> None:
         kind = url_fields.choose_one(
             st.segmented_control, "overview", "Overview", _OVERVIEWS, required=True, label_visibility="collapsed"
         )
-        st.caption(summarize_page(view), width="content")
+        st.caption(_summarize_page(view), width="content")
     if kind == "table":
         _show_table(view, chosen)
     else:
         _show_confusion(view, chosen)
 
 
-def summarize_page(view: PredictionView) -> str:
+def _summarize_page(view: PredictionView) -> str:
     """Describe the clusters of the epoch in one line."""
     named = sum(c.id in view.said.names for c in view.clusters)
     unknown = int((view.truth < 0).sum())

@@ -39,7 +39,7 @@ MOST_AXES = 7  # side by side with names that can be read
 
 
 @dataclass(frozen=True)
-class SplitRuns:
+class _SplitRuns:
     """The runs to analyse. finished, others: runs of one split and method, with their settings."""
 
     method: str
@@ -108,7 +108,7 @@ def _list_views() -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------- main effects
 
 
-def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: SplitRuns) -> None:
+def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: _SplitRuns) -> None:
     """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
     effects_found = main_effects(scored, chosen.measure)
     st.markdown(
@@ -147,7 +147,7 @@ def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect
 # ---------------------------------------------------------------------------------------------------- choices
 
 
-def _pick_split(runs: Sequence[Run]) -> SplitRuns | None:
+def _pick_split(runs: Sequence[Run]) -> _SplitRuns | None:
     """Return the chosen split and method; None if no run has finished."""
     configs = {run: config for run in runs if (config := run.config_if_readable())}
     states = {run: run.state() for run in configs}
@@ -173,7 +173,7 @@ def _pick_split(runs: Sequence[Run]) -> SplitRuns | None:
     runs_of_method = [run for run in splits[key] if configs[run].method == method]
     finished = {run: configs[run] for run in runs_of_method if states[run].name == "finished"}
     others = {run: (configs[run], states[run]) for run in runs_of_method if states[run].name != "finished"}
-    return SplitRuns(method, measure, finished, others)
+    return _SplitRuns(method, measure, finished, others)
 
 
 def _split_key(config: Config) -> str:
@@ -209,7 +209,7 @@ def _pick_scoring() -> Scoring:
         return scores.pick_scoring()
 
 
-def _score_runs(chosen: SplitRuns, scoring: Scoring) -> list[Scored]:
+def _score_runs(chosen: _SplitRuns, scoring: Scoring) -> list[Scored]:
     """Score the finished runs of one split; runs that cannot be scored are named with the reason."""
     with st.spinner("Computing scores from the stored predictions"):
         scored, left_out = scores.score_all(list(chosen.finished), scoring)

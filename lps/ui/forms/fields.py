@@ -129,10 +129,10 @@ def show_field(parameter: Parameter, error: str | None) -> None:
                 type="tertiary",
                 on_click=lambda: keep_draft(current_draft().without([key])),
             )
-    show_error_or_help(error, describe_setting(parameter))
+    show_error_or_help(error, _describe_setting(parameter))
 
 
-def describe_setting(parameter: Parameter) -> str:
+def _describe_setting(parameter: Parameter) -> str:
     """Describe a setting as markdown: symbol, meaning, effect of a larger value, the paper's value.
 
     The symbol is plain text: a typeset formula wraps after the first paint and moves everything below it.
@@ -348,9 +348,9 @@ def explained_field(
 def _about_all(parameter: Parameter, methods: Iterable[str]) -> str:
     """Describe a setting in each of the methods that have it, once if it is the same in all, as markdown."""
     known = {method: settings_of_methods([method]).get(parameter.name) for method in methods}
-    meanings = {titles.method_title(method): describe_setting(own) for method, own in known.items() if own}
+    meanings = {titles.method_title(method): _describe_setting(own) for method, own in known.items() if own}
     if len({*meanings.values()}) < 2:
-        return describe_setting(parameter)
+        return _describe_setting(parameter)
     return "  \n".join(f"**{escape.markdown(title)}**: {meaning}" for title, meaning in meanings.items())
 
 
@@ -379,7 +379,7 @@ def ask_fixed(
 ) -> dict[str, str]:
     """Return settings that all runs share, as name -> text.
 
-    name: of the menu in the URL; prefix: of the fields; methods: see `explained`.
+    name: of the menu in the URL; prefix: of the fields; methods: see `explained_field`.
     """
     text_by_name = {}
     chosen = url_fields.choose_many(

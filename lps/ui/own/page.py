@@ -140,7 +140,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
             placeholder="How many?",
         )  # fmt: skip
         if class_count_found is not None:
-            st.caption(describe_suggestion(class_count_found))
+            st.caption(_describe_suggestion(class_count_found))
         elif standing.state == "working":
             background_work.wait_for_work(path, "A suggestion will appear shortly.")
         elif config is not None:
@@ -158,7 +158,7 @@ def _read_class_count(path: Path) -> class_count.ClassCount | None:
         return class_count.read_class_count(path)
 
 
-def describe_suggestion(count: class_count.ClassCount) -> str:
+def _describe_suggestion(count: class_count.ClassCount) -> str:
     """Return the suggested number and the range of plausible ones."""
     least, most = (max(0, number - count.seen) for number in count.plausible)
     words = f"**{count.novel} suggested.** "

@@ -152,7 +152,7 @@ def pack_ids(ids: np.ndarray) -> bytes:
 
 
 def selected_ids(reported, token: str) -> np.ndarray:
-    """Return the ids that the browser reports, ascending, encoded as `bits_of`; none if they are of another map."""
+    """Return the ids that the browser reports, ascending; none if they are of another map."""
     if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("bits"), str):
         return np.zeros(0, np.int64)
     text = reported["bits"]

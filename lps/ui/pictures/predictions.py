@@ -140,7 +140,7 @@ def history_epochs(view: PredictionView) -> list[int]:
 
 
 def read_image_history(view: PredictionView, image: int) -> list[clusters.Moment]:
-    """Return the history of an unlabeled image over `told_epochs`, as far as these can be read."""
+    """Return the history of an unlabeled image over `history_epochs`, as far as these can be read."""
     key = repr((view.epoch, sorted(view.said.parents.items()), sorted(view.said.moved.items())))
     folder, now = str(view.run.folder), _stamp(view.run, view.epoch)
     row = int(np.searchsorted(view.split.unlabeled, image))

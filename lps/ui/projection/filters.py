@@ -106,7 +106,7 @@ def _cluster_of_rows(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
 
 def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
     """Show the form; on_change is called with its conditions after a click on its button, or the enter key."""
-    conditions, choices, say = requested_conditions(), list_options(run, epoch, table), nouns.of(run)
+    conditions, choices, say = requested_conditions(), _list_options(run, epoch, table), nouns.of(run)
     current_values = {name: getattr(conditions, name) for name in choices if getattr(conditions, name) in choices[name]}
     shown = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
     with (
@@ -136,7 +136,7 @@ def _ask_number(name: str, label: str, value: int | None, least: int, most: int,
     st.number_input(label, least, most, None, 1, key=f"where_{name}", help=about, placeholder=empty)
 
 
-def list_options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, str]]:
+def _list_options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, str]]:
     """Return the options of one of `CLASSES`, as id -> words."""
     names, choices_by_name = points.read_partition(run).split.class_names, {}
     for name in CLASSES:

@@ -105,7 +105,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                 )
                 _ask_cluster(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear_selection)
-    st.caption(summarize_selection(rows, points.read_partition(run).split.classes.seen))
+    st.caption(_summarize_selection(rows, points.read_partition(run).split.classes.seen))
     if lasso_time := st.session_state.get("lasso_made"):
         where, at, cluster, called = lasso_time
         if (where, at) == (run.id, epoch):
@@ -114,7 +114,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
             st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=query)
 
 
-def summarize_selection(rows: pd.DataFrame, seen: int) -> str:
+def _summarize_selection(rows: pd.DataFrame, seen: int) -> str:
     """Describe counts by group, accuracy and mean confidence. rows: rows of `points.read_points`."""
     truth = rows["truth"]
     groups = {"seen": int(((truth >= 0) & (truth < seen)).sum()), "novel": int((truth >= seen).sum())}
@@ -142,7 +142,7 @@ def _count_classes(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _class_columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], str]) -> list[Column]:
-    """Return the columns of the counts. class_counts: of `_counts`; total: number of selected images."""
+    """Return the columns of the counts. class_counts: of `_count_classes`; total: number of selected images."""
     bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
     columns = [Column("Class", class_counts["Class"], "text", width=80)]
     if "True" in class_counts:

@@ -26,7 +26,7 @@ def show_lineage(entry: RunRow, entries: Sequence[RunRow]) -> None:
     names = {run: _describe_run(by_id[run]) if run in by_id else f"{titles.short_id(run)}\nnot here" for run in family}
     st.markdown("**Lineage**: which run continues which")
     st.graphviz_chart(
-        lineage_graph(family, names, by_id.keys(), entry.run.id, theme.current_palette()), width="content"
+        _lineage_graph(family, names, by_id.keys(), entry.run.id, theme.current_palette()), width="content"
     )
 
 
@@ -42,7 +42,7 @@ def _describe_run(entry: RunRow) -> str:
     return "\n".join(lines)
 
 
-def lineage_graph(
+def _lineage_graph(
     family: Mapping[str, str], names: Mapping[str, str], existing_runs, chosen: str, colors: Palette
 ) -> str:
     """Return the graph in DOT. family: of `inherited.run_family`; existing_runs: ids of the runs that can be opened."""

@@ -63,7 +63,7 @@ def go_to_epoch(place: str, epoch: int, last: int) -> None:
     set_epoch(place, epoch if 1 <= epoch < last else None)
 
 
-def forget_epoch() -> None:
+def _forget_epoch() -> None:
     """Take the epoch out of the address, as for other runs."""
     st.session_state.pop("epoch_chosen", None)
     url_fields.set_number("epoch", None)
