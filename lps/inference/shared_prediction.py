@@ -54,9 +54,10 @@ class _SharedPrediction:
 
     def predict(self) -> Predicted:
         with as_user_error("runs", f"{shorten(str(self._path.parent))} cannot be used"):
-            with suppress(UserError):  # it is missing or damaged
-                return prediction_files.read_predictions(self._path)
-            prediction_work.delete_result(self._path)
+            if self._path.exists():
+                with suppress(UserError):  # it is damaged
+                    return prediction_files.read_predictions(self._path)
+                prediction_work.delete_result(self._path)
             names = tuple(self._parts)
             shared_parts.work(self._home, names, self._is_done, self._compute, self._path.exists, self._tell)
             self._put_together()
@@ -101,6 +102,8 @@ class _SharedPrediction:
             try:
                 rows, skipped = self._read(name)
             except UserError:
+                if self._path.exists():  # not damaged: another process has put the parts together and removed them
+                    return
                 self._compute(name)
                 rows, skipped = self._read(name)
             parts += [rows] if rows is not None else []
