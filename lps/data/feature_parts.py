@@ -54,7 +54,7 @@ class _Parts:
         should_stop: Callable[[], bool],
     ):
         self._home, self._count, self._width = feature_store.stores_folder() / f"{key}.parts", count, width
-        self._compute, self._total, self._selected = compute, count * len(views), 0.0
+        self._compute, self._total, self._reported_at = compute, count * len(views), 0.0
         self._report, self._should_stop = report, should_stop
         starts = range(0, count, _PART)
         self._parts = {f"{view}-{start:08d}": (view, start) for view in views for start in starts}
@@ -92,6 +92,6 @@ class _Parts:
         return Store(self._home / f"{view}-{start:08d}", min(_PART, self._count - start), self._width)
 
     def _tell(self) -> None:
-        if time.monotonic() - self._selected > _TELL_S:
+        if time.monotonic() - self._reported_at > _TELL_S:
             self._report(sum(self._store(*part).done(part[0]) for part in self._parts.values()), self._total)
-            self._selected = time.monotonic()
+            self._reported_at = time.monotonic()

@@ -47,7 +47,7 @@ class Summary:
                 self._forget()
                 for event in self._follower.history():
                     self._add(event)
-            return self._selected()
+            return self._as_dict()
 
     def _forget(self) -> None:
         self._last: dict[str, object] = {}
@@ -80,7 +80,7 @@ class Summary:
             if isinstance(values.get(name), (int, float)) and (not best or values[name] > best["values"][name]):
                 self._best[name] = event
 
-    def _selected(self) -> dict:
+    def _as_dict(self) -> dict:
         best = self._best.get(self._by)
         return {
             "last": dict(self._last),

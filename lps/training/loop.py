@@ -429,7 +429,7 @@ class ProgressFile:
     def __init__(self, run: Run, events: EventWriter):
         self._path, self._events = run.folder / "progress.json", events
         self._phase, self._began, self._first_step, self._written = "", 0.0, 0, 0.0
-        self._spans, self._before, self._last, self._selected = deque(maxlen=_SPANS), run.stop_s(), 0.0, 1.0
+        self._spans, self._before, self._last, self._written_stop_s = deque(maxlen=_SPANS), run.stop_s(), 0.0, 1.0
 
     def write(self, phase: str, epoch: int, epochs: int, step: int, steps: int, ahead_s: float = 0.0) -> None:
         """Write step of steps over all epochs of the phase, and the time left at this process's speed.
@@ -444,11 +444,11 @@ class ProgressFile:
             self._spans.append(now - self._last)
         self._last = now
         stop_s = max(ahead_s, *self._spans) if self._spans else max(ahead_s, self._before)
-        is_news = stop_s > 2 * self._selected
+        is_news = stop_s > 2 * self._written_stop_s
         if now - self._written < 1 and step < steps and not is_news:
             return
         self._events.check_there()
-        self._written, self._selected, done = now, max(stop_s, 1.0), step - self._first_step
+        self._written, self._written_stop_s, done = now, max(stop_s, 1.0), step - self._first_step
         eta = (now - self._began) / done * (steps - step) if done else None
         report = {"phase": phase, "epoch": epoch, "epochs": epochs, "step": step, "steps": steps, "eta_s": eta}
         write_json(self._path, report | {"stop_s": round(stop_s, 3), "time": time.time()})
