@@ -6,7 +6,7 @@ The same command imports it once, before any visit, for the server that all visi
 import streamlit as st
 
 from lps.charts import drawings
-from lps.ui.server import menu, presenting, routing, serving
+from lps.ui.server import menu, presentation, routing, serving
 from lps.ui.shared import notices, plot
 
 ABOUT = "LPS Studio shows how a model learns the classes that have labels and discovers those that have none."
@@ -15,17 +15,17 @@ ABOUT = "LPS Studio shows how a model learns the classes that have labels and di
 def visit() -> None:
     """One run of the page that a browser asks for."""
     routing.through_app()
-    presenting.read_address()
+    presentation.read_address()
     st.set_page_config(
         page_title="LPS Studio",
         page_icon=drawings.MARK,
         layout="wide",
-        initial_sidebar_state="collapsed" if presenting.is_on() else 220,
+        initial_sidebar_state="collapsed" if presentation.is_on() else 220,
         menu_items={"About": ABOUT},
     )
     st.logo(drawings.LOGO, size="large", icon_image=drawings.MARK)
     page = st.navigation(menu.list_pages(), expanded=True)
-    presenting.show_presenting()
+    presentation.show_presenting()
     notices.watch_runs()
     menu.run_page(page)
     if page.url_path not in menu.pages_with_charts():

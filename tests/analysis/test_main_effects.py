@@ -12,7 +12,7 @@ from lps.charts import effect_charts
 from lps.charts.palette import LIGHT
 from lps.settings.config import configure
 from lps.store.runs import Run
-from lps.ui.effects import answer
+from lps.ui.effects import best_value
 from tests.sample_runs import make_run
 
 
@@ -39,7 +39,7 @@ def test_a_grid_of_two_by_two_has_the_mean_of_both_rows(scored):
     ]
     assert [item.difference for item in found] == pytest.approx([0.20, 0.12])
     assert all(math.isnan(item.half_width) and (item.seeds, item.contexts, item.pairs) == (1, 2, 1) for item in found)
-    said = answer.describe_main_effects(found, "novel")
+    said = best_value.describe_main_effects(found, "novel")
     assert "margin\\_scale** +20.0 points from 5 to 10 (one seed)" in said
 
 
@@ -52,7 +52,7 @@ def test_the_interval_comes_from_the_seeds(scored):
     assert found.difference == pytest.approx(0.20)
     assert found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3), rel=1e-5), "Student's t, two degrees"
     assert effect_charts.in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
-    assert "from 5 to 10 (not distinguishable from chance)" in answer.describe_main_effects([found], "novel")
+    assert "from 5 to 10 (not distinguishable from chance)" in best_value.describe_main_effects([found], "novel")
 
 
 def test_of_several_values_the_largest_pair_counts_with_a_wider_interval(scored):
@@ -78,12 +78,13 @@ def test_only_seeds_that_both_values_have_are_compared(scored):
 
 def test_effects_that_round_to_nothing_are_not_named(scored):
     found = main_effects([scored(0.5, margin_scale=5.0), scored(0.5002, margin_scale=10.0)], "novel")
-    assert answer.describe_main_effects(found, "novel") == "No setting changes novel accuracy in these runs."
+    assert best_value.describe_main_effects(found, "novel") == "No setting changes novel accuracy in these runs."
 
 
 def test_nothing_varied_has_no_effect(scored):
     assert (
-        main_effects([scored(0.5), scored(0.6, 1)], "novel") == [] and answer.describe_main_effects([], "novel") == ""
+        main_effects([scored(0.5), scored(0.6, 1)], "novel") == []
+        and best_value.describe_main_effects([], "novel") == ""
     )
 
 

@@ -8,7 +8,7 @@ from lps.network import shipped
 from lps.scheduler import start_check
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
-from lps.ui.forms import starting
+from lps.ui.forms import start_runs
 
 
 def misfit(tmp_path):
@@ -40,6 +40,6 @@ def test_a_file_that_does_not_fit_is_refused_before_a_run_is_made(tmp_path, monk
         start_check.check_start(config)
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     with pytest.raises(UserError) as asked:
-        starting.start_runs("launch", "visit", (config,))
+        start_runs.start_runs("launch", "visit", (config,))
     assert str(asked.value) == str(here.value) and "network.checkpoint: does not fit" in str(here.value)
     assert not list_runs(tmp_path / "runs")

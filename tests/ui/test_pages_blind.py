@@ -13,7 +13,7 @@ from lps.data import sources
 from lps.store.runs import Run
 from lps.store.snapshots import read_split, write_arrays
 from lps.training import checkpoints
-from lps.ui.live import blind, found
+from lps.ui.live import found_clusters, unknown_classes
 from lps.ui.pictures import points, predictions
 from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_run
@@ -70,7 +70,7 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
     monkeypatch.setattr(points, "read_pictures", lambda run: sources.load("digits"))
     run = without_truth(make_run(root, epochs=3))
     here = predictions.read_view(run, 3)
-    first = found.order_clusters(here)[0]
+    first = found_clusters.order_clusters(here)[0]
     at = visit("live", run=[run.id])
     words = words_of(at)
     total = len(here.assigned)
@@ -93,14 +93,14 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
 def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, monkeypatch):
     parent, run = (without_truth(make_run(root, epochs=epochs)) for epochs in (3, 2))
     here = predictions.read_view(run, 2)
-    assert found.describe_changes(here) == "", "it goes on from none"
-    monkeypatch.setattr(found.inherited, "parent_of", lambda _: parent.id)
-    monkeypatch.setattr(found.inherited, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
+    assert found_clusters.describe_changes(here) == "", "it goes on from none"
+    monkeypatch.setattr(found_clusters.inherited, "parent_of", lambda _: parent.id)
+    monkeypatch.setattr(found_clusters.inherited, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
     then = predictions.read_view(parent, 3)
     truth, right = here.truth, {}
     for view in (then, here):
         right[view.run.id] = [int(((truth == c) & (view.assigned == c)).sum()) for c in range(5)]
-    words = found.describe_changes(here)
+    words = found_clusters.describe_changes(here)
     for c, (before, after) in enumerate(zip(right[parent.id], right[run.id])):
         line = f"{here.class_name(c)} ({before} → {after} of {(truth == c).sum()})"
         assert (line in words) == (after < before)
@@ -110,7 +110,7 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
         or f"No class is worse on its withheld labels than in the run before ({classes}" in words
     )
     parent.folder.rename(root / "elsewhere")
-    assert found.describe_changes(here) == ""
+    assert found_clusters.describe_changes(here) == ""
 
 
 def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, monkeypatch):
@@ -148,7 +148,7 @@ def test_where_nothing_novel_was_found_the_sentence_says_so(root):
     run = without_truth(make_run(root, epochs=3))
     here = predictions.read_view(run, 3)
     seen = [cluster for cluster in here.clusters if cluster.id in here.defaults]
-    said = found.summarize_clusters(replace(here, clusters=seen))
+    said = found_clusters.summarize_clusters(replace(here, clusters=seen))
     assert "all are in classes that you labeled or named; no novel cluster is left." in said
 
 
@@ -157,7 +157,10 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
     run = without_truth(make_run(root, "running", written=2))
     with held(run):
         at = visit("live", run=[run.id])
-    order = [cluster.id for cluster in found.order_clusters(predictions.read_view(run, points.stored_epochs(run)[-1]))]
+    order = [
+        cluster.id
+        for cluster in found_clusters.order_clusters(predictions.read_view(run, points.stored_epochs(run)[-1]))
+    ]
     assert order == [5, 6, 7, 8, 9, 0, 1, 2, 3, 4]
     assert "they still change" in words_of(at) and "have a flag" not in words_of(at)
     assert len(at.text_input) == 10 and all(field.disabled for field in at.text_input)
@@ -175,12 +178,12 @@ def test_without_withheld_labels_the_way_to_them_is_said(root):
 
 def test_the_shares_of_the_clusters_are_those_of_the_predictions(root):
     run = without_truth(make_run(root, epochs=3))
-    table = blind.cluster_shares(run)
+    table = unknown_classes.cluster_shares(run)
     with np.load(run.snapshots / "epoch-0002.npz") as stored:
         expected = np.bincount(stored["predicted"], minlength=10) / len(stored["predicted"])
     assert table.loc[2].to_numpy() == pytest.approx(expected) and list(table.index) == [1, 2, 3]
     (run.snapshots / "epoch-0002.npz").write_bytes(b"PK broken")
-    assert list(blind.cluster_shares(run).index) == [1, 3]
+    assert list(unknown_classes.cluster_shares(run).index) == [1, 3]
 
 
 def test_a_run_with_truth_is_not_blind(root):

@@ -15,7 +15,7 @@ from lps.charts.palette import DARK, LIGHT
 from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.ui.compare import page
-from lps.ui.shared import against, escape, scores, take_away
+from lps.ui.shared import escape, export_buttons, group_differences, scores
 from lps.ui.shared.history import read_history
 from tests.sample_runs import ALIVE, held, make_damaged, make_foreign, make_one_of_each, make_run, make_unreadable
 from tests.visiting import charts_of, visit, words_of
@@ -259,9 +259,9 @@ def test_every_group_is_held_against_the_usual_one_with_what_the_seeds_can_say(o
 def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_page, made):
     app = open_page(root_of(made))
     gcd = groups_of(made)["GCD"]
-    app.selectbox(key="picked_against").set_value(against.id_of_group(gcd)).run()
+    app.selectbox(key="picked_against").set_value(group_differences.id_of_group(gcd)).run()
     assert set(differing(app)["Group"]) == {"LPS, use_margin=true", "LPS, use_margin=false"}
-    assert app.query_params["against"] == against.id_of_group(gcd)
+    assert app.query_params["against"] == group_differences.id_of_group(gcd)
     assert any("| LPS, use_margin=true | GCD |" in block.value for block in app.code)
 
 
@@ -306,7 +306,12 @@ def test_every_format_is_offered(open_page, made):
     texts = [block.value for block in app.code]
     assert texts[1].startswith("| method |") and "\\toprule" in texts[0] and texts[2].startswith("method,protocol,")
     labels = {button.label for button in app.get("download_button")}
-    assert labels == {"Download Markdown", "Download LaTeX", "Download CSV", f"Report ({take_away.explain_report()})"}
+    assert labels == {
+        "Download Markdown",
+        "Download LaTeX",
+        "Download CSV",
+        f"Report ({export_buttons.explain_report()})",
+    }
 
 
 # ---------------------------------------------------------------------------------------------------- curves

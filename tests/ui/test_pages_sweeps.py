@@ -18,7 +18,7 @@ from lps.store.run_folders import list_runs
 from lps.store.runs import State
 from lps.studies import preset_tables, presets, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec
-from lps.ui.shared import take_away
+from lps.ui.shared import export_buttons
 from lps.ui.sweeps import form, page
 from lps.ui.sweeps import table as sweep_tables
 from tests.report.test_report import NOW, Page
@@ -200,7 +200,7 @@ def test_one_sweep_in_the_middle(root):
         labels = {button.label for button in at.button}
         assert {"Stop all", "Resume 6"} <= labels
         downloads = {element.proto.label for element in at.get("download_button")}
-        assert downloads == {f"Report ({take_away.explain_report()})", "Table, LaTeX", "Table, CSV"}
+        assert downloads == {f"Report ({export_buttons.explain_report()})", "Table, LaTeX", "Table, CSV"}
 
 
 def test_stop_all_takes_back_what_waits(root):

@@ -17,7 +17,7 @@ from lps.settings import cli_args, config
 from lps.store import titles
 from lps.store.run_folders import create_run
 from lps.ui.pace import page
-from lps.ui.shared import comparable
+from lps.ui.shared import comparable_runs
 from lps.ui.shared.history import read_history
 from tests.sample_runs import make_run, make_unreadable
 
@@ -54,30 +54,30 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     ]
     first = short(tmp_path)
     runs = [first, *left_out, without, scale, gcd, other_seed, older]
-    assert comparable.find_partners(first, runs) == [without, older, gcd, scale]
-    assert comparable.usual_choice(runs) == [first, without]
-    assert comparable.usual_choice([run for run in runs if run != without]) == [first, older, gcd]
-    assert comparable.usual_choice([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
-    assert comparable.usual_choice([without, gcd])[0] == without
+    assert comparable_runs.find_partners(first, runs) == [without, older, gcd, scale]
+    assert comparable_runs.usual_choice(runs) == [first, without]
+    assert comparable_runs.usual_choice([run for run in runs if run != without]) == [first, older, gcd]
+    assert comparable_runs.usual_choice([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
+    assert comparable_runs.usual_choice([without, gcd])[0] == without
 
 
 def test_splits_are_compared_by_what_is_stored(tmp_path):
     first = short(tmp_path)
     written_out = short(tmp_path, **{"split.num_seen": 5})  # what the default means for ten classes
-    assert comparable.split_difference(first, written_out) == ""
+    assert comparable_runs.split_difference(first, written_out) == ""
     fewer = short(tmp_path, **{"split.labeled_ratio": 0.1, "split.seed": 3})
-    assert comparable.split_difference(first, fewer) == "split.labeled_ratio is 0.1 and 0.5"
-    assert comparable.split_difference(fewer, first) == "split.labeled_ratio is 0.5 and 0.1"
+    assert comparable_runs.split_difference(first, fewer) == "split.labeled_ratio is 0.1 and 0.5"
+    assert comparable_runs.split_difference(fewer, first) == "split.labeled_ratio is 0.5 and 0.1"
     queued = make_run(tmp_path, "queued", settings={"split.seed": 3})
-    assert comparable.split_difference(first, queued) == "split.seed is 3 and 0"
-    assert comparable.split_difference(first, make_run(tmp_path, "queued")) == ""
-    assert comparable.split_difference(first, make_unreadable(tmp_path)) == run_diff.DAMAGED
+    assert comparable_runs.split_difference(first, queued) == "split.seed is 3 and 0"
+    assert comparable_runs.split_difference(first, make_run(tmp_path, "queued")) == ""
+    assert comparable_runs.split_difference(first, make_unreadable(tmp_path)) == run_diff.DAMAGED
 
 
 def test_same_settings_with_other_images_are_another_split(tmp_path):
     first, other = short(tmp_path), short(tmp_path)
     (other.folder / "split.npz").write_bytes((short(tmp_path, **{"split.seed": 3}).folder / "split.npz").read_bytes())
-    assert "have changed" in comparable.split_difference(first, other)
+    assert "have changed" in comparable_runs.split_difference(first, other)
 
 
 # ---------------------------------------------------------------------------------------------------- figures
@@ -217,9 +217,9 @@ def test_what_follows_from_stored_features_is_not_named(tmp_path):
 def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
     known = make_run(tmp_path, epochs=2)
     blind = make_run(tmp_path, epochs=2, seed=1)
-    monkeypatch.setattr(comparable, "read_history", lambda run: SimpleNamespace(is_blind=run.id == blind.id))
-    assert comparable.usual_choice([blind, known])[0].id == known.id
-    assert comparable.usual_choice([blind])[0].id == blind.id
+    monkeypatch.setattr(comparable_runs, "read_history", lambda run: SimpleNamespace(is_blind=run.id == blind.id))
+    assert comparable_runs.usual_choice([blind, known])[0].id == known.id
+    assert comparable_runs.usual_choice([blind])[0].id == blind.id
 
 
 def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):

@@ -16,7 +16,7 @@ from lps.store.titles import short_id
 from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import downloads
-from lps.ui.shared import escape, select, take_away
+from lps.ui.shared import escape, export_buttons, select
 from lps.wording import counted
 
 _WRITTEN = "exports_written"  # (run id, folder or error) of the last export
@@ -43,7 +43,7 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
                 "One folder of pictures per class, and the table of labels. Images that you rejected are in "
             )
             help_text += "the folder unlabeled"
-            take_away.offer_file(
+            export_buttons.offer_file(
                 "Download ZIP", downloads.labels_address(view.run, view.epoch), "folder_zip", help_text
             )
         links = False
@@ -68,7 +68,7 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
         )
     st.caption(explain_columns(bool(files)))
     _show_written_folder(view)
-    take_away.show_command(_export_command(view))
+    export_buttons.show_command(_export_command(view))
 
 
 def _count_labels(labels_of_run: Labels, view: PredictionView) -> str:

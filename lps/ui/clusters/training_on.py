@@ -16,7 +16,7 @@ from lps.store.titles import short_id
 from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import routing
-from lps.ui.shared import data_table, escape, select, take_away
+from lps.ui.shared import data_table, escape, export_buttons, select
 from lps.ui.shared.data_table import Column
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
@@ -87,7 +87,7 @@ def _ask_next_run(view: PredictionView) -> None:
     if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
         _start_run(planned)
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
-        take_away.show_command(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)))
+        export_buttons.show_command(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)))
 
 
 def _show_named(view: PredictionView, planned: Plan) -> None:

@@ -28,7 +28,18 @@ from lps.report import run_report
 from lps.scores.estimates import CONFIDENCE_TEXT, INTERVAL
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import against, data_table, escape, notices, page_head, scores, select, take_away, theme, url_fields
+from lps.ui.shared import (
+    data_table,
+    escape,
+    export_buttons,
+    group_differences,
+    notices,
+    page_head,
+    scores,
+    select,
+    theme,
+    url_fields,
+)
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
@@ -75,7 +86,7 @@ def _show_baseline(groups: list[Group]) -> Group | None:
     if len(groups) < 2:
         return None
     st.subheader("Are the differences significant?", anchor=False)
-    return against.show_differences(groups, "against")
+    return group_differences.show_differences(groups, "against")
 
 
 # ---------------------------------------------------------------------------------------------------- choices
@@ -233,7 +244,7 @@ def _show_differences(groups: list[Group]) -> None:
 def _show_downloads(groups: list[Group], reference: Group | None, report: Callable[[], str]) -> None:
     """Show the downloads: the report, and the tables in each format. report: makes it."""
     with st.container(horizontal=True, gap="small"):
-        take_away.offer_report(report, "comparison")
+        export_buttons.offer_report(report, "comparison")
         for form, (word, ending) in _FILES.items():
             st.download_button(
                 f"Download {word}",
@@ -252,7 +263,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
     for tab, form in zip(st.tabs([word for word, _ in _FILES.values()]), _FILES):
         text = score_tables.format_table(groups, form, reference)
         tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MOST_LINES else 360)
-    take_away.show_command(command(groups, scoring))
+    export_buttons.show_command(command(groups, scoring))
 
 
 def _show_published() -> None:

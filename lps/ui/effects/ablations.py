@@ -11,7 +11,7 @@ from lps.settings import catalog
 from lps.settings.config import Config
 from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import describe_changes, find_waiting_cells, join_settings
-from lps.ui.shared import against, data_table, escape, url_fields
+from lps.ui.shared import data_table, escape, group_differences, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted
 
@@ -32,7 +32,7 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     data_table.show_data_table(_variant_columns(on_their_way), table.rows, "The ablation table of LPS")
     notes = [escape.markdown(capitalized(note)) for note in score_tables.notes_on_paper(table.groups)]
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
-    against.show_differences(table.groups, "ablated", table.rows[0].group)
+    group_differences.show_differences(table.groups, "ablated", table.rows[0].group)
     _offer_rows(table)
 
 

@@ -18,7 +18,7 @@ from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.ui.effects import missing_runs
 from lps.ui.effects.backgrounds import describe_fixed_settings, find_waiting_cells, pick_background
-from lps.ui.shared import against, escape, theme, url_fields
+from lps.ui.shared import escape, group_differences, theme, url_fields
 from lps.ui.shared.plot import code_of, plot
 
 
@@ -39,7 +39,7 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
     figure.update_layout(uirevision=f"{rows} {columns} {background.id}")
     alt = f"{MEASURES[measure]} for {len(background.groups)} pairs of values of {rows} and {columns}"
     runs = [member.run for member in background.members]
-    scoring = against.scoring_of(list(background.groups.values()))
+    scoring = group_differences.scoring_of(list(background.groups.values()))
     code = code_of("setting_matrix", runs, rows, columns, measure, **scoring)
     clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code)
     if clicked is not None:

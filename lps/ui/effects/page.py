@@ -25,9 +25,9 @@ from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store import titles
 from lps.store.runs import Run, State
-from lps.ui.effects import ablations, answer, matrix, missing_runs
+from lps.ui.effects import ablations, best_value, matrix, missing_runs
 from lps.ui.effects.backgrounds import describe_fixed_settings, pick_background
-from lps.ui.shared import against, data_table, escape, page_head, scores, select, theme, url_fields
+from lps.ui.shared import data_table, escape, group_differences, page_head, scores, select, theme, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -112,7 +112,7 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], cho
     """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
     effects_found = main_effects(scored, chosen.measure)
     st.markdown(
-        answer.describe_main_effects(effects_found, chosen.measure) or "No two runs differ in exactly one setting."
+        best_value.describe_main_effects(effects_found, chosen.measure) or "No two runs differ in exactly one setting."
     )
     if len(varied) < 2:
         return
@@ -127,7 +127,7 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], cho
 
 def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect], measure: str) -> None:
     alt = "; ".join(f"{item.setting} {effect_charts.in_points(item)}" for item in main_effects_found)
-    scoring = against.scoring_of([Group("", tuple(scored))])
+    scoring = group_differences.scoring_of([Group("", tuple(scored))])
     code = code_of("main_effects", [member.run for member in scored], measure, **scoring)
     plot(
         effect_charts.main_effects(main_effects_found, theme.current_palette()),
@@ -292,7 +292,9 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         backgrounds = effects.find_backgrounds(scored, [setting])
         background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
-    if answer_sentence := answer.name_best_value(setting, groups, measure, describe_fixed_settings(background, varied)):
+    if answer_sentence := best_value.name_best_value(
+        setting, groups, measure, describe_fixed_settings(background, varied)
+    ):
         st.markdown(answer_sentence)
     axis = Axis.from_values(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
@@ -301,7 +303,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
     if len(groups) > 1:
-        scoring = against.scoring_of(list(groups.values()))
+        scoring = group_differences.scoring_of(list(groups.values()))
         code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
         plot(figure, "effect_curves", alt, code=code)
     st.caption(" ".join(_explain_curves(axis, shown, groups, len(backgrounds), reasons)))
@@ -311,7 +313,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         value: replace(group, label=run_groups.setting_in_words(setting, value)) for value, group in groups.items()
     }
     usual = named.get(background.config.defaults().get(setting))
-    against.show_differences(list(named.values()), "against", usual)
+    group_differences.show_differences(list(named.values()), "against", usual)
     lacking = [(value,) for value in varied[setting] if value not in groups]
     _offer_missing_runs(background, lacking)
 
@@ -389,7 +391,7 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
     if importances:
         alt = ", ".join(f"{item.setting} {item.share:.0%}" for item in importances)
         figure = effect_charts.importance(importances, theme.current_palette())
-        scoring = against.scoring_of([Group("", tuple(scored))])
+        scoring = group_differences.scoring_of([Group("", tuple(scored))])
         code = code_of("setting_importance", [member.run for member in scored], measure, **scoring)
         plot(figure, "effect_importance", f"Share of variance: {alt}", code=code)
     st.caption("  \n".join(_explain_importance(scored, left_out)))
@@ -406,7 +408,7 @@ def _show_lines(
     figure = effect_charts.parallel(measured_runs, axes, measure, theme.current_palette())
     figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
     alt = f"{len(measured_runs)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
-    scoring = against.scoring_of([Group("", tuple(measured_runs))])
+    scoring = group_differences.scoring_of([Group("", tuple(measured_runs))])
     code = code_of("setting_lines", [member.run for member in measured_runs], list(axes), measure, **scoring)
     plot(figure, "effect_parallel", alt, code=code)
     st.caption(

@@ -17,7 +17,7 @@ from lps.store import titles
 from lps.store.run_folders import TRASH_S, delete_run, find_run
 from lps.store.run_progress import read_progress
 from lps.store.runs import RUN_ID, Run, State
-from lps.ui.forms import demo, starting
+from lps.ui.forms import demo, start_runs
 from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
 from lps.ui.shared import error_toasts, escape, estimates, live_part, recordings, select, theme
@@ -113,13 +113,13 @@ def main() -> None:
 
 def _start_demo() -> None:
     """Start the runs of the demo and open their race, if the button requested it."""
-    visit = starting.take_request("home")
+    visit = start_runs.take_request("home")
     if not visit:
         return
     started = []
     try:
         for name, changed in demo.RUNS.items():
-            started += starting.start_runs("home", visit, (configure(demo.SETTINGS | changed),), name)
+            started += start_runs.start_runs("home", visit, (configure(demo.SETTINGS | changed),), name)
     except UserError as error:
         st.error(f"The demo could not be started. {escape.markdown(str(error))}", icon=":material/error:")
     else:
@@ -130,7 +130,7 @@ def _show_ways_to_begin() -> None:
     """Show a card for each of the three kinds of users, with what LPS Studio does for them and a button."""
     teacher, practitioner, researcher = st.columns([6, 5, 5])  # the first has two buttons
     with teacher, _draw_card("See how it works", _FOR_TEACHERS + _demo_duration()):
-        starting.show_start_button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
+        start_runs.show_start_button("Start the demo", "home", type="primary", icon=":material/play_arrow:")
         if recordings.has_story():
             st.page_link("pages/story.py", label="Read the story", icon=":material/auto_stories:")
     with practitioner, _draw_card("Sort your pictures", _FOR_PICTURES):

@@ -14,13 +14,13 @@ from lps.errors import UserError
 from lps.scheduler import preflight
 from lps.settings import catalog
 from lps.settings.config import Config
-from lps.ui.forms import checking, execution_target, fields, form, starting
+from lps.ui.forms import data_check, execution_target, fields, form, start_runs
 from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.forms.form import Draft, FormReading
-from lps.ui.launch import counting, splits
+from lps.ui.launch import class_estimate, splits
 from lps.ui.launch.splits import SplitPreview
 from lps.ui.server import routing
-from lps.ui.shared import escape, estimates, notices, take_away, theme
+from lps.ui.shared import escape, estimates, export_buttons, notices, theme
 
 _USUAL_SEEDS = Draft().seeds
 _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}
@@ -53,11 +53,11 @@ def main() -> None:
 
 def _start_requested(draft: Draft, reading: FormReading, target: ExecutionTarget) -> str:
     """Start the requested runs and open them, or show the reason of a failure."""
-    visit = starting.take_request("launch")
+    visit = start_runs.take_request("launch")
     if not (visit and reading.configs):
         return ""
     try:
-        started = starting.start_runs("launch", visit, reading.configs, draft.name, target)
+        started = start_runs.start_runs("launch", visit, reading.configs, draft.name, target)
     except UserError as error:
         return str(error)
     routing.turn_to("live", run=started)
@@ -87,7 +87,7 @@ def _show_dataset(draft: Draft, reading: FormReading, errors: dict[str, str], is
     fields.choose_effort()
     images = splits.show_samples(draft, not is_simple)
     if images and not is_simple:
-        checking.show_data_check(counting.config_for_count(reading, draft))
+        data_check.show_data_check(class_estimate.config_for_count(reading, draft))
     return images
 
 
@@ -104,7 +104,7 @@ def _show_split(
     controls, chips = st.columns([2, 3], gap="large")
     with controls:
         if images:
-            count = partial(counting.show_class_count, counting.config_for_count(reading, draft))
+            count = partial(class_estimate.show_class_count, class_estimate.config_for_count(reading, draft))
             splits.show_controls(images, split, errors, count, is_simple)
     with chips:
         if split:
@@ -184,7 +184,7 @@ def _show_run(draft: Draft, reading: FormReading, target: ExecutionTarget, error
     execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)
     if reading.configs:
-        take_away.show_command(execution_target.command_with_target(form.launch_commands(draft, reading), target))
+        export_buttons.show_command(execution_target.command_with_target(form.launch_commands(draft, reading), target))
 
 
 def _show_launch_bar(
@@ -208,6 +208,6 @@ def _show_launch_bar(
         st.markdown(f"{form.summarize_launch(draft, reading)}{takes}", width="stretch")
     runs = max(1, len(reading.configs))
     label = f"Launch {runs} runs" if runs > 1 else "Launch"
-    starting.show_start_button(
+    start_runs.show_start_button(
         label, "launch", type="primary", icon=":material/rocket_launch:", disabled=not is_possible
     )

@@ -20,7 +20,7 @@ from lps.settings.config import CLASS_RULES, Config, parameters, seen_class_ids
 from lps.settings.parameters import text_of
 from lps.ui.forms import fields, form
 from lps.ui.forms.form import Draft
-from lps.ui.pictures import left_out, nouns
+from lps.ui.pictures import left_out_files, nouns
 from lps.ui.pictures.thumbnails import FRAME, add_frame, encode_png, join_tiles, make_thumbnail
 from lps.ui.shared import escape, url_fields
 from lps.ui.shared.plot import plot
@@ -139,9 +139,9 @@ def show_controls(
 ) -> None:
     """Show the fields of the split.
 
-    split: the current one, from which manual selection starts. count: shows `lps.ui.launch.counting`. is_simple: only
-    the most important fields. If some pictures have no known class, the number of novel classes is asked first and the
-    rest is under More.
+    split: the current one, from which manual selection starts. count: shows `lps.ui.launch.class_estimate`. is_simple:
+    only the most important fields. If some pictures have no known class, the number of novel classes is asked first and
+    the rest is under More.
     """
     documented = parameters(fields.current_draft().method)
     half_labeled = bool((images.labels < 0).any())
@@ -263,7 +263,7 @@ def show_samples(draft: Draft, are_drawn: bool) -> Images | None:
         return None
     if are_drawn:
         _show_sheet(images, source)
-    left_out.show_left_out_files(images.skipped)
+    left_out_files.show_left_out_files(images.skipped)
     return images
 
 

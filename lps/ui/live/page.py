@@ -10,8 +10,8 @@ import streamlit as st
 
 from lps.report import run_report
 from lps.store.runs import Run, State
-from lps.ui.live import epoch_player, found, sections
-from lps.ui.shared import comparable, live_part, notices, page_head, select, take_away, url_fields
+from lps.ui.live import epoch_player, found_clusters, sections
+from lps.ui.shared import comparable_runs, export_buttons, live_part, notices, page_head, select, url_fields
 from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
@@ -32,7 +32,7 @@ def main() -> None:
             lambda: select.latest_run(select.open_runs()).id, lambda newest: newest == shown, _WATCH_S
         )
     if len(chosen) > 1:
-        ids = [run.id for run in chosen[: comparable.MOST]]
+        ids = [run.id for run in chosen[: comparable_runs.MOST]]
         label = "Side by side" + (f" (the first {len(ids)})" if len(chosen) > len(ids) else "")
         st.page_link("pages/pace.py", label=label, icon=":material/view_column_2:", query_params={"run": ids})
         live_part.follow_changes(lambda: chosen, select.any_moves, sections.show_comparison, _TICK_S)
@@ -49,7 +49,7 @@ def main() -> None:
         st.fragment(sections.show_scrubber, run_every=seconds)(run, tick, seconds)
         st.fragment(_show_rest, run_every=tick)(run)
     if len(read_history(run).epochs) and run.state().name != "unreadable":
-        take_away.offer_report(lambda: run_report.of_run(run), f"report-{run.id}")
+        export_buttons.offer_report(lambda: run_report.of_run(run), f"report-{run.id}")
 
 
 def _pick_part() -> str:
@@ -70,7 +70,7 @@ def _show_head(run: Run, is_blind: bool, state: State) -> None:
 
 
 def _show_found(run: Run, state: State) -> None:
-    found.show_found_clusters(run, state, read_history(run))
+    found_clusters.show_found_clusters(run, state, read_history(run))
 
 
 def _show_numbers(run: Run, _state: State) -> None:

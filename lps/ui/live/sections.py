@@ -25,7 +25,7 @@ from lps.settings.parameters import text_of
 from lps.store import desired_state, inherited, provenance, titles
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
-from lps.ui.live import blind, cards, epoch_player
+from lps.ui.live import cards, epoch_player, unknown_classes
 from lps.ui.pictures import coloring, nouns, points
 from lps.ui.pictures.point_map import show_map
 from lps.ui.server import picture_files
@@ -146,7 +146,7 @@ def _show_queued(run: Run) -> None:
 def show_numbers(run: Run, past: History) -> None:
     """Show seen, novel, all, gap and KL with their curves; for a run without known classes, what is known."""
     if past.is_blind:
-        blind.show_numbers(run, past)
+        unknown_classes.show_numbers(run, past)
         return
     shown = [(word, f"accuracy/{name}", lambda value: f"{100 * value:.1f} %") for name, word in _NUMBERS.items()]
     shown += [("Gap, points", "accuracy/gap", lambda value: f"{100 * value:+z.1f}"), ("KL", "kl", "{:.3f}".format)]
@@ -174,7 +174,12 @@ def show_curves(run: Run, past: History) -> None:
     epochs, colors = planned_epochs(run, past), theme.current_palette()
     if past.is_blind:
         alt = "Accuracy on withheld labels, sizes of the clusters, confident shares and mean margins over the epochs"
-        plot(_with_own_view(blind.draw_curves(run, past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
+        plot(
+            _with_own_view(unknown_classes.draw_curves(run, past, epochs, colors), run),
+            "pace",
+            alt,
+            code=code_of("pace", run),
+        )
     else:
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
         plot(_with_own_view(line_charts.pace(past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
@@ -381,7 +386,7 @@ def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
     """Plot the cluster sizes, which replace the accuracy by class if no classes are known."""
     _show_title("Size of the clusters", nouns.of(run)("share of the images"))
     try:
-        table = blind.cluster_shares(run)
+        table = unknown_classes.cluster_shares(run)
         at = max(recorded_epoch for recorded_epoch in table.index if recorded_epoch <= epoch)
         sizes = table.loc[at].to_numpy()
     except (UserError, ValueError):

@@ -18,12 +18,12 @@ from lps.machine import background
 from lps.scheduler import background_jobs, class_count, costs
 from lps.settings.config import Config
 from lps.studies import audits
-from lps.ui.forms import background_work, checking, form, starting
+from lps.ui.forms import background_work, data_check, form, start_runs
 from lps.ui.forms.form import Draft
-from lps.ui.own import bring, preview
+from lps.ui.own import preview, upload
 from lps.ui.pictures import nouns
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, estimates, notices, select, take_away
+from lps.ui.shared import error_toasts, escape, estimates, export_buttons, notices, select
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
@@ -43,14 +43,14 @@ def main() -> None:
                 "Other pictures", icon=":material/arrow_back:", type="tertiary", key="own_back", on_click=_close_folder
             )
     if not text:
-        bring.show_upload(_open_folder)
+        upload.show_upload(_open_folder)
         return
     try:
         folder = own_pictures.folder(text)
         seen = preview.scan_folder(folder)
     except UserError as error:
         st.warning(escape.markdown(f"{form.error_sentence(error)}."), icon=":material/folder_off:")
-        bring.show_upload(_open_folder)
+        upload.show_upload(_open_folder)
         return
     _show_folder(folder, seen)
 
@@ -87,7 +87,7 @@ def _show_folder(folder: Path, seen: FolderPreview) -> None:
             _begin_checks(config, seen)
     error_toasts.show_errors("own")
     novel = _ask_novel(folder, config, seen)
-    checking.show_data_check(config)
+    data_check.show_data_check(config)
     draft = draft_for_folder(folder, novel, _ask_prior(config, seen, _item_noun(folder)))
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         for one in form.read_draft(draft).configs:
@@ -174,7 +174,7 @@ def _ask_prior(config: Config | None, seen: FolderPreview, things: str) -> str:
     with st.container(border=True, gap="small"):
         is_taken = st.toggle(f"Estimate the class sizes (prior = {advice.prior})", value=True, key=_PRIOR)
         st.caption(f"The largest labeled class has {advice.factor:.3g} times as many {things} as the smallest one.")
-        take_away.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
+        export_buttons.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
     return advice.prior if is_taken else "uniform"
 
 
@@ -194,12 +194,12 @@ def _show_start_bar(draft: Draft, seen: FolderPreview, novel: int | None, things
         st.markdown(what + (f" · about {costs.span_in_words(usual)}" if usual else ""), width="stretch")
     else:
         st.markdown(":gray[Enter how many novel classes to look for, or wait for the suggestion.]", width="stretch")
-    starting.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
+    start_runs.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
 
 
 def _start_requested(text: str | None) -> None:
     """Start the requested run and open it; a failure is shown on the page."""
-    visit = starting.take_request("own")
+    visit = start_runs.take_request("own")
     if not (visit and text):
         return
     started = None
@@ -210,7 +210,7 @@ def _start_requested(text: str | None) -> None:
         reading = form.check_reading(form.read_draft(draft))
         if reading.errors:
             raise UserError("start", form.blocked_by(reading.errors))
-        started = starting.start_runs("own", visit, reading.configs, draft.name)
+        started = start_runs.start_runs("own", visit, reading.configs, draft.name)
         _cancel_checks(folder)
     if started:
         routing.turn_to("live", run=started)

@@ -8,7 +8,7 @@ from lps.datasets import embeddings
 from lps.datasets import folder as folders
 from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.vector_files import is_vector_file
-from lps.ui.pictures import frames, left_out
+from lps.ui.pictures import frames, left_out_files
 from lps.ui.pictures.frames import Frame
 from lps.wording import counted
 
@@ -42,7 +42,7 @@ def show_preview(seen: FolderPreview, are_titles: bool) -> None:
     )
     if classes > _CLASSES:
         st.caption(f"and {counted(classes - _CLASSES, 'class')} more")
-    left_out.show_left_out_files(seen.skipped)
+    left_out_files.show_left_out_files(seen.skipped)
 
 
 def _make_frames(seen: FolderPreview, row: int) -> tuple[str, list[Frame]]:

@@ -16,8 +16,8 @@ from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run, State
 from lps.ui.pace import race_view
-from lps.ui.server import presenting
-from lps.ui.shared import comparable, escape, live_part, notices, page_head, select, theme, url_fields
+from lps.ui.server import presentation
+from lps.ui.shared import comparable_runs, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import code_of, plot
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 def _show_race(runs: list[Run]) -> None:
     first, second = st.container(), st.container()
-    box, race = (second, first) if presenting.is_on() else (first, second)  # a room sees the race first
+    box, race = (second, first) if presentation.is_on() else (first, second)  # a room sees the race first
     with box:
         together = _runs_of_one_split(_pick_runs(runs))
         if len(together) == 1:
@@ -74,12 +74,12 @@ def _show_race(runs: list[Run]) -> None:
 
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
-    """Show a menu of up to four runs; without a choice, those of `comparable.usual_choice`."""
+    """Show a menu of up to four runs; without a choice, those of `comparable_runs.usual_choice`."""
     by_id = {run.id: run for run in runs}
     named = select.runs_of_address(runs)
-    chosen = named[: comparable.MOST] or comparable.usual_choice(runs)
-    if len(named) > comparable.MOST:
-        st.warning(f"At most {comparable.MOST} runs fit side by side; the first {comparable.MOST} are shown.")
+    chosen = named[: comparable_runs.MOST] or comparable_runs.usual_choice(runs)
+    if len(named) > comparable_runs.MOST:
+        st.warning(f"At most {comparable_runs.MOST} runs fit side by side; the first {comparable_runs.MOST} are shown.")
     url_fields.draw_field(
         st.multiselect,
         "twin_runs",
@@ -88,7 +88,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
         "Runs",
         list(by_id),
         format_func=lambda name: titles.run_label(by_id[name]),
-        max_selections=comparable.MOST,
+        max_selections=comparable_runs.MOST,
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
     )
@@ -99,7 +99,7 @@ def _runs_of_one_split(chosen: list[Run]) -> list[Run]:
     """Return the first run and those with the same split; says why the others are left out."""
     together = chosen[:1]
     for run in chosen[1:]:
-        reason = comparable.split_difference(chosen[0], run)
+        reason = comparable_runs.split_difference(chosen[0], run)
         if not reason:
             together.append(run)
             continue
@@ -114,7 +114,7 @@ def _runs_of_one_split(chosen: list[Run]) -> list[Run]:
 
 def _suggest_partners(run: Run, runs: list[Run]) -> None:
     """Offer runs to compare a single run with."""
-    fitting = comparable.find_partners(run, runs)[:_SUGGESTIONS]
+    fitting = comparable_runs.find_partners(run, runs)[:_SUGGESTIONS]
     if not fitting:
         words = "No finished run of another method uses this split yet."
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):

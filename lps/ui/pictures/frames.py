@@ -11,7 +11,7 @@ import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
 from lps.datasets import as_image
-from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.pictures.thumbnails import fit_size
 
 _LARGEST = 96  # pixels that a picture keeps

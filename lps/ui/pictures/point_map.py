@@ -18,7 +18,7 @@ from lps.charts import palette
 from lps.charts.figures import MOST_IN_LEGEND
 from lps.files.versions import MOST_IMAGES
 from lps.ui.pictures.coloring import Coloring
-from lps.ui.server import columns, presenting
+from lps.ui.server import columns, presentation
 from lps.ui.shared import theme
 
 _FOLDER = Path(__file__).parent
@@ -107,7 +107,7 @@ def show_map(
         "image": image,
         "pictures": pictures,
         "code": code,
-        "height": round(height * presenting.chart_scale()),
+        "height": round(height * presentation.chart_scale()),
         "small": not is_large,
         "clickable": is_large,
         "theme": theme.current_theme(),

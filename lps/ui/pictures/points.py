@@ -17,7 +17,7 @@ from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.store.snapshots import MOST_POINTS, Snapshot
-from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.bounded_cache import BoundedCache
 
 _TABLES = BoundedCache(160 << 20)  # a million points take 37 MB
 _ROOM = 0.06  # around the points of a view, share of their extent

@@ -16,7 +16,7 @@ from lps.files.atomic import fingerprint
 from lps.store import snapshots
 from lps.store.runs import Run
 from lps.ui.pictures import points
-from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.bounded_cache import BoundedCache
 
 MOST_IMAGES = 2_000_000  # unlabeled ones of a run whose clusters a page goes through: 0.5 s for a million
 _ASSIGNMENTS = BoundedCache(32 << 20)

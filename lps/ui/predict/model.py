@@ -9,7 +9,7 @@ from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.forms import background_work
 from lps.ui.server import downloads
-from lps.ui.shared import error_toasts, escape, take_away
+from lps.ui.shared import error_toasts, escape, export_buttons
 
 
 def show_model_export(run: Run) -> None:
@@ -23,7 +23,7 @@ def show_model_export(run: Run) -> None:
     path = model_work.export_path(run)
     standing = background.job_state(path)
     if standing.state == "done":
-        take_away.offer_file(
+        export_buttons.offer_file(
             "Download model", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"
         )
     elif standing.state == "working":
@@ -34,7 +34,7 @@ def show_model_export(run: Run) -> None:
         st.button(
             "Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin_export, args=(run,)
         )
-    take_away.show_command(cli_args.format_command("export", short_id(run.id), to="model"))
+    export_buttons.show_command(cli_args.format_command("export", short_id(run.id), to="model"))
 
 
 def _begin_export(run: Run) -> None:

@@ -19,8 +19,8 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import background_work
 from lps.ui.pictures import nouns
-from lps.ui.predict import bring, model, results
-from lps.ui.shared import error_toasts, escape, page_head, select, take_away
+from lps.ui.predict import model, results, upload
+from lps.ui.shared import error_toasts, escape, export_buttons, page_head, select
 
 _NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
 _SEEN = "predict_seen"  # in the session: run and folder of the newest result
@@ -63,13 +63,13 @@ def _show_run(run: Run, text: str | None) -> None:
     if not text:
         words = f'Each picture gets a class, with the name that you gave on Clusters, or the answer "{NONE}".'
         st.caption(nouns.of(run)(words))
-        bring.show_upload(_open_folder, _takes_vectors(run))
+        upload.show_upload(_open_folder, _takes_vectors(run))
         return
     try:
         folder = own_pictures.folder(text)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
-        bring.show_upload(_open_folder, _takes_vectors(run))
+        upload.show_upload(_open_folder, _takes_vectors(run))
         return
     st.caption(escape.markdown(own_pictures.folder_in_words(folder)))
     error_toasts.show_errors("predict")
@@ -89,7 +89,7 @@ def _show_run(run: Run, text: str | None) -> None:
     command = cli_args.format_command(
         "predict", titles.short_id(run.id), "FOLDER" if is_upload else str(folder), to="labels.csv"
     )
-    take_away.show_command(f"{command}    # or a folder: --to sorted")
+    export_buttons.show_command(f"{command}    # or a folder: --to sorted")
 
 
 def _takes_vectors(run: Run) -> bool:

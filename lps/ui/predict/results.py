@@ -18,11 +18,11 @@ from lps.inference.none_of_these import DEFAULT_KEEP
 from lps.inference.predicted import NONE, Predicted
 from lps.store.runs import Run
 from lps.store.titles import short_id
-from lps.ui.pictures import frames, gallery, left_out, nouns, paging, points
+from lps.ui.pictures import frames, gallery, left_out_files, nouns, paging, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
 from lps.ui.server import downloads
-from lps.ui.shared import data_table, escape, take_away, url_fields
+from lps.ui.shared import data_table, escape, export_buttons, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted
 
@@ -43,7 +43,7 @@ def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> No
     sentences = [NONE if is_none else name for is_none, name in zip(none.tolist(), called)]
     with left:
         _show_counts(run, predicted, sentences, none)
-        left_out.show_left_out_files(predicted.skipped)
+        left_out_files.show_left_out_files(predicted.skipped)
         _offer_files(run, predicted, threshold, path)
     _show_kinds(run, predicted, source)
     kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(predicted.kinds, 1)}
@@ -130,7 +130,7 @@ def _offer_files(run: Run, predicted: Predicted, threshold: float, path: Path) -
         if predicted.root is not None:
             help_text = f'One folder of pictures per class, one folder for "{NONE}", and the table of predictions'
             address = downloads.predictions_address(run, path, st.session_state["predict_keep"])
-            take_away.offer_file("Download ZIP", address, "folder_zip", help_text)
+            export_buttons.offer_file("Download ZIP", address, "folder_zip", help_text)
 
 
 def _picture_files(run: Run) -> tuple[str, ...]:

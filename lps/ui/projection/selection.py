@@ -14,7 +14,7 @@ from lps.datasets import Images
 from lps.errors import UserError
 from lps.files import tables
 from lps.store.runs import Run
-from lps.ui.pictures import endless, nouns, points, predictions
+from lps.ui.pictures import nouns, points, predictions, scroll_gallery
 from lps.ui.projection import filters
 from lps.ui.projection.filters import Conditions
 from lps.ui.server import picture_files
@@ -157,7 +157,7 @@ def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
     """Show the selected pictures, the most confident first."""
     rows = rows.sort_values("confidence", ascending=False, kind="stable")
     opened, alt = url_fields.read_number("image"), nouns.of(run)(f"{len(rows):,} selected images")
-    clicked = endless.show_gallery(
+    clicked = scroll_gallery.show_gallery(
         rows, "selected", alt, names, picture_files.address_of_pictures(run), opened, nouns.of(run)("Image")
     )
     if clicked is not None and clicked != opened:

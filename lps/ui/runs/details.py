@@ -5,8 +5,8 @@ import streamlit as st
 from lps.analysis.run_index import RunRow
 from lps.report import run_report
 from lps.store import inherited
-from lps.ui.runs import upkeep
-from lps.ui.shared import escape, run_actions, take_away, theme
+from lps.ui.runs import bulk_actions
+from lps.ui.shared import escape, export_buttons, run_actions, theme
 from lps.wording import capitalized
 
 _COSTS = {
@@ -35,7 +35,7 @@ def show_details(entry: RunRow) -> None:
                 st.badge(alarm.title, color="red", icon=":material/warning:")
         st.code(entry.run.id, language=None)
         if _has_advice(entry):
-            run_actions.show_failure(entry.run, entry.state, lambda: upkeep.resume_run(entry))
+            run_actions.show_failure(entry.run, entry.state, lambda: bulk_actions.resume_run(entry))
         for words in _list_remarks(entry):
             st.markdown(f":red[{escape.markdown(words)}]")
         if origin := inherited.parent_in_words(entry.run):
@@ -45,7 +45,7 @@ def show_details(entry: RunRow) -> None:
             st.text(entry.notes)
         if _list_costs(entry):
             key = f"report:{entry.run.id}"
-            take_away.offer_report(lambda: run_report.of_run(entry.run), f"report-{entry.run.id}", key)
+            export_buttons.offer_report(lambda: run_report.of_run(entry.run), f"report-{entry.run.id}", key)
         if entry.run.is_recorded:
             st.caption("A recording is read-only. Launch a copy to get your own run.")
 

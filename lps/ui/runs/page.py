@@ -11,7 +11,7 @@ from lps.errors import UserError
 from lps.tables import columns, saved_views
 from lps.tables.run_names import Name, Vocabulary
 from lps.ui.forms import saved_view_menu
-from lps.ui.runs import beside, details, groups, import_dialog, lineage, run_filters, table, upkeep
+from lps.ui.runs import bulk_actions, details, groups, import_dialog, lineage, run_filters, side_by_side, table
 from lps.ui.shared import escape, live_part, page_head, select
 
 _TICK_S = 5.0  # while a run moves
@@ -23,7 +23,7 @@ def main() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Runs", width="stretch")
         import_dialog.show_import_button()
-    upkeep.show_outcome()
+    bulk_actions.show_outcome()
     import_dialog.show_outcome()
     runs = select.all_runs()
     if not select.own_runs():
@@ -38,8 +38,8 @@ def main() -> None:
             _TICK_S,
             entries,
         )
-    upkeep.show_trash()
-    upkeep.show_question()
+    bulk_actions.show_trash()
+    bulk_actions.show_question()
 
 
 def _show_way_to_effects(entries: list[run_index.RunRow], by: Sequence[Name]) -> None:
@@ -73,9 +73,9 @@ def _show_runs(filters: run_filters.RunFilters, everything: list[run_index.RunRo
         _show_way_to_effects(entries, by)
     base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
     chosen = groups.show_groups(entries, by, shown, base) if by else table.show_table(entries, shown, base)
-    upkeep.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
+    bulk_actions.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
     if len(chosen) == 1:
         details.show_details(chosen[0])
         lineage.show_lineage(chosen[0], everything)
     if len(chosen) == 2:
-        beside.show_side_by_side(*chosen)
+        side_by_side.show_side_by_side(*chosen)

@@ -15,8 +15,8 @@ from lps.studies import search
 from lps.studies.search import Request
 from lps.studies.search_objective import OBJECTIVES
 from lps.studies.search_space import can_be_searched, suggested
-from lps.ui.forms import fields, starting
-from lps.ui.shared import escape, notices, select, take_away, url_fields
+from lps.ui.forms import fields, start_runs
+from lps.ui.shared import escape, export_buttons, notices, select, url_fields
 from lps.wording import counted
 
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
@@ -150,12 +150,12 @@ def _offer_start(request: Request, command: str) -> None:
     notices.show_crowding([request.base])
     if executors.available_executors():
         st.caption("The runs of a search use the queue of this machine, not a cluster.")
-    take_away.show_command(command)
+    export_buttons.show_command(command)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{counted(request.trials, 'trial')}** · {_cost_in_words(request)}", width="stretch")
         # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
         if st.button("Start the search", key="search_start", type="primary", icon=":material/search:"):
-            starting.request_start("search", request)
+            start_runs.request_start("search", request)
             st.rerun()
 
 

@@ -14,7 +14,7 @@ from lps.studies import search, search_results, sweeps
 from lps.studies.search import Search
 from lps.studies.search_results import Result, Trial
 from lps.studies.sweep_layout import SweepSpec
-from lps.ui.forms import named_list, starting
+from lps.ui.forms import named_list, start_runs
 from lps.ui.search import form
 from lps.ui.server import routing
 from lps.ui.shared import data_table, error_toasts, escape, live_part, select, theme
@@ -38,7 +38,7 @@ _HALF = 420  # pixels, the least width of a chart that stands beside another
 
 def main() -> None:
     """The whole page."""
-    begun = starting.start_requested("search", form.begin_search)
+    begun = start_runs.start_requested("search", form.begin_search)
     if begun:
         st.query_params.from_dict({"search": begun})
     named_list.show_list(

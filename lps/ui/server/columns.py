@@ -9,7 +9,7 @@ import hashlib
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.server import paths
 
 _COLUMNS = BoundedCache(128 << 20)

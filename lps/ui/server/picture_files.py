@@ -11,7 +11,7 @@ from lps.errors import UserError
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
 from lps.ui.pictures import points
-from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.pictures.gallery import TINY
 from lps.ui.pictures.thumbnails import fit_size
 from lps.ui.server import paths

@@ -23,7 +23,7 @@ from lps.files.atomic import fingerprint
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
 from lps.ui.pictures import gallery
-from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.pictures.thumbnails import fit_size
 from lps.ui.server import paths
 from lps.ui.shared.select import runs_root

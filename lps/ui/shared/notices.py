@@ -22,7 +22,7 @@ from lps.settings.config import Config
 from lps.settings.given_shares import ABOUT_ORACLE
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, select, take_away
+from lps.ui.shared import escape, export_buttons, select
 from lps.wording import data_size
 
 TICK_S = 5.0
@@ -185,7 +185,7 @@ def show_prior_advice(advice: PriorAdvice | None, take: Callable[[str], None]) -
         st.button(
             f"Use prior = {advice.prior}", key="use_prior", icon=":material/check:", on_click=take, args=(advice.prior,)
         )
-        take_away.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
+        export_buttons.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
 
 
 def show_oracle(run: Run) -> None:

@@ -16,7 +16,7 @@ from lps.charts import palette
 from lps.charts.chart import Chart
 from lps.files.program import SOURCE
 from lps.store.runs import Run
-from lps.ui.server import paths, presenting
+from lps.ui.server import paths, presentation
 from lps.ui.shared import theme
 
 _LIBRARY_NAME = f"plotly-{plotly.__version__}.js"  # its address on the server: another version is another file
@@ -100,14 +100,14 @@ def _clicked(result) -> int | None:
 
 def _height(figure: Chart) -> int:
     """Pixels that stay free until it is drawn."""
-    return round(figure.height * presenting.chart_scale())
+    return round(figure.height * presentation.chart_scale())
 
 
 def _encode_figure(figure: Chart, key: str, alt: str, **options) -> bytes:
     """One line of options, then the figure."""
     drawn = figure.to_json()
-    if presenting.is_on():
-        drawn = json.dumps(presenting.scale_figure(json.loads(drawn)))
+    if presentation.is_on():
+        drawn = json.dumps(presentation.scale_figure(json.loads(drawn)))
     head = {
         "library": library_path(),
         "name": key,

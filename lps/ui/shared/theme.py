@@ -3,7 +3,7 @@
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT, Palette
-from lps.ui.server import presenting
+from lps.ui.server import presentation
 
 _HEAD_PX, _ROW_PX = 37, 35  # of a table, borders included
 BADGES = {
@@ -37,7 +37,7 @@ def table_height(rows: int, most: int = 10**6) -> int | str:
     To be said where the table stands at once: Streamlit keeps 40 pixels free until it knows, and what follows jumps. In
     a room rows are higher by what the window's width says, which the browser alone knows: it finds the height itself.
     """
-    if presenting.is_on():
+    if presentation.is_on():
         return "content" if rows <= most else "auto"
     return _HEAD_PX + _ROW_PX * min(rows, most)
 

@@ -18,7 +18,7 @@ from lps.ui.forms import demo, form
 from lps.ui.pictures import coloring, frames, points, predictions
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.point_map import show_map
-from lps.ui.shared import escape, recordings, take_away, theme, url_fields
+from lps.ui.shared import escape, export_buttons, recordings, theme, url_fields
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import plot
 
@@ -274,7 +274,7 @@ def _draw_margin(scene: Scene) -> None:
     st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] pictures over the epochs")
     figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), theme.current_palette())
     plot(figure, "story_margin", "Novel accuracy comes close to seen accuracy with the margin, not without it")
-    take_away.offer_document("when-the-margin-helps.md", "When the margin helps", "story_study")
+    export_buttons.offer_document("when-the-margin-helps.md", "When the margin helps", "story_study")
 
 
 def _tell_brake(scene: Scene) -> str:

@@ -18,9 +18,9 @@ from lps.settings.parameters import Parameter, text_of
 from lps.studies import preset_tables, presets, sweep_layout, sweeps
 from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweeps import Estimate, Sweep
-from lps.ui.forms import execution_target, fields, form, starting
+from lps.ui.forms import execution_target, fields, form, start_runs
 from lps.ui.forms.execution_target import ExecutionTarget
-from lps.ui.shared import data_table, escape, notices, select, take_away, url_fields
+from lps.ui.shared import data_table, escape, export_buttons, notices, select, url_fields
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import table
 from lps.wording import capitalized, counted, data_size
@@ -60,7 +60,7 @@ def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str
 
 def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HERE) -> None:
     """Let the next run of the page start what was clicked on; a second click asks for the same runs."""
-    starting.request_start("sweep", dict(kept), name, retries, place)
+    start_runs.request_start("sweep", dict(kept), name, retries, place)
 
 
 # ---------------------------------------------------------------------------------------------------- form
@@ -260,7 +260,7 @@ def _preview(draft: _SweepDraft) -> None:
         with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
             sheet = presets.build_paper_table(draft.asked)
             table.show_grid(preset_tables.build_grid(sheet, {}))
-    take_away.show_command(execution_target.command_with_target(draft.asked.command(draft.name), place))
+    export_buttons.show_command(execution_target.command_with_target(draft.asked.command(draft.name), place))
 
 
 def _show_redundant(asked: SweepSpec | presets.PresetRequest) -> None:

@@ -25,17 +25,17 @@ from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweep_records import SweepRecord
 from lps.studies.sweeps import Item
 from lps.ui.forms import form as labels
-from lps.ui.forms import named_list, starting
+from lps.ui.forms import named_list, start_runs
 from lps.ui.forms.execution_target import ExecutionTarget
 from lps.ui.shared import (
     data_table,
     error_toasts,
     escape,
     estimates,
+    export_buttons,
     live_part,
     scores,
     select,
-    take_away,
     theme,
 )
 from lps.ui.shared.data_table import Column
@@ -78,7 +78,7 @@ class SweepCourse:
 
 def main() -> None:
     """The whole page."""
-    started = starting.start_requested("sweep", form.start)
+    started = start_runs.start_requested("sweep", form.start)
     if started:
         st.query_params.from_dict({"sweep": started})
     found = sweep_records.list_sweeps(select.runs_root())
@@ -135,7 +135,7 @@ def _show_sweep(known: SweepRecord) -> None:
     st.caption(" · ".join(filter(None, [_about(now.asked), started])))
     live_part.follow_changes(lambda: _now(known.name), lambda now: now.is_moving, _show_course, _TICK_S, now)
     if now.asked is not None:
-        take_away.show_command(now.asked.command(known.name))
+        export_buttons.show_command(now.asked.command(known.name))
 
 
 def _now(name: str) -> SweepCourse:
@@ -288,7 +288,7 @@ def _effect(now: SweepCourse) -> dict[str, str]:
 def _show_downloads(name: str) -> None:
     """Files that are made when they are asked for, of what has finished by then."""
     offers = {
-        f"Report ({take_away.explain_report()})": (
+        f"Report ({export_buttons.explain_report()})": (
             "html",
             "text/html",
             ":material/summarize:",

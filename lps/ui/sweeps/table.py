@@ -13,7 +13,7 @@ from lps.files import tables
 from lps.studies import preset_tables
 from lps.studies.preset_tables import Grid
 from lps.studies.presets import PaperTable
-from lps.ui.shared import against, escape, scores, select, theme
+from lps.ui.shared import escape, group_differences, scores, select, theme
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import capitalized
 
@@ -22,7 +22,7 @@ def show_sheet(name: str, sheet: PaperTable, scored: Sequence[Scored]) -> None:
     """Table and curve of the sweep `name` of a preset."""
     groups = preset_tables.fill_table(sheet, scored)
     show_grid(preset_tables.build_grid(sheet, groups))
-    against.show_differences(preset_tables.named_groups(sheet, groups), "against")
+    group_differences.show_differences(preset_tables.named_groups(sheet, groups), "against")
     for words, figure, alt in figures(sheet, groups, theme.current_palette()):
         if words:
             st.markdown(f"**{escape.markdown(words)}**")
@@ -63,7 +63,7 @@ def show_groups(scored: Sequence[Scored]) -> None:
     if scored:
         groups = group_tables.sorted_groups(scored)
         scores.show_table(groups)
-        against.show_differences(groups, "against")
+        group_differences.show_differences(groups, "against")
     else:
         st.caption("The table appears when the first run has finished.")
 

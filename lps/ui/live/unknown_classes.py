@@ -1,6 +1,6 @@
 """What Live shows of a run whose unlabeled images have no known class.
 
-It shows the accuracy on withheld labels, the confidence and the cluster sizes; `found` shows the clusters.
+It shows the accuracy on withheld labels, the confidence and the cluster sizes; `found_clusters` shows the clusters.
 """
 
 from contextlib import suppress

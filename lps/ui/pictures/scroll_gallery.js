@@ -1,4 +1,4 @@
-// The gallery of lps/ui/pictures/endless.py: as many tiles as are in sight, which get other pictures while one scrolls.
+// The gallery of lps/ui/pictures/scroll_gallery.py: as many tiles as are in sight, which get other pictures while one scrolls.
 
 const ACROSS = 80, DOWN = 114; // pixels from tile to tile
 const MORE_ROWS = 2; // above and below those in sight

@@ -7,7 +7,7 @@ from lps.scores.measurement_names import measurement_name
 from lps.settings import cli_args
 from lps.store import titles
 from lps.tables.side_by_side import SideBySide, compare_two_runs
-from lps.ui.shared import data_table, escape, take_away
+from lps.ui.shared import data_table, escape, export_buttons
 from lps.ui.shared.data_table import Column
 
 
@@ -20,7 +20,7 @@ def show_side_by_side(first: RunRow, second: RunRow) -> None:
         is_all = st.toggle("Show equal settings too", key="beside_all")
         _show_sections(side_by_side, names, is_all)
         _show_numbers(side_by_side, names)
-        take_away.show_command(
+        export_buttons.show_command(
             cli_args.format_command("diff", *(titles.short_id(entry.run.id) for entry in (first, second)))
         )
 

@@ -2,7 +2,7 @@
 
 import threading
 
-from lps.ui.pictures.bounded import BoundedCache
+from lps.ui.pictures.bounded_cache import BoundedCache
 
 
 def test_as_many_are_kept_as_fit_and_the_ones_asked_for_last(monkeypatch):

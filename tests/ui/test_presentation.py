@@ -5,17 +5,17 @@ import json
 import plotly.graph_objects as go
 from streamlit.testing.v1 import AppTest
 
-from lps.ui.server import presenting
-from lps.ui.server.presenting import enlarge_figure
+from lps.ui.server import presentation
+from lps.ui.server.presentation import enlarge_figure
 from lps.ui.shared import theme
 
 PAGE = """
 import streamlit as st
-from lps.ui.server import presenting
-from lps.ui.server.presenting import enlarge_figure
-presenting.read_address()
-presenting.show_presenting()
-st.text("large" if presenting.is_on() else "usual")
+from lps.ui.server import presentation
+from lps.ui.server.presentation import enlarge_figure
+presentation.read_address()
+presentation.show_presenting()
+st.text("large" if presentation.is_on() else "usual")
 """
 
 
@@ -37,16 +37,16 @@ def test_other_words_in_the_address_change_nothing():
 
 def test_a_figure_is_sized_only_where_it_is_wanted(monkeypatch):
     figure = json.loads(go.Figure(layout={"height": 100}).to_json())
-    assert presenting.scale_figure(figure) is figure
-    monkeypatch.setattr(presenting, "is_on", lambda: True)
-    assert presenting.scale_figure(figure)["layout"]["height"] == 160
+    assert presentation.scale_figure(figure) is figure
+    monkeypatch.setattr(presentation, "is_on", lambda: True)
+    assert presentation.scale_figure(figure)["layout"]["height"] == 160
 
 
 def test_a_table_in_a_room_finds_its_own_height(monkeypatch):
     """Its rows are higher there; a height in pixels of usual ones showed two and a half of five."""
-    assert theme.table_height(5) == 37 + 5 * 35 and theme.table_height(50, most=10) == 37 + 10 * 35
-    monkeypatch.setattr(presenting, "is_on", lambda: True)
-    assert theme.table_height(5) == "content" and theme.table_height(50, most=10) == "auto"
+    assert theme.table_height(5) == 37 + 5 * 35 and theme.table_height(50, max_rows=10) == 37 + 10 * 35
+    monkeypatch.setattr(presentation, "is_on", lambda: True)
+    assert theme.table_height(5) == "content" and theme.table_height(50, max_rows=10) == "auto"
 
 
 def drawn() -> dict:

@@ -11,7 +11,7 @@ from lps.store.run_folders import delete_run, deleted_runs, restore_run
 from lps.store.runs import RUN_ID, Run
 from lps.ui.runs import table
 from lps.ui.server import routing
-from lps.ui.shared import comparable, error_toasts, escape, run_actions, select, url_fields
+from lps.ui.shared import comparable_runs, error_toasts, escape, run_actions, select, url_fields
 from lps.wording import counted
 
 _MOST_IN_TRASH = 20  # deleted runs that the page lists
@@ -49,7 +49,7 @@ def _set_baseline(base: RunRow | None) -> None:
 
 def _show_links(chosen: Sequence[RunRow]) -> None:
     readable = [entry.run.id for entry in chosen if entry.state.name != "unreadable"]
-    pages = {"live": ("Live", 1, 99), "pace": ("Race", 2, comparable.MOST), "compare": ("Compare", 1, 99)}
+    pages = {"live": ("Live", 1, 99), "pace": ("Race", 2, comparable_runs.MOST), "compare": ("Compare", 1, 99)}
     for page, (label, least, most) in (pages | {"clusters": ("Clusters", 1, 1)}).items():
         if least <= len(readable) <= most:
             st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable})

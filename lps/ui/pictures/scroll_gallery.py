@@ -12,19 +12,19 @@ import pandas as pd
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
-from lps.ui.server import columns, presenting
+from lps.ui.server import columns, presentation
 
 _FOLDER = Path(__file__).parent
 _HEIGHT = 420  # pixels
 _STYLE = f"""
 .lps-endless {{ --lps-wrong: light-dark({LIGHT.wrong}, {DARK.wrong}); }}
-{(_FOLDER / "endless.css").read_text(encoding="utf-8")}
+{(_FOLDER / "scroll_gallery.css").read_text(encoding="utf-8")}
 """
 _mount = st.components.v2.component(
     "lps_endless",
     html='<div class="lps-endless" role="group"><div class="lps-endless-room"></div></div>',
     css=_STYLE,
-    js=(_FOLDER / "endless.js").read_text(encoding="utf-8"),
+    js=(_FOLDER / "scroll_gallery.js").read_text(encoding="utf-8"),
     isolate_styles=False,
 )
 
@@ -54,7 +54,7 @@ def show_gallery(
         "names": list(names),
         "pictures": pictures,
         "opened": opened,
-        "height": round(_HEIGHT * presenting.chart_scale()),
+        "height": round(_HEIGHT * presentation.chart_scale()),
     }
     told = {"on_click_change": _nothing, "on_missing_change": _nothing}
     result = _mount(key=key, data=data, **told)
