@@ -312,7 +312,7 @@ def test_choosing_runs_writes_the_address(visit, made):
 
 
 def test_settings_show_what_differs(visit, made):
-    table = sections.settings_table(made["no margin"].config())
+    table = sections.table_of_settings(made["no margin"].config())
     assert set(table["Setting"][table["Changed"]]) == {"use_margin", "epochs"}
     assert table["Changed"][:2].all() and not table["Changed"][2:].any()
 

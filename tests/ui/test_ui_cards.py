@@ -24,7 +24,7 @@ def test_a_long_line_keeps_every_spike():
     values[[123, 4567, 9998]] = 1
     values[777] = -1
     found = places(cards.line_path(values))
-    assert len(found) <= cards.MOST_PLACES
+    assert len(found) <= cards.MAX_POINTS
     assert (found[:, 1] == 0).sum() == 3 and (found[:, 1] == 40).sum() == 1
     np.testing.assert_allclose(found[found[:, 1] == 0, 0], 200 * np.array([123, 4567, 9998]) / 9999, atol=0.05)
 

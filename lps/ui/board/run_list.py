@@ -95,4 +95,4 @@ def _store_report() -> None:
 
 
 def _write_texts(name: str, texts: list[str]) -> None:
-    url_fields.set_words(name, [text for text in texts if len(text) <= _LONGEST][:_MOST] or None)
+    url_fields.set_values(name, [text for text in texts if len(text) <= _LONGEST][:_MOST] or None)

@@ -62,7 +62,7 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
 
 
 def _open_epoch(run: Run, epoch: int) -> None:
-    epoch_choice.set_epoch(epoch_choice.place_of("clusters", run), epoch)
+    epoch_choice.set_epoch(epoch_choice.view_name_of("clusters", run), epoch)
 
 
 def _copy_names(view: PredictionView, epoch: int) -> None:

@@ -104,7 +104,7 @@ def _offer_newer_epoch(run: Run, epoch: int) -> None:
     if newest and newest[0] > epoch:
         label = f"Show the new epoch {newest[0]}"
         if st.button(label, icon=":material/update:", key="clusters_newer", type="tertiary"):
-            epoch_choice.set_epoch(epoch_choice.place_of("clusters", run), newest[0])
+            epoch_choice.set_epoch(epoch_choice.view_name_of("clusters", run), newest[0])
             st.rerun()
 
 
@@ -188,7 +188,7 @@ def _show_table(view: PredictionView, chosen: int) -> None:
         cluster_columns(view),
         view.clusters,
         "Every cluster with its size, purity, confidence and flags",
-        most=_TABLE_ROWS,
+        max_rows=_TABLE_ROWS,
         key="clusters_table",
         on_select=lambda: _open_row(view.ids),
         selection_mode="single-row-required",

@@ -106,7 +106,7 @@ def _show_named(view: PredictionView, planned: Plan) -> None:
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]
     about = say("For each name, the number of pictures that become labeled")
-    data_table.show_data_table(columns, named, about, most=6)
+    data_table.show_data_table(columns, named, about, max_rows=6)
 
 
 def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:

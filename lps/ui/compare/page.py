@@ -106,7 +106,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
             st.multiselect,
             "compared_runs",
             [run.id for run in chosen],
-            partial(url_fields.set_words, "run"),
+            partial(url_fields.set_values, "run"),
             "Runs",
             list(by_id),
             format_func=lambda name: f"{titles.run_label(by_id[name])} · {states[name]}",
@@ -234,7 +234,7 @@ def _show_differences(groups: list[Group]) -> None:
     table = settings_table(groups)
     columns = [Column(head, table[head]) for head in table if head != "Group"]
     columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=label_width(groups)))
-    data_table.show_data_table(columns, groups, "The settings in which the groups differ", most=len(groups))
+    data_table.show_data_table(columns, groups, "The settings in which the groups differ", max_rows=len(groups))
     st.caption("Settings that not all methods have are listed if at least one run changes them from the default.")
 
 

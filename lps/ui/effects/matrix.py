@@ -119,7 +119,7 @@ def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, in
         st.selectbox,
         "effect_cell",
         chosen,
-        lambda i: url_fields.set_words("cell", None if i is None else [text_of(value) for value in pairs[i]]),
+        lambda i: url_fields.set_values("cell", None if i is None else [text_of(value) for value in pairs[i]]),
         "Cell, empty ones first",
         order,
         index=None,

@@ -95,7 +95,7 @@ def _requested_runs() -> list[Run]:
         return []
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(f"Shown: {counted(len(runs), 'chosen run')}.", width="content")
-        st.button("Show all runs", type="tertiary", on_click=url_fields.set_words, args=("run", None))
+        st.button("Show all runs", type="tertiary", on_click=url_fields.set_values, args=("run", None))
     return runs
 
 

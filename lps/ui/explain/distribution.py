@@ -122,7 +122,7 @@ def _pick_source(words: dict[str, str]) -> str:
 def _choose_source(source: str) -> None:
     """Reset the numbers when another source is chosen."""
     url_sliders.reset_sliders(*_SHAPE, "C", "class")
-    url_fields.set_words("from", source)
+    url_fields.set_values("from", source)
     if source != _FROM_RUN:
         url_sliders.reset_sliders("run", "epoch")
 

@@ -45,7 +45,7 @@ def _read_value(name: str, low: float, high: float, usual: float) -> float:
 
 def write_value(name: str, value: float | None) -> None:
     """Store `value` under `name` in the URL; remove it for None."""
-    url_fields.set_words(name, None if value is None else f"{value:g}")
+    url_fields.set_values(name, None if value is None else f"{value:g}")
 
 
 def reset_sliders(*names: str) -> None:

@@ -265,7 +265,7 @@ def _store_choice(key: str, text: str) -> None:
 
 def _store_view(name: str) -> None:
     st.session_state["launch_view"] = name
-    url_fields.set_words("view", None if name == "simple" else name)
+    url_fields.set_values("view", None if name == "simple" else name)
 
 
 def group_heading(title: str, members: list[Parameter], errors: Mapping[str, str]) -> str:
@@ -400,5 +400,5 @@ def _ask_setting(parameter: Parameter, name: str, usual: str) -> str:
     text = st.query_params.get(name, usual).strip() or (form.NONE if parameter.optional else "")
     offered = ("true", "false") if parameter.kind == "bool" else parameter.choices
     text = usual if offered and text not in offered else text
-    _show_widget(parameter, parameter.name, text, name, lambda new: url_fields.set_word_unless(usual, name, new))
+    _show_widget(parameter, parameter.name, text, name, lambda new: url_fields.set_unless_default(usual, name, new))
     return text

@@ -30,7 +30,7 @@ def show_list(
         one(named)
         return
     if name:
-        url_fields.set_words(word, None)  # or the form would remember the dead address
+        url_fields.set_values(word, None)  # or the form would remember the dead address
         st.warning(markdown(f"No {word} is called {name[:80]}."), icon=":material/link_off:")
     try:
         form()

@@ -52,13 +52,13 @@ class _ListedRun:
 
     run: Run
     state: State
-    about: str  # data set, method, seed
+    subject: str  # data set, method, seed
     age: str
     seen: list[float | None]
     novel: list[float | None]
     accuracy: dict[str, float | None]  # seen, novel, all: the newest
     epochs: int  # planned
-    done: float | None  # share of the phase, while the run is alive
+    phase_share: float | None  # share of the phase, while the run is alive
     progress: str
 
 
@@ -69,11 +69,11 @@ def _read_row(run: Run) -> _ListedRun:
     if config is None:
         return _ListedRun(run, state, "", _age_of_run(run), [], [], {}, 0, None, "")
     history = shared_history.read_history(run)
-    done, progress = _describe_progress(run, state, config.epochs, history.last_epoch)
+    phase_share, progress = _describe_progress(run, state, config.epochs, history.last_epoch)
     return _ListedRun(
         run=run,
         state=state,
-        about=titles.about(
+        subject=titles.about(
             config.method,
             titles.data_of(run, config.dataset),
             config.seed,
@@ -84,7 +84,7 @@ def _read_row(run: Run) -> _ListedRun:
         novel=_epoch_series(history, "accuracy/novel"),
         accuracy={group: history.last(f"accuracy/{group}") for group in ("seen", "novel", "all")},
         epochs=config.epochs,
-        done=done,
+        phase_share=phase_share,
         progress=progress,
     )
 
@@ -92,11 +92,11 @@ def _read_row(run: Run) -> _ListedRun:
 def main() -> None:
     """Draw the page."""
     _start_demo()
-    words, picture = st.columns([5, 6], gap="large", vertical_alignment="center")
-    with words:
+    text_column, picture_column = st.columns([5, 6], gap="large", vertical_alignment="center")
+    with text_column:
         st.title("Watch a model discover classes without labels", anchor=False)
         st.markdown(_ABOUT)
-    with picture:
+    with picture_column:
         recordings_gallery.show_pace()
     _show_ways_to_begin()
     st.space("medium")
@@ -106,7 +106,7 @@ def main() -> None:
         _show_list()
         st.space("small")
     st.subheader("Recorded runs", anchor=False)
-    recordings_gallery.show_gallery(brief=has_runs)
+    recordings_gallery.show_gallery(is_brief=has_runs)
     if not has_runs:
         _show_list()
 
@@ -140,36 +140,36 @@ def _show_ways_to_begin() -> None:
 
 
 @contextmanager
-def _draw_card(title: str, words: str) -> Iterator[None]:
+def _draw_card(title: str, text: str) -> Iterator[None]:
     """Return a card with a title and words; what is drawn inside is in one row at its lower edge."""
     with st.container(border=True, height="stretch", vertical_alignment="distribute"):
         with st.container(gap="xsmall"):
             st.markdown(f"**{escape.markdown(title)}**")
-            st.caption(words)
+            st.caption(text)
         with st.container(horizontal=True, vertical_alignment="center", key=f"way-{title}".replace(" ", "-")):
             yield  # page.css makes its links as high as buttons
 
 
 def _demo_duration() -> str:
     with suppress(UserError):  # a click on the demo says what is wrong
-        if usual := estimates.estimate_run(configure(demo.SETTINGS)):
-            return f" Each takes about {costs.span_in_words(usual)}."
+        if duration := estimates.estimate_run(configure(demo.SETTINGS)):
+            return f" Each takes about {costs.span_in_words(duration)}."
     return ""
 
 
 def _show_list() -> None:
     """Show the page of the list that the URL names; it refreshes itself while one of its runs changes."""
-    everything = select.own_runs()
-    runs = [run for run in everything if not run.meta()["hidden"]]
+    all_own_runs = select.own_runs()
+    runs = [run for run in all_own_runs if not run.meta()["hidden"]]
     if not runs:
-        _show_nothing(hidden=len(everything))
+        _show_nothing(hidden=len(all_own_runs))
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("Runs", anchor=False)
         pages = -(-len(runs) // _PER_PAGE)
-        number = min(st.pagination(pages, key="page", bind="query-params"), pages) if pages > 1 else 1
-    shown = runs[(number - 1) * _PER_PAGE : number * _PER_PAGE]
-    live_part.follow_changes(lambda: shown, select.any_moves, _show_rows, every=2)
+        page_number = min(st.pagination(pages, key="page", bind="query-params"), pages) if pages > 1 else 1
+    shown_runs = runs[(page_number - 1) * _PER_PAGE : page_number * _PER_PAGE]
+    live_part.follow_changes(lambda: shown_runs, select.any_moves, _show_rows, interval_s=2)
 
 
 def _show_nothing(hidden: int = 0) -> None:
@@ -203,11 +203,13 @@ def _show_row(listed_run: _ListedRun) -> None:
             st.markdown(_describe_row(listed_run))
             if listed_run.state.reason and listed_run.state.name in ("failed", "crashed", "unknown", "unreadable"):
                 st.markdown(f":small[:red[{escape.markdown(listed_run.state.reason)}]]")
-            if listed_run.done is not None:
-                st.progress(listed_run.done)
+            if listed_run.phase_share is not None:
+                st.progress(listed_run.phase_share)
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
-            if listed_run.about:
-                if listed_run.done is not None or any(value is not None for value in listed_run.accuracy.values()):
+            if listed_run.subject:
+                if listed_run.phase_share is not None or any(
+                    value is not None for value in listed_run.accuracy.values()
+                ):
                     _show_accuracies(listed_run)  # of a run that is over without truth there are none
                 st.page_link("pages/live.py", label="Open", query_params={"run": listed_run.run.id})
             _show_menu(listed_run)
@@ -215,15 +217,19 @@ def _show_row(listed_run: _ListedRun) -> None:
 
 def _describe_row(listed_run: _ListedRun) -> str:
     """Return state, subject, progress and age of a run as one line of markdown."""
-    word, color, icon = theme.BADGES["recorded" if listed_run.run.is_recorded else listed_run.state.name]
-    about = escape.markdown(listed_run.about) if _title_of_row(listed_run) != listed_run.about else ""
-    rest = " · ".join(filter(None, [about, listed_run.progress, listed_run.age]))
-    return f":{color}-badge[{icon} {word}] :small[:gray[{rest}]]" if rest else f":{color}-badge[{icon} {word}]"
+    state_label, color, icon = theme.BADGES["recorded" if listed_run.run.is_recorded else listed_run.state.name]
+    subject = escape.markdown(listed_run.subject) if _title_of_row(listed_run) != listed_run.subject else ""
+    details = " · ".join(filter(None, [subject, listed_run.progress, listed_run.age]))
+    return (
+        f":{color}-badge[{icon} {state_label}] :small[:gray[{details}]]"
+        if details
+        else f":{color}-badge[{icon} {state_label}]"
+    )
 
 
 def _title_of_row(listed_run: _ListedRun) -> str:
     """Return the name that the user gave the run, otherwise its subject, otherwise its folder."""
-    return titles.given_name(listed_run.run) or listed_run.about or listed_run.run.id
+    return titles.given_name(listed_run.run) or listed_run.subject or listed_run.run.id
 
 
 def _show_accuracies(listed_run: _ListedRun) -> None:
@@ -232,21 +238,23 @@ def _show_accuracies(listed_run: _ListedRun) -> None:
     st.image(picture, width=_SPARKLINE, alt="Seen and novel accuracy over the epochs")
     for group, color in (("seen", "blue"), ("novel", "orange"), ("all", "gray")):
         value = listed_run.accuracy[group]
-        number = f"{100 * value:.1f}" if value is not None else "–"
-        st.markdown(f":small[:gray[{group.capitalize()}]]  \n:{color}[**{number}**]", width=_NUMBER)
+        text = f"{100 * value:.1f}" if value is not None else "–"
+        st.markdown(f":small[:gray[{group.capitalize()}]]  \n:{color}[**{text}**]", width=_NUMBER)
 
 
 def _show_menu(listed_run: _ListedRun) -> None:
     possible = run_actions.possible_actions(listed_run.run, listed_run.state)
     if not possible:
         return
-    words = {action: f"{LABELS[action][1]} {action_label(action, listed_run.state)}" for action in possible}
-    chosen = st.menu_button("More", possible, format_func=words.get, type="tertiary", key=f"menu-{listed_run.run.id}")
-    if chosen:
-        _carry_out(chosen, listed_run.run)
+    labels = {action: f"{LABELS[action][1]} {action_label(action, listed_run.state)}" for action in possible}
+    chosen_action = st.menu_button(
+        "More", possible, format_func=labels.get, type="tertiary", key=f"menu-{listed_run.run.id}"
+    )
+    if chosen_action:
+        _run_action(chosen_action, listed_run.run)
 
 
-def _carry_out(action: str, run: Run) -> None:
+def _run_action(action: str, run: Run) -> None:
     """Carry out the chosen action on `run`, or ask first; then draw the page again."""
     if action == "copy":
         routing.turn_to("launch", clone=run.id)
@@ -277,18 +285,18 @@ def _describe_progress(run: Run, state: State, epochs: int, last_epoch: int) -> 
     if state.name == "queued" and run.desired().on:
         return None, f"in {executors.executor_title(run.desired().on)}'s queue"
     if state.name == "queued":
-        before = queue.queue_position(run)
-        return None, f"{before} ahead" if before else "next" if before == 0 else "not launched"
+        num_ahead = queue.queue_position(run)
+        return None, f"{num_ahead} ahead" if num_ahead else "next" if num_ahead == 0 else "not launched"
     if not state.is_alive:
-        planned = counted(epochs, "epoch")
-        return None, planned if last_epoch == epochs else f"{last_epoch} of {planned}"
+        planned_epochs = counted(epochs, "epoch")
+        return None, planned_epochs if last_epoch == epochs else f"{last_epoch} of {planned_epochs}"
     progress = read_progress(run, state)
     if estimates.is_finishing(progress) and state.name == "running":
         return 1.0, "Finishing: evaluating and saving"
     phase = estimates.PHASES.get(progress.phase, "Preparing")
-    where = f" {progress.epoch or 0:.0f} of {progress.epochs:.0f}" if progress.epochs else ""
-    left = f", {estimates.describe_time_left(run, state)}" if state.name == "running" else ""
-    return progress.share or 0.0, f"{phase}{where}{left}"
+    position = f" {progress.epoch or 0:.0f} of {progress.epochs:.0f}" if progress.epochs else ""
+    time_left = f", {estimates.describe_time_left(run, state)}" if state.name == "running" else ""
+    return progress.share or 0.0, f"{phase}{position}{time_left}"
 
 
 def _age_of_run(run: Run) -> str:

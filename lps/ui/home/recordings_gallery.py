@@ -14,8 +14,8 @@ from lps.ui.shared import escape, history, recordings, theme
 _CARD, _SMALL_CARD = 230, 150  # pixels; as many cards beside each other as fit
 
 
-def show_gallery(brief: bool = False) -> None:
-    """Show all recordings, or a sentence if there are none. brief: small cards, and a link to the story."""
+def show_gallery(is_brief: bool = False) -> None:
+    """Show all recordings, or a sentence if there are none. is_brief: small cards, and a link to the story."""
     runs = recorded_runs()
     if not runs:
         st.caption("The recordings that come with LPS Studio were not found.")
@@ -27,34 +27,36 @@ def show_gallery(brief: bool = False) -> None:
     )
     parts = recordings.recordings_by_part()
     names = {run.id: name for name, run in parts.items()}
-    with st.grid(columns="auto", min_column_width=_SMALL_CARD if brief else _CARD, gap="small"):
-        if recordings.has_story() and not brief:
+    with st.grid(columns="auto", min_column_width=_SMALL_CARD if is_brief else _CARD, gap="small"):
+        if recordings.has_story() and not is_brief:
             _show_story()
         for run in runs:
-            _show_card(run, _describe_recording(names.get(run.id, ""), run, parts), brief)
-    _show_links(runs, parts, brief)
+            _show_card(run, _describe_recording(names.get(run.id, ""), run, parts), is_brief)
+    _show_links(runs, parts, is_brief)
 
 
 def show_pace() -> None:
     """Plot the accuracy of the recorded LPS run with and without its margin; nothing if it was not recorded."""
     parts = recordings.recordings_by_part()
     pairs = {name: _read_accuracies(parts[name]) for name in ("lps", "no_margin") if name in parts}
-    with_margin, without = (pairs.get(name, pd.DataFrame()) for name in ("lps", "no_margin"))
+    with_margin, without_margin = (pairs.get(name, pd.DataFrame()) for name in ("lps", "no_margin"))
     if not len(with_margin):
         return
     seen, novel = (with_margin[f"accuracy/{name}"].tolist() for name in ("seen", "novel"))
-    dotted = without["accuracy/novel"].tolist() if len(without) == len(with_margin) else []
+    dotted_line = without_margin["accuracy/novel"].tolist() if len(without_margin) == len(with_margin) else []
     alt = f"Seen and novel accuracy over {len(novel)} epochs; novel accuracy is {novel[-1]:.0%} at the end"
-    words = "Two recorded runs on handwritten digits, five classes seen and five novel. "
-    if dotted:
-        alt += f", without the margin {dotted[-1]:.0%}"
-        words += f"Without the margin, novel accuracy is {100 * dotted[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
-        words += "at the end. This pair is one of the clearest examples."
+    caption = "Two recorded runs on handwritten digits, five classes seen and five novel. "
+    if dotted_line:
+        alt += f", without the margin {dotted_line[-1]:.0%}"
+        caption += (
+            f"Without the margin, novel accuracy is {100 * dotted_line[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
+        )
+        caption += "at the end. This pair is one of the clearest examples."
     else:
-        words += _describe_recording("lps", parts["lps"], parts)
+        caption += _describe_recording("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room
-        st.image(drawings.labeled_gap(seen, novel, theme.current_palette(), dotted), width="stretch", alt=alt)
-    st.caption(words)
+        st.image(drawings.labeled_gap(seen, novel, theme.current_palette(), dotted_line), width="stretch", alt=alt)
+    st.caption(caption)
 
 
 def _read_accuracies(run: Run) -> pd.DataFrame:
@@ -62,14 +64,14 @@ def _read_accuracies(run: Run) -> pd.DataFrame:
     return history.read_history(run).epochs.reindex(columns=["accuracy/seen", "accuracy/novel"]).dropna()
 
 
-def _show_links(runs: list[Run], parts: dict[str, Run], brief: bool) -> None:
+def _show_links(runs: list[Run], parts: dict[str, Run], is_brief: bool) -> None:
     """Show links that open several recordings at once, and one to the story if it has no card."""
     with st.container(horizontal=True, gap="medium"):
-        if brief and recordings.has_story():
+        if is_brief and recordings.has_story():
             st.page_link("pages/story.py", label="The story of these runs", icon=":material/auto_stories:")
-        beside = [parts[name].id for name in ("lps", "no_margin", "fixmatch") if name in parts]
-        if len(beside) > 1:
-            link = {"icon": ":material/view_column_2:", "query_params": {"run": beside}}
+        story_ids = [parts[name].id for name in ("lps", "no_margin", "fixmatch") if name in parts]
+        if len(story_ids) > 1:
+            link = {"icon": ":material/view_column_2:", "query_params": {"run": story_ids}}
             st.page_link("pages/pace.py", label="Watch them side by side", **link)
         if unequal := recordings.unequal_recordings():
             link = {"icon": ":material/bar_chart:", "query_params": {"run": [run.id for run in unequal]}}
@@ -89,7 +91,7 @@ def _show_story() -> None:
         st.page_link("pages/story.py", label="Begin", icon=":material/auto_stories:")
 
 
-def _show_card(run: Run, sentence: str, brief: bool) -> None:
+def _show_card(run: Run, sentence: str, is_brief: bool) -> None:
     pair = _read_accuracies(run)
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{run.id}"):
         st.markdown(f"**{escape.markdown(titles.run_title(run))}**")
@@ -104,7 +106,7 @@ def _show_card(run: Run, sentence: str, brief: bool) -> None:
         st.space("stretch")
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.page_link("pages/live.py", label="Open", query_params={"run": run.id})
-            if not brief:
+            if not is_brief:
                 st.markdown(f":small[:gray[{escape.markdown(_describe_run(run))}]]", width="content")
 
 
@@ -114,45 +116,51 @@ def _describe_run(run: Run) -> str:
 
 def _describe_recording(part: str, run: Run, parts: dict[str, Run]) -> str:
     """Describe what a recording shows, with its numbers."""
-    past = history.read_history(run)
-    if len(past.column("accuracy/novel")):
+    run_history = history.read_history(run)
+    if len(run_history.column("accuracy/novel")):
         try:
-            return _describe_part(part, run, past, parts) or _describe_accuracies(past)
+            return _describe_part(part, run, run_history, parts) or _describe_accuracies(run_history)
         except UserError:
-            return _describe_accuracies(past)
+            return _describe_accuracies(run_history)
     return "No epoch was recorded."
 
 
-def _describe_accuracies(past: event_log.History) -> str:
-    seen, novel = past.last("accuracy/seen"), past.last("accuracy/novel")
+def _describe_accuracies(run_history: event_log.History) -> str:
+    seen, novel = run_history.last("accuracy/seen"), run_history.last("accuracy/novel")
     return f"Accuracy at the end: {100 * seen:.1f} % on seen and {100 * novel:.1f} % on novel classes."
 
 
-def _describe_part(part: str, run: Run, past: event_log.History, parts: dict[str, Run]) -> str:
+def _describe_part(part: str, run: Run, run_history: event_log.History, parts: dict[str, Run]) -> str:
     if part == "lps":
-        behind, novel = 100 * past.column("accuracy/gap").max(), 100 * past.last("accuracy/novel")
+        largest_gap, novel = 100 * run_history.column("accuracy/gap").max(), 100 * run_history.last("accuracy/novel")
         return (
-            f"The novel classes keep up: their accuracy is never more than {behind:.0f} points behind and is "
+            f"The novel classes keep up: their accuracy is never more than {largest_gap:.0f} points behind and is "
             f"{novel:.0f} % at the end."
         )
     if part == "no_margin":
-        idle, new = recordings.empty_clusters(run)
-        words = f"Without the margin, novel accuracy is {100 * past.last('accuracy/novel'):.0f} % at the end"
-        return f"{words}, and {idle} of {new} new clusters are almost empty." if idle else f"{words}."
+        num_empty, num_new = recordings.empty_clusters(run)
+        sentence = f"Without the margin, novel accuracy is {100 * run_history.last('accuracy/novel'):.0f} % at the end"
+        return (
+            f"{sentence}, and {num_empty} of {num_new} new clusters are almost empty." if num_empty else f"{sentence}."
+        )
     if part == "no_entropy":
-        empty = int((recordings.cluster_sizes(run) == 0).sum())
-        return f"Clusters collapse: {empty} of {len(recordings.cluster_sizes(run))} are empty." * (empty > 0)
+        num_empty = int((recordings.cluster_sizes(run) == 0).sum())
+        return f"Clusters collapse: {num_empty} of {len(recordings.cluster_sizes(run))} are empty." * (num_empty > 0)
     if part in ("orca", "fixmatch"):
-        lost, novel = recordings.count_swallowed(run)
-        return f"The seen classes absorb {lost} of {novel} novel pictures."
+        num_swallowed, novel = recordings.count_swallowed(run)
+        return f"The seen classes absorb {num_swallowed} of {novel} novel pictures."
     config = run.config()
     if config.split_imbalance > 1:
-        total, novel = (100 * past.last(f"accuracy/{name}") for name in ("all", "novel"))
+        total, novel = (100 * run_history.last(f"accuracy/{name}") for name in ("all", "novel"))
         return (
             f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. With prior = "
             f"{config.prior}, {total:.0f} % of all pictures and {novel:.0f} % of the novel ones are correct at the end."
         )
     if not catalog.method_info(config.method).seen_is_aligned:
         return ""
-    lost, novel = recordings.count_swallowed(run)
-    return f"{_describe_accuracies(past)} The seen classes absorb {lost} of {novel} novel pictures." if novel else ""
+    num_swallowed, novel = recordings.count_swallowed(run)
+    return (
+        f"{_describe_accuracies(run_history)} The seen classes absorb {num_swallowed} of {novel} novel pictures."
+        if novel
+        else ""
+    )

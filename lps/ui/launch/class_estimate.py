@@ -34,16 +34,16 @@ def config_for_count(reading: form.FormReading, draft: form.Draft) -> Config | N
 def show_class_count(config: Config | None) -> None:
     """Show the search: its button, its progress, or its curve with a button that uses the result."""
     path = class_count.class_count_path(config, select.runs_root()) if config else None
-    standing = background.job_state(path) if path else background.JobState("absent")
-    others = [
-        job
-        for job in background_jobs.list_jobs(select.runs_root())
-        if job.is_working and job.path.parent.name == class_count.FOLDER and job.path != path
+    job_state = background.job_state(path) if path else background.JobState("absent")
+    other_jobs = [
+        other_job
+        for other_job in background_jobs.list_jobs(select.runs_root())
+        if other_job.is_working and other_job.path.parent.name == class_count.FOLDER and other_job.path != path
     ]
-    with st.expander("How many novel classes are there?", expanded=standing.state == "working"):
-        if others:
-            words = f"Also searching for a number of classes: {len(others)}"
-            st.page_link("pages/queue.py", label=words, icon=":material/pending_actions:")
+    with st.expander("How many novel classes are there?", expanded=job_state.state == "working"):
+        if other_jobs:
+            text = f"Also searching for a number of classes: {len(other_jobs)}"
+            st.page_link("pages/queue.py", label=text, icon=":material/pending_actions:")
         if path is None:
             st.caption("The search can start once the settings above are valid.")
             return
@@ -52,28 +52,28 @@ def show_class_count(config: Config | None) -> None:
         except UserError as error:
             fields.show_error_or_help(form.error_sentence(error))
             return
-        if standing.state == "working":
-            words = "It continues after you close this page. Queue shows it too."
-            background_work.wait_for_work(path, words)
+        if job_state.state == "working":
+            text = "It continues after you close this page. Queue shows it too."
+            background_work.wait_for_work(path, text)
         elif result is None:
-            _offer_count(config, standing)
+            _offer_count(config, job_state)
         else:
             _show_count(result, nouns.of_dataset(config.dataset))
 
 
-def _offer_count(config: Config, standing: background.JobState) -> None:
-    cancelled = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
-    about = nouns.of_dataset(config.dataset)(
+def _offer_count(config: Config, job_state: background.JobState) -> None:
+    cancelled_text = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
+    explanation = nouns.of_dataset(config.dataset)(
         "The features of the images are clustered with many different numbers of classes; each time, the clusters are "
         "compared with the labels. Missing start weights are computed first and saved for your runs."
     )
     background_work.offer_work(
-        "search", standing, cancelled, about, "Search", ":material/search:",
+        "search", job_state, cancelled_text, explanation, "Search", ":material/search:",
         lambda: class_count.start_class_count(config, select.runs_root()),
     )  # fmt: skip
 
 
-def _show_count(result: ClassCount, say: Callable[[str], str]) -> None:
+def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
     numbers = f"{result.numbers[0]} to {result.numbers[-1]}"
     alt = f"Silhouette and accuracy on labels for {numbers} classes; the search chose {result.total} classes"
     plot(_draw_chart(result, theme.current_palette()), "class_count", alt)
@@ -81,7 +81,7 @@ def _show_count(result: ClassCount, say: Callable[[str], str]) -> None:
         f"**{result.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
         f"({100 * result.tolerance:.1f} points) of the best, this count has the best separated clusters.  \n"
         "Too many: a class is split over two clusters; give both the same name, or merge them. Too few: two classes "
-        f"share a cluster and must be separated {say('picture by picture')}. If unsure, choose one more."
+        f"share a cluster and must be separated {with_noun('picture by picture')}. If unsure, choose one more."
     )
     st.button(
         f"Look for {result.novel} novel classes",

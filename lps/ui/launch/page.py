@@ -78,10 +78,10 @@ def _show_dataset(draft: Draft, reading: FormReading, errors: dict[str, str], is
     """Show the choice of the data set, its images, and its classes."""
     st.subheader("Data set", anchor=False)
     fields.choose_dataset_or_method("dataset", "Data set", catalog.dataset_titles(), catalog.broken_datasets())
-    about = catalog.dataset_info(draft.dataset)
-    st.caption(about.summary)
-    if about.path:
-        fields.draw_text_field("dataset.path", about.path, errors.get("dataset.path"))
+    info = catalog.dataset_info(draft.dataset)
+    st.caption(info.summary)
+    if info.path:
+        fields.draw_text_field("dataset.path", info.path, errors.get("dataset.path"))
     if draft.dataset == "folder":
         st.page_link("pages/own.py", label="Browse or upload pictures", icon=":material/add_photo_alternate:")
     fields.choose_effort()
@@ -125,15 +125,15 @@ def _show_other_settings(
 ) -> None:
     """Show the settings that differ from the defaults and have a field only in the full view."""
     simple_keys = splits.simple_keys(images) | ({"dataset.path"} if catalog.dataset_info(draft.dataset).path else set())
-    own = form.changed_settings(draft, simple_keys)
-    if own or draft.seeds != _USUAL_SEEDS or draft.name:
+    changed = form.changed_settings(draft, simple_keys)
+    if changed or draft.seeds != _USUAL_SEEDS or draft.name:
         st.subheader("Also set", anchor=False)
     with fields.field_grid():
         if draft.seeds != _USUAL_SEEDS:
             fields.draw_seeds_or_name("seeds", "Seeds", errors.get("seed"), "One run per seed")
         if draft.name:
             fields.draw_seeds_or_name("name", "Name", None, "For the list of runs", max_chars=120)
-    fields.show_grid(own, errors)
+    fields.show_grid(changed, errors)
     execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)
 
@@ -146,8 +146,8 @@ def _show_notices(draft: Draft, reading: FormReading, target: ExecutionTarget) -
     for config in reading.configs[:1]:
         with suppress(UserError):
             notices.show_prior_advice(preflight.prior_advice(config), _store_prior)
-    notices.show_shortage(reading.configs)
-    notices.show_crowding(reading.configs if target.is_here else ())
+    notices.show_disk_warning(reading.configs)
+    notices.show_memory_warnings(reading.configs if target.is_here else ())
 
 
 def _store_prior(prior: str) -> None:
@@ -166,9 +166,9 @@ def _show_method(draft: Draft, reading: FormReading, errors: dict[str, str]) -> 
     fields.show_groups(form.group_by_heading(groups.pop("method", ())), errors)
     for group, members in groups.items():
         title = fields.group_heading(_TITLES.get(group, group.capitalize()), members, errors)
-        box = st.expander(title, key=f"group:{group}", on_change="rerun")
-        if box.open:  # a closed one costs the browser nothing
-            with box:
+        expander = st.expander(title, key=f"group:{group}", on_change="rerun")
+        if expander.open:  # a closed one costs the browser nothing
+            with expander:
                 fields.show_grid(members, errors)
 
 
@@ -203,9 +203,9 @@ def _show_launch_bar(
         st.markdown(f":{'gray' if is_hint else 'red'}[{escape.markdown(obstacle)}]", width="stretch")
     else:
         shape = images.pixels.shape[:3] if images else None
-        usual = estimates.estimate_run(reading.configs[0], shape) if target.is_here else None
-        takes = estimates.describe_duration(usual, len(reading.configs))
-        st.markdown(f"{form.summarize_launch(draft, reading)}{takes}", width="stretch")
+        duration = estimates.estimate_run(reading.configs[0], shape) if target.is_here else None
+        duration_text = estimates.describe_duration(duration, len(reading.configs))
+        st.markdown(f"{form.summarize_launch(draft, reading)}{duration_text}", width="stretch")
     runs = max(1, len(reading.configs))
     label = f"Launch {runs} runs" if runs > 1 else "Launch"
     start_runs.show_start_button(

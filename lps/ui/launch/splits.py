@@ -47,7 +47,7 @@ class SplitPreview:
     class_names: tuple[str, ...]  # by original id
     seen: tuple[int, ...]
     novel: tuple[int, ...]
-    looked_for: int  # novel classes that the model tells apart
+    num_novel_sought: int  # novel classes that the model tells apart
     labeled: int
     unlabeled_seen: int
     unlabeled_novel: int
@@ -79,7 +79,7 @@ def preview_split(config: Config) -> SplitPreview:
         class_names=images.class_names,
         seen=tuple(order[:seen]),
         novel=tuple(class_id for class_id in order[seen:] if class_id < images.num_classes),
-        looked_for=split.classes.novel,
+        num_novel_sought=split.classes.novel,
         labeled=len(split.labeled),
         unlabeled_seen=int(((targets >= 0) & (targets < seen)).sum()),
         unlabeled_novel=int((targets >= seen).sum()),
@@ -93,7 +93,7 @@ def preview_split(config: Config) -> SplitPreview:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def class_samples(source: Source, moment: object, count: int) -> list[bytes]:
+def class_samples(source: Source, stamp: object, count: int) -> list[bytes]:
     """Return the first `count` images of each original class side by side, as one PNG per class."""
     images = sources.load(*source)
     strips = []
@@ -106,7 +106,7 @@ def class_samples(source: Source, moment: object, count: int) -> list[bytes]:
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _class_chips(source: Source, moment: object, class_ids: tuple[int, ...], color: str) -> list[bytes]:
+def _class_chips(source: Source, stamp: object, class_ids: tuple[int, ...], color: str) -> list[bytes]:
     """Return the first image of each of these classes in a frame, as PNG."""
     images = sources.load(*source)
     chips = []
@@ -143,25 +143,25 @@ def show_controls(
     only the most important fields. If some pictures have no known class, the number of novel classes is asked first and
     the rest is under More.
     """
-    documented = parameters(fields.current_draft().method)
+    parameters_by_key = parameters(fields.current_draft().method)
     half_labeled = bool((images.labels < 0).any())
     if half_labeled:
-        fields.show_field(documented["split.num_novel"], errors.get("split.num_novel"))
+        fields.show_field(parameters_by_key["split.num_novel"], errors.get("split.num_novel"))
         count()
     else:
         _show_seen(images.class_names, split, errors)
     if is_simple:
         return
-    draw = [documented[key] for key in _DRAW]
-    rest = [documented[key] for key in _REST if not (half_labeled and key == "split.num_novel")]
+    drawn_classes = [parameters_by_key[key] for key in _DRAW]
+    further = [parameters_by_key[key] for key in _REST if not (half_labeled and key == "split.num_novel")]
     if not half_labeled:
-        fields.show_grid(draw, errors)
-    own = [*[documented[key] for key in _SEEN], *draw] if half_labeled else []
-    with st.expander(fields.group_heading("More", [*own, *rest], errors)):
+        fields.show_grid(drawn_classes, errors)
+    moved = [*[parameters_by_key[key] for key in _SEEN], *drawn_classes] if half_labeled else []
+    with st.expander(fields.group_heading("More", [*moved, *further], errors)):
         if half_labeled:
             _show_seen(images.class_names, split, errors, half_labeled)
-            fields.show_grid(draw, errors)
-        fields.show_grid(rest, errors)
+            fields.show_grid(drawn_classes, errors)
+        fields.show_grid(further, errors)
     if not half_labeled:
         count()
 
@@ -177,9 +177,9 @@ def _show_seen(
     usual_seen = len(class_names) if half_labeled else len(class_names) // 2
     text = fields.current_draft().text("split.seen_classes")
     mode = text if text in CLASS_RULES else BY_HAND
-    words = {"format_func": _MODES.get, "required": True}
+    options = {"format_func": _MODES.get, "required": True}
     choose = partial(_choose_mode, seen)
-    url_fields.draw_field(st.segmented_control, "split_mode", mode, choose, "Seen classes", list(_MODES), **words)
+    url_fields.draw_field(st.segmented_control, "split_mode", mode, choose, "Seen classes", list(_MODES), **options)
     if mode == BY_HAND:
         _show_picks(text, class_names, errors)
     else:
@@ -193,20 +193,20 @@ def _show_picks(text: str, class_names: tuple[str, ...], errors: dict[str, str])
         range(len(class_names)), selection_mode="multi",
         format_func=lambda class_id: escape.markdown(class_names[class_id]), label_visibility="collapsed", wrap=True,
     )  # fmt: skip
-    misfit = errors.get("split.seen_classes") or errors.get("split.num_seen")
-    fields.show_error_or_help(misfit if text else "Choose at least one class")
+    error = errors.get("split.seen_classes") or errors.get("split.num_seen")
+    fields.show_error_or_help(error if text else "Choose at least one class")
 
 
-def _show_class_count(total: int, usual: int, error: str | None) -> None:
+def _show_class_count(total: int, default: int, error: str | None) -> None:
     """Show a slider, or a line of text if the URL has a number outside the slider's range."""
     text = fields.current_draft().text("split.num_seen")
-    number = usual if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
-    most = max(total - 1, usual)
-    if most < 2 or not 1 <= number <= most:
+    number = default if text == "none" else int(text) if text.isascii() and text.isdigit() else 0
+    maximum = max(total - 1, default)
+    if maximum < 2 or not 1 <= number <= maximum:
         fields.draw_text_field("split.num_seen", "Number of seen classes", error)
         return
-    words = {"as_text": lambda value: "none" if value == usual else str(value)}
-    fields.draw_draft_field(st.slider, "split.num_seen", "Number of seen classes", number, 1, most, **words)
+    options = {"as_text": lambda value: "none" if value == default else str(value)}
+    fields.draw_draft_field(st.slider, "split.num_seen", "Number of seen classes", number, 1, maximum, **options)
     fields.show_error_or_help(error)
 
 
@@ -220,8 +220,8 @@ def _show_ratio(error: str | None) -> None:
     help_text = nouns.of_dataset(fields.current_draft().dataset)(
         "Share of the images of seen classes that keep their label"
     )
-    words = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": help_text}
-    fields.draw_draft_field(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **words)
+    options = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": help_text}
+    fields.draw_draft_field(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **options)
     fields.show_error_or_help(error)
 
 
@@ -230,8 +230,8 @@ def _whole_percent(text: str) -> int | None:
         percent = 100 * float(text)
     except ValueError:
         return None
-    whole = percent == percent and 1 <= percent <= 100 and abs(percent - round(percent)) < 1e-9
-    return round(percent) if whole else None
+    is_whole = percent == percent and 1 <= percent <= 100 and abs(percent - round(percent)) < 1e-9
+    return round(percent) if is_whole else None
 
 
 def _choose_mode(seen: tuple[int, ...], mode: str) -> None:
@@ -298,51 +298,51 @@ def _offer_download(draft: Draft) -> None:
 
 def show_chips(config: Config, split: SplitPreview, colors: Palette) -> None:
     """Show seen and novel classes in two rows of pictures, with counts; bars if class sizes differ."""
-    source, say = sources.load_arguments(config), nouns.of_dataset(config.dataset)
-    is_other = split.looked_for != len(split.novel)
-    looked_for = f" · training looks for {counted(split.looked_for, 'novel class')}" * is_other
+    source, with_noun = sources.load_arguments(config), nouns.of_dataset(config.dataset)
+    is_different = split.num_novel_sought != len(split.novel)
+    sought_text = f" · training looks for {counted(split.num_novel_sought, 'novel class')}" * is_different
     rows = [
         ("seen", "blue", split.seen, colors.seen, f"{split.labeled:,} labeled · {split.unlabeled_seen:,} unlabeled"),
-        ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled{looked_for}"),
+        ("novel", "orange", split.novel, colors.novel, f"{split.unlabeled_novel:,} unlabeled{sought_text}"),
     ]
     if not split.novel:
         rows.pop()
-    for word, markdown_color, class_ids, color, counts in rows:
+    for group, markdown_color, class_ids, color, counts in rows:
         names = [split.class_names[i] for i in class_ids]
-        st.markdown(f":{markdown_color}[**{len(class_ids)} {word}**] :gray[· {counts}]")
-        with st.container(key=f"chips-{word}"):
+        st.markdown(f":{markdown_color}[**{len(class_ids)} {group}**] :gray[· {counts}]")
+        with st.container(key=f"chips-{group}"):
             st.image(
                 _class_chips(source, _stamp_of(source), class_ids, color),
                 [escape.markdown(name) for name in names],
                 width=THUMBNAIL + 2 * (FRAME + 5),
-                alt=[f"Class {name}, {word}" for name in names],
+                alt=[f"Class {name}, {group}" for name in names],
             )
     if split.unlabeled_unknown:
-        unknown = counted(split.unlabeled_unknown, say("unlabeled image"))
+        unknown = counted(split.unlabeled_unknown, with_noun("unlabeled image"))
         if split.novel:
             st.markdown(f":gray[and {unknown} whose class is not known]")
         else:
-            classes = counted(split.looked_for, "novel class")
+            classes = counted(split.num_novel_sought, "novel class")
             st.markdown(
                 f":gray[training looks for] :orange[**{classes}**] :gray[in {unknown} whose class is not known]"
             )
-    apart = [f"{split.validation:,} of the unlabeled images have a label that is withheld for validation"]
-    apart += [f"{counted(split.test, 'image')} set aside for testing"]
-    apart += [f"{counted(split.left_out, 'training image')} left out to get the chosen class sizes"]
-    apart = [words for count, words in zip((split.validation, split.test, split.left_out), apart) if count]
-    if apart:
-        st.caption(say("; ".join(apart) + "."))
+    set_aside = [f"{split.validation:,} of the unlabeled images have a label that is withheld for validation"]
+    set_aside += [f"{counted(split.test, 'image')} set aside for testing"]
+    set_aside += [f"{counted(split.left_out, 'training image')} left out to get the chosen class sizes"]
+    set_aside = [text for count, text in zip((split.validation, split.test, split.left_out), set_aside) if count]
+    if set_aside:
+        st.caption(with_noun("; ".join(set_aside) + "."))
     if split.is_imbalanced or config.split_labeled_imbalance > 1:
-        _show_counts(split, colors, say)
+        _show_counts(split, colors, with_noun)
     for notice in preflight.start_warnings(config):
         st.caption(escape.markdown(notice))
 
 
-def _show_counts(split: SplitPreview, colors: Palette, say: Callable[[str], str]) -> None:
+def _show_counts(split: SplitPreview, colors: Palette, with_noun: Callable[[str], str]) -> None:
     """Plot the training images of every class as bars, and how many are labeled."""
     names = [split.class_names[i] for i in (*split.seen, *split.novel)]
     counts = split.training_by_class
     figure = class_bars.class_counts(np.array(split.labeled_by_class), np.array(counts), len(split.seen), names, colors)
     alt = f"Training images of {counted(len(counts), 'class')}, from {max(counts):,} down to {min(counts):,}"
-    plot(figure, "class_counts", say(alt))
-    st.caption(say("Training images of every class; the line marks how many have a label."))
+    plot(figure, "class_counts", with_noun(alt))
+    st.caption(with_noun("Training images of every class; the line marks how many have a label."))

@@ -14,7 +14,7 @@ import streamlit as st
 from lps.charts.palette import DARK, LIGHT
 
 _WIDTH, _HEIGHT, _EDGE = 200, 40, 2  # units of the drawing; it is stretched to the card's width
-MOST_PLACES = 400  # corners of a line
+MAX_POINTS = 400  # corners of a line
 _STYLE = f"""
 .lps-cards {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 1rem; }}
 .lps-card {{ border: 1px solid light-dark({LIGHT.grid}, {DARK.grid}); border-radius: 0.5rem; overflow: hidden; }}
@@ -36,8 +36,8 @@ def _render_card(name: str, number: str, values: Sequence[float]) -> str:
     drawing = ""
     if len(values):
         drawing = f'<img alt="" src="data:image/svg+xml,{quote(_render_line(values))}">'
-    sentence = f'<div class="name">{escape(name)}</div><div class="number">{escape(number)}{drawing}</div>'
-    return f'<div class="lps-card">{sentence}</div>'
+    content = f'<div class="name">{escape(name)}</div><div class="number">{escape(number)}{drawing}</div>'
+    return f'<div class="lps-card">{content}</div>'
 
 
 def _render_line(values: Sequence[float]) -> str:
@@ -50,14 +50,18 @@ def _render_line(values: Sequence[float]) -> str:
 def line_path(values: Sequence[float]) -> str:
     """Return the path from the first value at the left edge to the last at the right one, scaled to the full height.
 
-    Of more than `MOST_PLACES` values, it has the lowest and highest of each stretch of neighbours.
+    Of more than `MAX_POINTS` values, it has the lowest and highest of each stretch of neighbours.
     """
     heights = np.asarray(values, float)
-    places = np.arange(len(heights))
-    if len(heights) > MOST_PLACES:
-        parts = np.array_split(places, MOST_PLACES // 2)
-        places = np.unique([part[pick(heights[part])] for part in parts for pick in (np.argmin, np.argmax)])
+    positions = np.arange(len(heights))
+    if len(heights) > MAX_POINTS:
+        parts = np.array_split(positions, MAX_POINTS // 2)
+        positions = np.unique([part[pick(heights[part])] for part in parts for pick in (np.argmin, np.argmax)])
     low, high = heights.min(), heights.max()
-    y = _HEIGHT * (1 - (heights[places] - low) / (high - low)) if high > low else np.full(len(places), _HEIGHT / 2)
-    x = _WIDTH * places / (len(heights) - 1)
+    y = (
+        _HEIGHT * (1 - (heights[positions] - low) / (high - low))
+        if high > low
+        else np.full(len(positions), _HEIGHT / 2)
+    )
+    x = _WIDTH * positions / (len(heights) - 1)
     return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))

@@ -26,84 +26,84 @@ def is_playing(token: str) -> bool:
     return st.session_state.get("replay_of") == token
 
 
-def draw_interval(token: str, otherwise: float | None) -> float | None:
-    """Return the seconds between two draws: `_STEP_S` while it plays, otherwise `otherwise`."""
-    return _STEP_S if is_playing(token) else otherwise
+def draw_interval(token: str, default: float | None) -> float | None:
+    """Return the seconds between two draws: `_STEP_S` while it plays, otherwise `default`."""
+    return _STEP_S if is_playing(token) else default
 
 
-def epoch_to_show(token: str, last: int) -> int:
-    """Return the epoch to show now, 1 to `last`; while it plays, the one after the previous one.
+def epoch_to_show(token: str, last_epoch: int) -> int:
+    """Return the epoch to show now, 1 to `last_epoch`; while it plays, the one after the previous one.
 
     At the end, the replay stops and the page is drawn again without a timer.
     """
     if not is_playing(token):
-        return min(max(1, epoch_choice.requested_epoch(token) or last), last)
+        return min(max(1, epoch_choice.requested_epoch(token) or last_epoch), last_epoch)
     epoch = st.session_state["replay_epoch"] + 1
-    if epoch > last:
-        go_to_epoch(token, last, last)
+    if epoch > last_epoch:
+        go_to_epoch(token, last_epoch, last_epoch)
         st.rerun()
     st.session_state["replay_epoch"] = epoch
     return epoch
 
 
-def go_to_epoch(token: str, epoch: int, last: int) -> None:
+def go_to_epoch(token: str, epoch: int, last_epoch: int) -> None:
     """Show an epoch and pause there; the last one is stored as "the newest", so a running run is followed."""
     st.session_state.pop("replay_of", None)
     _renew_slider()
-    epoch_choice.go_to_epoch(token, epoch, last)
+    epoch_choice.go_to_epoch(token, epoch, last_epoch)
 
 
-def show_controls(token: str, epoch: int, last: int, length: int, *, is_growing: bool = False) -> None:
+def show_controls(token: str, epoch: int, last_epoch: int, num_epochs: int, *, is_growing: bool = False) -> None:
     """Draw the controls in a row.
 
-    length: epochs on the slider. is_growing: more epochs will come, so a button leads back to the newest.
+    num_epochs: epochs on the slider. is_growing: more epochs will come, so a button leads back to the newest.
     """
-    playing, move = is_playing(token), partial(go_to_epoch, token)
+    playing, go_to = is_playing(token), partial(go_to_epoch, token)
     with st.container(key="epoch-player", gap="small", horizontal=True, vertical_alignment="center"):
         st.subheader(f"Epoch {epoch}", anchor=False, width=112)
         with st.container(horizontal=True, gap="xsmall", width="content"):
-            epoch_choice.show_step("back", "Left", epoch - 1, last, move)
-            _show_play(token, playing, epoch, last)
-            epoch_choice.show_step("forward", "Right", epoch + 1, last, move)
-        _show_slider(token, epoch, last, length)
-        if is_growing and not playing and epoch < last:
-            _show_way_back(last, move)
+            epoch_choice.show_step_button("back", "Left", epoch - 1, last_epoch, go_to)
+            _show_play_button(token, playing, epoch, last_epoch)
+            epoch_choice.show_step_button("forward", "Right", epoch + 1, last_epoch, go_to)
+        _show_slider(token, epoch, last_epoch, num_epochs)
+        if is_growing and not playing and epoch < last_epoch:
+            _show_latest_button(last_epoch, go_to)
         _mount(key="epoch-player-keys", width=1, height=1)
 
 
-def _show_play(token: str, playing: bool, epoch: int, last: int) -> None:
+def _show_play_button(token: str, playing: bool, epoch: int, last_epoch: int) -> None:
     """Show two buttons in one place, so that a press that arrives twice does not start playing again after a pause."""
-    shared = {"shortcut": "Space", "disabled": last < 2}
-    words = "(space bar or P)"  # P is a key of epoch_player.js; the labels are for screen readers (page.css)
+    options = {"shortcut": "Space", "disabled": last_epoch < 2}
+    shortcut_text = "(space bar or P)"  # P is a key of epoch_player.js; the labels are for screen readers (page.css)
     if playing:
-        button = {"on_click": _pause_replay, "args": (token, last)}
-        st.button("Pause", icon=":material/pause:", key="pause", help=f"Pause {words}", **shared, **button)
+        button = {"on_click": _pause_replay, "args": (token, last_epoch)}
+        st.button("Pause", icon=":material/pause:", key="pause", help=f"Pause {shortcut_text}", **options, **button)
     else:
-        button = {"on_click": _start_replay, "args": (token, epoch, last)}
-        st.button("Play", icon=":material/play_arrow:", key="play", help=f"Play {words}", **shared, **button)
+        button = {"on_click": _start_replay, "args": (token, epoch, last_epoch)}
+        st.button("Play", icon=":material/play_arrow:", key="play", help=f"Play {shortcut_text}", **options, **button)
 
 
-def _show_way_back(last: int, move: Callable[[int, int], None]) -> None:
+def _show_latest_button(last_epoch: int, go_to: Callable[[int, int], None]) -> None:
     options = {"icon": ":material/last_page:", "help": "Show each new epoch instead of the chosen one."}
-    st.button("Follow latest epoch", key="newest", on_click=move, args=(last, last), **options)
+    st.button("Follow latest epoch", key="newest", on_click=go_to, args=(last_epoch, last_epoch), **options)
 
 
-def _show_slider(token: str, epoch: int, last: int, length: int) -> None:
+def _show_slider(token: str, epoch: int, last_epoch: int, num_epochs: int) -> None:
     """Show a slider at the epoch; it is disabled during a replay.
 
     It follows the newest epoch and a replay. When the epoch changes in another way, the slider gets a new key, so that
     late reports of the old one are ignored.
     """
     state, playing = st.session_state, is_playing(token)
-    if (token, length) != state.get("slider_of"):
+    if (token, num_epochs) != state.get("slider_of"):
         _renew_slider()
-        state["slider_of"] = (token, length)
-    key, start = _slider_key(), {"value": epoch}
+        state["slider_of"] = (token, num_epochs)
+    key, initial = _slider_key(), {"value": epoch}
     if state.get(key, epoch) != epoch:
         state["slider_left"][state[key]] = time.monotonic()
-        state[key], start = epoch, {}
-    wish = {"on_change": _go_to_slider, "args": (token, key, last), "disabled": playing}
-    st.slider("Epoch", 1, max(2, length), key=key, label_visibility="collapsed", **start, **wish)
+        state[key], initial = epoch, {}
+    options = {"on_change": _go_to_slider, "args": (token, key, last_epoch), "disabled": playing}
+    st.slider("Epoch", 1, max(2, num_epochs), key=key, label_visibility="collapsed", **initial, **options)
 
 
 def _slider_key() -> str:
@@ -115,24 +115,24 @@ def _renew_slider() -> None:
     st.session_state["slider_left"] = {}
 
 
-def _start_replay(token: str, epoch: int, last: int) -> None:
+def _start_replay(token: str, epoch: int, last_epoch: int) -> None:
     """Play from here, or from the start if this is the last epoch."""
     if not is_playing(token):
         st.session_state["replay_of"] = token
-        st.session_state["replay_epoch"] = 0 if epoch >= last else epoch
+        st.session_state["replay_epoch"] = 0 if epoch >= last_epoch else epoch
 
 
-def _pause_replay(token: str, last: int) -> None:
+def _pause_replay(token: str, last_epoch: int) -> None:
     if is_playing(token):
-        go_to_epoch(token, st.session_state["replay_epoch"], last)
+        go_to_epoch(token, st.session_state["replay_epoch"], last_epoch)
 
 
-def _go_to_slider(token: str, key: str, last: int) -> None:
+def _go_to_slider(token: str, key: str, last_epoch: int) -> None:
     """Show the epoch of the slider.
 
     Every timer request of the browser reports the slider's position, which may be outdated.
     """
     epoch = st.session_state[key]
-    left = st.session_state["slider_left"].get(epoch, -LATE_S)
-    if key == _slider_key() and not is_playing(token) and time.monotonic() - left >= LATE_S:
-        epoch_choice.go_to_epoch(token, epoch, last)
+    left_at = st.session_state["slider_left"].get(epoch, -LATE_S)
+    if key == _slider_key() and not is_playing(token) and time.monotonic() - left_at >= LATE_S:
+        epoch_choice.go_to_epoch(token, epoch, last_epoch)

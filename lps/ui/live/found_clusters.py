@@ -27,11 +27,11 @@ from lps.wording import capitalized, counted, share_of
 
 _IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard
 _TRAIN_ON = {"continue": "true"}  # in the address of Clusters: lps.ui.clusters.training_on
-_MOST, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
+_MAX_CLUSTERS, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
 _CARD = 372  # pixels of a card at least: six pictures in a row
 
 
-def show_found_clusters(run: Run, state: State, past: History) -> None:
+def show_found_clusters(run: Run, state: State, history: History) -> None:
     """Show the clusters of the newest epoch."""
     stored = points.stored_epochs(run)
     if not stored:
@@ -48,26 +48,26 @@ def show_found_clusters(run: Run, state: State, past: History) -> None:
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
     ordered = order_clusters(view)
-    st.subheader(_write_headline(view, past), anchor=False)
+    st.subheader(_write_headline(view, history), anchor=False)
     if covered := _describe_coverage(view):
         st.caption(escape.markdown(covered))
     if state.is_over and (changed := describe_changes(view)):
         st.caption(escape.markdown(changed))
     st.markdown(summarize_clusters(view) if state.is_over else f"Clusters of epoch {view.epoch}; they still change.")
     with st.container(horizontal=True, gap="small"):
-        _offer_ways_on(run, view, ordered, state)
+        _show_next_steps(run, view, ordered, state)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
-        for cluster in ordered[:_MOST]:
+        for cluster in ordered[:_MAX_CLUSTERS]:
             _show_card(view, images, cluster, state.is_over)
-    if len(ordered) > _MOST:
-        st.caption(f"{counted(len(ordered) - _MOST, 'more cluster')} not shown: press See all clusters.")
+    if len(ordered) > _MAX_CLUSTERS:
+        st.caption(f"{counted(len(ordered) - _MAX_CLUSTERS, 'more cluster')} not shown: press See all clusters.")
 
 
-def _write_headline(view: PredictionView, past: History) -> str:
+def _write_headline(view: PredictionView, history: History) -> str:
     """Return "5 of 8 withheld labels predicted correctly", or the number of clusters if no label was withheld."""
-    right, withheld = past.column("accuracy/validation"), len(view.split.validation)
-    if len(right) and withheld:
-        return f"{share_of(right.iloc[-1], withheld)} withheld labels predicted correctly"
+    correct, withheld = history.column("accuracy/validation"), len(view.split.validation)
+    if len(correct) and withheld:
+        return f"{share_of(correct.iloc[-1], withheld)} withheld labels predicted correctly"
     novel = sum(cluster.size > 0 and cluster.id not in view.defaults for cluster in view.clusters)
     return f"{counted(novel, 'novel cluster')} found"
 
@@ -98,47 +98,49 @@ def _describe_coverage(view: PredictionView) -> str:
     if not len(withheld):
         return ""
     counts = np.bincount(withheld, minlength=view.split.classes.seen).tolist()
-    measured = [f"{view.class_name(c)} ({count})" for c, count in enumerate(counts) if count]
-    others = [view.class_name(c) for c in range(view.split.classes.seen) if not counts[c]]
+    measured_classes = [f"{view.class_name(c)} ({count})" for c, count in enumerate(counts) if count]
+    unmeasured_classes = [view.class_name(c) for c in range(view.split.classes.seen) if not counts[c]]
     unnamed = sum(c.size > 0 and c.id not in view.defaults for c in view.clusters)
-    others += [counted(unnamed, "novel cluster")] if unnamed else []
-    words = f"Measured on withheld labels of {', '.join(measured)}."
+    unmeasured_classes += [counted(unnamed, "novel cluster")] if unnamed else []
+    sentence = f"Measured on withheld labels of {', '.join(measured_classes)}."
     return (
-        f"{words} The accuracy of {', '.join(others)} is unknown, because they have no withheld labels."
-        if others
-        else words
+        f"{sentence} The accuracy of {', '.join(unmeasured_classes)} is unknown, because they have no withheld labels."
+        if unmeasured_classes
+        else sentence
     )
 
 
-def _offer_ways_on(run: Run, view: PredictionView, ordered: list[Cluster], state: State) -> None:
+def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], state: State) -> None:
     """Show the buttons to all clusters, to their names, to a new run with the names, and to new pictures.
 
     A disabled button says what it waits for.
     """
     unnamed = [c for c in ordered if c.id not in {*view.defaults, *view.said.names, *view.said.rejected}]
-    early = "" if state.is_over else "Available when the run has ended"
+    too_early = "" if state.is_over else "Available when the run has ended"
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
         routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id))
-    why = early or ("" if unnamed else "Every cluster has a name")
-    if _draw_way("Name the clusters", f"name:{run.id}", "edit", why, is_next=bool(unnamed)):
+    obstacle = too_early or ("" if unnamed else "Every cluster has a name")
+    if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", obstacle, is_next=bool(unnamed)):
         routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
-    why = early or ("Recordings have no cluster names" if run.is_recorded else "")
-    why = why or ("Name a cluster first" if view.said.is_empty else "")
-    if _draw_way("Continue with these names", f"train_on:{run.id}", "model_training", why):
+    obstacle = too_early or ("Recordings have no cluster names" if run.is_recorded else "")
+    obstacle = obstacle or ("Name a cluster first" if view.said.is_empty else "")
+    if _draw_step_button("Continue with these names", f"train_on:{run.id}", "model_training", obstacle):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
-    why = early or ("" if prediction_work.has_weights(run) else "This run has no weights")
-    if _draw_way(nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", why, is_next=not unnamed):
+    obstacle = too_early or ("" if prediction_work.has_weights(run) else "This run has no weights")
+    if _draw_step_button(
+        nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", obstacle, is_next=not unnamed
+    ):
         routing.turn_to("predict", run=run.id)
 
 
-def _draw_way(label: str, key: str, icon: str, why_not: str, is_next: bool = False) -> bool:
+def _draw_step_button(label: str, key: str, icon: str, obstacle: str, is_next: bool = False) -> bool:
     """Show a button and return whether it was pressed.
 
-    why_not: why it is disabled, "" if it is not; is_next: it is the usual next step.
+    obstacle: why it is disabled, "" if it is not; is_next: it is the usual next step.
     """
-    kind = "primary" if is_next and not why_not else "secondary"
-    how = {"type": kind, "disabled": bool(why_not), "help": why_not or None}
-    return st.button(label, key=key, icon=f":material/{icon}:", **how)
+    kind = "primary" if is_next and not obstacle else "secondary"
+    options = {"type": kind, "disabled": bool(obstacle), "help": obstacle or None}
+    return st.button(label, key=key, icon=f":material/{icon}:", **options)
 
 
 def order_clusters(view: PredictionView) -> list[Cluster]:
@@ -152,17 +154,17 @@ def summarize_clusters(view: PredictionView) -> str:
     filled = [cluster for cluster in view.clusters if cluster.size]
     novel = [cluster for cluster in filled if cluster.id not in view.defaults]
     in_novel = sum(cluster.size for cluster in novel)
-    said = f"{view.split.pictures_in_words(nouns.of(view.run)('picture'))}: "
+    text = f"{view.split.pictures_in_words(nouns.of(view.run)('picture'))}: "
     if novel:
-        said += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
-        said += f"{len(view.assigned) - in_novel:,} in classes that you labeled. "
+        text += f"{in_novel:,} are in :orange[**{counted(len(novel), 'novel cluster')}**], "
+        text += f"{len(view.assigned) - in_novel:,} in classes that you labeled. "
     else:
-        said += "all are in classes that you labeled or named; no novel cluster is left. "
-    said += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
-    said += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
+        text += "all are in classes that you labeled or named; no novel cluster is left. "
+    text += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
+    text += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
     if flagged := [escape.markdown(view.name(cluster.id)) for cluster in filled if cluster.flags]:
-        return f"{said}: {', '.join(flagged)}. Point at the badge on the card to read why and what to do."
-    return f"{said}."
+        return f"{text}: {', '.join(flagged)}. Point at the badge on the card to read why and what to do."
+    return f"{text}."
 
 
 def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is_over: bool) -> None:
@@ -171,11 +173,11 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
     group = "seen" if cluster.id in view.defaults else "novel"
     color = {"seen": "blue", "novel": "orange"}[group]
     flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
-    why = "  \n".join(clusters.explain_flag(flag) for flag in cluster.flags)
+    explanation = "  \n".join(clusters.explain_flag(flag) for flag in cluster.flags)
     with st.container(border=True, gap="small"):
-        called, size = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
+        title, size = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f":{color}[**{called}**] · {size} {flags}", help=why if flags else None, width="stretch")
+            st.markdown(f":{color}[**{title}**] · {size} {flags}", help=explanation if flags else None, width="stretch")
             link = {
                 "icon": ":material/open_in_full:",
                 "type": "tertiary",
@@ -186,16 +188,25 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
         if images is not None:
             frames.show_frames([("", _make_frames(view, images, cluster, group))], _SIZE)
         if not view.run.is_recorded:
-            how = {"label": f"Name of cluster {cluster.id}", "label_visibility": "collapsed", "disabled": not is_over}
-            name_field.ask_name(view, cluster.id, **how)
+            options = {
+                "label": f"Name of cluster {cluster.id}",
+                "label_visibility": "collapsed",
+                "disabled": not is_over,
+            }
+            name_field.ask_name(view, cluster.id, **options)
 
 
 def _make_frames(view: PredictionView, images: Images, cluster: Cluster, group: str) -> list[Frame]:
     """Return the most confident pictures of a cluster."""
     members = np.flatnonzero(view.assigned == cluster.id)
-    surest = members[np.argsort(-view.network.confidence[members], kind="stable")[:_PICTURES]]
-    name, say = view.name(cluster.id), nouns.of(view.run)
+    most_confident = members[np.argsort(-view.network.confidence[members], kind="stable")[:_PICTURES]]
+    name, with_noun = view.name(cluster.id), nouns.of(view.run)
     return [
-        Frame(images.pixels[image], images.sides(image), group, f"{say('Picture')} of {name}, {100 * sure:.0f} % sure")
-        for image, sure in zip(view.split.unlabeled[surest], view.network.confidence[surest])
+        Frame(
+            images.pixels[image],
+            images.sides(image),
+            group,
+            f"{with_noun('Picture')} of {name}, {100 * confidence:.0f} % sure",
+        )
+        for image, confidence in zip(view.split.unlabeled[most_confident], view.network.confidence[most_confident])
     ]

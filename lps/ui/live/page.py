@@ -24,48 +24,48 @@ def main() -> None:
     runs = page_head.begin_page("Live")
     if not runs:
         return
-    chosen = select.pick_runs(runs)
-    if not chosen:
-        chosen = [select.latest_run(runs)]
-        shown = chosen[0].id
+    chosen_runs = select.pick_runs(runs)
+    if not chosen_runs:
+        chosen_runs = [select.latest_run(runs)]
+        shown_id = chosen_runs[0].id
         live_part.wait_for_end(
-            lambda: select.latest_run(select.open_runs()).id, lambda newest: newest == shown, _WATCH_S
+            lambda: select.latest_run(select.open_runs()).id, lambda newest: newest == shown_id, _WATCH_S
         )
-    if len(chosen) > 1:
-        ids = [run.id for run in chosen[: comparable_runs.MOST]]
-        label = "Side by side" + (f" (the first {len(ids)})" if len(chosen) > len(ids) else "")
+    if len(chosen_runs) > 1:
+        ids = [run.id for run in chosen_runs[: comparable_runs.MAX_RUNS]]
+        label = "Side by side" + (f" (the first {len(ids)})" if len(chosen_runs) > len(ids) else "")
         st.page_link("pages/pace.py", label=label, icon=":material/view_column_2:", query_params={"run": ids})
-        live_part.follow_changes(lambda: chosen, select.any_moves, sections.show_comparison, _TICK_S)
+        live_part.follow_changes(lambda: chosen_runs, select.any_moves, sections.show_comparison, _TICK_S)
         return
-    run = chosen[0]
-    tick = _TICK_S if run.state().is_moving else None
+    run = chosen_runs[0]
+    interval_s = _TICK_S if run.state().is_moving else None
     is_blind = read_history(run).is_blind
     live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_head, run, is_blind), _TICK_S)
     if is_blind and _pick_part() == "clusters":
         live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_found, run), _TICK_S)
     else:
         live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_numbers, run), _TICK_S)
-        seconds = epoch_player.draw_interval(sections.player_token(run), tick)
-        st.fragment(sections.show_scrubber, run_every=seconds)(run, tick, seconds)
-        st.fragment(_show_rest, run_every=tick)(run)
+        replay_interval_s = epoch_player.draw_interval(sections.player_token(run), interval_s)
+        st.fragment(sections.show_scrubber, run_every=replay_interval_s)(run, interval_s, replay_interval_s)
+        st.fragment(_show_rest, run_every=interval_s)(run)
     if len(read_history(run).epochs) and run.state().name != "unreadable":
         export_buttons.offer_report(lambda: run_report.of_run(run), f"report-{run.id}")
 
 
 def _pick_part() -> str:
     """Return which part of a run without known classes is shown: its clusters or its training."""
-    how = {"required": True, "label_visibility": "collapsed"}
-    return url_fields.choose_one(st.segmented_control, "part", "What to show", _PARTS, **how)
+    options = {"required": True, "label_visibility": "collapsed"}
+    return url_fields.choose_one(st.segmented_control, "part", "What to show", _PARTS, **options)
 
 
 def _show_head(run: Run, is_blind: bool, state: State) -> None:
     """Show the state of a run and its problems."""
-    past = read_history(run)
-    if past.is_blind != is_blind:
+    history = read_history(run)
+    if history.is_blind != is_blind:
         st.rerun()  # its first epoch has been evaluated
-    sections.show_head(run, state, past)
+    sections.show_head(run, state, history)
     notices.show_damages(run)
-    notices.show_left_out({"This run": past})
+    notices.show_left_out({"This run": history})
     notices.show_alarms(run)
 
 
@@ -75,17 +75,17 @@ def _show_found(run: Run, state: State) -> None:
 
 def _show_numbers(run: Run, _state: State) -> None:
     """Show numbers and curves."""
-    past = read_history(run)
-    if len(past.epochs):
-        sections.show_numbers(run, past)
-    sections.show_curves(run, past)
+    history = read_history(run)
+    if len(history.epochs):
+        sections.show_numbers(run, history)
+    sections.show_curves(run, history)
 
 
 def _show_rest(run) -> None:
     """Show loss terms, pseudo-labels, other measurements, log and settings."""
     sections.show_terms(run, read_history(run))
     sections.show_class_sizes(run, read_history(run))
-    sections.show_others(run, read_history(run))
+    sections.show_other_measurements(run, read_history(run))
     log, settings = st.tabs(["Log", "Settings"], key="log_or_settings", on_change="rerun")
     with log:
         if log.open:

@@ -41,7 +41,7 @@ _NUMBERS = {"seen": "Seen", "novel": "Novel", "all": "All"}
 # ---------------------------------------------------------------------------------------------------- how it stands
 
 
-def show_head(run: Run, state: State, past: History) -> None:
+def show_head(run: Run, state: State, history: History) -> None:
     """Show title, state and the buttons that fit the state; below, the progress or why the run ended."""
     with st.container(gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -50,12 +50,14 @@ def show_head(run: Run, state: State, past: History) -> None:
             st.space("stretch")
             _show_actions(run, state)
         st.caption(
-            escape.markdown(" · ".join(_describe_run(run) + _describe_end(state, past, time.time(), run.is_recorded)))
+            escape.markdown(
+                " · ".join(_describe_run(run) + _describe_end(state, history, time.time(), run.is_recorded))
+            )
         )
         if origin := inherited.parent_in_words(run):
             st.caption(escape.markdown(capitalized(origin)))
         notices.show_labels_of_others(run.config_if_readable(), is_short=True)
-    _show_state(run, state, past)
+    _show_state(run, state, history)
     error_toasts.show_errors(run.id, ":material/block:")
 
 
@@ -82,60 +84,60 @@ def _show_actions(run: Run, state: State) -> None:
         st.page_link("pages/launch.py", label="Launch a copy", icon=":material/content_copy:", **link)
         return
     # Runs that failed or crashed have their buttons beside the advice (run_actions.show_failure).
-    shown = {"stop", "kill", "resume"} if state.name not in ("failed", "crashed") else ()
+    shown_actions = {"stop", "kill", "resume"} if state.name not in ("failed", "crashed") else ()
     for action in actions.possible_actions(run, state):
-        if action in shown and run_actions.is_pressed(run, state, action):
-            _carry_out(actions.ACTS[action], run)
+        if action in shown_actions and run_actions.is_pressed(run, state, action):
+            _run_action(actions.ACTS[action], run)
 
 
-def _carry_out(action, run: Run) -> None:
+def _run_action(action, run: Run) -> None:
     """Carry out an action and draw the page again, or show the reason of a failure."""
     with error_toasts.keep_errors(run.id):
         action(run)
     st.rerun()
 
 
-def _show_state(run: Run, state: State, past: History) -> None:
+def _show_state(run: Run, state: State, history: History) -> None:
     """Show the progress of an active run, otherwise a sentence on why it waits or failed."""
     if state.name == "unknown":
         st.warning(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/help:")
     elif state.is_alive:
-        share, words = estimates.describe_progress(run, state, past, time.time())
-        used = usage.of_runner(run.read_json("process.json"))
-        words += f" · {data_size(used.memory)} of memory" if used else ""
-        if on := run.desired().on:
-            words += f" · {executors.executor_title(on)} job {run.read_json(RECORD).get('job')}"
-        st.progress(share, text=escape.markdown(words))
+        share, text = estimates.describe_progress(run, state, history, time.time())
+        usage_of_run = usage.of_runner(run.read_json("process.json"))
+        text += f" · {data_size(usage_of_run.memory)} of memory" if usage_of_run else ""
+        if backend := run.desired().on:
+            text += f" · {executors.executor_title(backend)} job {run.read_json(RECORD).get('job')}"
+        st.progress(share, text=escape.markdown(text))
     elif state.name == "queued" and run.desired().on:
         st.info(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/schedule:")
     elif state.name == "queued":
         _show_queued(run)
     elif state.name == "unreadable":
-        words = f"This folder cannot be read as a run. {state.reason}."
-        st.error(escape.markdown(words), icon=":material/broken_image:")
+        text = f"This folder cannot be read as a run. {state.reason}."
+        st.error(escape.markdown(text), icon=":material/broken_image:")
     elif state.name in ("failed", "crashed"):
-        run_actions.show_failure(run, state, lambda: _carry_out(launcher.resume, run))
+        run_actions.show_failure(run, state, lambda: _run_action(launcher.resume, run))
 
 
-def _describe_end(state: State, past: History, now: float, is_recorded: bool = False) -> list[str]:
+def _describe_end(state: State, history: History, now: float, is_recorded: bool = False) -> list[str]:
     """Say when and how a run ended; nothing for a recording."""
     if not state.is_over:
         return []
-    words = [counted(past.last_epoch, "epoch")] if past.last_epoch else []
-    words += [f"ended {overview.time_of_day(past.last_time, now)}"] if past.last_time and not is_recorded else []
-    return words + ([state.reason] if state.name == "stopped" and state.reason else [])
+    parts = [counted(history.last_epoch, "epoch")] if history.last_epoch else []
+    parts += [f"ended {overview.time_of_day(history.last_time, now)}"] if history.last_time and not is_recorded else []
+    return parts + ([state.reason] if state.name == "stopped" and state.reason else [])
 
 
 def _show_queued(run: Run) -> None:
     """Show the run's place in the queue."""
-    before, reason = queue.queue_position(run), desired_state.waiting_reason(run.desired())
-    words = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
-    sentence = words.get(before, f"Waiting for a free slot; {counted(before or 0, 'run')} ahead of it.")
-    if before is not None and queue.read_switch(run.root).paused:
+    num_ahead, reason = queue.queue_position(run), desired_state.waiting_reason(run.desired())
+    sentences = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
+    sentence = sentences.get(num_ahead, f"Waiting for a free slot; {counted(num_ahead or 0, 'run')} ahead of it.")
+    if num_ahead is not None and queue.read_switch(run.root).paused:
         sentence = "Waiting: the queue is paused."
-    elif before is not None and not launcher.has_daemon(run.root):
+    elif num_ahead is not None and not launcher.has_daemon(run.root):
         sentence = f"Waiting: {overview.stall_reason_in_words(run.root)}."
-    elif before is not None and reason:
+    elif num_ahead is not None and reason:
         sentence = f"Waiting: {reason}."
     st.info(escape.markdown(sentence), icon=":material/schedule:")
 
@@ -143,63 +145,63 @@ def _show_queued(run: Run) -> None:
 # ---------------------------------------------------------------------------------------------------- numbers, curves
 
 
-def show_numbers(run: Run, past: History) -> None:
+def show_numbers(run: Run, history: History) -> None:
     """Show seen, novel, all, gap and KL with their curves; for a run without known classes, what is known."""
-    if past.is_blind:
-        unknown_classes.show_numbers(run, past)
+    if history.is_blind:
+        unknown_classes.show_numbers(run, history)
         return
-    shown = [(word, f"accuracy/{name}", lambda value: f"{100 * value:.1f} %") for name, word in _NUMBERS.items()]
-    shown += [("Gap, points", "accuracy/gap", lambda value: f"{100 * value:+z.1f}"), ("KL", "kl", "{:.3f}".format)]
-    if len(past.column("accuracy/few")):
-        shown.append(("Mean over classes", "accuracy/balanced", lambda value: f"{100 * value:.1f} %"))
-    columns = [(word, past.column(name), as_text) for word, name, as_text in shown]
+    measured = [(label, f"accuracy/{name}", lambda value: f"{100 * value:.1f} %") for name, label in _NUMBERS.items()]
+    measured += [("Gap, points", "accuracy/gap", lambda value: f"{100 * value:+z.1f}"), ("KL", "kl", "{:.3f}".format)]
+    if len(history.column("accuracy/few")):
+        measured.append(("Mean over classes", "accuracy/balanced", lambda value: f"{100 * value:.1f} %"))
+    columns = [(label, history.column(name), as_text) for label, name, as_text in measured]
     cards.show_cards(
-        [(word, as_text(values.iloc[-1]) if len(values) else "–", values) for word, values, as_text in columns]
+        [(label, as_text(values.iloc[-1]) if len(values) else "–", values) for label, values, as_text in columns]
     )
-    if len(past.column("accuracy/all")):
+    if len(history.column("accuracy/all")):
         st.caption(line_charts.MATCHING)
-    notices.show_oracle(run)
+    notices.show_oracle_note(run)
 
 
-def show_curves(run: Run, past: History) -> None:
+def show_curves(run: Run, history: History) -> None:
     """Plot pretraining until the first epoch of training, then the pace view with pretraining in an expander.
 
     A run that learns nothing after pretraining has one epoch, and keeps its pretraining in view.
     """
-    if 1 >= len(past.epochs) < len(past.pretrain):
-        _show_pretraining(run, past)
+    if 1 >= len(history.epochs) < len(history.pretrain):
+        _show_pretraining(run, history)
         return
-    if not len(past.epochs):
+    if not len(history.epochs):
         return
-    epochs, colors = planned_epochs(run, past), theme.current_palette()
-    if past.is_blind:
+    epochs, colors = planned_epochs(run, history), theme.current_palette()
+    if history.is_blind:
         alt = "Accuracy on withheld labels, sizes of the clusters, confident shares and mean margins over the epochs"
         plot(
-            _with_own_view(unknown_classes.draw_curves(run, past, epochs, colors), run),
+            _with_own_view(unknown_classes.draw_curves(run, history, epochs, colors), run),
             "pace",
             alt,
             code=code_of("pace", run),
         )
     else:
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
-        plot(_with_own_view(line_charts.pace(past, epochs, colors), run), "pace", alt, code=code_of("pace", run))
-    if len(past.pretrain):
+        plot(_with_own_view(line_charts.pace(history, epochs, colors), run), "pace", alt, code=code_of("pace", run))
+    if len(history.pretrain):
         with st.expander("Pretraining", key=f"pretraining:{run.id}"):
-            _show_pretraining(run, past)
+            _show_pretraining(run, history)
 
 
-def _show_pretraining(run: Run, past: History) -> None:
-    if "pretrain/loss" not in past.pretrain:
-        st.caption(_reused_in_words(past))
+def _show_pretraining(run: Run, history: History) -> None:
+    if "pretrain/loss" not in history.pretrain:
+        st.caption(_reused_in_words(history))
         return
-    figure = line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), theme.current_palette())
+    figure = line_charts.pretraining(history, planned_epochs(run, history, pretraining=True), theme.current_palette())
     alt = "SimCLR loss and quality of the features over the epochs"
     plot(_with_own_view(figure, run), "pretraining", alt, code=code_of("pretraining", run))
 
 
-def _reused_in_words(past: History) -> str:
+def _reused_in_words(history: History) -> str:
     """Say where the start weights of a run without pretraining are from, and their quality."""
-    last = past.pretrain.iloc[-1]
+    last = history.pretrain.iloc[-1]
     quality_by_label = {
         label: last[name] for name, (label, _) in line_charts.QUALITY.items() if name in last and last[name] >= 0
     }
@@ -208,50 +210,50 @@ def _reused_in_words(past: History) -> str:
     return f"{sentence} Quality of their features: {quality}." if quality else sentence
 
 
-def show_terms(run: Run, past: History) -> None:
+def show_terms(run: Run, history: History) -> None:
     """Plot loss terms and pseudo-label rates side by side; above them, the time of a step by stage."""
-    if not len(past.epochs):
+    if not len(history.epochs):
         return
-    if said := step_in_words(past.epochs.iloc[-1].to_dict()):
-        st.caption(said)
-    epochs, colors = planned_epochs(run, past), theme.current_palette()
+    if step_times := step_in_words(history.epochs.iloc[-1].to_dict()):
+        st.caption(step_times)
+    epochs, colors = planned_epochs(run, history), theme.current_palette()
     left, right = st.columns(2)
     with left:
         st.markdown("**Loss terms**, weighted as in the total loss")
-        figure = line_charts.losses(past, epochs, colors)
+        figure = line_charts.losses(history, epochs, colors)
         plot(
             _with_own_view(figure, run), "losses", "The terms of the loss over the epochs", code=code_of("losses", run)
         )
     with right:
         st.markdown("**Pseudo-labels**, share and confidence")
-        figure = line_charts.pseudo_labels(past, epochs, colors)
+        figure = line_charts.pseudo_labels(history, epochs, colors)
         alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
         plot(_with_own_view(figure, run), "pseudo_labels", nouns.of(run)(alt), code=code_of("pseudo_labels", run))
 
 
-def show_class_sizes(run: Run, past: History) -> None:
+def show_class_sizes(run: Run, history: History) -> None:
     """Plot the accuracy of large, medium and small classes and the error of the prior, if class sizes differ."""
-    if not len(past.column("accuracy/few")):
+    if not len(history.column("accuracy/few")):
         return
     st.markdown("**Classes of unequal size**: accuracy by class size, and how far the prior is from the true shares")
-    figure = line_charts.class_sizes(past, planned_epochs(run, past), theme.current_palette())
+    figure = line_charts.class_sizes(history, planned_epochs(run, history), theme.current_palette())
     alt = "Accuracy of large, medium and small classes, and the error of the prior over the epochs"
     plot(_with_own_view(figure, run), "class_sizes", alt, code=code_of("class_sizes", run))
 
 
-def show_others(run: Run, past: History) -> None:
+def show_other_measurements(run: Run, history: History) -> None:
     """Plot each measurement that no other chart draws, on demand."""
-    names = measurements.undrawn_measurements(past)
+    names = measurements.undrawn_measurements(history)
     if not names:
         return
-    others = st.expander("Other measurements", key=f"others:{run.id}", on_change="rerun")
-    if not others.open:
+    expander = st.expander("Other measurements", key=f"others:{run.id}", on_change="rerun")
+    if not expander.open:
         return
-    with others:
-        epochs, colors = planned_epochs(run, past), theme.current_palette()
+    with expander:
+        epochs, colors = planned_epochs(run, history), theme.current_palette()
         with st.grid(columns="auto", min_column_width=300, gap="medium"):
             for name in names[: measurements.MOST]:
-                figure = measurements.other(past, name, epochs, colors)
+                figure = measurements.other(history, name, epochs, colors)
                 code = code_of("measurement", run, name)
                 plot(_with_own_view(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
         if len(names) > measurements.MOST:
@@ -260,18 +262,18 @@ def show_others(run: Run, past: History) -> None:
 
 def show_comparison(runs: list[Run]) -> None:
     """Plot several runs in one figure, with a table of their newest values."""
-    pasts = dict(zip(run_diff.short_labels(runs), map(read_history, runs)))
-    notices.show_left_out(pasts)
-    for run, past in zip(runs, pasts.values()):
-        show_head(run, run.state(), past)
-    recorded = {label: past for label, past in pasts.items() if len(past.epochs)}
-    if recorded:
-        epochs = max(planned_epochs(run, past) for run, past in zip(runs, pasts.values()))
-        figure = line_charts.pace_of_runs(recorded, epochs, theme.current_palette())
+    histories = dict(zip(run_diff.short_labels(runs), map(read_history, runs)))
+    notices.show_left_out(histories)
+    for run, history in zip(runs, histories.values()):
+        show_head(run, run.state(), history)
+    recorded_histories = {label: history for label, history in histories.items() if len(history.epochs)}
+    if recorded_histories:
+        epochs = max(planned_epochs(run, history) for run, history in zip(runs, histories.values()))
+        figure = line_charts.pace_of_runs(recorded_histories, epochs, theme.current_palette())
         figure.update_layout(uirevision=" ".join(run.id for run in runs))
         alt = "Novel and seen accuracy, KL and mean margin of several runs over the epochs"
         plot(figure, "pace_of_runs", alt, code=code_of("pace_of_runs", runs), highlight=len(runs) > 1)
-        data_table.show_data_table(_last_columns(), list(recorded.items()), "Newest accuracies of every run")
+        data_table.show_data_table(_last_columns(), list(recorded_histories.items()), "Newest accuracies of every run")
     else:
         st.caption("No epoch of training has been recorded yet.")
 
@@ -280,16 +282,16 @@ def _last_columns() -> list[Column]:
     """Return the columns of (label of the run, its history)."""
     names = {"accuracy/seen": "Seen %", "accuracy/novel": "Novel %", "accuracy/all": "All %", "accuracy/gap": "Gap pts"}
 
-    def percent(past: History, name: str) -> float | None:
-        value = past.last(name)
+    def percent(history: History, name: str) -> float | None:
+        value = history.last(name)
         return None if value is None else round(100 * value, 1)
 
     return [
         Column("Run", lambda row: row[0]),
         Column("Epoch", lambda row: row[1].last_epoch),
         *(
-            Column(word, lambda row, name=name: percent(row[1], name), "number", format="%.1f")
-            for name, word in names.items()
+            Column(heading, lambda row, name=name: percent(row[1], name), "number", format="%.1f")
+            for name, heading in names.items()
         ),
     ]
 
@@ -302,61 +304,61 @@ def _with_own_view(figure, run: Run):
 # ---------------------------------------------------------------------------------------------------- scrubber
 
 
-def show_scrubber(run: Run, tick: float | None, seconds: float | None) -> None:
+def show_scrubber(run: Run, interval_s: float | None, timer_s: float | None) -> None:
     """Show one epoch of the run: estimated class distribution, accuracy by class and projection, with shared controls.
 
-    tick: seconds between two draws while nothing plays. seconds: those for which the timer is set.
+    interval_s: seconds between two draws while nothing plays. timer_s: those for which the timer is set.
     """
     token = player_token(run)
-    has_other_timer = epoch_player.draw_interval(token, tick) != seconds
+    has_other_timer = epoch_player.draw_interval(token, interval_s) != timer_s
     if has_other_timer and epoch_player.is_playing(token):
         st.rerun()  # it began to play
-    past = read_history(run)
-    if not past.last_epoch or not past.seen:
+    history = read_history(run)
+    if not history.last_epoch or not history.seen:
         return
-    last = past.last_epoch
-    epoch = epoch_player.epoch_to_show(token, last)
+    last_epoch = history.last_epoch
+    epoch = epoch_player.epoch_to_show(token, last_epoch)
     is_growing = run.state().is_alive
-    epoch_player.show_controls(token, epoch, last, planned_epochs(run, past), is_growing=is_growing)
+    epoch_player.show_controls(token, epoch, last_epoch, planned_epochs(run, history), is_growing=is_growing)
     if has_other_timer:
         st.rerun()  # it ceased to play, as the bar says already
-    names = _class_names(run, past)
+    names = _class_names(run, history)
     left, middle, right = st.columns(3)
     with left:
-        _show_distribution(run, past, epoch, names)
+        _show_distribution(run, history, epoch, names)
     with middle:
-        _show_class_accuracy(run, past, epoch, names)
+        _show_class_accuracy(run, history, epoch, names)
     with right:
         _show_points(run, epoch, names)
 
 
 def player_token(run: Run) -> str:
     """Return the run's token for the epoch player (lps.ui.live.epoch_player)."""
-    return epoch_choice.place_of("live", run)
+    return epoch_choice.view_name_of("live", run)
 
 
-def _class_names(run: Run, past: History) -> list[str]:
+def _class_names(run: Run, history: History) -> list[str]:
     """Return the name of every class id in charts; without known classes, the names of clusters."""
     try:
         split = points.read_partition(run).split
-        return cluster_names(run, split) if past.is_blind else list(split.class_names)
+        return cluster_names(run, split) if history.is_blind else list(split.class_names)
     except UserError:
-        return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
+        return [str(class_id) for class_id in range(int(history.start.get("classes/total") or 0))]
 
 
-def _show_title(title: str, more: str) -> None:
-    st.markdown(f"**{title}**  \n:small[:blue[seen] · :orange[novel] · :gray[{more}]]")
+def _show_title(title: str, note: str) -> None:
+    st.markdown(f"**{title}**  \n:small[:blue[seen] · :orange[novel] · :gray[{note}]]")
 
 
-def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) -> None:
-    estimated = past.vector("pi_hat", epoch)
+def _show_distribution(run: Run, history: History, epoch: int, names: list[str]) -> None:
+    estimated = history.vector("pi_hat", epoch)
     _show_title("Estimated class distribution", "dashed: the prior")
     if estimated is None or len(estimated) != len(names):
         st.caption("Not recorded for this epoch.")
         return
-    top = float(np.nanmax(past.vectors["pi_hat"].to_numpy()))
-    prior = past.vector("class/prior", epoch)
-    figure = class_bars.class_distribution(estimated, past.seen, names, theme.current_palette(), top, prior)
+    top = float(np.nanmax(history.vectors["pi_hat"].to_numpy()))
+    prior = history.vector("class/prior", epoch)
+    figure = class_bars.class_distribution(estimated, history.seen, names, theme.current_palette(), top, prior)
     code = code_of("class_distribution", run, epoch)
     plot(
         _with_own_view(figure, run),
@@ -368,51 +370,56 @@ def _show_distribution(run: Run, past: History, epoch: int, names: list[str]) ->
     st.page_link("pages/explain.py", label="Explain this epoch", **link)
 
 
-def _show_class_accuracy(run: Run, past: History, epoch: int, names: list[str]) -> None:
-    accuracy = past.vector("class/accuracy", epoch)
-    if past.is_blind:
-        _show_sizes(run, past, epoch, names)
+def _show_class_accuracy(run: Run, history: History, epoch: int, names: list[str]) -> None:
+    accuracy = history.vector("class/accuracy", epoch)
+    if history.is_blind:
+        _show_sizes(run, history, epoch, names)
         return
     _show_title("Accuracy by class", "after matching")
     if accuracy is None or len(accuracy) != len(names):
         st.caption("Not recorded for this epoch.")
         return
-    figure = class_bars.class_accuracy(accuracy, past.seen, names, theme.current_palette())
+    figure = class_bars.class_accuracy(accuracy, history.seen, names, theme.current_palette())
     code = code_of("class_accuracy", run, epoch)
     plot(_with_own_view(figure, run), "class_accuracy", f"Accuracy of every class at epoch {epoch}", code=code)
 
 
-def _show_sizes(run: Run, past: History, epoch: int, names: list[str]) -> None:
+def _show_sizes(run: Run, history: History, epoch: int, names: list[str]) -> None:
     """Plot the cluster sizes, which replace the accuracy by class if no classes are known."""
     _show_title("Size of the clusters", nouns.of(run)("share of the images"))
     try:
         table = unknown_classes.cluster_shares(run)
-        at = max(recorded_epoch for recorded_epoch in table.index if recorded_epoch <= epoch)
-        sizes = table.loc[at].to_numpy()
+        shown_epoch = max(recorded_epoch for recorded_epoch in table.index if recorded_epoch <= epoch)
+        sizes = table.loc[shown_epoch].to_numpy()
     except (UserError, ValueError):
         st.caption("Not recorded for this epoch.")
         return
     figure = class_bars.class_distribution(
-        sizes, past.seen, names, theme.current_palette(), float(table.to_numpy().max())
+        sizes, history.seen, names, theme.current_palette(), float(table.to_numpy().max())
     )
     alt = f"Share of the images in every cluster at epoch {epoch}, compared with equal shares"
-    plot(_with_own_view(figure, run), "cluster_sizes", nouns.of(run)(alt), code=code_of("cluster_sizes", run, at))
+    plot(
+        _with_own_view(figure, run),
+        "cluster_sizes",
+        nouns.of(run)(alt),
+        code=code_of("cluster_sizes", run, shown_epoch),
+    )
 
 
 def _show_points(run: Run, epoch: int, names: list[str]) -> None:
     try:
         table = points.read_points(run, epoch)
         seen = points.read_partition(run).split.classes.seen
-        shown = min(len(table), figures.FEW_POINTS)
-        thinned = f"PCA, {shown:,} of {len(table):,}"
-        _show_title("Projection", thinned if shown < len(table) else "PCA of the features")
+        num_shown = min(len(table), figures.FEW_POINTS)
+        about_sample = f"PCA, {num_shown:,} of {len(table):,}"
+        _show_title("Projection", about_sample if num_shown < len(table) else "PCA of the features")
     except UserError as error:
         _show_title("Projection", "PCA of the features")
         st.caption(escape.markdown(f"{error}."))
         return
-    few = np.linspace(0, len(table) - 1, shown).round().astype(int)
-    few, alt = table.iloc[few], f"Features at epoch {epoch} on the plane of largest variance"
-    colors = coloring.color_table(few, "group", seen, names, theme.current_palette())
+    sample = np.linspace(0, len(table) - 1, num_shown).round().astype(int)
+    sample, alt = table.iloc[sample], f"Features at epoch {epoch} on the plane of largest variance"
+    colors = coloring.color_table(sample, "group", seen, names, theme.current_palette())
     code = code_of("map_of_features", run, epoch, height=260)
     options = {
         "height": 260,
@@ -422,7 +429,7 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         "code": code,
     }
     options["noun"] = nouns.of(run)("image")
-    show_map(few, colors, "points", alt, tuple(names), points.axis_limits(run, "pca"), **options)
+    show_map(sample, colors, "points", alt, tuple(names), points.axis_limits(run, "pca"), **options)
 
 
 # ---------------------------------------------------------------------------------------------------- log, settings
@@ -451,13 +458,13 @@ def show_settings(run: Run) -> None:
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return
-    table = settings_table(settings)
+    table = table_of_settings(settings)
     changed = int(table["Changed"].sum())
     st.caption(
         f"{changed or 'None'} of the {len(table)} settings differ from the defaults of the data set and the method."
     )
-    if run.state().is_over and (words := provenance.other_version(run)):
-        st.caption(escape.markdown(words))
+    if run.state().is_over and (version_note := provenance.other_version(run)):
+        st.caption(escape.markdown(version_note))
     columns = [Column(head, table[head]) for head in ("Setting", "Value", "Default")]
     columns.append(Column("Changed", table["Changed"], "check", width="small"))
     data_table.show_data_table(columns, table.index, "Every setting with its value and its default")
@@ -467,12 +474,17 @@ def show_settings(run: Run) -> None:
     fields.show_formulas(method, settings.flat())
 
 
-def settings_table(settings: config.Config) -> pd.DataFrame:
+def table_of_settings(settings: config.Config) -> pd.DataFrame:
     """Return a table with the columns Setting, Value, Default, Changed."""
-    usual = config.configure({"dataset": settings.dataset, "method": settings.method}).flat()
-    flat = settings.flat()
+    defaults = config.configure({"dataset": settings.dataset, "method": settings.method}).flat()
+    values = settings.flat()
     table = pd.DataFrame(
-        {"Setting": name, "Value": text_of(value), "Default": text_of(usual[name]), "Changed": value != usual[name]}
-        for name, value in flat.items()
+        {
+            "Setting": name,
+            "Value": text_of(value),
+            "Default": text_of(defaults[name]),
+            "Changed": value != defaults[name],
+        }
+        for name, value in values.items()
     )
     return table.sort_values("Changed", ascending=False, kind="stable", ignore_index=True)

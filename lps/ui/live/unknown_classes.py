@@ -18,7 +18,7 @@ from lps.ui.live import cards
 from lps.ui.pictures import nouns, points, predictions
 from lps.wording import share_of
 
-_WHY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
+_NO_ACCURACY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
 _WITHHELD = "Withheld labels: accuracy on images whose label was withheld from training."
 _NONE_WITHHELD = (
     "Start another run with split.validation_ratio=0.1 to withhold some labels and measure accuracy on them."
@@ -31,47 +31,49 @@ def cluster_shares(run: Run) -> pd.DataFrame:
     Epochs whose snapshot cannot be read are left out.
     """
 
-    def read(run: Run, epoch: int, _split) -> Assignment:
+    def read_epoch(run: Run, epoch: int, _split) -> Assignment:
         return predictions.read_assignment(run, epoch)
 
-    return group_tables.cluster_shares(run, points.read_partition(run).split, read)
+    return group_tables.cluster_shares(run, points.read_partition(run).split, read_epoch)
 
 
-def show_numbers(run: Run, past: History) -> None:
+def show_numbers(run: Run, history: History) -> None:
     """Show what is known as cards, and what is not known and why."""
     withheld = 0
     with suppress(UserError):
         withheld = len(points.read_partition(run).split.validation)
-    shown = [
+    measurements = [
         (
             "Withheld labels",
-            past.column("accuracy/validation"),
+            history.column("accuracy/validation"),
             lambda value: share_of(value, withheld) if withheld else _as_percent(value),
         ),
-        ("Confident, seen", past.column("pseudo_label/rate/seen"), _as_percent),
-        ("Confident, novel", past.column("pseudo_label/rate/novel"), _as_percent),
+        ("Confident, seen", history.column("pseudo_label/rate/seen"), _as_percent),
+        ("Confident, novel", history.column("pseudo_label/rate/novel"), _as_percent),
     ]
     with suppress(UserError):
         table = cluster_shares(run)
-        in_use = f"{{:.0f}} of {table.shape[1]}".format
-        shown += [
-            ("Clusters in use", (table > 0).sum(axis=1), in_use),
+        format_count = f"{{:.0f}} of {table.shape[1]}".format
+        measurements += [
+            ("Clusters in use", (table > 0).sum(axis=1), format_count),
             ("Largest cluster", table.max(axis=1), _as_percent),
         ]
-    shown.append(("KL", past.column("kl"), "{:.3f}".format))
-    cards.show_cards([(word, as_text(values.iloc[-1]), values) for word, values, as_text in shown if len(values)])
-    more = _WITHHELD if len(past.column("accuracy/validation")) else _NONE_WITHHELD
-    words = f"{_WHY} {more} Confident: share of images whose prediction is confident enough for a pseudo-label."
-    st.caption(nouns.of(run)(words))
+    measurements.append(("KL", history.column("kl"), "{:.3f}".format))
+    cards.show_cards(
+        [(label, as_text(values.iloc[-1]), values) for label, values, as_text in measurements if len(values)]
+    )
+    about_withheld = _WITHHELD if len(history.column("accuracy/validation")) else _NONE_WITHHELD
+    about_confident = "Confident: share of images whose prediction is confident enough for a pseudo-label."
+    st.caption(nouns.of(run)(f"{_NO_ACCURACY} {about_withheld} {about_confident}"))
 
 
-def draw_curves(run: Run, past: History, epochs: int, colors):
+def draw_curves(run: Run, history: History, epochs: int, colors):
     """Return the curves of such a run, which replace the pace view."""
     try:
         table = cluster_shares(run)
     except UserError:
         table = pd.DataFrame()
-    return line_charts.blind_pace(past, table, _cluster_names(run), epochs, colors)
+    return line_charts.blind_pace(history, table, _cluster_names(run), epochs, colors)
 
 
 def _cluster_names(run: Run) -> list[str]:

@@ -74,21 +74,23 @@ def _show_race(runs: list[Run]) -> None:
 
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
-    """Show a menu of up to four runs; without a choice, those of `comparable_runs.usual_choice`."""
+    """Show a menu of up to four runs; without a choice, those of `comparable_runs.default_comparison`."""
     by_id = {run.id: run for run in runs}
     named = select.runs_of_address(runs)
-    chosen = named[: comparable_runs.MOST] or comparable_runs.usual_choice(runs)
-    if len(named) > comparable_runs.MOST:
-        st.warning(f"At most {comparable_runs.MOST} runs fit side by side; the first {comparable_runs.MOST} are shown.")
+    chosen = named[: comparable_runs.MAX_RUNS] or comparable_runs.default_comparison(runs)
+    if len(named) > comparable_runs.MAX_RUNS:
+        st.warning(
+            f"At most {comparable_runs.MAX_RUNS} runs fit side by side; the first {comparable_runs.MAX_RUNS} are shown."
+        )
     url_fields.draw_field(
         st.multiselect,
         "twin_runs",
         [run.id for run in chosen],
-        lambda ids: url_fields.set_words("run", ids, "at", "epoch", "view"),
+        lambda ids: url_fields.set_values("run", ids, "at", "epoch", "view"),
         "Runs",
         list(by_id),
         format_func=lambda name: titles.run_label(by_id[name]),
-        max_selections=comparable_runs.MOST,
+        max_selections=comparable_runs.MAX_RUNS,
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
     )

@@ -66,7 +66,7 @@ def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> No
 
 def forget_choice() -> None:
     """Reset all choices for other pictures."""
-    url_fields.set_words("class", None, "picture")
+    url_fields.set_values("class", None, "picture")
 
 
 # ---------------------------------------------------------------------------------------------------- none of these

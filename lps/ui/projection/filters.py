@@ -63,7 +63,7 @@ def requested_conditions() -> Conditions:
 
 def keep_conditions(conditions: Conditions) -> None:
     """Write the conditions into the URL, or remove them."""
-    url_fields.set_words(_PLACE, conditions.text() if conditions else None)
+    url_fields.set_values(_PLACE, conditions.text() if conditions else None)
 
 
 def find_matching_ids(run: Run, epoch: int, table: pd.DataFrame, conditions: Conditions) -> np.ndarray:

@@ -128,11 +128,11 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
     method = url_fields.read_choice("map", list(projection.METHODS))
     if method != "pca":
         mapped = set(projection.stored_epochs(run, method)) & set(stored)
-        requested_epoch = epoch_choice.requested_epoch(epoch_choice.place_of("map", run))
+        requested_epoch = epoch_choice.requested_epoch(epoch_choice.view_name_of("map", run))
         if len(mapped) > 1:
             stored = sorted(mapped | {stored[-1]} | ({requested_epoch} & set(stored)))
     with right:
-        return run, epoch_choice.pick_epoch("map", run, stored, stored[-1], nameless=stored[-1])
+        return run, epoch_choice.pick_epoch("map", run, stored, stored[-1], epoch_without_url=stored[-1])
 
 
 def _explain_map(method: str) -> str:

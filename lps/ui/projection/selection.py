@@ -65,7 +65,9 @@ def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray
     left, right = st.columns([3, 5], gap="medium")
     with left:
         alt = say("Selected images by true class and by predicted class")
-        data_table.show_data_table(_class_columns(class_counts, len(rows), say), class_counts.index, alt, most=_ROWS)
+        data_table.show_data_table(
+            _class_columns(class_counts, len(rows), say), class_counts.index, alt, max_rows=_ROWS
+        )
     with right:
         _show_gallery(run, rows, names)
 

@@ -44,12 +44,12 @@ def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
 
 def _set_baseline(base: RunRow | None) -> None:
     """Show the others as differences from this run, or all as they are."""
-    url_fields.set_words("against", base and base.run.id)
+    url_fields.set_values("against", base and base.run.id)
 
 
 def _show_links(chosen: Sequence[RunRow]) -> None:
     readable = [entry.run.id for entry in chosen if entry.state.name != "unreadable"]
-    pages = {"live": ("Live", 1, 99), "pace": ("Race", 2, comparable_runs.MOST), "compare": ("Compare", 1, 99)}
+    pages = {"live": ("Live", 1, 99), "pace": ("Race", 2, comparable_runs.MAX_RUNS), "compare": ("Compare", 1, 99)}
     for page, (label, least, most) in (pages | {"clusters": ("Clusters", 1, 1)}).items():
         if least <= len(readable) <= most:
             st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable})

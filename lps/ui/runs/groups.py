@@ -35,7 +35,7 @@ def pick_grouping(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Nam
             st.multiselect,
             "grouped_by",
             requested,
-            lambda keys: url_fields.set_words("by", keys, "group", "held", "open"),
+            lambda keys: url_fields.set_values("by", keys, "group", "held", "open"),
             "Group runs by",
             list(offered),
             format_func=lambda key: _WORDS.get(key, key),
@@ -110,7 +110,7 @@ def _draw_table(key: str, rows: Sequence[GroupedRow], places: list[int], shown: 
     if key in st.session_state and sorted(st.session_state[key]["selection"]["rows"]) != places:
         st.session_state[key] = {"selection": {"rows": places}}
     alt = "Groups of runs with mean and standard deviation; an open group lists its runs"
-    data_table.tick_places(shown, rows, key, places, _ROWS, alt)
+    data_table.tick_positions(shown, rows, key, places, _ROWS, alt)
 
 
 def _remember_choice(
@@ -119,7 +119,7 @@ def _remember_choice(
     """In the address groups all of whose runs are chosen, and runs of other groups."""
     groups = [one.id for one in whole]
     table.write_choice(sorted(chosen - frozenset().union(*(GroupedRow(one).runs for one in whole))))
-    url_fields.set_words("group", groups)
+    url_fields.set_values("group", groups)
     drawn = tuple((row.id, row.runs) for row in rows)
     ticked = frozenset(drawn[index][0] for index in places)
     st.session_state["groups_drawn"] = _DrawnTable(key, drawn, ticked, frozenset(chosen), _requested_ids())
@@ -177,4 +177,4 @@ def _show_help(
 
 
 def _set_baseline(base: RunGroup | None) -> None:
-    url_fields.set_words("held", base and base.id, "group")
+    url_fields.set_values("held", base and base.id, "group")

@@ -41,7 +41,7 @@ def _show_sections(side_by_side: SideBySide, names: tuple[str, str], is_all: boo
         Column("Differs", lambda row: row[4], hidden=not is_all),
     ]
     data_table.show_data_table(
-        columns, rows, "Settings, program, hardware, data and split of both runs", most=len(rows)
+        columns, rows, "Settings, program, hardware, data and split of both runs", max_rows=len(rows)
     )
     silent = [
         title for title, all_rows in side_by_side.sections.items() if all_rows and all(row.same for row in all_rows)

@@ -64,12 +64,12 @@ def show_table(entries: Sequence[RunRow], shown: Sequence[Name], base: RunRow | 
 def forget_choice() -> None:
     """Draw the next table without a choice."""
     st.session_state["shelf_turn"] = st.session_state.get("shelf_turn", 0) + 1
-    url_fields.set_words("run", None, "group")
+    url_fields.set_values("run", None, "group")
 
 
 def write_choice(ids: list[str]) -> None:
     """Let the address say that these runs are chosen, as far as it can carry them."""
-    url_fields.set_words("run", ids if len(ids) <= _MOST_IN_ADDRESS else None)
+    url_fields.set_values("run", ids if len(ids) <= _MOST_IN_ADDRESS else None)
 
 
 # ---------------------------------------------------------------------------------------------------- which columns
@@ -91,7 +91,7 @@ def pick_columns(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name
             st.multiselect,
             "shown_columns",
             keys,
-            partial(url_fields.set_words, "columns"),
+            partial(url_fields.set_values, "columns"),
             "Columns, in this order",
             list(offered),
             format_func=heading,
@@ -136,7 +136,7 @@ def _show_column_menu(keys: list[str]) -> None:
 
 
 def _forget_columns() -> None:
-    url_fields.set_words("columns", None, "pinned")
+    url_fields.set_values("columns", None, "pinned")
 
 
 def _move_column(keys: list[str], key: str, by: int) -> None:

@@ -146,8 +146,8 @@ def _ask_objective() -> str:
 
 def _offer_start(request: Request, command: str) -> None:
     """What it takes, the same as a command, and the button."""
-    notices.show_shortage([request.base] * request.trials * len(request.seeds))
-    notices.show_crowding([request.base])
+    notices.show_disk_warning([request.base] * request.trials * len(request.seeds))
+    notices.show_memory_warnings([request.base])
     if executors.available_executors():
         st.caption("The runs of a search use the queue of this machine, not a cluster.")
     export_buttons.show_command(command)

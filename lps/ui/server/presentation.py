@@ -49,7 +49,7 @@ def scale_figure(figure: dict) -> dict:
 
 
 def _write_address() -> None:
-    url_fields.set_words(_ADDRESS, "1" if is_on() else None)
+    url_fields.set_values(_ADDRESS, "1" if is_on() else None)
 
 
 def enlarge_figure(figure: Mapping, factor: float) -> dict:

@@ -1,1 +1,1 @@
-"""What two pages use. Imports no page."""
+"""What several pages use; imports no page."""

@@ -1,4 +1,4 @@
-"""Which runs may stand side by side: those that saw the same images with the same labels; and which to begin with."""
+"""Find runs that can be compared because they saw the same images with the same labels, and choose some by default."""
 
 import numpy as np
 
@@ -10,76 +10,79 @@ from lps.ui.pictures import points
 from lps.ui.shared import select
 from lps.ui.shared.history import read_history
 
-MOST = 4  # runs beside each other
-_USUAL = 3  # of them without a choice
+MAX_RUNS = 4  # runs beside each other
+_NUM_DEFAULT_RUNS = 3  # of them without a choice
 
 
 def split_difference(first: Run, other: Run) -> str:
-    """As `run_diff.split_difference`, from the splits that pages keep in memory."""
+    """Compare two splits like `run_diff.split_difference`, from the splits that pages keep in memory."""
     return run_diff.split_difference(first, other, _split_of)
 
 
 def _split_of(run: Run) -> tuple[Split, np.ndarray]:
-    known = points.read_partition(run)
-    return known.split, known.targets
+    partition = points.read_partition(run)
+    return partition.split, partition.targets
 
 
-def usual_choice(runs: list[Run]) -> list[Run]:
-    """The newest finished LPS run beside one without the margin; where there is none, beside its best partners.
+def default_comparison(runs: list[Run]) -> list[Run]:
+    """Return the newest finished LPS run and one without the margin, otherwise its best partners.
 
-    Without a run of LPS whose accuracies are known the newest finished run, else the latest.
+    Without an LPS run of known accuracies, the newest finished run is the first one, otherwise the latest.
     """
-    own = select.default_runs(runs)
-    known = (
-        run for run in own if _is_usual_lps(run) and not read_history(run).is_blind
+    candidates = select.default_runs(runs)
+    lps_runs = (
+        run for run in candidates if _is_usual_lps(run) and not read_history(run).is_blind
     )  # its accuracies are what is shown
-    first = next(known, None) or next(filter(_is_finished, own), None) or select.latest_run(own)
-    found = find_partners(first, runs, same_seed=True)
-    is_pair = found and _rank_partner(first.config(), found[0].config()) == 0
-    return [first, *found][: 2 if is_pair else _USUAL]
+    first_run = next(lps_runs, None) or next(filter(_is_finished, candidates), None) or select.latest_run(candidates)
+    partners = find_partners(first_run, runs, same_seed=True)
+    is_pair = partners and _rank_partner(first_run.config(), partners[0].config()) == 0
+    return [first_run, *partners][: 2 if is_pair else _NUM_DEFAULT_RUNS]
 
 
 def find_partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
-    """Finished runs of the split of `first`, the most telling first, one for every method and its settings.
+    """Return finished runs of the same split as `first`, the most informative first, one for each setup.
 
-    LPS without its margin, then ORCA, then other methods, then other settings of the same method; among equals those
-    with the seed of `first`, then the newest.
+    LPS without its margin, then ORCA, then other methods, then other settings of the same method. Ties are broken by
+    the seed of `first`, then by age.
     """
-    known = first.config_if_readable()
-    if known is None:
+    first_settings = first.config_if_readable()
+    if first_settings is None:
         return []
-    found: dict[tuple, tuple[tuple, Run]] = {}
+    best_by_setup: dict[tuple, tuple[tuple, Run]] = {}
     for run in runs:
         settings = run.config_if_readable()
         if (
             settings is None
             or run.id == first.id
-            or run_diff.differing_settings(known, settings)
+            or run_diff.differing_settings(first_settings, settings)
             or not _is_finished(run)
         ):
             continue
-        if same_seed and settings.seed != known.seed:
+        if same_seed and settings.seed != first_settings.seed:
             continue
-        kind, rank = _setup_of(settings), (_rank_partner(known, settings), settings.seed != known.seed)
-        if kind != _setup_of(known) and (kind not in found or rank < found[kind][0]):
-            found[kind] = (rank, run)
-    return [run for _, run in sorted(found.values(), key=lambda pair: pair[0])]
+        setup, rank = (
+            _setup_of(settings),
+            (_rank_partner(first_settings, settings), settings.seed != first_settings.seed),
+        )
+        if setup != _setup_of(first_settings) and (setup not in best_by_setup or rank < best_by_setup[setup][0]):
+            best_by_setup[setup] = (rank, run)
+    return [run for _, run in sorted(best_by_setup.values(), key=lambda pair: pair[0])]
 
 
 def _setup_of(settings: Config) -> tuple:
     return settings.method, tuple(sorted((name, str(value)) for name, value in settings.hyperparameters.items()))
 
 
-def _rank_partner(known: Config, settings: Config) -> int:
+def _rank_partner(first_settings: Config, settings: Config) -> int:
     if settings.method == "lps" and settings.hyperparameters.get("use_margin") is False:
         return 0
-    if settings.method == "orca" != known.method:
+    if settings.method == "orca" != first_settings.method:
         return 1
-    return 2 if settings.method != known.method else 3
+    return 2 if settings.method != first_settings.method else 3
 
 
 def _is_usual_lps(run: Run) -> bool:
-    """Whether a run is a finished one of LPS with its margin."""
+    """Return whether a run is a finished one of LPS with its margin."""
     if not RUN_ID.fullmatch(run.id) or run.id.split("-")[3] != "lps" or not _is_finished(run):
         return False
     settings = run.config_if_readable()

@@ -1,4 +1,4 @@
-"""Tables: each column is declared once, with its heading, its cells and its look."""
+"""Tables: each column is declared once, with its heading, its cells and its format."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -27,9 +27,9 @@ _KINDS = {
 class Column:
     """One column of a table.
 
-    cells: a function of a row, or the cells from top to bottom. kind: one of `_KINDS`. hidden: leave the column out;
-    optional: leave it out where every cell is empty, zero or False. bold: rows in bold; texts: what is shown for
-    each cell, which is still sorted by its value. width, help, look: format, pinned ... of `st.column_config`.
+    cells: a function of a row, or the cells from top to bottom. kind: one of `_KINDS`. hidden: leave the column out.
+    optional: leave it out if every cell is empty, zero or False. bold: positions of bold rows. texts: what each cell
+    shows; it is still sorted by its value. width, help, options (format, pinned ...): of `st.column_config`.
     """
 
     def __init__(
@@ -44,46 +44,46 @@ class Column:
         optional: bool = False,
         bold: Collection[int] = (),
         texts: Sequence[str] = (),
-        **look,
+        **options,
     ) -> None:
         self.heading, self.cells, self.hidden, self.optional = heading, cells, hidden, optional
         self.bold, self.texts = bold, texts
-        self.config = _KINDS[kind](width=width, help=help, **look)
+        self.config = _KINDS[kind](width=width, help=help, **options)
 
     def values(self, rows: Sequence) -> list:
-        """The cells from top to bottom, None where one is empty."""
+        """Return the cells from top to bottom, None for an empty one."""
         cells = map(self.cells, rows) if callable(self.cells) else self.cells
         return [None if isinstance(cell, str) and not cell else cell for cell in cells]
 
 
 def table_data(columns: Sequence[Column], rows: Sequence = ()):
-    """The shown columns as a DataFrame, or as its Styler where a cell is bold or has a text of its own."""
+    """Return the visible columns as a DataFrame, or as its Styler if a cell is bold or has its own text."""
     cells = {column.heading: column.values(rows) for column in columns if not column.hidden}
     for column in columns:
         if column.optional and not any(cells.get(column.heading, ())):
             cells.pop(column.heading, None)
     table = pd.DataFrame(cells)
-    shown = [column for column in columns if column.heading in cells and (column.bold or column.texts)]
-    if not shown:
+    styled_columns = [column for column in columns if column.heading in cells and (column.bold or column.texts)]
+    if not styled_columns:
         return table
-    look = table.style.format(na_rep=EMPTY)
-    for column in shown:
-        for place, text in enumerate(column.texts):
-            look = look.format(partial(_constant_text, text), subset=pd.IndexSlice[place, [column.heading]])
-        look = look.set_properties(pd.IndexSlice[list(column.bold), [column.heading]], **{"font-weight": "650"})
-    return look
+    styler = table.style.format(na_rep=EMPTY)
+    for column in styled_columns:
+        for position, text in enumerate(column.texts):
+            styler = styler.format(partial(_constant_text, text), subset=pd.IndexSlice[position, [column.heading]])
+        styler = styler.set_properties(pd.IndexSlice[list(column.bold), [column.heading]], **{"font-weight": "650"})
+    return styler
 
 
 def _constant_text(text: str, _value: object) -> str:
     return text
 
 
-def show_data_table(columns: Sequence[Column], rows: Sequence, alt: str, *, most: int = 10, **options):
-    """Draw the table and return its selection. most: rows in sight; options: further ones of `st.dataframe`."""
+def show_data_table(columns: Sequence[Column], rows: Sequence, alt: str, *, max_rows: int = 10, **options):
+    """Draw the table and return its selection. max_rows: rows in sight; options: more of `st.dataframe`."""
     table = table_data(columns, rows)
-    options = {"height": theme.table_height(len(table.index), most), "width": "stretch"} | options
-    looks = {column.heading: column.config for column in columns}
-    return st.dataframe(table, hide_index=True, column_config=looks, placeholder=EMPTY, alt=alt, **options)
+    options = {"height": theme.table_height(len(table.index), max_rows), "width": "stretch"} | options
+    column_config = {column.heading: column.config for column in columns}
+    return st.dataframe(table, hide_index=True, column_config=column_config, placeholder=EMPTY, alt=alt, **options)
 
 
 def tick_rows(
@@ -91,32 +91,35 @@ def tick_rows(
     rows: Sequence,
     name: str,
     ids: Sequence[str],
-    ticked: Collection[str],
-    most: int,
+    ticked_ids: Collection[str],
+    max_rows: int,
     alt: str,
 ) -> list[int]:
-    """A table whose rows can be selected and stay selected while it changes: positions of the selected rows, ascending.
+    """Show a table with selectable rows; return the positions of the selected ones, ascending.
 
-    ids: one for each row; ticked: those that are selected at first; most: rows in sight.
+    The selection survives changes of the table. ids: one for each row. ticked_ids: those selected at first. max_rows:
+    rows in sight.
     """
     # Streamlit stores positions, which would mean other rows once rows are added or sorted.
     key = f"{name}_" + hashlib.sha256("\n".join(ids).encode()).hexdigest()
-    return tick_places(columns, rows, key, [column for column, one in enumerate(ids) if one in ticked], most, alt)
+    return tick_positions(
+        columns, rows, key, [column for column, row_id in enumerate(ids) if row_id in ticked_ids], max_rows, alt
+    )
 
 
-def tick_places(
-    columns: Sequence[Column], rows: Sequence, key: str, begins: list[int], most: int, alt: str
+def tick_positions(
+    columns: Sequence[Column], rows: Sequence, key: str, initial_positions: list[int], max_rows: int, alt: str
 ) -> list[int]:
-    """As `tick_rows`, with the widget's key. begins: positions that are selected when the table is new."""
+    """Do the same as `tick_rows`, given the key of the widget. initial_positions: selected when the table is new."""
     event = show_data_table(
         columns,
         rows,
         alt,
         key=key,
-        height=_ROW_HEIGHT * (most + 1) if len(rows) > most else "content",
+        height=_ROW_HEIGHT * (max_rows + 1) if len(rows) > max_rows else "content",
         on_select="rerun",
         selection_mode="multi-row",
-        selection_default={"selection": {"rows": begins}},
+        selection_default={"selection": {"rows": initial_positions}},
         row_height=_ROW_HEIGHT,
     )
-    return [place for place in sorted(event["selection"]["rows"]) if place < len(rows)]
+    return [position for position in sorted(event["selection"]["rows"]) if position < len(rows)]

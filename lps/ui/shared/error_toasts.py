@@ -1,4 +1,4 @@
-"""What a click could not do: kept where it was tried, mostly in a callback, and said once where the page is drawn."""
+"""Errors of clicks: stored where they happen, mostly in a callback, and shown once when the page is drawn."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -10,26 +10,26 @@ from lps.ui.shared import escape
 
 
 @contextmanager
-def keep_errors(place: str) -> Iterator[None]:
-    """A refusal of what is done inside ends it, and waits to be said at `place`."""
+def keep_errors(area: str) -> Iterator[None]:
+    """Store errors raised inside, to be shown in `area`."""
     try:
         yield
     except (UserError, OSError) as error:
-        st.session_state.setdefault(f"refused {place}", []).append(str(error))
+        st.session_state.setdefault(f"refused {area}", []).append(str(error))
 
 
-def change_each(place: str, items: Iterable, change: Callable[..., object]) -> list:
-    """Make the change with every item; gives those with which it could be made."""
-    done = []
+def change_each(area: str, items: Iterable, change: Callable[..., object]) -> list:
+    """Change every item; return those that could be changed."""
+    changed = []
     for item in items:
-        with keep_errors(place):
+        with keep_errors(area):
             change(item)
-            done.append(item)
-    return done
+            changed.append(item)
+    return changed
 
 
 def try_change(change: Callable[[], object]) -> None:
-    """Make the change of a dialog and close it, or say there why not."""
+    """Make the change and close the dialog, or show the error in it."""
     try:
         change()
     except (UserError, OSError) as error:
@@ -38,15 +38,15 @@ def try_change(change: Callable[[], object]) -> None:
         st.rerun()
 
 
-def show_errors(place: str, icon: str = ":material/error:") -> None:
-    """What is kept of this place, each once."""
-    for words in dict.fromkeys(st.session_state.pop(f"refused {place}", [])):
-        st.error(escape.markdown(words), icon=icon)
+def show_errors(area: str, icon: str = ":material/error:") -> None:
+    """Show the stored errors of an area, each once."""
+    for message in dict.fromkeys(st.session_state.pop(f"refused {area}", [])):
+        st.error(escape.markdown(message), icon=icon)
 
 
 @contextmanager
 def toast_errors() -> Iterator[None]:
-    """A refusal of what is done inside ends it, and is told in a corner of the page."""
+    """Show errors raised inside as toasts."""
     try:
         yield
     except (UserError, OSError) as error:

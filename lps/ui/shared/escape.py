@@ -1,4 +1,4 @@
-"""Text from runs and data sets (names, notes, class names, log lines) made literal where Streamlit reads markdown."""
+"""Escape text from runs and data sets (names, notes, classes, log lines) where Streamlit reads markdown."""
 
 import re
 
@@ -9,6 +9,6 @@ WORD_JOINER = "\u2060"  # has no width and allows no line break
 
 
 def markdown(text: str) -> str:
-    """`text` so that a markdown label or body shows exactly these characters: no links, images, formulas or icons."""
+    """Escape `text` so that markdown shows exactly these characters: no links, images, formulas or icons."""
     line = " ".join(str(text).split())
     return _PUNCTUATION.sub(r"\\\1", _REPLACED.sub(WORD_JOINER, line))

@@ -1,4 +1,4 @@
-"""What a page offers beside itself: the command that does the same, its report, files, a document to read."""
+"""What a page offers to take along: the command that does the same, its report, files, and documents."""
 
 from collections.abc import Callable
 from html import escape
@@ -20,28 +20,28 @@ a.lps-file span {{ font-family: "Material Symbols Rounded"; font-size: 1.25rem; 
 
 
 def show_command(command: str) -> None:
-    """The command, to be copied."""
+    """Show a command to copy."""
     st.caption("The same on the command line")
     st.code(command, language="bash", wrap_lines=True)
 
 
 def offer_file(label: str, address: str, icon: str, help: str) -> None:
-    """A file that this server makes while it is sent; it looks as the buttons beside it. icon: of Material Symbols."""
-    words = f'<span aria-hidden="true">{escape(icon)}</span>{escape(label)}'
-    link = f'<a class="lps-file" href="{escape(address)}" download title="{escape(help)}">{words}</a>'
+    """Show a link to a file that the server makes while sending it. icon: of Material Symbols."""
+    content = f'<span aria-hidden="true">{escape(icon)}</span>{escape(label)}'
+    link = f'<a class="lps-file" href="{escape(address)}" download title="{escape(help)}">{content}</a>'
     st.html(f"<style>{_STYLE}</style>{link}", width="content")
 
 
 def explain_report() -> str:
-    """What the file of a report is."""
+    """Describe the file of a report."""
     return f"HTML, about {documents.usual_size() / 1e6:.1f} MB, opens offline"
 
 
-def offer_report(make: Callable[[], str], name: str, key: str = "report") -> None:
-    """A button that makes the report when it is pressed, and not before."""
+def offer_report(write_report: Callable[[], str], name: str, key: str = "report") -> None:
+    """Show a button that makes the report when it is pressed."""
     st.download_button(
         f"Report ({explain_report()})",
-        lambda: as_bytes(make()),
+        lambda: as_bytes(write_report()),
         file_name=f"{name}.html",
         mime="text/html",
         key=key,
@@ -52,7 +52,7 @@ def offer_report(make: Callable[[], str], name: str, key: str = "report") -> Non
 
 
 def offer_document(path: str, title: str, key: str) -> None:
-    """A button that shows a document of the program in a dialog; nothing if it is not installed. path: below docs."""
+    """Show a button that opens a document in a dialog, if it is installed. path: below docs."""
     document = DASHBOARD / "docs" / path
     if document.is_file() and st.button(title, icon=":material/menu_book:", key=key, type="tertiary"):
         text = document.read_text(encoding="utf-8").partition("\n")[2]  # the dialog has the title

@@ -1,4 +1,4 @@
-"""What a run has recorded, read once for all viewers of this server."""
+"""The records of a run, read once for all viewers of this server."""
 
 import os
 from pathlib import Path
@@ -19,12 +19,12 @@ def _event_log(path: str) -> EventLog:
 
 
 def read_history(run: Run) -> History:
-    """Everything that `run` has recorded up to now."""
+    """Return everything that `run` has recorded so far."""
     return _event_log(str(run.events)).read_history()
 
 
 def read_log_tail(run: Run, size: int = _LOG_TAIL) -> str:
-    """The last whole lines of the run's console output, at most `size` bytes; "" where there is none."""
+    """Return the last whole lines of the run's console output, at most `size` bytes; "" if there is none."""
     try:
         with open_regular(run.log) as file:
             end = file.seek(0, os.SEEK_END)

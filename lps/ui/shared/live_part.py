@@ -1,4 +1,4 @@
-"""Parts of a page that draw themselves again while something changes."""
+"""Parts of a page that redraw themselves while something changes."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -10,39 +10,42 @@ State = TypeVar("State")
 
 
 def follow_changes(
-    look: Callable[[], State],
+    read_state: Callable[[], State],
     is_moving: Callable[[State], bool],
     draw: Callable[[State], object],
-    every: float,
-    first: State | None = None,
+    interval_s: float,
+    first_state: State | None = None,
 ) -> None:
-    """Draw what `look` returns, every `every` seconds while it moves; the page starts again when that changes.
+    """Draw the result of `read_state`, every `interval_s` seconds while it moves; restart the page when that changes.
 
-    first: what the page has just looked at, for the first time.
+    first_state: the state that the page has just read, for the first drawing.
     """
-    seen = [look() if first is None else first]
-    moves = is_moving(seen[0])
+    pending_states = [read_state() if first_state is None else first_state]
+    was_moving = is_moving(pending_states[0])
 
     @wraps(draw)
-    def part() -> None:
-        state = seen.pop() if seen else look()
-        if is_moving(state) != moves:
+    def fragment() -> None:
+        state = pending_states.pop() if pending_states else read_state()
+        if is_moving(state) != was_moving:
             st.rerun()
         draw(state)
 
-    st.fragment(part, run_every=every if moves else None)()
+    st.fragment(fragment, run_every=interval_s if was_moving else None)()
 
 
 def wait_for_end(
-    look: Callable[[], State], is_going_on: Callable[[State], bool], every: float, draw: Callable = lambda _: None
+    read_state: Callable[[], State],
+    is_active: Callable[[State], bool],
+    interval_s: float,
+    draw: Callable = lambda _: None,
 ) -> None:
-    """Draw what `look` returns, every `every` seconds; the page starts again when it no longer goes on."""
+    """Draw the result of `read_state` every `interval_s` seconds; restart the page when it is no longer active."""
 
     @wraps(draw)
-    def part() -> None:
-        state = look()
-        if not is_going_on(state):
+    def fragment() -> None:
+        state = read_state()
+        if not is_active(state):
             st.rerun()
         draw(state)
 
-    st.fragment(part, run_every=every)()
+    st.fragment(fragment, run_every=interval_s)()

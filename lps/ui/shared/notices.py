@@ -1,6 +1,6 @@
-"""Notices while a page is open: a run has ended or collapsed. One toast an event in every session.
+"""Notices while a page is open: a run has ended or collapsed. Each session shows one toast per event.
 
-Looking costs a few file-system calls a run; records are read only where a file has changed.
+A check costs a few file-system calls per run; records are read only if a file has changed.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from lps.ui.shared import escape, export_buttons, select
 from lps.wording import data_size
 
 TICK_S = 5.0
-_MOST = 3  # toasts at a time
+_MAX_TOASTS = 3  # toasts at a time
 _URGENT = ("loss", "collapse", "empty")  # alarms that are worth a toast; a growing gap is part of some methods' course
 _TOASTS = {
     "finished": ("has finished", ":material/check_circle:"),
@@ -40,50 +40,60 @@ _TOASTS = {
 class Watched:
     """What a session has seen so far, by run id."""
 
-    ended: dict[str, int] = field(default_factory=dict)  # change time of exit.json, 0 without one
-    grown: dict[str, tuple[int, int]] = field(default_factory=dict)  # of events.jsonl: change time and size
-    alive: set[str] = field(default_factory=set)
-    alarmed: set[tuple[str, str]] = field(default_factory=set)  # (run id, kind)
+    end_times: dict[str, int] = field(default_factory=dict)  # change time of exit.json, 0 without one
+    events_sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # of events.jsonl: change time and size
+    alive_ids: set[str] = field(default_factory=set)
+    known_alarms: set[tuple[str, str]] = field(default_factory=set)  # (run id, kind)
 
 
 def watch_runs() -> None:
-    """To be called by app.py on every visit: looks every `TICK_S` seconds from then on."""
-    named = frozenset(st.query_params.get_all("run"))
-    st.fragment(_show_news, run_every=TICK_S)(named, _existing_runs(named, select.own_runs() if named else []))
+    """Check for news every `TICK_S` seconds; called by app.py on every visit."""
+    url_ids = frozenset(st.query_params.get_all("run"))
+    st.fragment(_show_news, run_every=TICK_S)(url_ids, _existing_runs(url_ids, select.own_runs() if url_ids else []))
 
 
-def _existing_runs(named: frozenset[str], runs: list[Run]) -> frozenset[str]:
-    return named & {run.id for run in runs}
+def _existing_runs(url_ids: frozenset[str], runs: list[Run]) -> frozenset[str]:
+    return url_ids & {run.id for run in runs}
 
 
-def _show_news(named: frozenset[str], there: frozenset[str]) -> None:
-    """named: the runs that the page is about; there: those that it found. It begins again once that has changed."""
+def _show_news(url_ids: frozenset[str], existing_ids: frozenset[str]) -> None:
+    """Show toasts for what has happened.
+
+    url_ids: the runs that the page is about. existing_ids: those of them that exist; the page restarts when that
+    changes.
+    """
     launcher.ensure_daemon(select.runs_root())  # nobody else may be left to do so
     watched = st.session_state.setdefault("notices", Watched())
     runs = select.own_runs()
-    if _existing_runs(named, runs) != there:
+    if _existing_runs(url_ids, runs) != existing_ids:
         st.rerun()
-    said = list_news(watched, runs)
-    for words, icon in said[:_MOST]:
-        st.toast(words, icon=icon, duration="long")
-    if len(said) > _MOST:
-        st.toast(f"And {len(said) - _MOST} more. Open Runs to see all.", icon=":material/view_list:", duration="long")
+    news = list_news(watched, runs)
+    for text, icon in news[:_MAX_TOASTS]:
+        st.toast(text, icon=icon, duration="long")
+    if len(news) > _MAX_TOASTS:
+        st.toast(
+            f"And {len(news) - _MAX_TOASTS} more. Open Runs to see all.", icon=":material/view_list:", duration="long"
+        )
 
 
 def list_news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
-    """(words, icon) of what has happened since the last look; nothing at the first. Updates `watched`."""
-    is_first = not watched.ended and not watched.alive
+    """Return (text, icon) of what has happened since the last check, nothing at the first; update `watched`."""
+    is_first = not watched.end_times and not watched.alive_ids
     sentences = []
     for run in runs:
-        ended, grown, alive = _change_time(run.folder / "exit.json")[0], _change_time(run.events), is_held(run.lock)
-        known = run.id in watched.ended
-        over = known and ended != watched.ended[run.id] or run.id in watched.alive and not alive
-        if (alive or over) and grown != watched.grown.get(run.id):
-            sentences += _new_alarms(watched, run, quiet=is_first)
-        if over:
+        end_time, events_size, is_alive = (
+            _change_time(run.folder / "exit.json")[0],
+            _change_time(run.events),
+            is_held(run.lock),
+        )
+        was_seen = run.id in watched.end_times
+        has_ended = was_seen and end_time != watched.end_times[run.id] or run.id in watched.alive_ids and not is_alive
+        if (is_alive or has_ended) and events_size != watched.events_sizes.get(run.id):
+            sentences += _new_alarms(watched, run, is_first=is_first)
+        if has_ended:
             sentences += _describe_end(run)
-        watched.ended[run.id], watched.grown[run.id] = ended, grown
-        (watched.alive.add if alive else watched.alive.discard)(run.id)
+        watched.end_times[run.id], watched.events_sizes[run.id] = end_time, events_size
+        (watched.alive_ids.add if is_alive else watched.alive_ids.discard)(run.id)
     return sentences
 
 
@@ -94,76 +104,86 @@ def _describe_end(run: Run) -> list[tuple[str, str]]:
     verb, icon = _TOASTS[state.name]
     score = run_index.measure_run(run).recent.number("accuracy/all")
     is_bad = state.name in ("failed", "crashed")
-    more = (
+    details = (
         f": {escape.markdown(state.reason)}"
         if is_bad
         else ""
         if score is None
         else f", accuracy on all {100 * score:.1f} %"
     )
-    return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{more}", icon)]
+    return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{details}", icon)]
 
 
-def _new_alarms(watched: Watched, run: Run, quiet: bool) -> list[tuple[str, str]]:
-    """The urgent alarms that the run did not have at the last look."""
-    now = {alarm.kind: alarm for alarm in run_index.measure_run(run).alarms if alarm.kind in _URGENT}
-    new = [alarm for kind, alarm in now.items() if (run.id, kind) not in watched.alarmed]
-    watched.alarmed = {pair for pair in watched.alarmed if pair[0] != run.id} | {(run.id, kind) for kind in now}
+def _new_alarms(watched: Watched, run: Run, is_first: bool) -> list[tuple[str, str]]:
+    """Return the urgent alarms that the run did not have at the last check."""
+    alarms_by_kind = {alarm.kind: alarm for alarm in run_index.measure_run(run).alarms if alarm.kind in _URGENT}
+    new_alarms = [alarm for kind, alarm in alarms_by_kind.items() if (run.id, kind) not in watched.known_alarms]
+    watched.known_alarms = {pair for pair in watched.known_alarms if pair[0] != run.id} | {
+        (run.id, kind) for kind in alarms_by_kind
+    }
     title = escape.markdown(titles.run_title(run))
-    return [] if quiet else [(f"**{title}**: {escape.markdown(a.words)}", ":material/warning:") for a in new]
+    return (
+        []
+        if is_first
+        else [(f"**{title}**: {escape.markdown(alarm.words)}", ":material/warning:") for alarm in new_alarms]
+    )
 
 
 def show_alarms(run: Run) -> None:
-    """A line on a run's own page for each of its alarms."""
+    """Show a line for each alarm of a run on its own page."""
     try:
-        measured = run_index.measure_run(run)
+        measurements = run_index.measure_run(run)
     except (UserError, OSError):
-        measured = Measured()
-    for alarm in measured.alarms:
-        words = escape.markdown(f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}.")
-        st.warning(words, icon=":material/warning:")
+        measurements = Measured()
+    for alarm in measurements.alarms:
+        text = escape.markdown(f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}.")
+        st.warning(text, icon=":material/warning:")
 
 
 def show_damages(run: Run) -> None:
     """Show a line for each unreadable file of texts or requests, and how to replace it."""
-    mend = {
+    remedies = {
         "meta.json": "Renaming the run writes a new file",
         "want.json": "Stopping or resuming the run writes a new file",
     }
-    for words in run.damages():
-        what = (
-            "" if "newer" in words else f" {mend[words.split()[0]]}; the damaged file is kept next to it as damaged-…."
+    for damage in run.damages():
+        remedy = (
+            ""
+            if "newer" in damage
+            else f" {remedies[damage.split()[0]]}; the damaged file is kept next to it as damaged-…."
         )
-        st.warning(escape.markdown(f"{words}.{what}"), icon=":material/broken_image:")
+        st.warning(escape.markdown(f"{damage}.{remedy}"), icon=":material/broken_image:")
 
 
-def show_left_out(pasts: Mapping[str, History]) -> None:
-    """A line for each run whose records are more than a page can read. pasts: by what the run is called here."""
-    for name, past in pasts.items():
-        if past.left_out:
-            words = f"{name} has recorded more than a page can read: the first {data_size(past.left_out)} are left out"
-            epochs = f", the curves begin at epoch {past.epochs.index[0]}" if len(past.epochs) else ""
-            more = "python -m lps export RUN --to csv writes all of it"
-            st.warning(escape.markdown(f"{words}{epochs}. {more}."), icon=":material/content_cut:")
+def show_left_out(histories: Mapping[str, History]) -> None:
+    """Show a line for each run whose records are too long for a page. histories: by the run's name on the page."""
+    for name, history in histories.items():
+        if history.left_out:
+            text = (
+                f"{name} has recorded more than a page can read: the first {data_size(history.left_out)} are left out"
+            )
+            first_epoch = f", the curves begin at epoch {history.epochs.index[0]}" if len(history.epochs) else ""
+            advice = "python -m lps export RUN --to csv writes all of it"
+            st.warning(escape.markdown(f"{text}{first_epoch}. {advice}."), icon=":material/content_cut:")
 
 
-def show_shortage(configs: Sequence[Config]) -> None:
-    """A line where the disk of the runs has no room for what is about to be started."""
-    if words := preflight.disk_warning(configs, select.runs_root()):
-        st.warning(escape.markdown(words), icon=":material/hard_drive:")
+def show_disk_warning(configs: Sequence[Config]) -> None:
+    """Show a line if the disk of the runs has no room for what is about to start."""
+    if warning := preflight.disk_warning(configs, select.runs_root()):
+        st.warning(escape.markdown(warning), icon=":material/hard_drive:")
 
 
-def show_crowding(configs: Sequence[Config]) -> None:
-    """A line for each thing of these runs that is large for the GPUs here; none where their data cannot be read."""
+def show_memory_warnings(configs: Sequence[Config]) -> None:
+    """Show a line for each part of these runs that is large for the GPUs here; none if their data is unreadable."""
     with contextlib.suppress(UserError):
-        for words in preflight.memory_warnings(configs):
-            st.info(escape.markdown(words), icon=":material/memory:")
+        for warning in preflight.memory_warnings(configs):
+            st.info(escape.markdown(warning), icon=":material/memory:")
 
 
 def show_labels_of_others(config: Config | None, is_short: bool = False) -> None:
-    """A line where what a run begins with was trained with the labels of another data set.
+    """Show a line if the start weights were trained with the labels of another data set.
 
-    is_short: the rest in its help, where the backbone has been chosen already.
+    is_short: put the details into the help text, if the backbone is already chosen.
     """
     if config is None or not config.rests_on_labels:
         return
@@ -173,23 +193,27 @@ def show_labels_of_others(config: Config | None, is_short: bool = False) -> None
         st.caption(f":material/label: {ABOUT_LABELS}.")
 
 
-def show_prior_advice(advice: PriorAdvice | None, take: Callable[[str], None]) -> None:
-    """A line where labels look unequal, with a button that sets the advised prior and the measurements behind it.
+def show_prior_advice(advice: PriorAdvice | None, set_prior: Callable[[str], None]) -> None:
+    """Show a line if labels look unequal, with a button that uses the advised prior and a link to the evidence.
 
-    take: sets this prior, in a callback.
+    set_prior: sets this prior, in a callback.
     """
     if advice is None:
         return
     st.info(escape.markdown(advice.words), icon=":material/balance:")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
-            f"Use prior = {advice.prior}", key="use_prior", icon=":material/check:", on_click=take, args=(advice.prior,)
+            f"Use prior = {advice.prior}",
+            key="use_prior",
+            icon=":material/check:",
+            on_click=set_prior,
+            args=(advice.prior,),
         )
         export_buttons.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
 
 
-def show_oracle(run: Run) -> None:
-    """A line where the prior of a run was made with hidden labels."""
+def show_oracle_note(run: Run) -> None:
+    """Show a line if the prior of a run was made from hidden labels."""
     with contextlib.suppress(UserError):
         if run.config().uses_hidden_labels:
             st.caption(f":material/visibility: {ABOUT_ORACLE}")
@@ -197,7 +221,7 @@ def show_oracle(run: Run) -> None:
 
 def _change_time(path: os.PathLike) -> tuple[int, int]:
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:
         return 0, 0
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size

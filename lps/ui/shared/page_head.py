@@ -1,4 +1,4 @@
-"""How a page begins: its title, what it can show, and how to get something to show where there is nothing."""
+"""The head of a page: its title, the runs that it can show, and what to do if there are none."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _WATCH_S = 4.0  # between two looks whether a run has something to show by now
 
 
 def show_title(title: str, offers_runs: bool = True) -> None:
-    """The title of a page. offers_runs: with a switch for the hidden ones."""
+    """Show the title of a page. offers_runs: with a switch for hidden runs."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
         st.title(title)
         if offers_runs:
@@ -23,9 +23,9 @@ def show_title(title: str, offers_runs: bool = True) -> None:
 
 
 def begin_page(title: str, page: str = "") -> list[Run]:
-    """All runs, under the title; none where the address names only such as are not there, which is said.
+    """Show the title and return all runs; say so and return none if the URL names only missing ones.
 
-    page: the address of the page, where it is not the title.
+    page: the URL of the page, if it is not the title.
     """
     runs = select.open_runs()
     show_title(title)
@@ -37,50 +37,54 @@ def begin_page(title: str, page: str = "") -> list[Run]:
     return runs
 
 
-def begin_page_with(title: str, has: Callable[[Run], object], words: str, icon: str, page: str = "") -> list[Run]:
-    """The runs that have what the page shows, under the title; `words` where none has.
+def begin_page_with(
+    title: str, has_content: Callable[[Run], object], text: str, icon: str, page: str = ""
+) -> list[Run]:
+    """Show the title and return the runs that have what the page shows; show `text` if no run has.
 
-    None where the address names a run that has not got it: another one is what nobody asked for.
-    page: the address of the page, where it is not the title.
+    Return none if the URL names a run without it, because the user did not ask for another one. page: the URL of the
+    page, if it is not the title.
     """
     show_title(title)
     runs = select.open_runs()
     if are_all_missing(runs, page or title):
         return []
-    named = st.query_params.get_all("run")
-    lacking = [run for run in runs if run.id in named and not has(run)]
-    if lacking:
-        st.info(f"{markdown(titles.run_label(lacking[0]))} has nothing to show here yet.", icon=icon)
+    url_ids = st.query_params.get_all("run")
+    empty_runs = [run for run in runs if run.id in url_ids and not has_content(run)]
+    if empty_runs:
+        st.info(f"{markdown(titles.run_label(empty_runs[0]))} has nothing to show here yet.", icon=icon)
         _offer_others(page or title)
-        if lacking[0].state().is_alive:
-            live_part.wait_for_end(lambda: has(lacking[0]), lambda is_there: not is_there, _WATCH_S)
+        if empty_runs[0].state().is_alive:
+            live_part.wait_for_end(
+                lambda: has_content(empty_runs[0]), lambda has_content_now: not has_content_now, _WATCH_S
+            )
         return []
-    found = [run for run in runs if has(run)]
-    if not found:
-        offer_launch(words, icon, "Launch a run")
-    return found
+    runs_with_content = [run for run in runs if has_content(run)]
+    if not runs_with_content:
+        offer_launch(text, icon, "Launch a run")
+    return runs_with_content
 
 
 def are_all_missing(runs: list[Run], title: str) -> bool:
-    """Whether the address names runs and none of them is there: another one is what nobody asked for.
+    """Return whether the URL names runs and none of them exists: no other one is shown instead.
 
-    Each that is missing is said; one in the trash can be had back, and where all are missing others can be chosen.
+    Name each missing run; offer to restore it if it is in the trash, and to choose others if all are missing.
     """
     names = select.missing_names(runs)
-    trash = {item.id: item for item in reversed(deleted_runs(select.runs_root()))} if names else {}
+    deleted_by_id = {item.id: item for item in reversed(deleted_runs(select.runs_root()))} if names else {}
     for name in names:
-        if name in trash:
-            _show_deleted(trash[name])
+        if name in deleted_by_id:
+            _show_deleted(deleted_by_id[name])
         else:
             st.warning(f"Run {markdown(name)} was not found.", icon=":material/link_off:")
-    is_lost = bool(names) and not select.runs_of_address(runs)
-    if is_lost and runs:
+    are_all_lost = bool(names) and not select.runs_of_address(runs)
+    if are_all_lost and runs:
         _offer_others(title)
-    return is_lost
+    return are_all_lost
 
 
 def _show_deleted(item: Deleted) -> None:
-    """What became of the run, and the way back."""
+    """Say that a run was deleted, with a button that restores it."""
     name = f"{markdown(item.name)} ({item.id[-6:]})" if item.name else markdown(item.id)
     with st.container(horizontal=True, vertical_alignment="center", border=True, key=f"deleted-{item.id}"):
         st.markdown(f":material/delete: {name} was deleted and is in the trash: {item.time_left(time.time())}.")
@@ -92,7 +96,7 @@ def _offer_others(title: str) -> None:
     st.page_link(f"pages/{title.lower()}.py", label="Show another run", icon=":material/arrow_forward:")
 
 
-def offer_launch(words: str, icon: str, label: str, page: str = "launch") -> None:
-    """Why there is nothing to see, and the way to the page where one begins."""
-    st.info(words, icon=icon)
+def offer_launch(text: str, icon: str, label: str, page: str = "launch") -> None:
+    """Say why there is nothing to see, with a link to the page where it begins."""
+    st.info(text, icon=icon)
     st.page_link(f"pages/{page}.py", label=label, icon=":material/arrow_forward:")

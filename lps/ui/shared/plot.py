@@ -1,7 +1,7 @@
-"""A plotly chart that stays where it is while its data changes: zoom, hover and the element itself survive.
+"""A plotly chart that stays in place while its data changes: zoom, hover and the element itself survive.
 
-`st.plotly_chart` makes a new element for new data. Here one element is kept under its key and handed to `Plotly.react`,
-with a constant `uirevision` (the key, where the figure sets none). plotly.js is the file of the installed plotly
+`st.plotly_chart` makes a new element for new data. Here one element is kept under its key and passed to `Plotly.react`,
+with a constant `uirevision` (the key, unless the figure sets one). plotly.js is the file of the installed plotly
 package, served by this server (lps.ui.server.serving).
 """
 
@@ -40,7 +40,7 @@ _mount = st.components.v2.component(
 
 @dataclass(frozen=True)
 class BoardPlot:
-    """What a chart of a board tells the run list: title of its y axis, whether that is a share, what its x axis is."""
+    """What a chart of a board tells the run list: title of its y axis, whether it is a share, kind of its x axis."""
 
     title: str
     share: bool
@@ -59,13 +59,14 @@ def plot(
 ) -> int | None:
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
-    The colours of the palette follow a change of theme in the browser. alt: what the chart shows, for screen readers.
-    clock: whose moment an upright line over it shows, a value of its x axis (lps.ui.pace). code: the Python
-    that draws it from `lps`, for the toolbar. highlight: what the pointer is on stays, all other legend groups fade.
-    board: the chart stands beside a run list; its lines have labels at their ends instead of a legend, and what the
-    pointer is on is marked in all charts of the board and in the list.
-    Returns the customdata of a point clicked since the last run (points of a clickable figure carry one 1-D integer
-    id), else None.
+    The colours of the palette follow the theme of the browser. alt: what the chart shows, for screen readers. clock:
+    name of the clock whose moment an upright line shows, as a value of the x axis (lps.ui.pace). code: the Python that
+    draws the chart with `lps`, for the toolbar. highlight: fade all legend groups except the one under the pointer.
+    board: the chart is beside a run list; its lines have labels at their ends instead of a legend, and the line under
+    the pointer is marked in all charts of the board and in the list.
+
+    Return the customdata of a point clicked since the last run (points of a clickable figure have one 1-D integer id),
+    otherwise None.
     """
     options = {"clickable": clickable, "clock": clock, "code": code, "highlight": highlight}
     data = _encode_figure(figure, key, alt, board=board and asdict(board), **options)
@@ -74,11 +75,13 @@ def plot(
 
 
 def code_of(chart: str, *arguments, **options) -> str:
-    """The Python that draws a chart: a call of the function `chart` of `lps.figures`. A run stands for its folder."""
-    words = [_python_literal(value) for value in arguments]
-    words += [f"{name}={_python_literal(value)}" for name, value in options.items() if value not in ("", None)]
-    where = f"# Where lps is not found: set PYTHONPATH={str(SOURCE)!r} and take the Python that starts the dashboard."
-    return f"{where}\nfrom lps import figures\n\nfigures.{chart}({', '.join(words)}).show()\n"
+    """Return the Python that draws a chart: a call of `chart` in `lps.figures`; a run is passed as its folder."""
+    literals = [_python_literal(value) for value in arguments]
+    literals += [f"{name}={_python_literal(value)}" for name, value in options.items() if value not in ("", None)]
+    setup_note = (
+        f"# Where lps is not found: set PYTHONPATH={str(SOURCE)!r} and take the Python that starts the dashboard."
+    )
+    return f"{setup_note}\nfrom lps import figures\n\nfigures.{chart}({', '.join(literals)}).show()\n"
 
 
 def _python_literal(value) -> str:
@@ -90,7 +93,7 @@ def _python_literal(value) -> str:
 
 
 def preload_library() -> None:
-    """Let the browser load plotly.js while it has nothing else to do: on pages without charts, for one with some."""
+    """Let the browser load plotly.js in idle time on pages without charts."""
     _mount(key="plotly_ready", data=json.dumps({"library": library_path(), "name": "plotly_ready"}).encode())
 
 
@@ -99,16 +102,16 @@ def _clicked(result) -> int | None:
 
 
 def _height(figure: Chart) -> int:
-    """Pixels that stay free until it is drawn."""
+    """Return the pixels that stay free until the chart is drawn."""
     return round(figure.height * presentation.chart_scale())
 
 
 def _encode_figure(figure: Chart, key: str, alt: str, **options) -> bytes:
-    """One line of options, then the figure."""
-    drawn = figure.to_json()
+    """Return one line of options, then the figure."""
+    figure_json = figure.to_json()
     if presentation.is_on():
-        drawn = json.dumps(presentation.scale_figure(json.loads(drawn)))
-    head = {
+        figure_json = json.dumps(presentation.scale_figure(json.loads(figure_json)))
+    header = {
         "library": library_path(),
         "name": key,
         "alt": alt,
@@ -116,13 +119,13 @@ def _encode_figure(figure: Chart, key: str, alt: str, **options) -> bytes:
         "theme": theme.current_theme(),
         "colors": palette.color_pairs(),
     }
-    return json.dumps(head | options).encode() + b"\n" + drawn.encode()
+    return json.dumps(header | options).encode() + b"\n" + figure_json.encode()
 
 
 def library_path() -> str:
-    """Where this server has plotly.js."""
+    """Return the path of plotly.js on this server."""
     return paths.path_of(_LIBRARY_NAME)
 
 
 def _nothing() -> None:
-    """A click needs a callback to be reported; what it means is decided where the chart is drawn."""
+    """Do nothing: a component needs a callback to report clicks, which are handled where the chart is drawn."""

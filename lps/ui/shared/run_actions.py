@@ -29,19 +29,19 @@ _HELP = {
 
 
 def action_label(action: str, state: State) -> str:
-    """The word on the button: to stop a queued run is to cancel it."""
+    """Return the text of the button; the action stop of a queued run is called Cancel."""
     return "Cancel" if action == "stop" and state.name == "queued" else LABELS[action][0]
 
 
-def offer_copy(run: Run, to_do: str) -> None:
-    """That a recording cannot be changed, and the way to an own copy of it. to_do: what a copy is needed for."""
-    st.caption(f"A recording is read-only. To {to_do}, launch a copy of it as your own run.")
-    words, icon = LABELS["copy"]
-    st.page_link("pages/launch.py", label=words, icon=icon, query_params={"clone": run.id})
+def offer_copy(run: Run, purpose: str) -> None:
+    """Say that a recording is read-only, with a link that copies it. purpose: what the copy is needed for."""
+    st.caption(f"A recording is read-only. To {purpose}, launch a copy of it as your own run.")
+    label, icon = LABELS["copy"]
+    st.page_link("pages/launch.py", label=label, icon=icon, query_params={"clone": run.id})
 
 
 def is_pressed(run: Run, state: State, action: str) -> bool:
-    """Draw the button of an action of one run; whether it was pressed."""
+    """Draw the button of an action of one run; return whether it was pressed."""
     icon, key = LABELS[action][1], f"{run.id}-action"
     return st.button(action_label(action, state), key=key, icon=icon, help=_HELP.get(action))
 
@@ -55,36 +55,36 @@ def ask_name(run: Run) -> None:
 
 
 def show_failure(run: Run, state: State, resume: Callable[[], None]) -> None:
-    """The box below the head of a run: what happened, why, what to do, and the button that does it.
+    """Show what happened to a run, why, what to do, and a button for it.
 
-    resume: what the button does that goes on from the last checkpoint.
+    resume: continues from the last checkpoint.
     """
     advice = failures.advise(state.kind)
     with st.container(gap="xsmall"):
         title = "Crashed" if state.name == "crashed" else advice.title
-        words = f"{title}: {state.reason or 'no reason was recorded'}."
-        st.error(escape.markdown(words), icon=":material/error:")
+        message = f"{title}: {state.reason or 'no reason was recorded'}."
+        st.error(escape.markdown(message), icon=":material/error:")
         st.caption(f"{advice.cause} **{advice.remedy}**")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             _show_steps(run, advice, resume)
 
 
 def _show_steps(run: Run, advice: failures.Advice, resume: Callable[[], None]) -> None:
-    """The step that helps most, as the strong button, and the other one."""
-    helps = advice.step == failures.RESUME
-    strong = "primary" if helps else "secondary"
-    if not helps:
+    """Show the button of the recommended step first, then the other one."""
+    is_resume_best = advice.step == failures.RESUME
+    button_type = "primary" if is_resume_best else "secondary"
+    if not is_resume_best:
         _show_copy(run, advice)
-    about = {"key": f"{run.id}-action", "icon": ":material/play_arrow:", "type": strong}
-    if st.button("Resume", help="Continues from the last checkpoint.", **about):
+    options = {"key": f"{run.id}-action", "icon": ":material/play_arrow:", "type": button_type}
+    if st.button("Resume", help="Continues from the last checkpoint.", **options):
         resume()
-    if helps:
+    if is_resume_best:
         _show_copy(run, advice)
 
 
 def _show_copy(run: Run, advice: failures.Advice) -> None:
     is_best = advice.step == failures.COPY
-    label, kind = (advice.button, "primary") if is_best else ("Launch a copy", "secondary")
+    label, button_type = (advice.button, "primary") if is_best else ("Launch a copy", "secondary")
     key, icon = f"{run.id}-copy", ":material/content_copy:"
-    if st.button(label, key=key, icon=icon, type=kind, help="Opens the form with the settings of this run."):
+    if st.button(label, key=key, icon=icon, type=button_type, help="Opens the form with the settings of this run."):
         routing.turn_to("launch", **failures.form_link(run.id, advice, run.config_if_readable()))

@@ -1,4 +1,4 @@
-"""How runs are scored, asked once for all pages that compare, and their table."""
+"""The choice of a scoring, on all pages that compare runs, and the table of scores."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ _SCORED_FILES = ("config.json", "split.npz", "events.jsonl", "exit.json", "snaps
 
 
 def pick_scoring() -> Scoring:
-    """Protocol, images, epoch and kind of seen accuracy, with what the protocol means."""
+    """Show the fields for protocol, images, epoch and kind of seen accuracy, and explain the protocol."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         protocol = url_fields.choose_one(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
         images = url_fields.choose_one(
@@ -33,55 +33,63 @@ def pick_scoring() -> Scoring:
             help="Unlabeled: the unlabeled training images, as in the papers. Test: images that no model was trained "
             "on",
         )
-        chosen = url_fields.choose_one(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
-        defined = protocol.startswith("gcd")
-        why = (
+        selection = url_fields.choose_one(st.segmented_control, "select", "Epoch", SELECT_WORDS, required=True)
+        is_seen_fixed = protocol.startswith("gcd")
+        help_text = (
             "This protocol always uses matched seen accuracy"
-            if defined
+            if is_seen_fixed
             else "Raw: an image is correct if its predicted id is the id of its class. Matched: ids are first matched "
             "one to one with classes so that as many images as possible are correct"
         )
         seen = url_fields.choose_one(
-            st.segmented_control, "seen", "Seen accuracy", SEEN_WORDS, required=True, disabled=defined, help=why
+            st.segmented_control,
+            "seen",
+            "Seen accuracy",
+            SEEN_WORDS,
+            required=True,
+            disabled=is_seen_fixed,
+            help=help_text,
         )
     sentences = [f"{capitalized(PROTOCOLS[protocol])}."]
-    if chosen == "oracle":
+    if selection == "oracle":
         sentences.append(
             ":orange[An oracle chose the epoch: the one with the best accuracy on true classes, which you would not "
             "know in practice.]"
         )
-    if chosen == "validation":
+    if selection == "validation":
         sentences.append("The epoch is the best on labeled images whose label was withheld from training.")
     st.caption(" ".join(sentences))
-    return Scoring(protocol, chosen, seen, images)
+    return Scoring(protocol, selection, seen, images)
 
 
 # ---------------------------------------------------------------------------------------------------- scores
 
 
 def score_all(runs: Sequence[Run], scoring: Scoring) -> tuple[list[Scored], list[tuple[Run, str]]]:
-    """(the runs that have scores, the others with the reason)."""
+    """Return (the runs that have scores, the others with the reason)."""
     return run_scores.score_all(runs, scorer=lambda run: _score_run(str(run.folder), _stamp(run), scoring))
 
 
 @st.cache_resource(max_entries=2048, show_spinner="Computing scores from the stored predictions")
 def _score_run(folder: str, stamp: tuple, scoring: Scoring) -> Scored:
-    """One run's scores while its files are those of `stamp`."""
+    """Return one run's scores, cached while its files are those of `stamp`."""
     return run_scores.score_run(Run(Path(folder)), scoring.protocol, scoring.select, scoring.seen, scoring.images)
 
 
 def _stamp(run: Run) -> tuple:
-    """Changes when one of the files does from which the scores follow."""
+    """Return a value that changes when a file changes that the scores depend on."""
     return tuple(fingerprint(run.folder / name) for name in _SCORED_FILES)
 
 
 def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
-    """The runs that are not in the comparison, and why."""
+    """List the runs that are not in the comparison, and why."""
     if not left_out:
         return
-    words = f"{counted(len(left_out), 'run')} {'is' if len(left_out) == 1 else 'are'} left out"
-    with st.expander(words, icon=":material/visibility_off:", expanded=len(left_out) <= 3):
-        lines = [f"**{escape.markdown(titles.run_label(run))}** · {escape.markdown(why)}" for run, why in left_out]
+    title = f"{counted(len(left_out), 'run')} {'is' if len(left_out) == 1 else 'are'} left out"
+    with st.expander(title, icon=":material/visibility_off:", expanded=len(left_out) <= 3):
+        lines = [
+            f"**{escape.markdown(titles.run_label(run))}** · {escape.markdown(reason)}" for run, reason in left_out
+        ]
         st.caption("  \n".join(lines))
 
 
@@ -89,25 +97,25 @@ def show_left_out(left_out: Sequence[tuple[Run, str]]) -> None:
 
 
 def show_table(groups: list[Group]) -> None:
-    """One row a group, what has to be said about it, and every single run behind it."""
+    """Show one row per group, notes about the groups, and the number of runs."""
     data_table.show_data_table(
-        _score_columns(groups), groups, "Mean and standard deviation of every group of runs", most=len(groups)
+        _score_columns(groups), groups, "Mean and standard deviation of every group of runs", max_rows=len(groups)
     )
     sentences = [escape.markdown(f"{capitalized(note)}.") for note in score_tables.table_notes(groups, scoring=False)]
     runs = counted(sum(len(group.members) for group in groups), "run")
-    several = any(len(group.members) > 1 for group in groups)
-    spread = "mean ± sample standard deviation over n seeds" if several else "one run each, so no spread"
-    marks = "".join(f"; {words}" for words in score_tables.about_marks(groups))
-    st.caption("  \n".join([f"{runs} in {counted(len(groups), 'group')}: {spread}{marks}.", *sentences]))
+    has_spread = any(len(group.members) > 1 for group in groups)
+    spread = "mean ± sample standard deviation over n seeds" if has_spread else "one run each, so no spread"
+    mark_notes = "".join(f"; {mark}" for mark in score_tables.about_marks(groups))
+    st.caption("  \n".join([f"{runs} in {counted(len(groups), 'group')}: {spread}{mark_notes}.", *sentences]))
 
 
 def label_width(groups: Sequence[Group]) -> int:
-    """Pixels for the labels, within reason: those of three settings and a data set are not cut where they differ."""
+    """Return the width of the labels in pixels, wide enough for three settings and a data set."""
     return min(460, max(70, 24 + 7 * max(len(group.label) for group in groups)))
 
 
 def style_table(groups: Sequence[Group]):
-    """Style a table that shows "mean ± std" and sorts by the numbers; bold as in `differences.best_cells`."""
+    """Return a table that shows "mean ± std", sorts by the numbers, and is bold as in `differences.best_cells`."""
     return data_table.table_data(_score_columns(groups), groups)
 
 
@@ -123,12 +131,12 @@ def _score_columns(groups: Sequence[Group]) -> list[Column]:
             help="Method, and the settings that differ between the rows",
         )
     ]
-    for column, (head, words) in HEADS.items():
+    for column, (head, help_text) in HEADS.items():
         scale = 1 if column == "time" else 100
         numbers = [group.mean(column) * scale for group in groups]
         bold = [row for row in range(len(groups)) if (row, column) in winners]
         texts = [score_tables.format_cell(group, column) for group in groups]
-        columns.append(Column(head, numbers, bold=bold, texts=texts, help=words))
+        columns.append(Column(head, numbers, bold=bold, texts=texts, help=help_text))
     about_n = "Runs: one per seed; if a seed was run again, the newest finished run"
     columns.append(Column("n", lambda group: len(group.members), "number", width=40, help=about_n))
     about_paper = "Seen / novel / all of the same experiment in the LPS paper. †: the paper's numbers do not add up"

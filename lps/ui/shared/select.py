@@ -1,4 +1,4 @@
-"""Which runs a page shows. The page's address is the truth (`?run=...&run=...&epoch=...`), so a link restores it."""
+"""The runs that a page shows; the URL stores them (`?run=...&run=...&epoch=...`), so that a link restores them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,44 +21,44 @@ _HIDDEN = "hidden"  # in the address, where hidden runs are shown
 
 
 def runs_root() -> Path:
-    """The folder of runs that all pages show."""
+    """Return the folder of runs that all pages show."""
     return runs_folder().absolute()
 
 
 def own_runs() -> list[Run]:
-    """The runs of this installation, newest first; folders that are no runs come last.
+    """Return the runs of this installation, newest first; folders that are no runs come last.
 
-    Where their folder cannot be read, no page has anything to show but the reason, and ends here.
+    If their folder cannot be read, show the reason and end the page.
     """
     try:
         runs = list_runs(runs_root())
     except UserError as error:
-        words = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or fix this one."
-        st.error(words, icon=":material/folder_off:")
+        message = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or fix this one."
+        st.error(message, icon=":material/folder_off:")
         st.stop()
     return sorted(runs, key=lambda run: RUN_ID.fullmatch(run.id) is None)
 
 
 def all_runs() -> list[Run]:
-    """Own runs, then the recordings that come with the program."""
+    """Return own runs, then the recordings that come with the program."""
     return own_runs() + recorded_runs()
 
 
 def open_runs() -> list[Run]:
-    """Those that pages offer: hidden ones only where the address names them, or asks for hidden ones."""
+    """Return the runs that pages offer: hidden ones only if the URL names them or asks for hidden runs."""
     runs = all_runs()
     if st.session_state.get(_HIDDEN, st.query_params.get(_HIDDEN) == "true"):
         return runs
-    named = st.query_params.get_all("run")
-    return [run for run in runs if run.id in named or not run.meta()["hidden"]]
+    url_ids = st.query_params.get_all("run")
+    return [run for run in runs if run.id in url_ids or not run.meta()["hidden"]]
 
 
 def show_hidden_switch() -> None:
-    """A switch that brings hidden runs back to this page's choices, where there are any; as on the page Runs."""
-    hidden = sum(run.meta()["hidden"] for run in own_runs())
-    if hidden:
-        words = "Include the runs that you hid on the page Runs"
-        st.toggle(f"Show {hidden} hidden", key=_HIDDEN, bind="query-params", width="content", help=words)
+    """Show a switch that adds hidden runs to this page's choices, if there are any; as on the page Runs."""
+    num_hidden = sum(run.meta()["hidden"] for run in own_runs())
+    if num_hidden:
+        help_text = "Include the runs that you hid on the page Runs"
+        st.toggle(f"Show {num_hidden} hidden", key=_HIDDEN, bind="query-params", width="content", help=help_text)
 
 
 def default_runs(runs: list[Run]) -> list[Run]:
@@ -67,55 +67,55 @@ def default_runs(runs: list[Run]) -> list[Run]:
 
 
 def default_group(runs: list[Run]) -> list[Run]:
-    """What pages of many runs begin with: own ones, and the recordings where fewer than two of them have finished.
+    """Return the default runs of pages with many runs: own ones, with recordings if fewer than two have finished.
 
-    A recording that an own run repeats is left out: the two would count twice.
+    Recordings that an own run repeats are left out, because the two would count twice.
     """
     own = [run for run in runs if not run.is_recorded]
     if len(list(islice((run for run in own if run.state().name == "finished"), _FEW))) == _FEW:
         return own
-    asked = [_experiment(run) for run in own]
-    return own + [run for run in runs if run.is_recorded and _experiment(run) not in asked]
+    own_experiments = [_experiment(run) for run in own]
+    return own + [run for run in runs if run.is_recorded and _experiment(run) not in own_experiments]
 
 
 def _experiment(run: Run) -> Config | None:
-    """What was asked for, wherever it is carried out; None where that cannot be read."""
+    """Return the settings of a run without its device; None if they cannot be read."""
     config = run.config_if_readable()
     return config and replace(config, device="auto", threads=None)
 
 
 def output_folder(run: Run) -> Path:
-    """The folder for what a person makes of a run: the run's own; nothing is written into recordings."""
+    """Return the folder for files that a user makes from a run: the run's own, or another one for a recording."""
     return runs_root() / ".recorded" / run.id if run.is_recorded else run.folder
 
 
 def latest_run(runs: list[Run]) -> Run | None:
-    """The newest run that is alive, else the newest readable one, else the newest folder."""
-    readable = (run for run in runs if run.state().name != "unreadable")
-    alive = (run for run in runs if is_held(run.lock))
-    return next(alive, None) or next(readable, None) or (runs[0] if runs else None)
+    """Return the newest run that is alive, otherwise the newest readable one, otherwise the newest folder."""
+    readable_runs = (run for run in runs if run.state().name != "unreadable")
+    alive_runs = (run for run in runs if is_held(run.lock))
+    return next(alive_runs, None) or next(readable_runs, None) or (runs[0] if runs else None)
 
 
 def runs_of_address(runs: list[Run]) -> list[Run]:
-    """The runs that the address names and that exist, in the address's order."""
+    """Return the runs that the URL names and that exist, in the order of the URL."""
     by_id = {run.id: run for run in runs}
     return [by_id[name] for name in dict.fromkeys(st.query_params.get_all("run")) if name in by_id]
 
 
 def missing_names(runs: list[Run]) -> list[str]:
-    """What the address calls a run though there is none of that name (any more), shortened for showing."""
-    known = {run.id for run in runs}
-    return [name[:80] for name in dict.fromkeys(st.query_params.get_all("run")) if name not in known]
+    """Return the names of runs in the URL that do not exist, at most 80 characters each."""
+    existing_ids = {run.id for run in runs}
+    return [name[:80] for name in dict.fromkeys(st.query_params.get_all("run")) if name not in existing_ids]
 
 
 def pick_runs(runs: list[Run]) -> list[Run]:
-    """A box for any number of runs; empty means: the latest one, whichever that is."""
+    """Show a field for any number of runs and return them; empty means the latest one."""
     by_id = {run.id: run for run in runs}
     url_fields.draw_field(
         st.multiselect,
         "picked_runs",
         [run.id for run in runs_of_address(runs)],
-        lambda ids: url_fields.set_words("run", ids, "epoch"),
+        lambda ids: url_fields.set_values("run", ids, "epoch"),
         "Runs",
         list(by_id),
         format_func=lambda name: run_label(by_id[name]),
@@ -126,7 +126,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
 
 
 def pick_run(runs: list[Run]) -> Run | None:
-    """A box for exactly one run; the first one that the address names, else the latest."""
+    """Show a field for exactly one run and return it: the first one in the URL, otherwise the latest."""
     if not runs:
         return None
     by_id = {run.id: run for run in runs}
@@ -135,7 +135,7 @@ def pick_run(runs: list[Run]) -> Run | None:
         st.selectbox,
         "picked_run",
         chosen.id,
-        lambda name: url_fields.set_words("run", name, "epoch", "image", "where"),
+        lambda name: url_fields.set_values("run", name, "epoch", "image", "where"),
         "Run",
         list(by_id),
         format_func=lambda name: run_label(by_id[name]),
@@ -144,5 +144,5 @@ def pick_run(runs: list[Run]) -> Run | None:
 
 
 def any_moves(runs: Sequence[Run]) -> bool:
-    """Whether the state of any of these runs changes by itself."""
+    """Return whether the state of any of these runs changes by itself."""
     return any(run.state().is_moving for run in runs)

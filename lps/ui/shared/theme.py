@@ -1,4 +1,4 @@
-"""The browser's theme, and what follows from it; how high Streamlit draws a table."""
+"""The browser's theme and its colours, and the height of tables."""
 
 import streamlit as st
 
@@ -22,27 +22,27 @@ BADGES = {
 
 
 def current_theme() -> str:
-    """The theme that the browser showed when the script began: light or dark."""
+    """Return the theme that the browser had when the script began: light or dark."""
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
 def current_palette() -> Palette:
-    """The colours of `theme()`."""
+    """Return the colours of `current_theme`."""
     return DARK if current_theme() == "dark" else LIGHT
 
 
-def table_height(rows: int, most: int = 10**6) -> int | str:
-    """Pixels of a table of so many rows, of which at most so many are in sight.
+def table_height(rows: int, max_rows: int = 10**6) -> int | str:
+    """Return the height in pixels of a table with at most `max_rows` rows in sight.
 
-    To be said where the table stands at once: Streamlit keeps 40 pixels free until it knows, and what follows jumps. In
-    a room rows are higher by what the window's width says, which the browser alone knows: it finds the height itself.
+    Streamlit keeps 40 pixels free until it knows the height, and what follows jumps. In presentation mode, rows are
+    higher by a factor that only the browser knows, so it computes the height itself.
     """
     if presentation.is_on():
-        return "content" if rows <= most else "auto"
-    return _HEAD_PX + _ROW_PX * min(rows, most)
+        return "content" if rows <= max_rows else "auto"
+    return _HEAD_PX + _ROW_PX * min(rows, max_rows)
 
 
 def state_badge(state: str) -> None:
-    """The state of a run as a coloured word; "recorded" for recordings."""
+    """Show the state of a run as a coloured word; "recorded" for recordings."""
     label, color, icon = BADGES[state]
     st.badge(label, color=color, icon=icon)

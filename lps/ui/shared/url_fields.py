@@ -1,7 +1,7 @@
-"""Fields whose value stands in the page's address, so that a link or a reload restores it. Usual values are left out.
+"""Fields whose value is stored in the URL of the page, so that a link or a reload restores it. Defaults are left out.
 
-Every field is a widget that shows a value kept elsewhere, and hands a change back: see `draw_field`. Streamlit's own
-`bind="query-params"` writes the words of a choice into the address, so links would break whenever a word changes.
+Every field is a widget that shows a value stored elsewhere and hands changes back: see `draw_field`. Streamlit's own
+`bind="query-params"` writes the text of a choice into the URL, so links would break whenever a text changes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,23 +15,23 @@ from lps.settings.parameters import text_of
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
-def draw_field(widget: Callable, key: str, value, take: Callable, *args, **options):
-    """A widget that shows `value`; `take` gets what a person changes it to, before the page runs again.
+def draw_field(widget: Callable, key: str, value, on_change: Callable, *args, **options):
+    """Draw a widget that shows `value`; `on_change` gets the user's change before the page runs again.
 
     args, options: of the widget, its label first.
     """
     set_widget(key, value)
-    return widget(*args, key=key, on_change=_hand_over_value, args=(key, take), **options)
+    return widget(*args, key=key, on_change=_hand_over_value, args=(key, on_change), **options)
 
 
-def _hand_over_value(key: str, take: Callable) -> None:
-    take(st.session_state[key])
+def _hand_over_value(key: str, on_change: Callable) -> None:
+    on_change(st.session_state[key])
 
 
 def set_widget(key: str, value) -> None:
-    """Let a widget show `value`; untouched where it does already, so that nothing jumps.
+    """Make a widget show `value`; do nothing if it already does, so that nothing jumps.
 
-    A widget with this key on another page is another widget to Streamlit, which begins without a value.
+    For Streamlit, a widget with this key on another page is another widget, which begins without a value.
     """
     pages, page = st.session_state.setdefault("field_pages", {}), _page()
     if st.session_state.get(key) != value or pages.get(key) != page:
@@ -44,104 +44,123 @@ def _page() -> str:
     return context.page_script_hash if context else ""
 
 
-def set_words(name: str, value: str | Iterable[str] | None, *gone: str) -> None:
-    """Write a word or several into the address, or take it out (None); `gone` are taken out as well.
+def set_values(name: str, value: str | Iterable[str] | None, *removed_names: str) -> None:
+    """Write one or several values of a name into the URL, or remove it (None).
 
-    The browser hears nothing where the address says so already.
+    removed_names are removed, too. An unchanged URL is not sent to the browser.
     """
-    words = [value] if isinstance(value, str) else [*(value or [])]
-    if not words:
-        gone = (name, *gone)
-    elif st.query_params.get_all(name) != words:
-        st.query_params[name] = words
-    for other in gone:
-        st.query_params.pop(other, None)
+    values = [value] if isinstance(value, str) else [*(value or [])]
+    if not values:
+        removed_names = (name, *removed_names)
+    elif st.query_params.get_all(name) != values:
+        st.query_params[name] = values
+    for removed_name in removed_names:
+        st.query_params.pop(removed_name, None)
 
 
-def set_word_unless(usual: str, name: str, word: str | None) -> None:
-    """Write a word into the address, unless it is the usual one."""
-    set_words(name, None if word == usual else word)
+def set_unless_default(default: str, name: str, value: str | None) -> None:
+    """Write a value into the URL, unless it is the default."""
+    set_values(name, None if value == default else value)
 
 
 def read_choice(name: str, options: list[str]) -> str:
-    """A word of the address that is one of `options`, else the first of them."""
-    word = st.query_params.get(name, "")
-    return word if word in options else options[0]
+    """Return the value in the URL if it is one of `options`, otherwise the first of them."""
+    value = st.query_params.get(name, "")
+    return value if value in options else options[0]
 
 
-def choose_one(widget: Callable, name: str, label: str, words: Mapping[str, str], **options) -> str:
-    """A choice, the first of `words` where the address has none.
+def choose_one(widget: Callable, name: str, label: str, labels: Mapping[str, str], **options) -> str:
+    """Show a choice of one; the default is the first of `labels`.
 
-    widget: a Streamlit selectbox, radio or segmented control. words: option -> what people read.
+    widget: a Streamlit selectbox, radio or segmented control. labels: text of each option.
     """
-    value, take = read_choice(name, list(words)), partial(set_word_unless, next(iter(words)), name)
+    value, on_change = read_choice(name, list(labels)), partial(set_unless_default, next(iter(labels)), name)
     draw_field(
-        widget, f"picked_{name}", value, take, label, list(words), format_func=partial(_option_text, words), **options
+        widget,
+        f"picked_{name}",
+        value,
+        on_change,
+        label,
+        list(labels),
+        format_func=partial(_option_text, labels),
+        **options,
     )
     return value
 
 
 def choose_many(
-    label: str, name: str, words: Iterable[str], usual: Iterable[str] = (), widget: Callable | None = None, **options
+    label: str, name: str, labels: Iterable[str], default: Iterable[str] = (), widget: Callable | None = None, **options
 ) -> list[str]:
-    """Any number of choices. words: the options, or option -> what people read, which old addresses have instead."""
-    offered, usual = list(words), list(usual)
-    shown = words if isinstance(words, Mapping) else {}
-    by_words = {text: word for word, text in shown.items()}
-    requested = st.query_params.get_all(name) if name in st.query_params else usual
-    found = dict.fromkeys(word if word in offered else by_words.get(word) for word in requested)
-    value = [word for word in found if word is not None]
+    """Show a choice of any number. labels: the options, or the text of each, which old URLs contain instead."""
+    choices, default = list(labels), list(default)
+    label_by_choice = labels if isinstance(labels, Mapping) else {}
+    choice_by_label = {text: word for word, text in label_by_choice.items()}
+    requested = st.query_params.get_all(name) if name in st.query_params else default
+    choices_found = dict.fromkeys(word if word in choices else choice_by_label.get(word) for word in requested)
+    value = [word for word in choices_found if word is not None]
     options |= {"selection_mode": "multi"} if widget else {"select_all": False}
-    take = partial(_set_chosen, name, usual)
+    on_change = partial(_set_chosen, name, default)
     draw_field(
-        widget or st.multiselect, name, value, take, label, offered, format_func=partial(_option_text, shown), **options
+        widget or st.multiselect,
+        name,
+        value,
+        on_change,
+        label,
+        choices,
+        format_func=partial(_option_text, label_by_choice),
+        **options,
     )
     return value
 
 
-def text_field(label: str, name: str, usual: str = "", **options) -> str:
-    """A line of text, without the spaces around it."""
-    value = st.query_params.get(name, usual)[: options.get("max_chars")]
-    draw_field(st.text_input, name, value, partial(set_word_unless, usual, name), label, **options)
+def text_field(label: str, name: str, default: str = "", **options) -> str:
+    """Show a line of text; return it without the spaces around it."""
+    value = st.query_params.get(name, default)[: options.get("max_chars")]
+    draw_field(st.text_input, name, value, partial(set_unless_default, default, name), label, **options)
     return value.strip()
 
 
-def whole_number_field(label: str, name: str, usual: int | None, most: int | None, **options) -> int | None:
-    """A whole number from 1, or from 0 where that is the usual one."""
-    value, least = read_number(name), 0 if usual == 0 else 1
-    if value is None or value < least or (most is not None and value > most):
-        value = usual
+def whole_number_field(label: str, name: str, default: int | None, maximum: int | None, **options) -> int | None:
+    """Show a field for a whole number from 1, or from 0 if that is the default."""
+    value, minimum = read_number(name), 0 if default == 0 else 1
+    if value is None or value < minimum or (maximum is not None and value > maximum):
+        value = default
 
-    def take(new: float | None) -> None:
-        set_number(name, None if new in (None, usual) else int(new))
+    def on_change(number: float | None) -> None:
+        set_number(name, None if number in (None, default) else int(number))
 
-    start = None if usual is None else "min"  # with None it could be emptied
-    draw_field(st.number_input, name, value, take, label, least, most, start, 1, **options)
+    initial = None if default is None else "min"  # with None it could be emptied
+    draw_field(st.number_input, name, value, on_change, label, minimum, maximum, initial, 1, **options)
     return value
 
 
-def switch_field(label: str, name: str, usual: bool, **options) -> bool:
-    """A switch, true or false in the address."""
-    value = {"true": True, "false": False}.get(st.query_params.get(name), usual)
+def switch_field(label: str, name: str, default: bool, **options) -> bool:
+    """Show a switch, true or false in the URL."""
+    value = {"true": True, "false": False}.get(st.query_params.get(name), default)
     draw_field(
-        st.toggle, name, value, lambda new: set_word_unless(text_of(usual), name, text_of(new)), label, **options
+        st.toggle,
+        name,
+        value,
+        lambda is_on: set_unless_default(text_of(default), name, text_of(is_on)),
+        label,
+        **options,
     )
     return value
 
 
 def read_number(name: str) -> int | None:
-    """A whole number of the address, such as the epoch; None where it has none."""
-    word = st.query_params.get(name, "")
-    return int(word) if word.isascii() and word.isdigit() and len(word) <= 10 else None
+    """Return a whole number of the URL, such as the epoch; None if there is none."""
+    value = st.query_params.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) <= 10 else None
 
 
 def set_number(name: str, value: int | None) -> None:
-    """Write a number into the address, or take it out."""
-    set_words(name, None if value is None else str(value))
+    """Write a number into the URL, or remove it."""
+    set_values(name, None if value is None else str(value))
 
 
 def page_link() -> str:
-    """The address of the page as it is."""
+    """Return the current URL of the page."""
     pairs = []
     for key in st.query_params:
         pairs += [f"{_quote_word(key)}={_quote_word(value)}" for value in st.query_params.get_all(key)]
@@ -149,7 +168,7 @@ def page_link() -> str:
 
 
 def restore_address(name: str) -> None:
-    """Bring back the address that `remember` kept, where the page is opened without one.
+    """Restore the URL that `remember_address` stored, if the page is opened without parameters.
 
     name: of a field that the form always has; Streamlit forgets it once another page is shown.
     """
@@ -158,17 +177,17 @@ def restore_address(name: str) -> None:
 
 
 def remember_address(name: str) -> None:
-    """Keep the address for the way back to this page; to be called once its form is drawn."""
+    """Store the URL for the way back to this page; call it after the form is drawn."""
     st.session_state[f"address of {name}"] = {key: st.query_params.get_all(key) for key in st.query_params}
 
 
-def _set_chosen(name: str, usual: list[str], words: list[str]) -> None:
-    set_words(name, None if words == usual else words or [""])
+def _set_chosen(name: str, default: list[str], choices: list[str]) -> None:
+    set_values(name, None if choices == default else choices or [""])
 
 
-def _option_text(words: Mapping[str, str], word: str) -> str:
-    return words.get(word, word)
+def _option_text(labels: Mapping[str, str], choice: str) -> str:
+    return labels.get(choice, choice)
 
 
-def _quote_word(word: str) -> str:
-    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in word.encode())
+def _quote_word(text: str) -> str:
+    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in text.encode())

@@ -143,7 +143,7 @@ def _ask_retries() -> int:
     place, about = execution_target.read_target(), "How often a run is restarted after a crash"
     if not place.is_here:
         about = place.without("retries")
-        url_fields.set_words("sweep_retries", None)
+        url_fields.set_values("sweep_retries", None)
     options = {"help": about, "disabled": not place.is_here}
     return url_fields.whole_number_field("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, **options)
 
@@ -244,8 +244,8 @@ def _preview(draft: _SweepDraft) -> None:
     slots = run_slots.num_parallel_runs(left, root) if place.is_here else 1
     cost = _cost_in_words(estimate, found, slots)
     st.markdown(f"**{escape.markdown(wanted.tag)}** · {_counts_in_words(wanted)}  \n{cost}")
-    notices.show_shortage(left)
-    notices.show_crowding(left if place.is_here else ())
+    notices.show_disk_warning(left)
+    notices.show_memory_warnings(left if place.is_here else ())
     _show_redundant(draft.asked)
     _offer_start(wanted, draft, place)
     if not place.errors and (staying := sweeps.staying_in_words(wanted.items, place.on)):
@@ -255,7 +255,7 @@ def _preview(draft: _SweepDraft) -> None:
         Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", 110),
         Column("Status", lambda item: _ACTIONS[item.action].format(item.state and item.state.name), "text", "small"),
     ]
-    data_table.show_data_table(columns, wanted.items, "The runs of this sweep", most=_MOST_ROWS)
+    data_table.show_data_table(columns, wanted.items, "The runs of this sweep", max_rows=_MOST_ROWS)
     if isinstance(draft.asked, presets.PresetRequest):
         with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
             sheet = presets.build_paper_table(draft.asked)
