@@ -131,7 +131,7 @@ def test_a_second_click_says_the_same(root, archive, monkeypatch):
     monkeypatch.setattr(dialog.st, "query_params", {})
     for _ in range(2):
         dialog._store_outcome(dialog.import_archive(uploaded(archive.read_bytes()), "", ""))
-        assert dialog.count_in_words(dialog.st.session_state[dialog.CAME]) == "1 run imported."
+        assert dialog.count_in_words(dialog.st.session_state[dialog.IMPORTED]) == "1 run imported."
 
 
 @pytest.mark.parametrize(

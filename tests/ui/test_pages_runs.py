@@ -182,12 +182,12 @@ def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_p
 
 
 def test_a_column_of_a_setting_has_its_label_and_says_its_key():
-    assert run_filters.heading("split.num_novel") == "Novel classes"
-    assert run_filters.heading("network.name") == "Network name" and run_filters.heading("epochs") == "Of"
-    assert run_filters.heading("pretrain.epochs") == "Pretrain epochs"
-    assert run_filters.heading("accuracy/novel - accuracy/seen") == "Novel − Seen"
+    assert run_filters.column_heading("split.num_novel") == "Novel classes"
+    assert run_filters.column_heading("network.name") == "Network name" and run_filters.column_heading("epochs") == "Of"
+    assert run_filters.column_heading("pretrain.epochs") == "Pretrain epochs"
+    assert run_filters.column_heading("accuracy/novel - accuracy/seen") == "Novel − Seen"
     vocabulary = Vocabulary()
-    heads = [run_filters.heading(key) for key in vocabulary.settings]
+    heads = [run_filters.column_heading(key) for key in vocabulary.settings]
     assert len(set(heads)) == len(heads)
     assert "(network.name)" in table.make_column(vocabulary.find("network.name"), [], [], False).config["help"]
 
@@ -333,9 +333,9 @@ def test_finding_needs_every_word_anywhere(made):
     entry = run_index.read_run_row(made["finished"])
     entry = run_filters.replace(entry, notes="Warm start", tags=("paper",))
     for text in ("paper", "WARM lps", "digits start", made["finished"].id[-6:], "finished"):
-        assert run_filters.select_entries([entry], RunFilters(find=text)) == [entry]
-    assert run_filters.select_entries([entry], RunFilters(find="warm orca")) == []
-    assert run_filters.select_entries([entry], RunFilters(tags=("paper", "other"))) == []
+        assert run_filters.filter_entries([entry], RunFilters(filter_text=text)) == [entry]
+    assert run_filters.filter_entries([entry], RunFilters(filter_text="warm orca")) == []
+    assert run_filters.filter_entries([entry], RunFilters(tags=("paper", "other"))) == []
 
 
 def test_records_are_read_again_only_when_they_changed(made, root, monkeypatch):

@@ -1,1 +1,1 @@
-"""The page Runs: which runs are there? Imports what pages share, no other page."""
+"""The page Runs: the table of all runs. Imports the shared parts and no other page."""

@@ -1,4 +1,4 @@
-"""What can be done with the chosen runs of the Runs page: look at them, name, tag, hide, stop, resume, delete, undo."""
+"""Actions for the selected runs of the page Runs: open, name, note, tag, hide, stop, resume, delete, restore."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,70 +14,73 @@ from lps.ui.server import routing
 from lps.ui.shared import comparable_runs, error_toasts, escape, run_actions, select, url_fields
 from lps.wording import counted
 
-_MOST_IN_TRASH = 20  # deleted runs that the page lists
+_MAX_TRASH_ROWS = 20  # deleted runs that the page lists
 
 
 # ---------------------------------------------------------------------------------------------------- bar
 
 
-def show_bar(chosen: Sequence[RunRow], total: int, base: RunRow | None) -> None:
-    """How many are chosen, where they can be opened, and what can be done with them. base: see `table.show_table`."""
-    if base:
+def show_bar(selected: Sequence[RunRow], total: int, baseline: RunRow | None) -> None:
+    """Show the number of selected runs, links to pages that open them, and their actions.
+
+    baseline: as in `table.show_table`.
+    """
+    if baseline:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(f"Baseline: {escape.markdown(table.name_of(base))} (Δ, points)", width="content")
+            st.caption(f"Baseline: {escape.markdown(table.name_of(baseline))} (Δ, points)", width="content")
             st.button("Clear baseline", key="against_back", type="tertiary", on_click=_set_baseline, args=(None,))
-    if not chosen:
+    if not selected:
         st.caption(f"{counted(total, 'run')}. Tick rows to open, name, tag, hide, stop, resume or delete them.")
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_bar"):
-        st.markdown(f"**{len(chosen)} chosen**", width="content")
-        _show_links(chosen)
-        for action, runs in _possible_actions(chosen).items():
-            _show_button(action, runs, len(chosen))
-        if len(chosen) == 1 and chosen[0] is not base:
-            words, more = "Use as baseline", {"type": "tertiary", "icon": ":material/balance:"}
-            st.button(words, key="hold_run", on_click=_set_baseline, args=(chosen[0],), **more)
+        st.markdown(f"**{len(selected)} chosen**", width="content")
+        _show_links(selected)
+        for action, runs in _possible_actions(selected).items():
+            _show_button(action, runs, len(selected))
+        if len(selected) == 1 and selected[0] is not baseline:
+            label, options = "Use as baseline", {"type": "tertiary", "icon": ":material/balance:"}
+            st.button(label, key="hold_run", on_click=_set_baseline, args=(selected[0],), **options)
         with st.popover("Link", icon=":material/link:", type="tertiary"):
             st.caption("This table with these rows chosen")
             st.code(url_fields.page_link(), language=None, wrap_lines=True)
 
 
-def _set_baseline(base: RunRow | None) -> None:
-    """Show the others as differences from this run, or all as they are."""
-    url_fields.set_values("against", base and base.run.id)
+def _set_baseline(baseline: RunRow | None) -> None:
+    """Show the other runs as differences from this one, or all as they are (None)."""
+    url_fields.set_values("against", baseline and baseline.run.id)
 
 
-def _show_links(chosen: Sequence[RunRow]) -> None:
-    readable = [entry.run.id for entry in chosen if entry.state.name != "unreadable"]
+def _show_links(selected: Sequence[RunRow]) -> None:
+    readable_ids = [entry.run.id for entry in selected if entry.state.name != "unreadable"]
     pages = {"live": ("Live", 1, 99), "pace": ("Race", 2, comparable_runs.MAX_RUNS), "compare": ("Compare", 1, 99)}
-    for page, (label, least, most) in (pages | {"clusters": ("Clusters", 1, 1)}).items():
-        if least <= len(readable) <= most:
-            st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable})
+    for page, (label, minimum, maximum) in (pages | {"clusters": ("Clusters", 1, 1)}).items():
+        if minimum <= len(readable_ids) <= maximum:
+            st.page_link(f"pages/{page}.py", label=label, query_params={"run": readable_ids})
 
 
-def _possible_actions(chosen: Sequence[RunRow]) -> dict[str, list[RunRow]]:
-    """Which actions make sense, and for which of the chosen runs; recordings and foreign folders stay as they are."""
-    offered = {entry.run.id: actions.possible_actions(entry.run, entry.state) for entry in chosen}
-    own = [entry for entry in chosen if not entry.run.is_recorded and RUN_ID.fullmatch(entry.run.id)]
+def _possible_actions(selected: Sequence[RunRow]) -> dict[str, list[RunRow]]:
+    """Return the selected runs of each possible action; recordings and foreign folders cannot be changed."""
+    actions_by_id = {entry.run.id: actions.possible_actions(entry.run, entry.state) for entry in selected}
+    own_runs = [entry for entry in selected if not entry.run.is_recorded and RUN_ID.fullmatch(entry.run.id)]
     possible_runs = {
-        "rename": own if len(chosen) == 1 else [],
-        "note": own if len(chosen) == 1 else [],
-        "tag": own,
-        "copy": [entry for entry in chosen if "copy" in offered[entry.run.id]] if len(chosen) == 1 else [],
-        "hide": [entry for entry in own if not entry.hidden],
-        "unhide": [entry for entry in own if entry.hidden],
+        "rename": own_runs if len(selected) == 1 else [],
+        "note": own_runs if len(selected) == 1 else [],
+        "tag": own_runs,
+        "copy": [entry for entry in selected if "copy" in actions_by_id[entry.run.id]] if len(selected) == 1 else [],
+        "hide": [entry for entry in own_runs if not entry.hidden],
+        "unhide": [entry for entry in own_runs if entry.hidden],
         **{
-            name: [one for one in chosen if name in offered[one.run.id]]
+            name: [entry for entry in selected if name in actions_by_id[entry.run.id]]
             for name in ("stop", "kill", "resume", "delete")
         },
     }
     return {name: runs for name, runs in possible_runs.items() if runs}
 
 
-def _show_button(action: str, runs: list[RunRow], chosen: int) -> None:
+def _show_button(action: str, runs: list[RunRow], num_selected: int) -> None:
     label, icon = run_actions.LABELS[action]
-    words = label if len(runs) == chosen else f"{label} {len(runs)}"
-    if st.button(words, icon=icon, type="tertiary", key=f"shelf_{action}"):
+    button_label = label if len(runs) == num_selected else f"{label} {len(runs)}"
+    if st.button(button_label, icon=icon, type="tertiary", key=f"shelf_{action}"):
         ids = [entry.run.id for entry in runs]
         if action == "copy":
             routing.turn_to("launch", clone=ids[0])
@@ -94,7 +97,7 @@ def _show_button(action: str, runs: list[RunRow], chosen: int) -> None:
 
 
 def resume_run(entry: RunRow) -> None:
-    """Let a run go on, or say why not, and draw the page anew."""
+    """Resume a run, or store the error, and draw the page again."""
     _change_runs([entry], actions.ACTS["resume"])
     st.rerun()
 
@@ -102,7 +105,7 @@ def resume_run(entry: RunRow) -> None:
 def _delete_runs(entries: list[RunRow]) -> None:
     if deleted := _change_runs(entries, delete_run):
         st.session_state["shelf_undo"] = [run.id for run in deleted]
-    table.forget_choice()
+    table.clear_selection()
 
 
 _CHANGES = {
@@ -117,7 +120,7 @@ def _change_runs(entries: list[RunRow], change: Callable[[Run], object]) -> list
 
 
 def show_outcome() -> None:
-    """What the last action could not do, and the way back from a deletion."""
+    """Show the errors of the last action, and a button that undoes a deletion."""
     error_toasts.show_errors("shelf")
     ids = st.session_state.get("shelf_undo", [])
     if not ids:
@@ -137,8 +140,8 @@ def _restore_runs(ids: Sequence[str]) -> None:
 # ---------------------------------------------------------------------------------------------------- dialogs
 
 
-def show_question() -> None:
-    """The dialog that an action asked for, once."""
+def show_requested_dialog() -> None:
+    """Show the dialog that an action requested, once."""
     action, ids = st.session_state.pop("shelf_question", (None, []))
     runs = [run for run in select.own_runs() if run.id in ids]
     if action and runs:
@@ -152,7 +155,10 @@ def show_question() -> None:
 
 @st.dialog("Note", width="medium")
 def _ask_note(run: Run, meta: dict) -> None:
-    """meta: as it was when the dialog opened, so that a note of somebody else's is not overwritten unseen."""
+    """Show a field for the note.
+
+    meta: as it was when the dialog opened, so that a note which another user saved meanwhile is not overwritten.
+    """
     notes = st.text_area("Note", meta["notes"], max_chars=20_000, height=220, key="shelf_notes")
     if st.button("Save", type="primary"):
         error_toasts.try_change(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
@@ -160,11 +166,11 @@ def _ask_note(run: Run, meta: dict) -> None:
 
 @st.dialog("Tags")
 def _ask_tags(runs: list[Run]) -> None:
-    """Tags that all have stand in the box; what is added is added to all, what is taken out is taken from all."""
+    """Show the tags that all runs have; tags added or removed in the field are added to or removed from all runs."""
     tags = [set(run.meta()["tags"]) for run in runs]
     common, existing_tags = set.intersection(*tags), {tag for run in select.own_runs() for tag in run.meta()["tags"]}
-    some = sorted(set.union(*tags) - common)
-    chosen = st.multiselect(
+    partial_tags = sorted(set.union(*tags) - common)
+    selected_tags = st.multiselect(
         f"Tags of {'the run' if len(runs) == 1 else f'all {len(runs)} runs'}",
         sorted(existing_tags),
         sorted(common),
@@ -172,9 +178,9 @@ def _ask_tags(runs: list[Run]) -> None:
         placeholder="Choose or type",
         key="shelf_tags",
     )
-    dropped = st.multiselect("Remove the tag", some, key="shelf_some") if some else []
+    dropped = st.multiselect("Remove the tag", partial_tags, key="shelf_some") if partial_tags else []
     if st.button("Save", type="primary"):
-        change = {"add": set(chosen) - common, "drop": (common - set(chosen)) | set(dropped)}
+        change = {"add": set(selected_tags) - common, "drop": (common - set(selected_tags)) | set(dropped)}
         error_toasts.try_change(lambda: [run.write_meta(**change) for run in runs])
 
 
@@ -182,12 +188,12 @@ def _ask_tags(runs: list[Run]) -> None:
 
 
 def show_trash() -> None:
-    """Deleted runs, how long they can be had back, and the button that does it."""
+    """List deleted runs with the time left to restore them, and a button for each."""
     deletions = deleted_runs(select.runs_root())
     if not deletions:
         return
     with st.expander(f"Trash ({len(deletions)})", icon=":material/delete:"):
-        for item in deletions[:_MOST_IN_TRASH]:
+        for item in deletions[:_MAX_TRASH_ROWS]:
             with st.container(horizontal=True, vertical_alignment="center", key=f"trash-{item.folder.name}"):
                 name = escape.markdown(item.name or item.id)
                 st.markdown(f"{name}  \n:small[:gray[{item.time_left(time.time())}]]")
@@ -195,5 +201,7 @@ def show_trash() -> None:
                     st.session_state.pop("shelf_undo", None)
                     _restore_runs([item.id])
                     st.rerun()
-        if len(deletions) > _MOST_IN_TRASH:
-            st.caption(f"And {len(deletions) - _MOST_IN_TRASH} more. `python -m lps restore RUN` restores any of them.")
+        if len(deletions) > _MAX_TRASH_ROWS:
+            st.caption(
+                f"And {len(deletions) - _MAX_TRASH_ROWS} more. `python -m lps restore RUN` restores any of them."
+            )

@@ -1,4 +1,4 @@
-"""One chosen run in the Runs page, in short: how it stands, its alarms, what it cost, its note."""
+"""Details of the selected run on the page Runs: state, alarms, memory and speed, note."""
 
 import streamlit as st
 
@@ -26,7 +26,7 @@ _COSTS = {
 
 
 def show_details(entry: RunRow) -> None:
-    """What the table has no room for."""
+    """Show what the table has no room for."""
     with st.container(border=True, key="dossier"):
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(f"**{escape.markdown(entry.name)}**", width="content")
@@ -36,8 +36,8 @@ def show_details(entry: RunRow) -> None:
         st.code(entry.run.id, language=None)
         if _has_advice(entry):
             run_actions.show_failure(entry.run, entry.state, lambda: bulk_actions.resume_run(entry))
-        for words in _list_remarks(entry):
-            st.markdown(f":red[{escape.markdown(words)}]")
+        for remark in _list_remarks(entry):
+            st.markdown(f":red[{escape.markdown(remark)}]")
         if origin := inherited.parent_in_words(entry.run):
             st.caption(escape.markdown(capitalized(origin)))
         _show_costs(entry)
@@ -51,34 +51,34 @@ def show_details(entry: RunRow) -> None:
 
 
 def _has_advice(entry: RunRow) -> bool:
-    """Whether the box with cause and remedy is shown, which names the reason too."""
+    """Return whether the box with cause and remedy is shown, which also names the reason."""
     return entry.state.name in ("failed", "crashed") and not entry.run.is_recorded
 
 
 def _list_remarks(entry: RunRow) -> list[str]:
-    """Why it ended badly, which of its files cannot be read, and what is wrong at its newest epoch."""
+    """Return why the run ended badly, its unreadable files, and its alarms at the newest epoch."""
     is_bad = entry.state.name in ("failed", "crashed", "unknown", "unreadable") and not _has_advice(entry)
     reason = entry.state.reason if is_bad else ""
     alarms = [f"Epoch {alarm.epoch}: {alarm.words}" for alarm in entry.measured.alarms]
-    return [words for words in [reason, *entry.damages, *alarms] if words]
+    return [remark for remark in [reason, *entry.damages, *alarms] if remark]
 
 
 def _list_costs(entry: RunRow) -> list[tuple[str, str, str]]:
-    """(name, value in words, what it is) of memory and speed, as far as the run has measured them."""
+    """Return (name, value as text, meaning) of memory and speed, as far as the run has measured them."""
     costs_found = []
-    for name, (label, form, meaning) in _COSTS.items():
+    for name, (label, format_text, meaning) in _COSTS.items():
         value = entry.measured.recent.number(name)
         if value is not None and (value or name != "memory/device_gb"):  # a run on the CPU has no GPU memory
-            costs_found.append((label, form.format(value), meaning))
+            costs_found.append((label, format_text.format(value), meaning))
     return costs_found
 
 
 def _show_costs(entry: RunRow) -> None:
-    """Memory and speed in one line of numbers; the moment of the newest record."""
+    """Show memory and speed in one row, or say that no epoch was recorded."""
     costs_found = _list_costs(entry)
     if not costs_found:
         st.caption("No epoch is complete yet." if entry.state.is_alive else "The run recorded no epoch.")
         return
     with st.container(horizontal=True, gap="large"):
-        for label, words, meaning in costs_found:
-            st.metric(label, words, help=meaning, width="content")
+        for label, value_text, meaning in costs_found:
+            st.metric(label, value_text, help=meaning, width="content")

@@ -1,4 +1,4 @@
-"""The rows of runs put together: one for each group, with mean and spread, and below an open one its runs."""
+"""The rows of grouped runs: one for each group with mean and deviation, and below an open group its runs."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from lps.ui.shared.data_table import Column
 
 LABEL = "Group"  # the column with the names of groups and runs
 _CLOSED, _OPEN, _INSIDE = "► ", "▼ ", "\u2003\u2003"
-_FILL = 20  # characters: a name is pressed on, so it takes its whole cell
+_MIN_LABEL_LENGTH = 20  # characters: a name is pressed on, so it takes its whole cell
 
 
 @dataclass(frozen=True)
 class GroupedRow:
-    """A group, or one run of an open one."""
+    """A group, or one run of an open group."""
 
     group: RunGroup
     entry: RunRow | None = None
@@ -32,58 +32,60 @@ class GroupedRow:
 
     @property
     def runs(self) -> frozenset[str]:
-        """Ids of the runs that it stands for."""
-        return frozenset(one.run.id for one in ([self.entry] if self.entry else self.group.members))
+        """Return the ids of the runs of this row."""
+        return frozenset(member.run.id for member in ([self.entry] if self.entry else self.group.members))
 
     def label(self, by: Sequence[Name]) -> str:
-        """What stands in its first cell."""
+        """Return the text of the first cell."""
         if self.entry:
-            return (_INSIDE + table.name_of(self.entry)).ljust(_FILL, "\u2003")
-        return ((_OPEN if self.is_open else _CLOSED) + describe_group(self.group, by)).ljust(_FILL, "\u2003")
+            return (_INSIDE + table.name_of(self.entry)).ljust(_MIN_LABEL_LENGTH, "\u2003")
+        return ((_OPEN if self.is_open else _CLOSED) + describe_group(self.group, by)).ljust(
+            _MIN_LABEL_LENGTH, "\u2003"
+        )
 
 
-def rows_of(run_groups: Sequence[RunGroup], opened: Collection[str]) -> list[GroupedRow]:
-    """From top to bottom. opened: ids of the groups whose runs are shown."""
+def list_rows(run_groups: Sequence[RunGroup], open_ids: Collection[str]) -> list[GroupedRow]:
+    """Return the rows from top to bottom. open_ids: of the groups whose runs are shown."""
     rows = []
-    for one in run_groups:
-        rows.append(GroupedRow(one, is_open=one.id in opened))
-        rows += [GroupedRow(one, entry) for entry in one.members if one.id in opened]
+    for group in run_groups:
+        rows.append(GroupedRow(group, is_open=group.id in open_ids))
+        rows += [GroupedRow(group, entry) for entry in group.members if group.id in open_ids]
     return rows
 
 
-def describe_group(one: RunGroup, by: Sequence[Name]) -> str:
-    """What its runs have in common, in a line: texts speak for themselves, numbers need to be told what they are of."""
-    words = []
-    for name, value in zip(by, one.values):
-        value_words = titles.method_title(value) if name.key == "method" else value
-        words.append(
-            value_words if name.kind == "text" and value_words != "–" else f"{table.column_head(name)} {value_words}"
+def describe_group(group: RunGroup, by: Sequence[Name]) -> str:
+    """Describe what the runs of a group have in common; numbers are preceded by the name of their column."""
+    parts = []
+    for name, value in zip(by, group.values):
+        value_text = titles.method_title(value) if name.key == "method" else value
+        parts.append(
+            value_text if name.kind == "text" and value_text != "–" else f"{table.column_head(name)} {value_text}"
         )
-    return " · ".join(words)
+    return " · ".join(parts)
 
 
 # ---------------------------------------------------------------------------------------------------- ticks
 
 
 def update_choice(
-    drawn: Sequence[tuple[str, frozenset[str]]], before: set[str], now: set[str], chosen: set[str]
+    rows: Sequence[tuple[str, frozenset[str]]], ticked_before: set[str], ticked_now: set[str], selected_before: set[str]
 ) -> set:
-    """Ids of the chosen runs when the ticks have become others: one at a group is for all its runs.
+    """Return the ids of the selected runs after ticks have changed; a tick at a group counts for all its runs.
 
-    drawn: id and runs of every row; before, now: ids of the rows that were and are ticked; chosen: the runs before.
+    rows: id and runs of every row. ticked_before, ticked_now: ids of the ticked rows. selected_before: runs.
     """
-    chosen_runs = set(chosen)
-    for row, runs in drawn:
-        if row in now - before:
-            chosen_runs |= runs
-        elif row in before - now:
-            chosen_runs -= runs
-    return chosen_runs
+    selected = set(selected_before)
+    for row_id, runs in rows:
+        if row_id in ticked_now - ticked_before:
+            selected |= runs
+        elif row_id in ticked_before - ticked_now:
+            selected -= runs
+    return selected
 
 
-def ticked_rows(rows: Sequence[GroupedRow], chosen: set[str]) -> list[int]:
-    """The places of rows all of whose runs are chosen."""
-    return [index for index, row in enumerate(rows) if row.runs <= chosen]
+def ticked_rows(rows: Sequence[GroupedRow], selected: set[str]) -> list[int]:
+    """Return the positions of the rows all of whose runs are selected."""
+    return [index for index, row in enumerate(rows) if row.runs <= selected]
 
 
 # ---------------------------------------------------------------------------------------------------- cells
@@ -92,18 +94,20 @@ def ticked_rows(rows: Sequence[GroupedRow], chosen: set[str]) -> list[int]:
 def group_columns(
     rows: Sequence[GroupedRow],
     by: Sequence[Name],
-    shown: Sequence[Name],
+    names: Sequence[Name],
     baseline: RunGroup | None,
-    against: RunRow | None,
+    baseline_run: RunRow | None,
     entries: Sequence[RunRow],
 ) -> list[Column]:
-    """Return the columns after the names; differences from group `baseline` and run `against` follow the numbers."""
-    all_over = all(row.group.finished == len(row.group.members) for row in rows)
+    """Return the columns after the names; differences from `baseline` and `baseline_run` follow the numbers."""
+    all_finished = all(row.group.finished == len(row.group.members) for row in rows)
     column_list = [
         Column("n", [None if row.entry else len(row.group.members) for row in rows], "number", 48, "Runs"),
-        Column("Finished", [None if row.entry else row.group.finished for row in rows], "number", 70, hidden=all_over),
+        Column(
+            "Finished", [None if row.entry else row.group.finished for row in rows], "number", 70, hidden=all_finished
+        ),
     ]
-    for name in shown:
+    for name in names:
         head, number = (
             table.column_head(name),
             {"kind": "number", "format": "%.1f" if name.kind == "percent" else "%.4g"},
@@ -111,48 +115,59 @@ def group_columns(
         if not name.is_measured:
             column_list.append(table.make_column(name, entries, [_summarize_cells(row, name) for row in rows], False))
             continue
-        about, groups = f"{name.key} at the newest epoch", [row.group.mean_and_std(name) for row in rows]
+        explanation, groups = f"{name.key} at the newest epoch", [row.group.mean_and_std(name) for row in rows]
         means = [
             table.column_values([row.entry], name)[0] if row.entry else mean for row, (mean, _) in zip(rows, groups)
         ]
         spreads = [None if row.entry else spread for row, (_, spread) in zip(rows, groups)]
-        column_list.append(Column(head, means, width=80, help=f"{about}; for a group, the mean of its runs", **number))
-        column_list.append(Column(f"± {head}", spreads, width=70, help=f"Standard deviation of {about}", **number))
-        if name.kind == "percent" and (baseline or against):
-            column_list.append(Column(f"Δ {head}", _group_differences(rows, name, by, baseline, against)))
+        column_list.append(
+            Column(head, means, width=80, help=f"{explanation}; for a group, the mean of its runs", **number)
+        )
+        column_list.append(
+            Column(f"± {head}", spreads, width=70, help=f"Standard deviation of {explanation}", **number)
+        )
+        if name.kind == "percent" and (baseline or baseline_run):
+            column_list.append(Column(f"Δ {head}", _group_differences(rows, name, by, baseline, baseline_run)))
     return column_list
 
 
 def _summarize_cells(row: GroupedRow, name: Name) -> object:
-    """What a run says; of a group what all its runs say, or of tags, states and alarms each that one of them has."""
+    """Return a run's value, or the one that all runs of a group share; of tags, states and alarms all values."""
     if row.entry:
         return table.column_values([row.entry], name)[0]
     cells = table.column_values(row.group.members, name)
     if any(isinstance(cell, list | tuple) for cell in cells):
-        return list(dict.fromkeys(word for cell in cells for word in cell))
+        return list(dict.fromkeys(item for cell in cells for item in cell))
     return cells[0] if all(cell == cells[0] for cell in cells) else None
 
 
 def _group_differences(
-    rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], baseline: RunGroup | None, against: RunRow | None
+    rows: Sequence[GroupedRow], name: Name, by: Sequence[Name], baseline: RunGroup | None, baseline_run: RunRow | None
 ) -> list[str | None]:
     groups = [row.group for row in rows if not row.entry]
-    between = grouping.compare_to_baseline(groups, baseline, name, by) if baseline else {}
-    words = {one.id: _describe_difference(between, index) for index, one in enumerate(groups)} if baseline else {}
-    return [_difference_in_points(row.entry, against, name) if row.entry else words.get(row.group.id) for row in rows]
+    difference_by_index = grouping.compare_to_baseline(groups, baseline, name, by) if baseline else {}
+    difference_texts = (
+        {group.id: _describe_difference(difference_by_index, index) for index, group in enumerate(groups)}
+        if baseline
+        else {}
+    )
+    return [
+        _difference_in_points(row.entry, baseline_run, name) if row.entry else difference_texts.get(row.group.id)
+        for row in rows
+    ]
 
 
-def _describe_difference(between: dict[int, Difference | None], index: int) -> str:
-    if index not in between:
+def _describe_difference(difference_by_index: dict[int, Difference | None], index: int) -> str:
+    if index not in difference_by_index:
         return "the baseline"
-    difference = between[index]
-    verdict_words = differences.verdict(difference)
-    return f"{differences.format_difference(difference)} {verdict_words}" if difference else verdict_words
+    difference = difference_by_index[index]
+    verdict = differences.verdict(difference)
+    return f"{differences.format_difference(difference)} {verdict}" if difference else verdict
 
 
-def _difference_in_points(entry: RunRow, against: RunRow | None, name: Name) -> str | None:
-    """Points more than the run that others are held against."""
-    if against is None:
+def _difference_in_points(entry: RunRow, baseline_run: RunRow | None, name: Name) -> str | None:
+    """Return the difference from the baseline run in points, as text; None without a baseline."""
+    if baseline_run is None:
         return None
-    (difference,) = table.differences_from(table.column_values([entry], name), name.display_value(against))
+    (difference,) = table.differences_from(table.column_values([entry], name), name.display_value(baseline_run))
     return None if difference is None else f"{difference:+.1f}"

@@ -1,7 +1,6 @@
-"""Bring runs of other machines in from the page Runs: an archive from the browser, or a path on this machine.
+"""Import runs of other machines on the page Runs: an archive from the browser, or a path on this machine.
 
-What arrives is checked and refused by `lps.interop.imports`, in the same sentences as `python -m lps import` says
-them.
+`lps.interop.imports` checks the files; errors are the same sentences as those of `python -m lps import`.
 """
 
 from pathlib import Path
@@ -18,21 +17,21 @@ from lps.ui.shared import escape, select
 from lps.wording import counted
 
 _KINDS = ("zip", "tar", "tgz", "gz", "bz2", "xz")  # the ends of names that the browser offers
-CAME = "imported"  # in the session: what the last import brought, until it is dismissed
+IMPORTED = "imported"  # in the session: what the last import brought, until it is dismissed
 
 
 def show_import_button() -> None:
-    """The way to the dialog."""
-    words = "Import runs from an archive or a folder on this machine"
-    if st.button("Import", icon=":material/upload:", key="import_open", help=words):
+    """Show the button that opens the dialog."""
+    help_text = "Import runs from an archive or a folder on this machine"
+    if st.button("Import", icon=":material/upload:", key="import_open", help=help_text):
         _ask_import()
 
 
 @st.dialog("Import runs", width="medium")
 def _ask_import() -> None:
-    most = st.get_option("server.maxUploadSize")
-    words = f"A .zip or .tar from `python -m lps export --to archive`, up to {most} MB"
-    upload = st.file_uploader("Archive", _KINDS, key="import_file", help=words)
+    max_mb = st.get_option("server.maxUploadSize")
+    help_text = f"A .zip or .tar from `python -m lps export --to archive`, up to {max_mb} MB"
+    upload = st.file_uploader("Archive", _KINDS, key="import_file", help=help_text)
     path = st.text_input(
         "Or a path on this machine",
         key="import_path",
@@ -68,18 +67,21 @@ def import_archive(upload: BinaryIO | None, path: str, data: str) -> list[Import
 
 
 def _store_outcome(imported: list[Imported]) -> None:
-    """Keep what came in to be told, and choose these runs in the table. A second click brings nothing new."""
-    before = {item.run.id: item for item in st.session_state.get(CAME, [])}
-    st.session_state[CAME] = [
-        item if item.is_new or item.run.id not in before else before[item.run.id] for item in imported
+    """Store what was imported, to be shown, and select these runs in the table.
+
+    A second click reports nothing new.
+    """
+    earlier = {item.run.id: item for item in st.session_state.get(IMPORTED, [])}
+    st.session_state[IMPORTED] = [
+        item if item.is_new or item.run.id not in earlier else earlier[item.run.id] for item in imported
     ]
-    table.forget_choice()
+    table.clear_selection()
     st.query_params["run"] = [item.run.id for item in imported]
 
 
 def show_outcome() -> None:
-    """What the last import brought, and what is to be said of it, until it is dismissed."""
-    imported = st.session_state.get(CAME, [])
+    """Show what the last import brought, with notes, until the user dismisses it."""
+    imported = st.session_state.get(IMPORTED, [])
     if not imported:
         return
     with st.container(border=True, key="import_outcome"):
@@ -88,18 +90,18 @@ def show_outcome() -> None:
             st.button("Dismiss", icon=":material/close:", type="tertiary", key="import_seen", on_click=_dismiss_outcome)
         for item in imported:
             notes = item.notes if item.is_new else ("already here, with the same results", *item.notes)
-            for words in notes:
-                st.caption(f"{escape.markdown(titles.run_label(item.run))}: {escape.markdown(words)}.")
+            for note in notes:
+                st.caption(f"{escape.markdown(titles.run_label(item.run))}: {escape.markdown(note)}.")
 
 
 def count_in_words(imported: list[Imported]) -> str:
-    """For example "2 runs imported, 1 was already here."."""
-    new = sum(item.is_new for item in imported)
-    old = len(imported) - new
-    sentences = [f"{counted(new, 'run')} imported"] if new else []
-    sentences += [f"{old} {'was' if old == 1 else 'were'} already here"] if old else []
+    """Return, for example, "2 runs imported, 1 was already here."."""
+    num_new = sum(item.is_new for item in imported)
+    num_existing = len(imported) - num_new
+    sentences = [f"{counted(num_new, 'run')} imported"] if num_new else []
+    sentences += [f"{num_existing} {'was' if num_existing == 1 else 'were'} already here"] if num_existing else []
     return f"{', '.join(sentences)}."
 
 
 def _dismiss_outcome() -> None:
-    st.session_state.pop(CAME, None)
+    st.session_state.pop(IMPORTED, None)

@@ -1,4 +1,4 @@
-"""Which runs go on from which: the family of one run as a graph, oldest on the left; a click opens a run on Live."""
+"""Which run continues which: the family of one run as a graph, oldest on the left; a click opens a run on Live."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,16 +13,16 @@ from lps.ui.pictures import points
 from lps.ui.shared import theme
 from lps.wording import share_of
 
-_MOST = 40  # runs in a graph
+_MAX_RUNS = 40  # runs in a graph
 
 
 def show_lineage(entry: RunRow, entries: Sequence[RunRow]) -> None:
-    """The runs that this one goes on from, and those that go on from any of them; nothing for a run without such."""
-    parents = {one.run.id: inherited.parent_of(one.run) for one in entries if one.config and one.config.split_confirmed}
+    """Show which runs this one continues, and which continue any of them; nothing if there are none."""
+    parents = {row.run.id: inherited.parent_of(row.run) for row in entries if row.config and row.config.split_confirmed}
     family = inherited.run_family(entry.run.id, parents)
     if len(family) < 2:
         return
-    by_id = {one.run.id: one for one in entries}
+    by_id = {row.run.id: row for row in entries}
     names = {run: _describe_run(by_id[run]) if run in by_id else f"{titles.short_id(run)}\nnot here" for run in family}
     st.markdown("**Lineage**: which run continues which")
     st.graphviz_chart(
@@ -31,30 +31,34 @@ def show_lineage(entry: RunRow, entries: Sequence[RunRow]) -> None:
 
 
 def _describe_run(entry: RunRow) -> str:
-    """Name and id of a run, and how it does on images whose class it was not told."""
-    last, lines = entry.measured.recent, [entry.name, titles.short_id(entry.run.id)]
-    if (novel := last.number("accuracy/novel")) is not None:
+    """Return name and id of a run, and its accuracy on images whose class it was not told."""
+    records, lines = entry.measured.recent, [entry.name, titles.short_id(entry.run.id)]
+    if (novel := records.number("accuracy/novel")) is not None:
         lines.append(f"{100 * novel:.0f} % novel")
-    elif (right := last.number("accuracy/validation")) is not None:
+    elif (accuracy := records.number("accuracy/validation")) is not None:
         with suppress(UserError):  # its split cannot be read
             withheld = len(points.read_partition(entry.run).split.validation)
-            lines.append(f"{share_of(right, withheld)} withheld labels predicted correctly")
+            lines.append(f"{share_of(accuracy, withheld)} withheld labels predicted correctly")
     return "\n".join(lines)
 
 
 def _lineage_graph(
-    family: Mapping[str, str], names: Mapping[str, str], existing_runs, chosen: str, colors: Palette
+    family: Mapping[str, str], names: Mapping[str, str], existing_runs, selected: str, colors: Palette
 ) -> str:
     """Return the graph in DOT. family: of `inherited.run_family`; existing_runs: ids of the runs that can be opened."""
-    usual = f'fontname="sans-serif" fontsize=12 fontcolor="{colors.ink}" color="{colors.muted}"'
-    lines = ["digraph {", f'bgcolor="transparent" rankdir=LR; node [shape=box style=rounded {usual}]']
+    text_style = f'fontname="sans-serif" fontsize=12 fontcolor="{colors.ink}" color="{colors.muted}"'
+    lines = ["digraph {", f'bgcolor="transparent" rankdir=LR; node [shape=box style=rounded {text_style}]']
     lines.append(f'edge [color="{colors.muted}"]')
-    for run in [*family][:_MOST]:
+    for run in [*family][:_MAX_RUNS]:
         link = f' URL="live?run={run}" target="_self"' if run in existing_runs else ""
-        line = f' penwidth=2.5 color="{colors.ink}"' if run == chosen else ""
-        lines.append(f"{_quote_dot(run)} [label={_quote_dot(names[run])}{link}{line}]")
-    shown = {*[*family][:_MOST]}
-    lines += [f"{_quote_dot(old)} -> {_quote_dot(new)}" for new, old in family.items() if {old, new} <= shown]
+        outline = f' penwidth=2.5 color="{colors.ink}"' if run == selected else ""
+        lines.append(f"{_quote_dot(run)} [label={_quote_dot(names[run])}{link}{outline}]")
+    shown_ids = {*[*family][:_MAX_RUNS]}
+    lines += [
+        f"{_quote_dot(parent)} -> {_quote_dot(child)}"
+        for child, parent in family.items()
+        if {parent, child} <= shown_ids
+    ]
     return "\n".join([*lines, "}"])
 
 

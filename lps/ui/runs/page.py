@@ -1,4 +1,4 @@
-"""Which runs are there? All of them in one table: find, compare, name, tag, hide, stop, delete, have back, import."""
+"""The page Runs: all runs in one table; find, compare, name, tag, hide, stop, delete, restore and import them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ _TICK_S = 5.0  # while a run moves
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     saved_view_menu.open_default_view(saved_views.run_views(select.runs_root()))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title("Runs", width="stretch")
@@ -27,26 +27,26 @@ def main() -> None:
     import_dialog.show_outcome()
     runs = select.all_runs()
     if not select.own_runs():
-        words = "There are no runs of your own yet" + ("; the ones below are recordings." if runs else ".")
-        page_head.offer_launch(words, ":material/rocket_launch:", "Launch the first one")
+        text = "There are no runs of your own yet" + ("; the ones below are recordings." if runs else ".")
+        page_head.offer_launch(text, ":material/rocket_launch:", "Launch the first one")
     if runs:
         entries = _read_entries()
         live_part.follow_changes(
             _read_entries,
-            run_filters.is_moving,
+            run_filters.any_moves,
             partial(_show_runs, run_filters.ask_filters(entries)),
             _TICK_S,
             entries,
         )
     bulk_actions.show_trash()
-    bulk_actions.show_question()
+    bulk_actions.show_requested_dialog()
 
 
-def _show_way_to_effects(entries: list[run_index.RunRow], by: Sequence[Name]) -> None:
-    """Which value is best is answered on Effects, of the setting that runs are put together by where there is one."""
+def _show_effects_link(entries: list[run_index.RunRow], grouping: Sequence[Name]) -> None:
+    """Show a link to Effects, for the setting that runs are grouped by if there is one."""
     varying = columns.varying_settings(entries)
     if varying:
-        setting = next((name.key for name in by if name.key in varying), None)
+        setting = next((name.key for name in grouping if name.key in varying), None)
         query = {"setting": setting} if setting else {}
         st.page_link("pages/effects.py", label="What a setting does", icon=":material/tune:", query_params=query)
 
@@ -55,27 +55,31 @@ def _read_entries() -> list[run_index.RunRow]:
     return [run_index.read_run_row(run) for run in select.all_runs()]
 
 
-def _show_runs(filters: run_filters.RunFilters, everything: list[run_index.RunRow]) -> None:
-    """Table, actions and the one chosen run."""
+def _show_runs(filters: run_filters.RunFilters, all_entries: list[run_index.RunRow]) -> None:
+    """Show the table, the actions, and details of the selected runs."""
     try:
-        entries = run_filters.select_entries(everything, filters)
+        entries = run_filters.filter_entries(all_entries, filters)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
-        entries = run_filters.select_entries(everything, replace(filters, find=""))
+        entries = run_filters.filter_entries(all_entries, replace(filters, filter_text=""))
     if not entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     vocabulary = Vocabulary(entries)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
-        shown = table.move_sorted_first(table.pick_columns(entries, vocabulary), filters.sort)
-        by = groups.pick_grouping(entries, vocabulary)
+        names = table.move_sorted_first(table.pick_columns(entries, vocabulary), filters.sort)
+        grouping = groups.pick_grouping(entries, vocabulary)
         saved_view_menu.show_view_menu(saved_views.run_views(select.runs_root()), "Views")
-        _show_way_to_effects(entries, by)
-    base = next((entry for entry in everything if entry.run.id == st.query_params.get("against")), None)
-    chosen = groups.show_groups(entries, by, shown, base) if by else table.show_table(entries, shown, base)
-    bulk_actions.show_bar(chosen, len(entries), base)  # below: rows must not move away while a person ticks them
-    if len(chosen) == 1:
-        details.show_details(chosen[0])
-        lineage.show_lineage(chosen[0], everything)
-    if len(chosen) == 2:
-        side_by_side.show_side_by_side(*chosen)
+        _show_effects_link(entries, grouping)
+    baseline = next((entry for entry in all_entries if entry.run.id == st.query_params.get("against")), None)
+    selected = (
+        groups.show_groups(entries, grouping, names, baseline)
+        if grouping
+        else table.show_table(entries, names, baseline)
+    )
+    bulk_actions.show_bar(selected, len(entries), baseline)  # below: rows must not move away while a person ticks them
+    if len(selected) == 1:
+        details.show_details(selected[0])
+        lineage.show_lineage(selected[0], all_entries)
+    if len(selected) == 2:
+        side_by_side.show_side_by_side(*selected)

@@ -1,4 +1,4 @@
-"""Which runs the page Runs shows, and in which order. Every choice stands in the page's address."""
+"""Which runs the page Runs shows, and in which order; the URL stores every choice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ SORTS = {
     "gap": "Smallest gap",
     "epochs": "Most epochs",
 }
-_WAYS = {"": "rising", "-": "falling"}
+_DIRECTIONS = {"": "rising", "-": "falling"}
 HEADS = {  # of the table; other columns have the labels of their settings
     "name": "Name", "state": "State", "accuracy/seen": "Seen", "accuracy/novel": "Novel", "accuracy/all": "All",
     "accuracy/gap": "Gap", "epoch": "Epochs", "epochs": "Of", "alarm": "Alarms", "method": "Method",
@@ -32,8 +32,8 @@ HEADS = {  # of the table; other columns have the labels of their settings
 }  # fmt: skip
 
 
-def heading(key: str) -> str:
-    """What stands above a column; of a difference the headings of its two parts."""
+def column_heading(key: str) -> str:
+    """Return the heading of a column; for a difference, the headings of its two parts."""
     return " − ".join(map(_heading_of_one, key.split(MINUS)))
 
 
@@ -45,9 +45,9 @@ def _heading_of_one(key: str) -> str:
 
 @dataclass(frozen=True)
 class RunFilters:
-    """Which runs are asked for, and in which order. Empty choices leave nothing out."""
+    """Which runs to show, and in which order. Empty choices exclude nothing."""
 
-    find: str = ""
+    filter_text: str = ""
     states: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
@@ -56,50 +56,58 @@ class RunFilters:
     sort: str = "newest"
 
 
-def is_moving(entries: Sequence[RunRow]) -> bool:
-    """Whether any of these runs changes by itself."""
+def any_moves(entries: Sequence[RunRow]) -> bool:
+    """Return whether any of these runs changes by itself."""
     return any(entry.state.is_moving for entry in entries)
 
 
 # ---------------------------------------------------------------------------------------------------- choosing
 
 
-def select_entries(entries: Sequence[RunRow], filters: RunFilters) -> list[RunRow]:
-    """The entries that are asked for, in the order asked for; those that lack what is sorted by come last.
+def filter_entries(entries: Sequence[RunRow], filters: RunFilters) -> list[RunRow]:
+    """Return the matching entries in the chosen order; those without a value to sort by come last.
 
-    Raises `UserError` where the filter cannot be read.
+    Raises `UserError` if the filter cannot be read.
     """
     vocabulary = Vocabulary(entries)
-    fitting = run_filter.parse_filter(filters.find, vocabulary).select(
+    matches = run_filter.parse_filter(filters.filter_text, vocabulary).select(
         [entry for entry in entries if _fits_filters(entry, filters)]
     )
     if filters.sort in SORTS:
-        return sort_entries(fitting, filters.sort)
+        return sort_entries(matches, filters.sort)
     column = columns.known_columns([filters.sort.removeprefix("-")], vocabulary)
-    return columns.in_order(fitting, column[0], filters.sort.startswith("-")) if column else fitting
+    return columns.in_order(matches, column[0], filters.sort.startswith("-")) if column else matches
 
 
 def _fits_filters(entry: RunRow, filters: RunFilters) -> bool:
-    choices = ((filters.states, entry.shown_state), (filters.methods, entry.method), (filters.datasets, entry.dataset))
-    if any(chosen and value not in chosen for chosen, value in choices):
+    conditions = (
+        (filters.states, entry.shown_state),
+        (filters.methods, entry.method),
+        (filters.datasets, entry.dataset),
+    )
+    if any(allowed and value not in allowed for allowed, value in conditions):
         return False
     return set(filters.tags) <= set(entry.tags) and (filters.hidden or not entry.hidden)
 
 
 def sort_entries(entries: list[RunRow], sort: str) -> list[RunRow]:
-    """Sorted by one of `SORTS`; equal ones keep their order."""
-    keys = {
-        "newest": lambda e: _negated(e.launched),
-        "oldest": lambda e: e.launched,
-        "name": lambda e: e.name.casefold(),
-        "gap": lambda e: None if e.measured.gap is None else abs(e.measured.gap),
-        "epochs": lambda e: _negated(e.measured.recent.epoch),
+    """Return the entries sorted by one of `SORTS`; equal ones keep their order."""
+    sort_keys = {
+        "newest": lambda entry: _negated(entry.launched),
+        "oldest": lambda entry: entry.launched,
+        "name": lambda entry: entry.name.casefold(),
+        "gap": lambda entry: None if entry.measured.gap is None else abs(entry.measured.gap),
+        "epochs": lambda entry: _negated(entry.measured.recent.epoch),
     }
-    key = keys.get(sort) or (lambda e: _negated(e.measured.recent.number(f"accuracy/{sort}")))
-    have = [entry for entry in entries if key(entry) is not None]
-    ordered = sorted(have, key=key) + [entry for entry in entries if key(entry) is None]
+    key = sort_keys.get(sort) or (lambda entry: _negated(entry.measured.recent.number(f"accuracy/{sort}")))
+    with_value = [entry for entry in entries if key(entry) is not None]
+    sorted_entries = sorted(with_value, key=key) + [entry for entry in entries if key(entry) is None]
     # by date, recordings stay behind a person's own runs: they are as old as the program
-    return sorted(ordered, key=lambda e: e.shown_state == "recorded") if sort in ("newest", "oldest") else ordered
+    return (
+        sorted(sorted_entries, key=lambda entry: entry.shown_state == "recorded")
+        if sort in ("newest", "oldest")
+        else sorted_entries
+    )
 
 
 def _negated(value: float | None) -> float | None:
@@ -107,34 +115,42 @@ def _negated(value: float | None) -> float | None:
 
 
 def ask_filters(entries: Sequence[RunRow]) -> RunFilters:
-    """The boxes above the table."""
+    """Show the fields above the table."""
     tags = sorted({tag for entry in entries for tag in entry.tags})
-    hidden = sum(entry.hidden for entry in entries)
-    methods = {name: titles.method_title(name) for name in sorted({e.method for e in entries if e.method})}
-    standings = [name for name in theme.BADGES if any(entry.shown_state == name for entry in entries)]
-    find = filter_box.ask_filter()
+    num_hidden = sum(entry.hidden for entry in entries)
+    methods = {name: titles.method_title(name) for name in sorted({entry.method for entry in entries if entry.method})}
+    states = [name for name in theme.BADGES if any(entry.shown_state == name for entry in entries)]
+    filter_text = filter_box.ask_filter()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="run_filters"):
         filters = RunFilters(
-            find=find,
-            states=_ask_choices("State", "states", {name: theme.BADGES[name][0] for name in standings}),
+            filter_text=filter_text,
+            states=_ask_choices("State", "states", {name: theme.BADGES[name][0] for name in states}),
             methods=_ask_choices("Method", "methods", methods),
-            datasets=_ask_choices("Data set", "datasets", {e.dataset: e.dataset for e in entries if e.dataset}),
+            datasets=_ask_choices(
+                "Data set", "datasets", {entry.dataset: entry.dataset for entry in entries if entry.dataset}
+            ),
             tags=_ask_choices("Tags", "tags", {tag: tag for tag in tags}) if tags else (),
         )
         sort = url_fields.choose_one(st.selectbox, "sort", "Sort by", _list_sorts(entries), width=150)
-        show = st.toggle(f"Show {hidden} hidden", key="hidden", bind="query-params") if hidden else False
-    return replace(filters, sort=sort, hidden=show)
+        include_hidden = (
+            st.toggle(f"Show {num_hidden} hidden", key="hidden", bind="query-params") if num_hidden else False
+        )
+    return replace(filters, sort=sort, hidden=include_hidden)
 
 
 def _list_sorts(entries: Sequence[RunRow]) -> dict[str, str]:
-    """What can be sorted by: the usual ones, every column in both directions, and what the address says."""
-    named = [*st.query_params.get_all("columns"), st.query_params.get("sort", "").removeprefix("-")]
-    more = columns.known_columns([*named, *columns.default_columns(entries)], Vocabulary(entries))
-    heads = {one.key: heading(one.key) for one in more}
-    ways = {f"{sign}{key}": f"{head}, {way}" for key, head in heads.items() for sign, way in _WAYS.items()}
-    return SORTS | {key: words for key, words in ways.items() if key not in SORTS}
+    """Return the text of each possible order: the usual ones, every column in both directions, and that of the URL."""
+    url_names = [*st.query_params.get_all("columns"), st.query_params.get("sort", "").removeprefix("-")]
+    extra_names = columns.known_columns([*url_names, *columns.default_columns(entries)], Vocabulary(entries))
+    headings = {name.key: column_heading(name.key) for name in extra_names}
+    directions = {
+        f"{prefix}{key}": f"{head}, {direction}"
+        for key, head in headings.items()
+        for prefix, direction in _DIRECTIONS.items()
+    }
+    return SORTS | {key: label for key, label in directions.items() if key not in SORTS}
 
 
-def _ask_choices(label: str, key: str, words: dict[str, str]) -> tuple[str, ...]:
-    """Any number of choices, which stand in the address; what is there no more is forgotten."""
-    return tuple(url_fields.choose_many(label, key, words, placeholder="Any", width=122))
+def _ask_choices(label: str, key: str, labels: dict[str, str]) -> tuple[str, ...]:
+    """Show a field for any number of choices, stored in the URL; choices that no longer exist are dropped."""
+    return tuple(url_fields.choose_many(label, key, labels, placeholder="Any", width=122))

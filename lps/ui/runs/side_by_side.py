@@ -1,4 +1,4 @@
-"""Two chosen runs of the page Runs beside one another: what differs, then their numbers."""
+"""Two selected runs of the page Runs side by side: differing settings and facts, then their numbers."""
 
 import streamlit as st
 
@@ -12,7 +12,7 @@ from lps.ui.shared.data_table import Column
 
 
 def show_side_by_side(first: RunRow, second: RunRow) -> None:
-    """Everything in which the two differ; what is the same is counted, and shown where asked for."""
+    """Show everything in which the two runs differ; what is equal is counted, and shown on demand."""
     side_by_side = compare_two_runs(first.run, second.run)
     names = (titles.run_label(first.run), titles.run_label(second.run))
     with st.container(border=True, key="beside"):
@@ -27,12 +27,12 @@ def show_side_by_side(first: RunRow, second: RunRow) -> None:
 
 def _show_sections(side_by_side: SideBySide, names: tuple[str, str], is_all: bool) -> None:
     rows = []
-    for title, all_rows in side_by_side.sections.items():
-        told = [row for row in all_rows if is_all or not row.same]
-        rows += [(title, row.what, row.first, row.second, not row.same) for row in told]
-    same = sum(row.same for all_rows in side_by_side.sections.values() for row in all_rows)
+    for title, section_rows in side_by_side.sections.items():
+        shown_rows = [row for row in section_rows if is_all or not row.same]
+        rows += [(title, row.what, row.first, row.second, not row.same) for row in shown_rows]
+    num_equal = sum(row.same for section_rows in side_by_side.sections.values() for row in section_rows)
     if not rows:
-        st.caption(f"All {same} settings and facts are equal.")
+        st.caption(f"All {num_equal} settings and facts are equal.")
         return
     columns = [
         Column("Of", lambda row: row[0], "text", width=110),
@@ -43,10 +43,16 @@ def _show_sections(side_by_side: SideBySide, names: tuple[str, str], is_all: boo
     data_table.show_data_table(
         columns, rows, "Settings, program, hardware, data and split of both runs", max_rows=len(rows)
     )
-    silent = [
-        title for title, all_rows in side_by_side.sections.items() if all_rows and all(row.same for row in all_rows)
+    equal_sections = [
+        title
+        for title, section_rows in side_by_side.sections.items()
+        if section_rows and all(row.same for row in section_rows)
     ]
-    st.caption(f"{same} are equal" + (f"; no differences under {', '.join(silent)}" if silent else "") + ".")
+    st.caption(
+        f"{num_equal} are equal"
+        + (f"; no differences under {', '.join(equal_sections)}" if equal_sections else "")
+        + "."
+    )
 
 
 def _show_numbers(side_by_side: SideBySide, names: tuple[str, str]) -> None:
@@ -58,7 +64,7 @@ def _show_numbers(side_by_side: SideBySide, names: tuple[str, str]) -> None:
         with tab:
             data_table.show_data_table(_number_columns(names), numbers, "The measurements of both runs")
         first, second = (
-            f"{escape.markdown(name)}: {about}" for name, about in zip(names, side_by_side.epoch_summaries)
+            f"{escape.markdown(name)}: {summary}" for name, summary in zip(names, side_by_side.epoch_summaries)
         )
         tab.caption(f"{first}. {second}. Accuracies, NMI and ARI in percent.")
 
@@ -66,13 +72,19 @@ def _show_numbers(side_by_side: SideBySide, names: tuple[str, str]) -> None:
 def _number_columns(names: tuple[str, str]) -> list[Column]:
     first, second = _column_heads(names)
     return [
-        Column("Measurement", lambda one: measurement_name(one.name), "text", pinned=True),
-        Column(first, lambda one: one.first, "number", format="%.5g"),
-        Column(second, lambda one: one.second, "number", format="%.5g"),
-        Column("Difference", lambda one: one.difference, "number", format="%+.5g", help="Second minus first"),
+        Column("Measurement", lambda measurement: measurement_name(measurement.name), "text", pinned=True),
+        Column(first, lambda measurement: measurement.first, "number", format="%.5g"),
+        Column(second, lambda measurement: measurement.second, "number", format="%.5g"),
+        Column(
+            "Difference",
+            lambda measurement: measurement.difference,
+            "number",
+            format="%+.5g",
+            help="Second minus first",
+        ),
     ]
 
 
 def _column_heads(names: tuple[str, str]) -> list[str]:
-    """The labels hold the end of the id, so they differ."""
+    """Return two different headings: labels contain the end of the id, except for equal labels."""
     return [name if name != names[0] or index == 0 else f"{name} " for index, name in enumerate(names)]
