@@ -249,7 +249,7 @@ OURS = {  # words of the program under such a name
     "ui/live/sections.py: st.markdown: title",
     "ui/search/page.py: st.markdown: label",
     "ui/shared/page_head.py: st.page_link: title.lower()",
-    "ui/shared/page_head.py: st.info: markdown(titles.run_label(lacking[0]))",  # escape.markdown
+    "ui/shared/page_head.py: st.info: markdown(titles.run_label(empty_runs[0]))",  # escape.markdown
 }
 
 

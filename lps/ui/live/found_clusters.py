@@ -175,9 +175,11 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
     flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
     explanation = "  \n".join(clusters.explain_flag(flag) for flag in cluster.flags)
     with st.container(border=True, gap="small"):
-        title, size = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
+        heading, size = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f":{color}[**{title}**] · {size} {flags}", help=explanation if flags else None, width="stretch")
+            st.markdown(
+                f":{color}[**{heading}**] · {size} {flags}", help=explanation if flags else None, width="stretch"
+            )
             link = {
                 "icon": ":material/open_in_full:",
                 "type": "tertiary",

@@ -346,8 +346,8 @@ def _class_names(run: Run, history: History) -> list[str]:
         return [str(class_id) for class_id in range(int(history.start.get("classes/total") or 0))]
 
 
-def _show_title(title: str, note: str) -> None:
-    st.markdown(f"**{title}**  \n:small[:blue[seen] · :orange[novel] · :gray[{note}]]")
+def _show_title(title: str, legend: str) -> None:
+    st.markdown(f"**{title}**  \n:small[:blue[seen] · :orange[novel] · :gray[{legend}]]")
 
 
 def _show_distribution(run: Run, history: History, epoch: int, names: list[str]) -> None:
