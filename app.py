@@ -9,7 +9,7 @@ from lps.charts import drawings
 from lps.ui.server import menu, presentation, routing, serving
 from lps.ui.shared import notices, plot
 
-ABOUT = "LPS Studio shows how a model learns the classes that have labels and discovers those that have none."
+ABOUT = "LPS Studio shows how a model learns classes with labels and discovers classes without labels."
 
 
 def visit() -> None:

@@ -41,7 +41,8 @@ _SHOWN_IF = (
 FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
     "split": _Flag(
         "part of a class",
-        f"another cluster has the same most frequent class. {_SHOWN_IF} it was correct for 8 of 8 clusters",
+        f"this cluster and another one have the same most frequent class. {_SHOWN_IF} it was correct for 8 of 8 "
+        "clusters",
         "merge it into the other cluster",
     ),
     "merge": _Flag(
@@ -52,10 +53,11 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
     ),
     "mixed": _Flag(
         "looks mixed",
-        f"at least {100 * mixtures.ELSEWHERE:.0f} % of the nearest neighbours of its pictures are in other clusters, "
-        f"and its mean confidence is below {100 * mixtures.SURE:.0f} %. In 40 runs, 66 of 74 flagged clusters were "
-        "mixed (no class made up 80 % of the cluster): 16 of 22 on digits and 50 of 52 on CIFAR-10. These 66 are 37 % "
-        "of all 179 mixed clusters. In 7 runs on collections of 300 to 600 pictures of CIFAR-10, 35 of 38 were mixed",
+        f"at least {100 * mixtures.ELSEWHERE:.0f} % of the nearest neighbours of the cluster's pictures are in other "
+        f"clusters, and the mean confidence of the cluster is below {100 * mixtures.SURE:.0f} %. A test with 40 runs "
+        "had 179 mixed clusters (no class made up 80 % of the cluster). 74 clusters had this flag, and 66 of them were "
+        "mixed: 16 of 22 on digits and 50 of 52 on CIFAR-10. These 66 are 37 % of the mixed clusters. In 7 runs on "
+        "collections of 300 to 600 pictures of CIFAR-10, 35 of 38 clusters with this flag were mixed",
         "split it into two or three parts, or leave it unnamed and dissolve it when you continue training (its images "
         "stay unlabeled)",
     ),

@@ -21,8 +21,9 @@ QUALITY = {  # of start features: words and colour
 }
 _MAX_CLUSTERS = 100  # with a curve of their own
 MATCHING = (
-    "Seen and novel images are scored separately; novel images by the best matching of predicted to true classes. "
-    'The accuracy "All" uses one matching for all images, so it can be lower than both.'
+    "Seen and novel accuracy are measured separately. For novel accuracy, clusters and classes are paired one to one "
+    "so that as many images as possible are correct (matching). "
+    'The accuracy "All" uses one matching for all images, so it can be lower than the other two.'
 )
 
 

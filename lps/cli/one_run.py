@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
     )
     add_filter(listing)
     commands.add("show", _show_run, "show one run", run=True, as_json=True)
-    commands.add("stop", stop, "stop a run after a checkpoint; it can be resumed", run=True).add_argument(
+    commands.add("stop", stop, "stop a run after a checkpoint; you can resume it later", run=True).add_argument(
         "--kill", action="store_true", help="stop now, without a checkpoint of the current epoch"
     )
     commands.add("resume", _resume, "continue from the last checkpoint", run=True)

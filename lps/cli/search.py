@@ -20,7 +20,9 @@ def add(commands: Commands) -> None:
     sub.add_argument("search", nargs="?", metavar="NAME", help="a search to show, resume or stop")
     sub.add_argument("--list", action="store_true", help="list all searches of this runs folder")
     sub.add_argument("--resume", action="store_true", help="continue NAME after a stop or a crash")
-    sub.add_argument("--stop", action="store_true", help="stop NAME and its runs after a checkpoint; it can be resumed")
+    sub.add_argument(
+        "--stop", action="store_true", help="stop NAME and its runs after a checkpoint; you can resume NAME later"
+    )
     add_task(sub)
     sub.add_argument(
         "--space",

@@ -74,11 +74,11 @@ class Split:
         return replace(self, **ids)
 
     def pictures_in_words(self, noun: str = "picture") -> str:
-        """Describe the unlabeled images: "248 unlabeled pictures (240 without a label, 8 with a withheld one)"."""
+        """Describe the unlabeled images: "248 unlabeled pictures (240 without a label, 8 with a withheld label)"."""
         sentence, withheld = counted(len(self.unlabeled), f"unlabeled {noun}"), len(self.validation)
         if not withheld:
             return sentence
-        return f"{sentence} ({len(self.unlabeled) - withheld:,} without a label, {withheld:,} with a withheld one)"
+        return f"{sentence} ({len(self.unlabeled) - withheld:,} without a label, {withheld:,} with a withheld label)"
 
     @property
     def validation_rows(self) -> np.ndarray:

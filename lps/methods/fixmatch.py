@@ -68,7 +68,7 @@ class FixMatch(Method):
             (0, 1),
             ParameterDocs(
                 "Pseudo-labels",
-                larger="fewer guesses are learned from, and more images are predicted as novel",
+                larger="the model learns from fewer guesses, and more images are predicted as novel",
                 paper="0.95 (authors' code)",
             ),
         ] = 0.95,

@@ -90,7 +90,9 @@ class LPS(Method):
             "lambda_seen: confidence needed for a pseudo-label of a seen class",
             (0, 1),
             ParameterDocs(
-                "Thresholds", larger="fewer but more confident guesses of seen classes are learned from", paper="0.95"
+                "Thresholds",
+                larger="the model learns from fewer but more confident guesses of seen classes",
+                paper="0.95",
             ),
         ] = 0.95,
         threshold_novel_start: Annotated[

@@ -134,7 +134,7 @@ function raceOutcome(race) {
   const percent = (x) => `${(100 * x).toFixed(1)} %`;
   const told = (group) => race.runs.map((run) => {
     const end = known(run[group]).at(-1), best = Math.max(...known(run[group]));
-    const lost = best - end > RACE_LOST ? ` (after ${percent(best)} at epoch ${race.epochs[run[group].indexOf(best)]})` : "";
+    const lost = best - end > RACE_LOST ? ` (best: ${percent(best)} at epoch ${race.epochs[run[group].indexOf(best)]})` : "";
     return `${run.letter} ${percent(end)}${lost}`;
   }).join(", ");
   const chance = race.runs.length > 1 ? " One run each: some of this may be chance." : "";
@@ -257,7 +257,7 @@ function raceDrawField(canvas, view, run, now, p, end, truth) {
     raceLine(pen, colors.ink, 3, [], [x(truth), top - 0.25 * thick], [x(truth), top + 1.25 * thick]);
     pen.fillStyle = colors.muted;
     pen.textAlign = "center";
-    pen.fillText(`truth ${(100 * truth).toFixed(0)} %`, x(truth), top + 1.35 * thick);
+    pen.fillText(`true share ${(100 * truth).toFixed(0)} %`, x(truth), top + 1.35 * thick);
   }
 }
 
@@ -322,7 +322,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
   pen.textBaseline = "top";
   pen.fillStyle = colors.muted;
   pen.textAlign = "left";
-  const isEstimate = raceShows(run, isTaken) === run.shares, bars = isEstimate || !run.taken ? "estimated shares" : "images predicted";
+  const isEstimate = raceShows(run, isTaken) === run.shares, bars = isEstimate || !run.taken ? "estimated shares" : "predicted shares";
   pen.fillText(`seen: ${bars}`, 0, floor + 3, place(seen) - 4);
   if (count > seen) pen.fillText(`novel: ${bars}`, place(seen), floor + 3, w - place(seen));
   if (now.shares) {
@@ -342,7 +342,7 @@ function raceDrawSide(canvas, race, course, run, now, isTaken, isOver) {
     goals?.forEach((share, k) => raceLine(pen, colors.ink, 2.5, [5, 3], [place(k), floor - high(share)], [place(k) + wide, floor - high(share)]));
   } else {
     pen.textBaseline = "middle"; // between the brake above and the axis below
-    pen.fillText("class shares are first measured at the end of an epoch", 0, 0.62 * floor, w);
+    pen.fillText("class shares are known after the first epoch", 0, 0.62 * floor, w);
   }
   raceLine(pen, colors.muted, 1.5, [], [0, floor], [w, floor]);
   if (above) raceDrawCourse(canvas, race, course, run, above);
@@ -439,9 +439,10 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " KL, margins and the share of guesses for seen classes are averages over a part of an epoch; they change when a part ends. Only guesses for unlabeled images count." : "";
-    const left = race.left_out ? ` ${race.left_out} epochs in between are not shown.` : "";
-    find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the symbols move smoothly to their next position. The race runs slower where accuracy and the estimated class shares change most.${steps}${left}`;
+    const steps = course.hasSteps ? " KL, margins and the share of guesses for seen classes are averages over a part of an epoch. They change when a part ends. Only guesses for unlabeled images count." : "";
+    const kl = race.runs.some((run) => run.kl) ? " KL measures how far the estimated class shares are from the prior." : "";
+    const left = race.left_out ? ` ${race.left_out} epochs, evenly spread, are not shown.` : "";
+    find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the symbols move smoothly to their next position. The race runs slower where accuracy and the estimated class shares change most.${kl}${steps}${left}`;
     measure();
   }
 
@@ -544,7 +545,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; the bars show` : "no margin, no estimate; the bars show"} how many images are predicted as each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
-    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "no KL measured") : `0: all shares are ${run.priors ? "equal to the prior" : "equal"}`;
+    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "KL is not measured") : `0 means that all shares are ${run.priors ? "equal to the prior" : "equal"}`;
     const flag = now.isAtEnd && run.last ? ` ⚑ ${run.is_over ? "ended at" : "at"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }
@@ -636,8 +637,8 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     const button = find(".race-bars"), canChoose = race.runs.some((run) => run.shares && run.taken);
     button.hidden = !canChoose;
     button.setAttribute("aria-pressed", String(isTaken));
-    button.textContent = isTaken ? "Taken" : "Estimate";
-    button.title = `Bars: ${isTaken ? "share of the images predicted as each class; dashed: the truth" : "the estimated class distribution; dashed: the prior"} (B)`;
+    button.textContent = isTaken ? "Predictions" : "Estimate";
+    button.title = `The bars show ${isTaken ? "the share of the images predicted as each class (dashed: the true shares)" : "the estimated class distribution (dashed: the prior)"}. To change this, press B.`;
   }
 
   function step(way, fine) {

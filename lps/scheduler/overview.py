@@ -20,7 +20,7 @@ from lps.store.runs import Run, State
 from lps.wording import counted
 
 _DAEMON_ENDED_TEXT = (
-    "the background process of the queue ended and could not be restarted; open a page of the dashboard or run "
+    "its background process ended and could not be restarted; open a page of the dashboard or run "
     "python -m lps queue as the owner of the runs"
 )
 
@@ -130,7 +130,7 @@ def stall_reason_in_words(root: Path) -> str:
     """Explain why the queue is stalled, and what to do."""
     if obstacle := run_slots.blocked_by(root):
         return f"the queue is blocked because no run can be started ({obstacle}); remove this obstacle"
-    return f"the queue is blocked: {_DAEMON_ENDED_TEXT}"
+    return f"the queue is blocked because {_DAEMON_ENDED_TEXT}"
 
 
 def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:

@@ -61,8 +61,9 @@ def start_warnings(config: Config) -> list[str]:
     hidden = images.class_names[images.num_classes // 2 :]
     named = ", ".join(hidden[:_SHOWN]) + ", ..." * (len(hidden) > _SHOWN)
     return [
-        f"There is no folder unlabeled, so {len(hidden)} of the {images.num_classes} classes count as novel, and "
-        f"their labels are hidden from training: {named}. Change this with split.num_seen or split.seen_classes."
+        f"The data set has no folder with the name unlabeled. Therefore, {len(hidden)} of the {images.num_classes} "
+        f"classes count as novel, and training does not use their labels: {named}. You can change this with "
+        "split.num_seen or split.seen_classes."
     ]
 
 
@@ -94,8 +95,8 @@ def _memory_warnings_of_run(config: Config) -> list[str]:
         precision = "" if config.precision != "fp32" else ", and precision=bf16 needs about half"
         sentences.append(
             f"A step of pretraining needs about {data_size(needed)} of GPU memory, but the largest GPU here has "
-            f"{data_size(room)}. A smaller pretrain.batch_size needs less{precision}. With start weights from a file "
-            "(network.start), there is no pretraining."
+            f"{data_size(room)}. A smaller pretrain.batch_size needs less memory{precision}. With start weights from "
+            "a file (network.start), there is no pretraining."
         )
     return sentences
 
@@ -127,13 +128,14 @@ def disk_warning(configs: Sequence[Config], root: Path) -> str:
     needed = disk_use.expected_bytes(filter(None, costs_of_runs))
     subject = "this run" if len(configs) == 1 else f"these {len(configs)} runs"
     if needed > free_bytes:
-        sizes = f"about {data_size(needed)}, and {data_size(free_bytes)} are free in {existing_folder}"
+        sizes = f"about {data_size(needed)}, but only {data_size(free_bytes)} are free in {existing_folder}"
         return (
-            f"The disk is too small: {subject} will write {sizes}. If the disk becomes full, the run fails, and "
-            "you can resume it after you free some space."
+            f"The disk is too small: {subject} will write {sizes}. A run fails when the disk is full. You can resume "
+            "it after you free some space."
         )
     if free_bytes < LITTLE and None in costs_of_runs:
         return (
-            f"Only {data_size(free_bytes)} are free in {existing_folder}, and how much {subject} will write is unknown."
+            f"Only {data_size(free_bytes)} are free in {existing_folder}. It is not known how much {subject} will "
+            "write."
         )
     return ""

@@ -23,7 +23,7 @@ LAST_BUT_ONE = "last_but_one"  # for `network.freeze_until`: all but the last st
 RESIDUAL = re.compile(r"(wide_)?resne(x)?t[0-9]+")
 ABOUT_LABELS = (  # of a run whose weights know classes that its data set may call new
     "The network starts from weights that were trained with ImageNet's labels, so it already knows ImageNet's classes."
-    " That helps with your own pictures; do not compare such runs with the paper's"
+    " This helps with your own pictures. Do not compare such runs with those of the paper"
 )
 _LABELED = re.compile(r"(?<!mim_)(?<!mae_)in[0-9]+k")  # in timm's tags: ImageNet, but for its pictures alone
 _REGISTERED = re.compile(r"^@register_model\(.*\)\n(?:@.*\n)*def (\w+)\(", re.MULTILINE)

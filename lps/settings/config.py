@@ -51,13 +51,20 @@ class Config:
 
     dataset: str = _setting("digits", "data set")
     method: str = _setting("lps", "method")
-    seed: int = _setting(0, "seed of weights, batches and views", minimum=0, maximum=2**31 - 1)
-    device: str = _setting("auto", "auto, cpu, cuda or cuda:N")
+    seed: int = _setting(
+        0,
+        "seed of all random choices: weights, batches and views (changed copies of an image)",
+        minimum=0,
+        maximum=2**31 - 1,
+    )
+    device: str = _setting("auto", "processor that trains: auto, cpu, cuda or cuda:N")
     epochs: int = _setting(
         200, "passes over the labeled images", minimum=1, maximum=MOST_EPOCHS, larger="slower, usually better"
     )
     batch_size: int = _setting(512, "images per step, labeled and unlabeled together", minimum=2, maximum=65_536)
-    optimizer: str = _setting("sgd", "update rule", choices=("sgd", "adam"), words={"sgd": "SGD", "adam": "Adam"})
+    optimizer: str = _setting(
+        "sgd", "rule that updates the weights", choices=("sgd", "adam"), words={"sgd": "SGD", "adam": "Adam"}
+    )
     lr: float = _setting(
         0.1,
         "learning rate at the start",
@@ -66,10 +73,12 @@ class Config:
         larger="faster learning, until training becomes unstable",
     )
     momentum: float = _setting(0.9, "momentum of SGD", minimum=0, maximum=0.9999)
-    weight_decay: float = _setting(5e-4, "weight decay", minimum=0, maximum=1, larger="smaller weights")
+    weight_decay: float = _setting(
+        5e-4, "weight decay: pulls the weights towards 0", minimum=0, maximum=1, larger="smaller weights"
+    )
     schedule: str = _setting(
         "cosine",
-        "learning rate over the epochs",
+        "how the learning rate changes over the epochs",
         choices=("cosine", "constant"),
         words={"cosine": "cosine to 0"},
     )
@@ -81,7 +90,7 @@ class Config:
     )
     views: str = _setting(
         "digits",
-        "augmentations for a kind of picture",
+        "random changes of pictures (augmentations), made for this kind of picture",
         choices=("digits", "grey", "cifar", "imagenet", "gcd", "vectors"),
         words={
             "grey": "grey pictures",
@@ -91,10 +100,12 @@ class Config:
             "vectors": "embeddings (noise and dropout)",
         },
     )
-    processes: int = _setting(1, "training processes of one run, one GPU each", minimum=1, maximum=64)
+    processes: int = _setting(
+        1, "number of processes that train one run together; each needs its own GPU", minimum=1, maximum=64
+    )
     threads: int | None = _setting(
         None,
-        "CPU threads, shared by all processes; none: all cores",
+        "number of CPU threads for all processes together; none: all cores",
         minimum=1,
         maximum=1024,
         kind="int",
@@ -104,7 +115,7 @@ class Config:
     dataset_path: str | None = _setting(None, "file or folder of the data set", kind="str", optional=True)
     dataset_image_size: int | None = _setting(
         None,
-        "side in pixels to which pictures are resized; none: the data set's default",
+        "side length in pixels to which pictures are resized; none: the data set's default",
         minimum=8,
         maximum=1024,
         kind="int",
@@ -112,7 +123,7 @@ class Config:
     )
     dataset_images_per_class: int | None = _setting(
         None,
-        "largest number of images per class, drawn with split.seed; none: all",
+        "maximum number of images per class; split.seed decides which images; none: all images",
         minimum=1,
         maximum=10_000_000,
         kind="int",
@@ -135,9 +146,12 @@ class Config:
         kind="int",
         optional=True,
     )
-    split_seen_classes: str = _setting("first", "first, random, or class ids such as 0,3,5")
+    split_seen_classes: str = _setting("first", "which classes are seen: first, random, or class ids such as 0,3,5")
     split_labeled_ratio: float = _setting(
-        0.5, "share of the images of seen classes that keep their label", minimum=1e-6, maximum=1
+        0.5,
+        "share of the images of seen classes whose label is used; all other images are unlabeled",
+        minimum=1e-6,
+        maximum=1,
     )
     split_rule: str = _setting(
         "bernoulli",
@@ -159,21 +173,21 @@ class Config:
     )
     split_imbalance_order: str = _setting(
         "permuted",
-        "which classes of an imbalanced split are large, drawn with split.seed",
+        "which classes are large if class sizes differ; split.seed decides the order",
         choices=("permuted", "seen", "novel"),
         words={"permuted": "any class", "seen": "seen classes first", "novel": "novel classes first"},
     )
     split_labeled_imbalance: float = _setting(
         1.0,
-        "imbalance of the labels: labels of the seen class with most labels divided by those of the class with fewest. "
-        "Surplus labels are withheld. 1: all drawn labels are used",
+        "imbalance of the labels: the number of labels of the seen class with the most labels, divided by that of the "
+        "class with the fewest. Surplus labels are withheld. 1: all drawn labels are used",
         minimum=1,
         maximum=100_000,
         larger="label counts differ more and fewer labels are used",
     )
     split_num_novel: int | None = _setting(
         None,
-        "novel classes to look for; none: the number in the data set",
+        "number of novel classes to look for; none: the number in the data set",
         minimum=1,
         maximum=100_000,
         kind="int",
@@ -181,7 +195,7 @@ class Config:
     )
     split_validation_ratio: float = _setting(
         0.0,
-        "share of the labels that are withheld from training, to measure accuracy and choose the epoch",
+        "share of the labels that is withheld from training, to measure accuracy and to choose the best epoch",
         minimum=0,
         maximum=0.9,
     )
@@ -206,8 +220,8 @@ class Config:
 
     prior: str = _setting(
         "uniform",
-        "expected share of each class; the margin of LPS and the entropy terms pull the predictions towards it. "
-        "oracle uses hidden labels and shows what a perfect prior would give",
+        "the share of the images that each class is expected to have. The margin of LPS and the entropy terms pull the "
+        "predictions towards these shares. oracle uses hidden labels, to show what a perfect prior would give",
         choices=("uniform", "labeled", "estimated", "confident", "given", "oracle"),
         words={
             "uniform": "equal shares (papers)",
@@ -220,9 +234,9 @@ class Config:
     )
     prior_every: int = _setting(
         10,
-        "epochs between two estimates of the prior. With prior=given or prior=oracle, nothing is estimated: after this "
-        "many epochs, the novel shares are assigned to the novel ids again (the largest share to the id that is "
-        "predicted most often, and so on)",
+        "epochs between two estimates of the prior. With prior=given or prior=oracle, nothing is estimated. "
+        "Instead, each time this many epochs have passed, the novel shares are assigned to the novel ids again: the "
+        "largest share goes to the id that is predicted most often, and so on",
         minimum=1,
         maximum=MOST_EPOCHS,
         larger="the estimate is older but costs less time",
@@ -271,11 +285,16 @@ class Config:
         optional=True,
     )
     network_head: str = _setting("cosine", "classifier", choices=("cosine", "linear"))
-    network_cosine_scale: float = _setting(10.0, "factor on the cosine logits", minimum=0.1, maximum=1000)
+    network_cosine_scale: float = _setting(
+        10.0,
+        "factor by which the cosine logits (the outputs of the classifier) are multiplied",
+        minimum=0.1,
+        maximum=1000,
+    )
     network_freeze_until: str = _setting(
         "none",
-        "last stage that is frozen; none: no stage is frozen; last_but_one: only the last stage is trained; for "
-        "residual networks also stem, layer1, layer2, layer3 or layer4",
+        "last stage that is frozen (not trained); none: no stage is frozen; last_but_one: only the last stage is "
+        "trained; for residual networks also stem, layer1, layer2, layer3 or layer4",
     )
     network_frozen_batchnorm: str = _setting(
         "train",
@@ -285,8 +304,8 @@ class Config:
     )
     network_image_size: int | None = _setting(
         None,
-        "side in pixels to which pictures are resized for the backbone; none: the backbone's default, or the size of "
-        "the data set",
+        "side length in pixels to which pictures are resized for the backbone; none: the backbone's default, or the "
+        "size of the data set",
         minimum=16,
         maximum=1024,
         kind="int",
@@ -302,11 +321,16 @@ class Config:
 
     features: str = _setting(
         "live",
-        "live: the network sees pictures; stored: its features of a few views are computed once, a head learns on them",
+        "live: the network sees the pictures in every step; stored: the network computes features of a few views once, "
+        "and only a head (a small network) is trained on them",
         choices=("live", "stored"),
     )
-    features_weak_views: int = _setting(3, "stored weak views per picture", minimum=1, maximum=64)
-    features_strong_views: int = _setting(3, "stored strong views per picture", minimum=1, maximum=64)
+    features_weak_views: int = _setting(
+        3, "number of stored weak views (slightly changed copies) per picture", minimum=1, maximum=64
+    )
+    features_strong_views: int = _setting(
+        3, "number of stored strong views (strongly changed copies) per picture", minimum=1, maximum=64
+    )
     features_seed: int = _setting(0, "seed of the stored views, shared by all runs", minimum=0, maximum=2**31 - 1)
     features_noise: float = _setting(
         0.5,
@@ -322,24 +346,29 @@ class Config:
         maximum=0.99,
         larger="strong views keep less information about the item",
     )
-    features_width: int = _setting(256, "output dimensions of the head on stored features", minimum=1, maximum=4096)
+    features_width: int = _setting(256, "number of outputs of the head on stored features", minimum=1, maximum=4096)
     features_hidden: int = _setting(
-        512, "hidden units of the head on stored features; 0: a linear head", minimum=0, maximum=65_536
+        512, "number of hidden units of the head on stored features; 0: a linear head", minimum=0, maximum=65_536
     )
 
     pretrain_epochs: int = _setting(
-        20, "SimCLR epochs before the run; 0 starts from random weights", minimum=0, maximum=MOST_EPOCHS
+        20,
+        "number of SimCLR epochs before training; 0: training starts from random weights",
+        minimum=0,
+        maximum=MOST_EPOCHS,
     )
-    pretrain_batch_size: int = _setting(128, "images of one SimCLR step", minimum=2, maximum=65_536)
+    pretrain_batch_size: int = _setting(128, "number of images in one SimCLR step", minimum=2, maximum=65_536)
     pretrain_lr: float = _setting(5e-3, "learning rate of SimCLR", minimum=1e-8, maximum=100)
     pretrain_optimizer: str = _setting(
         "adamw",
-        "update rule of SimCLR: AdamW, or SGD with momentum 0.9",
+        "rule that updates the weights in SimCLR: AdamW, or SGD with momentum 0.9",
         choices=("adamw", "sgd"),
         words={"adamw": "AdamW", "sgd": "SGD"},
     )
     pretrain_weight_decay: float = _setting(1e-4, "weight decay of SimCLR", minimum=0, maximum=1)
-    pretrain_warmup_steps: int = _setting(10, "steps of linear warm-up", minimum=0, maximum=1_000_000)
+    pretrain_warmup_steps: int = _setting(
+        10, "number of steps in which the learning rate rises linearly from 0 (warm-up)", minimum=0, maximum=1_000_000
+    )
     pretrain_projector_width: int | None = _setting(
         None,
         "hidden units of SimCLR's projection head; none: the number of features",
@@ -356,7 +385,7 @@ class Config:
         kind="int",
         optional=True,
     )
-    pretrain_temperature: float = _setting(0.3, "temperature of the NT-Xent loss", minimum=0.01, maximum=10)
+    pretrain_temperature: float = _setting(0.3, "temperature of the NT-Xent loss of SimCLR", minimum=0.01, maximum=10)
     pretrain_seed: int | None = _setting(
         None, "seed of the pretraining; none: the run's seed", minimum=0, maximum=2**31 - 1, kind="int", optional=True
     )

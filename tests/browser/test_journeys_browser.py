@@ -93,7 +93,7 @@ def test_a_teacher_comes_from_home_to_what_the_margin_does(open_page):
     """Two clicks and the arrow key: recorded runs race by themselves, then the points of the plane learn."""
     page = open_page("")
     hand, begun = Hand(page), time.monotonic()
-    hand.click(page.get_by_role("link", name="Watch them side by side"))
+    hand.click(page.get_by_role("link", name="Watch runs side by side"))
     race = page.locator(".lps-race")
     race.wait_for()
     expect(race).not_to_have_attribute("data-at", race.get_attribute("data-at"))

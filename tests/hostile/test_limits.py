@@ -438,7 +438,7 @@ def test_pages_say_that_they_left_records_out(run, short, monkeypatch):
     for page in ("live", "pace", "compare"):
         app = visit(page, run=run.id)
         said = " ".join(warning.value for warning in app.warning)
-        assert "more than a page can read" in said and "the curves begin at epoch" in said, page
+        assert "more than a page can read" in said and "curves begin at epoch" in said, page
 
 
 def test_the_clusters_of_more_images_than_a_page_can_go_through_are_a_sentence(run, monkeypatch):

@@ -44,7 +44,7 @@ def test_a_disk_with_too_little_room_is_told_before_the_start(left, tmp_path):
 def test_what_nobody_knows_is_told_only_where_there_is_little(left, tmp_path):
     run = configure({"method": "orca"})
     left(preflight.LITTLE - 1)
-    assert "is unknown" in preflight.disk_warning([run], tmp_path)
+    assert "is not known" in preflight.disk_warning([run], tmp_path)
     left(preflight.LITTLE)
     assert preflight.disk_warning([run], tmp_path) == ""
 

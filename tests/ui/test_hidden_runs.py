@@ -34,7 +34,7 @@ def test_they_come_back_where_they_are_asked_for(options, runs, page):
     assert options(page)[0] == {"open one"}
     assert options(page, run=runs[1].id)[0] == {"open one", "put away"}
     found, app = options(page, hidden="true")
-    assert found == {"open one", "put away"} and [toggle.label for toggle in app.toggle][0] == "Show 1 hidden"
+    assert found == {"open one", "put away"} and [toggle.label for toggle in app.toggle][0].startswith("Show 1 hidden")
 
 
 def test_effects_counts_open_runs_alone(monkeypatch, runs, tmp_path):
@@ -51,4 +51,4 @@ def test_home_lists_open_runs_alone_and_says_where_the_others_are(monkeypatch, r
     assert "open one" in texts and "put away" not in texts
     make_run(tmp_path, epochs=2).write_meta(hidden=True)
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
-    assert "All runs are hidden. Open Runs to see them." in [caption.value for caption in visit("home").caption]
+    assert any("All runs are hidden" in caption.value for caption in visit("home").caption)

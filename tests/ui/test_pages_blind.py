@@ -61,7 +61,7 @@ def test_live_shows_what_is_known_without_truth(root, monkeypatch):
     titles = [note["text"] for note in drawn["pace"]["layout"]["annotations"]]
     assert titles[0] == "Withheld labels" and "Share of the unlabeled images in each cluster" in titles
     assert {"pace", "pi_hat", "cluster_sizes", "points"} <= set(drawn)
-    assert "no accuracy can be measured" in words_of(at)
+    assert "accuracy cannot be measured" in words_of(at)
     at = visit("live", run=[run.id])
     assert "Picture of" in cards_of(at) and not charts_of(at)
 
@@ -74,14 +74,14 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
     at = visit("live", run=[run.id])
     words = words_of(at)
     total = len(here.assigned)
-    counts = f"{total:,} unlabeled pictures ({total - 8:,} without a label, 8 with a withheld one)"
+    counts = f"{total:,} unlabeled pictures ({total - 8:,} without a label, 8 with a withheld label)"
     assert "7 of 8 withheld labels predicted correctly" in words and counts in words and "**5 novel clusters**" in words
     assert counts in words_of(visit("clusters", run=[run.id])).replace("images", "pictures")
     flagged = flags_in_words(here.clusters)
     assert flagged in words.lower() and flagged in words_of(visit("clusters", run=[run.id]))
     withheld = np.bincount(here.targets[here.split.validation], minlength=5)
     assert all(f"{here.class_name(c)} ({count})" in words for c, count in enumerate(withheld) if count)
-    assert "The accuracy of" in words and "5 novel clusters is unknown" in words
+    assert "Accuracy is unknown for" in words and "5 novel clusters" in words
     button = next(button for button in at.button if button.label == "Name the clusters")
     shown = cards_of(at)
     assert shown.count('alt="Picture of') == sum(min(12, cluster.size) for cluster in here.clusters)

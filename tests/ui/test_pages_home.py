@@ -102,7 +102,7 @@ def test_every_state_has_its_row(root, one_of_each, monkeypatch):
         shown = texts(visit()) + texts(visit(page="2"))
     for word in ("Finished", "Stopped", "Failed", "Crashed", "Queued", "Starting", "Stopping", "Running", "Unreadable"):
         assert word in shown
-    assert "Pretraining 9 of 20" in shown and "Training 8 of 20" in shown and "8 of 20 epochs" in shown
+    assert "Pretraining, 9 of 20" in shown and "Training, 8 of 20" in shown and "8 of 20 epochs" in shown
     assert r"the loss is not finite at epoch 8" in shown
     assert "is not JSON" in shown and "is missing" in shown and r"holiday\-pictures" in shown
     assert r"\*\*bold\*\* \<b\>tag\<\/b\> \$x\$" in shown, "a name is shown as it is written"
@@ -176,7 +176,7 @@ def test_delete_asks_first_and_moves_to_the_trash(root):
     run = sample_runs.make_run(root, "finished")
     at = visit()
     menu(at, run).click("delete").run()
-    assert run.folder.exists() and ".trash" in texts(at)
+    assert run.folder.exists() and "trash" in texts(at)
     press(at, "Delete", "delete", run)
     assert not run.folder.exists() and len(list((root / ".trash").iterdir())) == 1
     assert "No runs yet" in texts(at)

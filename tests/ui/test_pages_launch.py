@@ -75,7 +75,7 @@ def test_the_simple_view_asks_for_a_handful_and_shows_what_else_is_set(root):
     at = visit("launch")
     asked = {w.key for kind in ("selectbox", "text_input", "slider", "toggle") for w in at.main.get(kind)}
     assert asked == {"form:dataset", "form:method", "set:split.num_seen", "set:split.labeled_ratio"}
-    assert not start(at).disabled and "Also set" not in [head.value for head in at.subheader]
+    assert not start(at).disabled and "Other changed settings" not in [head.value for head in at.subheader]
     at = visit("launch", set=["margin_scale=abc", "split.seed=7"], seeds="1,2")
     assert at.text_input(key="set:split.seed").value == "7" and at.text_input(key="form:seeds").value == "1,2"
     assert "'abc' is not a number" in texts(at).replace("\\", "") and start(at).disabled
@@ -107,7 +107,7 @@ def test_settings_stand_under_their_headings_with_symbol_range_and_words(root):
     ]
     assert places == sorted(places)
     plain = words_of(at)
-    assert "η1: weight of the pseudo" in plain and "Paper: 10; tried 1 to 20" in plain
+    assert "η1: weight of the pseudo" in plain and "10; tried 1 to 20" in plain
     assert at.selectbox(key="set:kl_direction").options[0] == "prior ‖ estimate (authors' code)"
     at.selectbox(key="set:kl_direction").set_value("est_to_uniform").run()
     start(at).click().run()
@@ -264,7 +264,7 @@ def test_class_sizes_are_asked_for_and_shown_as_bars(root):
     ]
     assert heights[0] + heights[1] == list(expected.training_by_class)
     assert heights[2] == list(expected.labeled_by_class)
-    assert f"{expected.left_out:,} training images left out" in texts(at)
+    assert f"{expected.left_out:,} training images" in texts(at)
     assert "--set split.imbalance_order=novel" in at.code[0].value
     start(at).click().run()
     assert list_runs(root)[0].config() == config

@@ -396,7 +396,7 @@ def test_a_run_whose_start_weights_were_there_says_so_and_draws_no_empty_chart(v
             file.write(json.dumps(event) + "\n")
     with held(run):
         app = visit(tmp_path, "live", run=[run.id])
-    said = "skipped pretraining. Quality of their features: k nearest neighbours 95.1 %, k-means 90.0 %."
+    said = "skipped pretraining. Quality of the features: k nearest neighbours 95.1 %, k-means 90.0 %."
     assert said in words_of(app)
     assert "pretraining" not in charts_of(app)
 

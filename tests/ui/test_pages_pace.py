@@ -124,7 +124,7 @@ def test_more_than_four_runs_in_a_link(opened, made, monkeypatch, tmp_path):
     runs = [make_run(tmp_path, epochs=1, written=1, seed=seed) for seed in range(5)]
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     app = visit("pace", run=[run.id for run in runs])
-    assert "the first 4 are shown" in words_of(app)
+    assert "first 4 are shown" in words_of(app)
     assert "pace-D" in charts_of(app) and "pace-E" not in charts_of(app)
 
 
@@ -162,7 +162,7 @@ def test_a_shorter_run_stays_at_its_end_and_says_so(opened):
 
 def test_a_run_without_records_leaves_the_others_alone(opened):
     app = opened("lps", "empty")
-    assert "B is queued. It starts when a run before it ends." in words_of(app)
+    assert "B waits in the queue." in words_of(app)
     assert "pace-A" in charts_of(app) and "pace-B" not in charts_of(app)
 
 

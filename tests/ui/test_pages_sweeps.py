@@ -194,7 +194,7 @@ def test_one_sweep_in_the_middle(root):
         said = plain(at)
         for words in ("7 of 15 finished", "1 running", "1 queued", "1 failed", "1 stopped", "4 missing"):
             assert words in progress(at), words
-        assert "to go" in said and "7 of 15 runs" in said
+        assert "left" in said and "7 of 15 runs" in said
         table = at.dataframe[0].value
         assert table.loc["w/o L_AM", ("digits", "n")] == "2/3" and table.loc["LPS", ("digits", "n")] == "1/3"
         labels = {button.label for button in at.button}
@@ -262,7 +262,7 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     (runs[2].folder / "progress.json").write_text(json.dumps(progress))
     with held(runs[2]):
         now = page.course(sweep_records.list_sweeps(root)[0])
-        assert page.remaining_in_words(now) == "About 2 min to go with 2 at a time."  # the longer one: 100 s
+        assert page.remaining_in_words(now) == "About 2 min left with 2 at a time."  # the longer one: 100 s
 
 
 def test_a_sweep_whose_cluster_does_not_answer_is_followed():

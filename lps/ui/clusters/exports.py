@@ -40,7 +40,7 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
         )
         if images is not None:
             help_text = say(
-                "One folder of pictures per class, and the table of labels. Images that you rejected are in "
+                "One folder of pictures per class, and the table of labels. Pictures that you rejected are in "
             )
             help_text += "the folder unlabeled"
             export_buttons.offer_file(
@@ -95,7 +95,7 @@ def explain_columns(has_files: bool) -> str:
         "In the table, `predicted` is the id that the network predicted, and `cluster` is the id after your merges and "
         "splits."
     )
-    return sentence if has_files else f"{sentence} `file` is empty: this data set has no files."
+    return sentence if has_files else f"{sentence} `file` is empty, because this data set has no files."
 
 
 def _export_command(view: PredictionView) -> str:
@@ -122,5 +122,5 @@ def _show_written_folder(view: PredictionView) -> None:
     if error:
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     elif folder:
-        st.caption("Written, with a labels.csv inside")
+        st.caption("This folder was written. It also contains the table labels.csv:")
         st.code(folder, language=None, wrap_lines=True)

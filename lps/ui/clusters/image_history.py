@@ -20,9 +20,9 @@ from lps.wording import counted
 
 _PICTURE = 256  # pixels
 HELPS = {
-    "Confidence": "Confidence in the predicted id. For most methods, it is the probability of that id. For methods "
-    "that cluster features, it measures how much closer the image is to its own cluster centre than to "
-    "the next one",
+    "Confidence": "Confidence says how sure the network is of the predicted id. For most methods, it is the "
+    "probability of this id. For methods that cluster features, it measures how much closer the image is to the centre "
+    "of its own cluster than to the next centre",
     "Predicted": "The id that the network predicted, before your merges and splits",
 }
 
@@ -119,14 +119,14 @@ def describe_shared_epochs(first: list[Moment], second: list[Moment]) -> str:
     sentence = f"The images were in the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
     now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
     if changed:
-        sentence += f", {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
-    return f"{sentence}. Dots mark epochs at which they were in the same cluster, crosses the other epochs."
+        sentence += f" and have been {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
+    return f"{sentence}. Dots mark the epochs at which both were in the same cluster. Crosses mark the other epochs."
 
 
 def _show_left_out_epochs(view: PredictionView) -> None:
     num_told, stored = len(predictions.history_epochs(view)), len(points.stored_epochs(view.run))
     if num_told < stored:
-        words = f"With this many images, the chart shows only {num_told} of {stored} epochs, evenly spaced."
+        words = f"The run has many images, so the chart shows only {num_told} of {stored} epochs, evenly spaced."
         st.caption(nouns.of(view.run)(words))
 
 
@@ -147,7 +147,7 @@ def _show_facts(view: PredictionView, images: Images | None, image: int, row: in
     for word, value in facts.items():
         st.caption(f"{word} **{escape.markdown(value)}**", help=say(HELPS.get(word, "")) or None)
     if image in view.split.validation:
-        st.caption("Its label was withheld for validation.")
+        st.caption(say("The label of this image was withheld for validation."))
 
 
 def _describe_history(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> list[str]:

@@ -49,7 +49,7 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
         st.button(
             f"Go to epoch {epoch}", key="go_to_names", on_click=_open_epoch, args=go, icon=":material/arrow_back:"
         )
-        words = "A cluster of this epoch gets a name if more than half of its images come from the cluster with that "
+        words = "A cluster of this epoch gets a name if more than half of its images were in the cluster that has this "
         words += "name"
         st.button(
             "Copy the names",
@@ -75,7 +75,8 @@ def _copy_names(view: PredictionView, epoch: int) -> None:
             name_field.record_steps(view, steps)
         if lost:
             words = (
-                f"Your decisions on {', '.join(lost)} could not be copied: no cluster of this epoch has most of their "
+                f"Your decisions on {', '.join(lost)} could not be copied, because no cluster of this epoch "
+                "contains most of the same "
             )
             words += f"images. Open epoch {epoch} to see the decisions."
             st.session_state[_NOTE] = words
@@ -151,7 +152,7 @@ def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) 
             key="split",
             icon=":material/call_split:",
             disabled=not ticked,
-            help=say("Moves the ticked images to a new cluster"),
+            help=say("Moves the chosen images to a new cluster"),
             on_click=_split_off,
             args=(view, ticked),
         )
@@ -221,7 +222,7 @@ def _offer_states(view: PredictionView, log_entries: Sequence[Mapping]) -> None:
     with st.popover("History", icon=":material/history:", type="tertiary", help="Restore any earlier state"):
         key = f"state {len(log_entries)}"
         st.selectbox(
-            "State after",
+            "State after the change",
             [*states][-2::-1],
             format_func=lambda number: states.get(number, str(number)),
             key=key,

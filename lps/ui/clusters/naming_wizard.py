@@ -12,8 +12,8 @@ _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, is
 
 def offer_wizard(cluster: int) -> None:
     """Show the switch; while it is on, the name field of a newly opened cluster gets the focus."""
-    words = "Opens the next unnamed cluster after each name"
-    st.toggle("Name one by one", key=KEY, bind="query-params", help=words)
+    words = "When you have named a cluster, the next unnamed cluster opens"
+    st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=words)
     if is_on():
         _mount(key="naming_wizard", data=cluster)
 

@@ -32,9 +32,9 @@ _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
 _ORDERS = {"typical": "Most typical", "least": "Least confident", "wrong": "Wrongly assigned"}
 _FLAG_COLORS = {"split": "orange", "merge": "red", "mixed": "yellow"}
 _MATCHING = (
-    "The class that is paired with this cluster. Clusters and classes are paired one to one so that as many images as "
-    "possible are correct; the accuracies use the same pairs. A class has at most one cluster, so a cluster's matched "
-    "class may differ from its most frequent class"
+    "The matched class of a cluster is the class that is paired with it. Clusters and classes are paired one to one so "
+    "that as many images as possible are correct. The accuracies use the same pairs. Because a class is paired with at "
+    "most one cluster, the matched class of a cluster may differ from its most frequent class"
 )
 
 
@@ -71,7 +71,9 @@ def _show_clusters(runs: list[Run]) -> None:
             if len(ticked) == 2:
                 image_history.show_image_pair(view, images, ticked)
             elif image is None:
-                words = "Click a picture to see its predicted cluster at every epoch. Tick two to compare them."
+                words = (
+                    "Click a picture to see its predicted cluster at every epoch. Tick two pictures to compare them."
+                )
                 st.caption(nouns.of(run)(words))
             else:
                 image_history.show_image_history(view, images, image)
@@ -199,15 +201,23 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     """Return the columns of the table; true classes only if enough are known, otherwise the known labels."""
     percent, say = "%.0f %%", nouns.of(view.run)
     marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
-    overlap = say("Overlap with the same cluster in earlier epochs (images in both divided by images in either), ")
-    overlap += f"mean over the last {clusters.WINDOW} epochs. Clusters that you merged or split off have no value"
+    overlap = say("How stable the cluster is: its overlap with the most similar cluster of an earlier epoch. The ")
+    overlap += say(
+        "overlap is the number of images in both clusters, divided by the number of images in either of them. "
+    )
+    overlap += (
+        f"The value is the mean over the last {clusters.WINDOW} epochs. Clusters that you merged or split off have "
+    )
+    overlap += "no value"
     about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"
     about_second = say("Second most frequent true class in the cluster and the share of images that have this class")
-    about_known = say("Among the images whose class is known: how many have the most frequent class, and its name")
+    about_known = say(
+        "Counts the images whose class is known: how many of them have the most frequent class, and its name"
+    )
     about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
-    about_nearest = "The id of the most similar other cluster, and how similar its mean features are: 1 is the same "
-    about_nearest += "direction, 0 is unrelated (cosine similarity)"
+    about_nearest = "The id of the most similar other cluster, and the cosine similarity of the mean features of both "
+    about_nearest += "clusters: 1 means the same direction, 0 means unrelated"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     classes = {"hidden": not any(c.is_trusted for c in view.clusters)}
@@ -221,7 +231,14 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     purity = of_class(lambda c: _as_percent(c.purity))
     second = of_class(lambda c: _share_of_class(view, c.runner_up, c.runner_up_share))
     return [
-        Column("Cluster", lambda c: c.id, "number", 58, "The id; ids of seen classes first", pinned=True),
+        Column(
+            "Cluster",
+            lambda c: c.id,
+            "number",
+            58,
+            "The id of the cluster. The ids of seen classes come first",
+            pinned=True,
+        ),
         Column("Name", lambda c: _shown_name(view, c.id), "text", 78, about_name),
         Column(
             say("Images"), lambda c: c.size, "number", 62, say("Unlabeled images in the cluster"), format="localized"
@@ -231,7 +248,15 @@ def cluster_columns(view: PredictionView) -> list[Column]:
         ),
         Column("Matched class", matched, "text", 98, about_matched, **classes),
         Column("Top class", top, "text", 72, "The most frequent true class in the cluster", **classes),
-        Column("Purity", purity, "bar", 88, "Share of the top class, matched or not", **bar, **classes),
+        Column(
+            "Purity",
+            purity,
+            "bar",
+            88,
+            "Share of the top class in the cluster, even if this class is not the matched class",
+            **bar,
+            **classes,
+        ),
         Column("Second class", second, "text", 90, about_second, **classes),
         Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),
         Column("Confidence", lambda c: _as_percent(c.confidence), "number", 82, about_confidence, format=percent),
@@ -285,8 +310,9 @@ def _show_confusion(view: PredictionView, chosen: int) -> None:
     _pick_cell(titles, dict(enumerate(view.split.class_names[:width])), (chosen, column))
     st.caption(
         say(
-            "Colour: share of the cluster. Seen classes are left of the dotted line, novel classes right of it. Click "
-            "a cell, or choose it above, to see its images. Clusters are sorted by their matched class."
+            "The colour shows which share of the cluster has the class. Seen classes are left of the dotted line, "
+            "novel classes right of it. Click a cell, or choose it above, to see its images. Clusters are sorted by "
+            "their matched class."
         ),
         help=say(_MATCHING),
     )
@@ -362,8 +388,11 @@ def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tup
     )
     start = (number - 1) * PAGE
     st.caption(
-        f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), say('image'))}, with the network's confidence. "
-        + say("Click an image to open it. Tick the circle in its corner to choose it; hold Shift to choose a range.")
+        f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), say('image'))}. "
+        + say(
+            "The percentage below an image is the confidence of the network. Click an image to open it. To choose an "
+        )
+        + say("image, tick the circle in its corner; to choose several images in a row, hold Shift.")
     )
     if done.clicked is not None and done.clicked != url_fields.read_number("image"):
         url_fields.set_number("image", done.clicked)
@@ -390,7 +419,7 @@ def _keep_size(edge: int) -> None:
 
 def _show_heading(view: PredictionView, cluster_facts: Cluster) -> str:
     parts = view.said.parts(cluster_facts.id)
-    joined = f" (with {', '.join(map(str, parts))})" if parts else ""
+    joined = f" (merged with {', '.join(map(str, parts))})" if parts else ""
     return f"Cluster {view.title(cluster_facts.id)}{joined}"
 
 
@@ -400,12 +429,12 @@ def describe_classes(view: PredictionView, cluster_facts: Cluster) -> str:
         return ""
     share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images whose class is known"
     share_of = nouns.of(view.run)(share_of)
-    sentence = f"Matched class {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
+    sentence = f"Matched class: {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
     if cluster_facts.matched < 0:
-        sentence = "No class is matched with this cluster: other clusters fit the classes better."
+        sentence = "No class is matched with this cluster, because other clusters fit the classes better."
     if cluster_facts.majority != cluster_facts.matched:
         most_frequent = _bold_share(view, cluster_facts.majority, cluster_facts.purity)
-        sentence += f" Most frequent class {most_frequent} {share_of}."
+        sentence += f" Most frequent class: {most_frequent} {share_of}."
     return sentence
 
 
@@ -416,7 +445,7 @@ def _bold_share(view: PredictionView, class_id: int, share: float) -> str:
 def _explain_empty_sheet(cluster_facts: Cluster, order: str) -> str:
     if not cluster_facts.size:
         return "This cluster has no images."
-    return "No image whose class is known is wrongly assigned here." if order == "wrong" else "No images match."
+    return "No image in this cluster is known to be wrongly assigned." if order == "wrong" else "No images match."
 
 
 def _ordered_rows(view: PredictionView, cluster_facts: Cluster, order: str, class_id: int | None) -> np.ndarray:

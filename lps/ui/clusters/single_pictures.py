@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from lps.ui.pictures import nouns
 from lps.ui.pictures.predictions import PredictionView
 
 
@@ -13,22 +14,26 @@ def ask_verdict(
     """Show the decisions on ticked pictures; say: records steps, in a callback."""
     images = list(ticked)
     acts = {
-        "Right": (":material/check:", {"do": "assign", "images": images, "to": cluster}, "They belong in this cluster"),
+        "Right": (
+            ":material/check:",
+            {"do": "assign", "images": images, "to": cluster},
+            "The chosen pictures belong in this cluster",
+        ),
         "Not in this cluster": (
             ":material/close:",
             {"do": "wrong", "images": images, "id": cluster},
-            "They get no label",
+            "The chosen pictures get no label",
         ),
         "None of these": (
             ":material/hide_image:",
             {"do": "nothing", "images": images},
-            "They show none of the classes",
+            "The chosen pictures show none of the classes",
         ),
     }
     with st.container(horizontal=True, gap="small"):
         for label, (icon, step, words) in acts.items():
             key = f"single_{step['do']}"
-            st.button(label, icon=icon, help=words, key=key, on_click=say, args=(view, [step]))
+            st.button(label, icon=icon, help=nouns.of(view.run)(words), key=key, on_click=say, args=(view, [step]))
 
 
 def verdict_on_image(view: PredictionView, image: int) -> str:

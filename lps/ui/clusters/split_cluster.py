@@ -93,7 +93,7 @@ def show_similar_images(view: PredictionView, cluster: int, images: Images | Non
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
             st.subheader(
-                say(f"Most like {counted(len(example_images), 'chosen image')}"), anchor=False, width="content"
+                say(f"Most similar to {counted(len(example_images), 'chosen image')}"), anchor=False, width="content"
             )
             st.button("Close", key="close_like", icon=":material/close:", type="tertiary", on_click=_close_similar)
         if not len(similar):
@@ -103,7 +103,12 @@ def show_similar_images(view: PredictionView, cluster: int, images: Images | Non
         tiles = [_make_tile(view, image, row) for image, row in zip(similar.tolist(), rows.tolist())]
         token = f"like {version} {sorted(example_images)}"
         done = gallery.show_sheet(tiles, images, "like", token, say("Images like the chosen ones"), noun=say("image"))
-        st.caption(say("Nearest first, with their current cluster. Tick the images that belong together."))
+        st.caption(
+            say(
+                "The most similar images come first. Below each image is its current cluster. Tick the images that "
+                "belong together."
+            )
+        )
         if done.chosen:
             assign_cluster.ask_target_cluster(view, done.chosen, f"like place {version} {cluster}")
 

@@ -18,6 +18,7 @@ from lps.ui.pictures.predictions import PredictionView
 from lps.ui.server import routing
 from lps.ui.shared import data_table, escape, export_buttons, select
 from lps.ui.shared.data_table import Column
+from lps.wording import counted
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
 _STARTS = {"weights": "Trained weights of this run", "afresh": "Start weights of this run"}
@@ -37,7 +38,11 @@ def show_training_on(view: PredictionView) -> None:
     left = sum(c.size > 0 and c.id in free and c.id not in view.said.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
         is_ready = not view.said.is_empty
-        named = f"{len(view.said.names)} named, {left} without a name" if is_ready else "Name a cluster first"
+        named = (
+            f"{counted(len(view.said.names), 'cluster')} with a name, {left} without"
+            if is_ready
+            else "Name a cluster first"
+        )
         st.markdown(f":small[{named}]", width="stretch")
         pressed = st.button(
             "Continue with these names",
@@ -45,7 +50,7 @@ def show_training_on(view: PredictionView) -> None:
             type="primary",
             icon=":material/model_training:",
             disabled=not is_ready,
-            help="Starts a new run in which the names of your clusters also serve as labels.",
+            help="Starts a new run that also uses the names of your clusters as labels.",
         )
     if pressed or is_asked and is_ready:
         st.session_state[_VISIT] = secrets.token_hex(8)
@@ -57,7 +62,7 @@ def _ask_next_run(view: PredictionView) -> None:
     """Show the dialog: which pictures become labeled, what happens to unnamed clusters, start weights, preview."""
     run, epoch, say = view.run, view.epoch, nouns.of(view.run)
     rule = st.segmented_control(
-        say("Pictures of named clusters that become labeled"),
+        say("Which pictures of named clusters become labeled"),
         list(_RULES),
         format_func=_RULES.get,
         key="train_on_labels",

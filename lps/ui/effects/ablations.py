@@ -67,7 +67,7 @@ def _variant_columns(on_their_way: set[str]) -> list[Column]:
         lack = "in progress" if row.name in on_their_way else "not run"
         return score_tables.format_cell(row.group, measure) if row.group else lack
 
-    about_paper = "Seen / novel / all of the same experiment in the LPS paper"
+    about_paper = "Seen, novel and all accuracy of the same experiment in the LPS paper"
     return [
         Column("Variant", lambda row: row.name, "text", pinned=True, width=230),
         *(Column(NAMES[measure], lambda row, measure=measure: cell(row, measure)) for measure in COLUMNS),

@@ -37,9 +37,9 @@ def _describe_averaging(effects: Sequence[MainEffect]) -> str:
     """Say what the effects are averaged over; "One setting" shows a single combination and can differ."""
     counts = sorted({item.contexts for item in effects})
     if counts[-1] == 1:
-        return "Each was measured with one fixed choice of the other settings."
+        return "Each effect was measured with one fixed choice of the other settings."
     number = "–".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
-    return f"Each is averaged over the other varied settings ({number} combinations)."
+    return f"Each effect is averaged over the other varied settings ({number} combinations)."
 
 
 def _describe_doubt(item: MainEffect) -> str:

@@ -51,7 +51,7 @@ def show_data_check(config: Config | None) -> None:
         if problem := st.session_state.pop("check_problem", ""):
             fields.show_error_or_help(problem)
         if standing.state == "working":
-            background_work.wait_for_work(path, "It continues after you close this page.")
+            background_work.wait_for_work(path, "The check continues after you close this page.")
         elif findings is None:
             _offer_check(config, standing)
         else:
@@ -77,11 +77,11 @@ def _offer_check(config: Config, standing: background.JobState) -> None:
     say = nouns.of_dataset(config.dataset)
     about = say(
         "Finds near duplicates (also between the training and the test set), outliers, and labels that differ from "
-        "those of all similar pictures. Nothing changes until you decide, and your files never change."
+        "the labels of all similar pictures. Nothing changes until you decide, and your files never change."
     )
     kept = background_jobs.kept_in_words(audits.looked_at(config))
     background_work.offer_work(
-        "check", standing, f"The check was cancelled; {kept}.", about, say("Check the pictures"),
+        "check", standing, f"The check was cancelled. {capitalized(kept)}.", about, say("Check the pictures"),
         ":material/troubleshoot:", lambda: audits.start_audit(config, select.runs_root()),
     )  # fmt: skip
 
@@ -193,4 +193,7 @@ def _show_decisions(config: Config) -> None:
                       on_click=_try_change,
                       args=(lambda n=number: audits.undo_finding_decision(config, n),))  # fmt: skip
     if len(log_entries) > _DECISIONS:
-        st.caption(f"and {len(log_entries) - _DECISIONS:,} older ones: python -m lps audit {config.dataset} --decided")
+        st.caption(
+            f"and {len(log_entries) - _DECISIONS:,} older decisions. To list them, run python -m lps audit "
+            f"{config.dataset} --decided"
+        )

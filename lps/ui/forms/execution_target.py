@@ -119,7 +119,8 @@ def show_target(several: bool = False) -> None:
             fields.show_error_or_help(target.errors.get(name))
     words = "one job array" if several else "one job"
     st.caption(
-        f"Submitted as {words}. A run that is preempted or reaches its time limit continues from its checkpoint."
+        f"{'The runs are' if several else 'The run is'} submitted as {words}. A run that is preempted or reaches its "
+        "time limit continues from its checkpoint."
     )
 
 

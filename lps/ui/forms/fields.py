@@ -27,11 +27,12 @@ from lps.wording import capitalized
 
 _SIDE_BY_SIDE = 20  # letters of choices that fit beside each other
 _EFFORTS = {
-    "stored": ("Stored features", f"A pretrained network computes features of every picture once: minutes on a CPU. "
-               f"{ABOUT_LABELS}."),
-    "light": ("Light", "Trains a small network from scratch on small copies of your pictures: minutes on a CPU, less "
-              "accurate. A good first look."),
-    "full": ("Full", "Larger pictures, a larger network, more epochs: made for a GPU; hours on a CPU."),
+    "stored": ("Stored features", f"A pretrained network describes each picture once by numbers (features), and only a "
+               f"small network is trained on them. This takes minutes on a CPU. {ABOUT_LABELS}."),
+    "light": ("Light", "Trains a small network from scratch on small copies of your pictures. This takes minutes on a "
+              "CPU but is less accurate. It is good for a first look."),
+    "full": ("Full", "Uses larger pictures, a larger network and more epochs. This is made for a GPU; on a CPU, it "
+             "takes hours."),
 }  # fmt: skip
 _VIEWS = {"simple": "Simple", "everything": "Everything"}
 _COLUMN = 250  # pixels, the least width of a field
@@ -140,8 +141,8 @@ def _describe_setting(parameter: Parameter) -> str:
     documentation, meaning = parameter.told, escape.markdown(parameter.meaning)
     symbol = escape.markdown(parameter.plain_symbol)
     sentences = [f"{symbol}: {meaning}" if symbol else capitalized(meaning)]
-    sentences += [f"Larger: {escape.markdown(documentation.larger)}"] if documentation.larger else []
-    sentences += [f"Paper: {escape.markdown(documentation.paper)}"] if documentation.paper else []
+    sentences += [f"A larger value: {escape.markdown(documentation.larger)}"] if documentation.larger else []
+    sentences += [f"In the paper: {escape.markdown(documentation.paper)}"] if documentation.paper else []
     return ". ".join(sentences)
 
 
@@ -212,7 +213,7 @@ def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
             st.latex(formula)
         for term in term_formulas.FORMULAS if method.name == "lps" and settings else ():
             found = term_formulas.formula_of(term, settings)
-            st.markdown(f"**{escape.markdown(form.setting_label(term))}** is shown below")
+            st.markdown(f"The term **{escape.markdown(form.setting_label(term))}**:")
             st.latex(found.latex)
             st.caption(f"{found.numbers} {found.letters}")
         for section in ("Citation", "Deviations"):
@@ -241,7 +242,7 @@ def choose_device(error: str | None, is_here: bool = True) -> None:
     requested_device = current_draft().text("device")
     labels |= {} if requested_device in labels else {requested_device: requested_device}
     missing = [f"{device.label}: {device.reason}" for device in devices_found if not device.available]
-    missing += [] if is_here else ["the job uses a device of its node; request a GPU below"]
+    missing += [] if is_here else ["the job uses a device of its cluster node; to use a GPU, request one below"]
     with st.container(gap="xxsmall"):
         draw_draft_field(st.selectbox, "device", "Device", requested_device, list(labels), format_func=labels.get)
         show_error_or_help(error, escape.markdown("; ".join(missing)))

@@ -26,21 +26,21 @@ from lps.ui.shared.run_actions import LABELS, action_label, ask_name
 from lps.wording import ago, counted
 
 _ABOUT = (
-    "Some classes have labels (:blue[**seen**]); others appear only in pictures without labels (:orange[**novel**]). "
-    "LPS Studio trains models that classify the seen classes and discover the novel ones, and shows how fast they "
-    "learn both."
+    "Some classes have pictures with labels: these classes are :blue[**seen**]. Other classes appear only in pictures "
+    "without labels: these classes are :orange[**novel**]. LPS Studio trains models that recognize the seen classes "
+    "and discover the novel ones. You can watch how quickly a model learns both kinds."
 )
 _FOR_TEACHERS = (
-    "Two short runs learn to sort digits, one with the adaptive margin of LPS and one without it. You watch how "
-    "the margin makes the model learn seen and novel classes at the same pace."
+    "Two short runs learn to sort digits. One run uses the margin of LPS, which holds back classes that the model "
+    "guesses too often. The other run has no margin. You see how the margin helps novel classes to keep up."
 )
 _FOR_PICTURES = (
-    "Bring a folder of pictures, some with labels. You get the unknown categories as clusters, name them, and sort "
-    "new pictures with the model."
+    "Add a folder in which some pictures have labels. The model sorts the other pictures into your classes and into "
+    "new groups, called clusters. You name the clusters, and then the model can sort new pictures."
 )
 _FOR_RESEARCH = (
-    "Train thirteen methods on fixed splits and vary one setting at a time. You get differences with confidence "
-    "intervals, tables and figures."
+    "Train any of thirteen methods on the same data and change one setting at a time. You get tables, figures, and "
+    "differences with confidence intervals."
 )
 _PER_PAGE = 8
 _SPARKLINE, _NUMBER = 120, 44  # pixels
@@ -94,7 +94,7 @@ def main() -> None:
     _start_demo()
     text_column, picture_column = st.columns([5, 6], gap="large", vertical_alignment="center")
     with text_column:
-        st.title("Watch a model discover classes without labels", anchor=False)
+        st.title("Watch a model discover classes that have no labels", anchor=False)
         st.markdown(_ABOUT)
     with picture_column:
         recordings_gallery.show_pace()
@@ -121,7 +121,7 @@ def _start_demo() -> None:
         for name, changed in demo.RUNS.items():
             started += start_runs.start_runs("home", visit, (configure(demo.SETTINGS | changed),), name)
     except UserError as error:
-        st.error(f"The demo could not be started. {escape.markdown(str(error))}", icon=":material/error:")
+        st.error(f"The demo could not be started. {escape.markdown(str(error))}.", icon=":material/error:")
     else:
         routing.turn_to("pace", run=started)
 
@@ -153,7 +153,7 @@ def _draw_card(title: str, text: str) -> Iterator[None]:
 def _demo_duration() -> str:
     with suppress(UserError):  # a click on the demo says what is wrong
         if duration := estimates.estimate_run(configure(demo.SETTINGS)):
-            return f" Each takes about {costs.span_in_words(duration)}."
+            return f" Each run takes about {costs.span_in_words(duration)}."
     return ""
 
 
@@ -176,9 +176,9 @@ def _show_nothing(hidden: int = 0) -> None:
     """Show what replaces the list if there are no runs or all are hidden."""
     st.subheader("Runs", anchor=False)
     if hidden:
-        st.caption("All runs are hidden. Open Runs to see them.")
+        st.caption("All runs are hidden. Open the page Runs to see them.")
     else:
-        st.caption("No runs yet. Your runs will be listed here, and those of the demo.")
+        st.caption("You have no runs yet. Press Start the demo or New run; your runs will be listed here.")
 
 
 def _show_question() -> None:
@@ -269,7 +269,7 @@ def _run_action(action: str, run: Run) -> None:
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
     name, days = escape.markdown(titles.run_label(run)), TRASH_S // 86_400
-    st.markdown(f"**{name}** moves to the folder `.trash` beside the runs and stays there for {days} days.")
+    st.markdown(f"**{name}** moves to the trash. You can restore it on the page Runs for {days} days.")
     if st.button("Delete", type="primary", icon=":material/delete:"):
         error_toasts.try_change(lambda: delete_run(run))
 
@@ -283,10 +283,10 @@ def _epoch_series(history: event_log.History, name: str) -> list[float | None]:
 def _describe_progress(run: Run, state: State, epochs: int, last_epoch: int) -> tuple[float | None, str]:
     """Return the completed share of the phase, and the position of the run in words."""
     if state.name == "queued" and run.desired().on:
-        return None, f"in {executors.executor_title(run.desired().on)}'s queue"
+        return None, f"in the queue of {executors.executor_title(run.desired().on)}"
     if state.name == "queued":
         num_ahead = queue.queue_position(run)
-        return None, f"{num_ahead} ahead" if num_ahead else "next" if num_ahead == 0 else "not launched"
+        return None, f"{counted(num_ahead, 'run')} ahead" if num_ahead else "next" if num_ahead == 0 else "not launched"
     if not state.is_alive:
         planned_epochs = counted(epochs, "epoch")
         return None, planned_epochs if last_epoch == epochs else f"{last_epoch} of {planned_epochs}"
@@ -294,7 +294,7 @@ def _describe_progress(run: Run, state: State, epochs: int, last_epoch: int) -> 
     if estimates.is_finishing(progress) and state.name == "running":
         return 1.0, "Finishing: evaluating and saving"
     phase = estimates.PHASES.get(progress.phase, "Preparing")
-    position = f" {progress.epoch or 0:.0f} of {progress.epochs:.0f}" if progress.epochs else ""
+    position = f", {progress.epoch or 0:.0f} of {counted(progress.epochs, 'epoch')}" if progress.epochs else ""
     time_left = f", {estimates.describe_time_left(run, state)}" if state.name == "running" else ""
     return progress.share or 0.0, f"{phase}{position}{time_left}"
 

@@ -21,9 +21,11 @@ def show_gallery(is_brief: bool = False) -> None:
         st.caption("The recordings that come with LPS Studio were not found.")
         return
     st.caption(
-        "These recorded runs come with LPS Studio. Every page can show them; they are read-only. The curves show "
-        ":blue[seen] and :orange[novel] accuracy over the epochs, on a scale up to 100 %. The area between the curves "
-        "is the gap. A novel picture is correct if it is in the cluster that is matched with its class."
+        "These recorded runs come with LPS Studio. You can open them on every page, but you cannot change them. The "
+        "curves show accuracy on :blue[seen] and :orange[novel] classes after each epoch (one pass over the pictures). "
+        "The upper edge of each chart is 100 %. The area between the two curves is the gap. To measure novel accuracy, "
+        "each novel class is matched with one cluster (a group that the model made); the pictures of the class in this "
+        "cluster count as correct."
     )
     parts = recordings.recordings_by_part()
     names = {run.id: name for name, run in parts.items()}
@@ -45,13 +47,11 @@ def show_pace() -> None:
     seen, novel = (with_margin[f"accuracy/{name}"].tolist() for name in ("seen", "novel"))
     dotted_line = without_margin["accuracy/novel"].tolist() if len(without_margin) == len(with_margin) else []
     alt = f"Seen and novel accuracy over {len(novel)} epochs; novel accuracy is {novel[-1]:.0%} at the end"
-    caption = "Two recorded runs on handwritten digits, five classes seen and five novel. "
+    caption = "Two recorded runs on handwritten digits: five classes are seen and five are novel. "
     if dotted_line:
         alt += f", without the margin {dotted_line[-1]:.0%}"
-        caption += (
-            f"Without the margin, novel accuracy is {100 * dotted_line[-1]:.0f} % instead of {100 * novel[-1]:.0f} % "
-        )
-        caption += "at the end. This pair is one of the clearest examples."
+        caption += f"At the end, novel accuracy is {100 * novel[-1]:.0f} % with the margin and "
+        caption += f"{100 * dotted_line[-1]:.0f} % without it. Few pairs of runs differ as clearly as these two."
     else:
         caption += _describe_recording("lps", parts["lps"], parts)
     with st.container(key="gap-picture"):  # page.css keeps its room
@@ -72,20 +72,20 @@ def _show_links(runs: list[Run], parts: dict[str, Run], is_brief: bool) -> None:
         story_ids = [parts[name].id for name in ("lps", "no_margin", "fixmatch") if name in parts]
         if len(story_ids) > 1:
             link = {"icon": ":material/view_column_2:", "query_params": {"run": story_ids}}
-            st.page_link("pages/pace.py", label="Watch them side by side", **link)
+            st.page_link("pages/pace.py", label="Watch runs side by side", **link)
         if unequal := recordings.unequal_recordings():
             link = {"icon": ":material/bar_chart:", "query_params": {"run": [run.id for run in unequal]}}
-            st.page_link("pages/pace.py", label="Classes of unequal size, two priors", **link)
+            st.page_link("pages/pace.py", label="Compare two priors on classes of unequal size", **link)
         link = {"icon": ":material/balance:", "query_params": {"run": [run.id for run in runs]}}
-        st.page_link("pages/compare.py", label="Compare them all", **link)
+        st.page_link("pages/compare.py", label="Compare all recorded runs", **link)
 
 
 def _show_story() -> None:
     with st.container(border=True, height="stretch", gap="xsmall", key="card-story"):
         st.markdown("**The story of these runs**")
         st.markdown(
-            "What are seen and novel classes, why do seen classes absorb novel pictures, and what does LPS do about "
-            "it? A few minutes, step by step. You need no prior knowledge."
+            "What are seen and novel classes? Why do models take novel pictures for seen ones? What does LPS do about "
+            "this? The story takes a few minutes and needs no prior knowledge."
         )
         st.space("stretch")
         st.page_link("pages/story.py", label="Begin", icon=":material/auto_stories:")
@@ -122,7 +122,7 @@ def _describe_recording(part: str, run: Run, parts: dict[str, Run]) -> str:
             return _describe_part(part, run, run_history, parts) or _describe_accuracies(run_history)
         except UserError:
             return _describe_accuracies(run_history)
-    return "No epoch was recorded."
+    return "This recording has no epoch of training."
 
 
 def _describe_accuracies(run_history: event_log.History) -> str:
@@ -130,37 +130,36 @@ def _describe_accuracies(run_history: event_log.History) -> str:
     return f"Accuracy at the end: {100 * seen:.1f} % on seen and {100 * novel:.1f} % on novel classes."
 
 
+def _describe_swallowed(num_swallowed: int, novel: int) -> str:
+    return f"The model sorts {num_swallowed} of {novel} novel pictures into seen classes."
+
+
 def _describe_part(part: str, run: Run, run_history: event_log.History, parts: dict[str, Run]) -> str:
     if part == "lps":
         largest_gap, novel = 100 * run_history.column("accuracy/gap").max(), 100 * run_history.last("accuracy/novel")
         return (
-            f"The novel classes keep up: their accuracy is never more than {largest_gap:.0f} points behind and is "
-            f"{novel:.0f} % at the end."
+            "The novel classes keep up with the seen ones: their accuracy is never more than "
+            f"{largest_gap:.0f} points lower. At the end, it is {novel:.0f} %."
         )
     if part == "no_margin":
         num_empty, num_new = recordings.empty_clusters(run)
-        sentence = f"Without the margin, novel accuracy is {100 * run_history.last('accuracy/novel'):.0f} % at the end"
-        return (
-            f"{sentence}, and {num_empty} of {num_new} new clusters are almost empty." if num_empty else f"{sentence}."
-        )
+        sentence = f"Without the margin, novel accuracy is {100 * run_history.last('accuracy/novel'):.0f} % at the end."
+        return f"{sentence} {num_empty} of {num_new} new clusters are almost empty." if num_empty else sentence
     if part == "no_entropy":
         num_empty = int((recordings.cluster_sizes(run) == 0).sum())
-        return f"Clusters collapse: {num_empty} of {len(recordings.cluster_sizes(run))} are empty." * (num_empty > 0)
+        total = len(recordings.cluster_sizes(run))
+        return f"Classes collapse into a few clusters: {num_empty} of {total} clusters are empty." * (num_empty > 0)
     if part in ("orca", "fixmatch"):
-        num_swallowed, novel = recordings.count_swallowed(run)
-        return f"The seen classes absorb {num_swallowed} of {novel} novel pictures."
+        return _describe_swallowed(*recordings.count_swallowed(run))
     config = run.config()
     if config.split_imbalance > 1:
         total, novel = (100 * run_history.last(f"accuracy/{name}") for name in ("all", "novel"))
         return (
-            f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. With prior = "
-            f"{config.prior}, {total:.0f} % of all pictures and {novel:.0f} % of the novel ones are correct at the end."
+            f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. With "
+            f"the setting prior = {config.prior}, accuracy at the end is {total:.0f} % on all and {novel:.0f} % on "
+            "novel classes."
         )
     if not catalog.method_info(config.method).seen_is_aligned:
         return ""
     num_swallowed, novel = recordings.count_swallowed(run)
-    return (
-        f"{_describe_accuracies(run_history)} The seen classes absorb {num_swallowed} of {novel} novel pictures."
-        if novel
-        else ""
-    )
+    return f"{_describe_accuracies(run_history)} {_describe_swallowed(num_swallowed, novel)}" if novel else ""

@@ -18,6 +18,7 @@ from lps.ui.forms import background_work, fields, form
 from lps.ui.pictures import nouns
 from lps.ui.shared import select, theme
 from lps.ui.shared.plot import plot
+from lps.wording import capitalized, counted
 
 _HEIGHT = 260
 
@@ -42,10 +43,10 @@ def show_class_count(config: Config | None) -> None:
     ]
     with st.expander("How many novel classes are there?", expanded=job_state.state == "working"):
         if other_jobs:
-            text = f"Also searching for a number of classes: {len(other_jobs)}"
+            text = f"Other searches for a number of classes: {len(other_jobs)}"
             st.page_link("pages/queue.py", label=text, icon=":material/pending_actions:")
         if path is None:
-            st.caption("The search can start once the settings above are valid.")
+            st.caption("The search needs valid settings. Correct the settings above first.")
             return
         try:
             result = class_count.read_class_count(path)
@@ -53,7 +54,7 @@ def show_class_count(config: Config | None) -> None:
             fields.show_error_or_help(form.error_sentence(error))
             return
         if job_state.state == "working":
-            text = "It continues after you close this page. Queue shows it too."
+            text = "The search continues after you close this page. The page Queue shows it, too."
             background_work.wait_for_work(path, text)
         elif result is None:
             _offer_count(config, job_state)
@@ -62,10 +63,11 @@ def show_class_count(config: Config | None) -> None:
 
 
 def _offer_count(config: Config, job_state: background.JobState) -> None:
-    cancelled_text = f"The search was cancelled; {background_jobs.kept_in_words(config)}."
+    cancelled_text = f"The search was cancelled. {capitalized(background_jobs.kept_in_words(config))}."
     explanation = nouns.of_dataset(config.dataset)(
-        "The features of the images are clustered with many different numbers of classes; each time, the clusters are "
-        "compared with the labels. Missing start weights are computed first and saved for your runs."
+        "The search sorts the images into clusters by their features, each time with a different number of clusters. "
+        "It compares each result with the labels. If the start weights are missing, the search computes them first and "
+        "saves them for your runs."
     )
     background_work.offer_work(
         "search", job_state, cancelled_text, explanation, "Search", ":material/search:",
@@ -75,16 +77,21 @@ def _offer_count(config: Config, job_state: background.JobState) -> None:
 
 def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
     numbers = f"{result.numbers[0]} to {result.numbers[-1]}"
-    alt = f"Silhouette and accuracy on labels for {numbers} classes; the search chose {result.total} classes"
+    alt = (
+        f"Separation of the clusters (silhouette) and accuracy on labels for {numbers} classes; the search chose "
+        f"{result.total} classes"
+    )
     plot(_draw_chart(result, theme.current_palette()), "class_count", alt)
     st.caption(
-        f"**{result.in_words}**. Among the counts whose accuracy on the labels is within one standard error "
-        f"({100 * result.tolerance:.1f} points) of the best, this count has the best separated clusters.  \n"
-        "Too many: a class is split over two clusters; give both the same name, or merge them. Too few: two classes "
-        f"share a cluster and must be separated {with_noun('picture by picture')}. If unsure, choose one more."
+        f"**{result.in_words}**. Several numbers of classes agree with the labels about equally well: their accuracy "
+        f"is within one standard error ({100 * result.tolerance:.1f} points) of the best. Of these numbers, the search "
+        "chose the one with the clearest separation of the clusters.  \n"
+        "If the number is too large, a class may be split over two clusters. You can give both clusters the same name "
+        "or merge them. If the number is too small, two classes may share a cluster. You must then separate them "
+        f"{with_noun('picture by picture')}. If you are unsure, choose one class more."
     )
     st.button(
-        f"Look for {result.novel} novel classes",
+        f"Look for {counted(result.novel, 'novel class')}",
         icon=":material/check:",
         on_click=lambda: fields.keep_draft(fields.current_draft().with_text("split.num_novel", str(result.novel))),
     )
@@ -93,7 +100,10 @@ def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
 def _draw_chart(result: ClassCount, colors: palette.Palette) -> Chart:
     """Plot accuracy on labels with the band of equally good numbers, the silhouette, and the chosen number."""
     figure = figures.blank(_HEIGHT, colors)
-    lines = (("Accuracy on labels", result.accuracy, colors.seen), ("Silhouette", result.silhouette, colors.muted))
+    lines = (
+        ("Accuracy on labels", result.accuracy, colors.seen),
+        ("Separation (silhouette)", result.silhouette, colors.muted),
+    )
     for name, values, color in lines:
         figure.add_trace(x=result.numbers, y=values, name=name, mode="lines+markers", line={"color": color, "width": 2},
                        hovertemplate="%{x} classes: %{y:.3f}")  # fmt: skip

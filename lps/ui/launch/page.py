@@ -110,7 +110,7 @@ def _show_split(
         if split:
             splits.show_chips(config, split, theme.current_palette())
         else:
-            st.caption("The classes appear here once the split is valid.")
+            st.caption("The classes appear here when the settings of the split are valid.")
 
 
 def _show_chosen_method(draft: Draft) -> None:
@@ -127,12 +127,14 @@ def _show_other_settings(
     simple_keys = splits.simple_keys(images) | ({"dataset.path"} if catalog.dataset_info(draft.dataset).path else set())
     changed = form.changed_settings(draft, simple_keys)
     if changed or draft.seeds != _USUAL_SEEDS or draft.name:
-        st.subheader("Also set", anchor=False)
+        st.subheader("Other changed settings", anchor=False)
     with fields.field_grid():
         if draft.seeds != _USUAL_SEEDS:
-            fields.draw_seeds_or_name("seeds", "Seeds", errors.get("seed"), "One run per seed")
+            fields.draw_seeds_or_name(
+                "seeds", "Seeds", errors.get("seed"), "A seed fixes all random choices. Each seed starts one run"
+            )
         if draft.name:
-            fields.draw_seeds_or_name("name", "Name", None, "For the list of runs", max_chars=120)
+            fields.draw_seeds_or_name("name", "Name", None, "Shown in the list of runs", max_chars=120)
     fields.show_grid(changed, errors)
     execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)
@@ -176,10 +178,15 @@ def _show_run(draft: Draft, reading: FormReading, target: ExecutionTarget, error
     """Show seeds, device, name and execution target, and the equivalent command."""
     st.subheader("Run", anchor=False)
     with fields.field_grid():
-        fields.draw_seeds_or_name("seeds", "Seeds", errors.get("seed"), "One run per seed, such as 0, 1, 2")
+        fields.draw_seeds_or_name(
+            "seeds",
+            "Seeds",
+            errors.get("seed"),
+            "A seed fixes all random choices. Each seed, such as 0, 1, 2, starts one run",
+        )
         fields.choose_device(errors.get("device"), target.is_here)
         fields.draw_seeds_or_name(
-            "name", "Name", None, "Optional, for the list of runs", placeholder="No name", max_chars=120
+            "name", "Name", None, "Optional. Shown in the list of runs", placeholder="No name", max_chars=120
         )
     execution_target.show_target(several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)

@@ -218,7 +218,7 @@ def _show_ratio(error: str | None) -> None:
         fields.draw_text_field("split.labeled_ratio", "Labeled ratio", error)
         return
     help_text = nouns.of_dataset(fields.current_draft().dataset)(
-        "Share of the images of seen classes that keep their label"
+        "Seen classes keep the labels of this share of their images. All other images are unlabeled"
     )
     options = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": help_text}
     fields.draw_draft_field(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **options)
@@ -326,12 +326,14 @@ def show_chips(config: Config, split: SplitPreview, colors: Palette) -> None:
             st.markdown(
                 f":gray[training looks for] :orange[**{classes}**] :gray[in {unknown} whose class is not known]"
             )
-    set_aside = [f"{split.validation:,} of the unlabeled images have a label that is withheld for validation"]
-    set_aside += [f"{counted(split.test, 'image')} set aside for testing"]
-    set_aside += [f"{counted(split.left_out, 'training image')} left out to get the chosen class sizes"]
+    set_aside = [
+        f"{split.validation:,} of the unlabeled images have a label that is withheld from training, to measure accuracy"
+    ]
+    set_aside += [f"Set aside for testing: {counted(split.test, 'image')}"]
+    set_aside += [f"Left out to get the chosen class sizes: {counted(split.left_out, 'training image')}"]
     set_aside = [text for count, text in zip((split.validation, split.test, split.left_out), set_aside) if count]
     if set_aside:
-        st.caption(with_noun("; ".join(set_aside) + "."))
+        st.caption(with_noun(". ".join(set_aside) + "."))
     if split.is_imbalanced or config.split_labeled_imbalance > 1:
         _show_counts(split, colors, with_noun)
     for notice in preflight.start_warnings(config):
@@ -345,4 +347,6 @@ def _show_counts(split: SplitPreview, colors: Palette, with_noun: Callable[[str]
     figure = class_bars.class_counts(np.array(split.labeled_by_class), np.array(counts), len(split.seen), names, colors)
     alt = f"Training images of {counted(len(counts), 'class')}, from {max(counts):,} down to {min(counts):,}"
     plot(figure, "class_counts", with_noun(alt))
-    st.caption(with_noun("Training images of every class; the line marks how many have a label."))
+    st.caption(
+        with_noun("The bars show the training images of each class. The line marks how many of them have a label.")
+    )

@@ -53,14 +53,20 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
         st.caption(escape.markdown(covered))
     if state.is_over and (changed := describe_changes(view)):
         st.caption(escape.markdown(changed))
-    st.markdown(summarize_clusters(view) if state.is_over else f"Clusters of epoch {view.epoch}; they still change.")
+    st.markdown(
+        summarize_clusters(view)
+        if state.is_over
+        else f"These are the clusters of epoch {view.epoch}; they still change."
+    )
     with st.container(horizontal=True, gap="small"):
         _show_next_steps(run, view, ordered, state)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
         for cluster in ordered[:_MAX_CLUSTERS]:
             _show_card(view, images, cluster, state.is_over)
     if len(ordered) > _MAX_CLUSTERS:
-        st.caption(f"{counted(len(ordered) - _MAX_CLUSTERS, 'more cluster')} not shown: press See all clusters.")
+        st.caption(
+            f"Not shown: {counted(len(ordered) - _MAX_CLUSTERS, 'more cluster')}. Press See all clusters to see them."
+        )
 
 
 def _write_headline(view: PredictionView, history: History) -> str:
@@ -102,9 +108,9 @@ def _describe_coverage(view: PredictionView) -> str:
     unmeasured_classes = [view.class_name(c) for c in range(view.split.classes.seen) if not counts[c]]
     unnamed = sum(c.size > 0 and c.id not in view.defaults for c in view.clusters)
     unmeasured_classes += [counted(unnamed, "novel cluster")] if unnamed else []
-    sentence = f"Measured on withheld labels of {', '.join(measured_classes)}."
+    sentence = f"This accuracy is measured on withheld labels of {', '.join(measured_classes)}."
     return (
-        f"{sentence} The accuracy of {', '.join(unmeasured_classes)} is unknown, because they have no withheld labels."
+        f"{sentence} Accuracy is unknown for {', '.join(unmeasured_classes)}, because no labels were withheld there."
         if unmeasured_classes
         else sentence
     )
@@ -122,11 +128,11 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     obstacle = too_early or ("" if unnamed else "Every cluster has a name")
     if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", obstacle, is_next=bool(unnamed)):
         routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
-    obstacle = too_early or ("Recordings have no cluster names" if run.is_recorded else "")
+    obstacle = too_early or ("You cannot name the clusters of a recording" if run.is_recorded else "")
     obstacle = obstacle or ("Name a cluster first" if view.said.is_empty else "")
     if _draw_step_button("Continue with these names", f"train_on:{run.id}", "model_training", obstacle):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
-    obstacle = too_early or ("" if prediction_work.has_weights(run) else "This run has no weights")
+    obstacle = too_early or ("" if prediction_work.has_weights(run) else "This run has no saved weights")
     if _draw_step_button(
         nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", obstacle, is_next=not unnamed
     ):
@@ -163,7 +169,10 @@ def summarize_clusters(view: PredictionView) -> str:
     text += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
     text += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
     if flagged := [escape.markdown(view.name(cluster.id)) for cluster in filled if cluster.flags]:
-        return f"{text}: {', '.join(flagged)}. Point at the badge on the card to read why and what to do."
+        return (
+            f"{text}: {', '.join(flagged)}. A flag marks a cluster that may be wrong. Point at the badge on its "
+            "card to read why and what to do."
+        )
     return f"{text}."
 
 

@@ -131,8 +131,10 @@ def _describe_end(state: State, history: History, now: float, is_recorded: bool 
 def _show_queued(run: Run) -> None:
     """Show the run's place in the queue."""
     num_ahead, reason = queue.queue_position(run), desired_state.waiting_reason(run.desired())
-    sentences = {None: "It has not been started yet.", 0: "Waiting for a free slot; it is next."}
-    sentence = sentences.get(num_ahead, f"Waiting for a free slot; {counted(num_ahead or 0, 'run')} ahead of it.")
+    sentences = {None: "This run has not been started yet.", 0: "Waiting for a free slot. This run is the next one."}
+    sentence = sentences.get(
+        num_ahead, f"Waiting for a free slot. Ahead in the queue: {counted(num_ahead or 0, 'run')}."
+    )
     if num_ahead is not None and queue.read_switch(run.root).paused:
         sentence = "Waiting: the queue is paused."
     elif num_ahead is not None and not launcher.has_daemon(run.root):
@@ -207,7 +209,7 @@ def _reused_in_words(history: History) -> str:
     }
     quality = ", ".join(f"{label} {100 * value:.1f} %" for label, value in quality_by_label.items())
     sentence = "An earlier run had already made the start weights, so this run skipped pretraining."
-    return f"{sentence} Quality of their features: {quality}." if quality else sentence
+    return f"{sentence} Quality of the features: {quality}." if quality else sentence
 
 
 def show_terms(run: Run, history: History) -> None:
@@ -257,7 +259,7 @@ def show_other_measurements(run: Run, history: History) -> None:
                 code = code_of("measurement", run, name)
                 plot(_with_own_view(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
         if len(names) > measurements.MOST:
-            st.caption(f"{counted(len(names) - measurements.MOST, 'more measurement')}: see the page Compare.")
+            st.caption(f"The page Compare shows {counted(len(names) - measurements.MOST, 'more measurement')}.")
 
 
 def show_comparison(runs: list[Run]) -> None:
@@ -280,7 +282,12 @@ def show_comparison(runs: list[Run]) -> None:
 
 def _last_columns() -> list[Column]:
     """Return the columns of (label of the run, its history)."""
-    names = {"accuracy/seen": "Seen %", "accuracy/novel": "Novel %", "accuracy/all": "All %", "accuracy/gap": "Gap pts"}
+    names = {
+        "accuracy/seen": "Seen %",
+        "accuracy/novel": "Novel %",
+        "accuracy/all": "All %",
+        "accuracy/gap": "Gap, points",
+    }
 
     def percent(history: History, name: str) -> float | None:
         value = history.last(name)
@@ -411,7 +418,7 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
         table = points.read_points(run, epoch)
         seen = points.read_partition(run).split.classes.seen
         num_shown = min(len(table), figures.FEW_POINTS)
-        about_sample = f"PCA, {num_shown:,} of {len(table):,}"
+        about_sample = f"PCA of the features, {num_shown:,} of {len(table):,} {nouns.of(run)('images')}"
         _show_title("Projection", about_sample if num_shown < len(table) else "PCA of the features")
     except UserError as error:
         _show_title("Projection", "PCA of the features")
@@ -448,7 +455,7 @@ def show_log(run: Run) -> None:
 def _explain_missing_log(run: Run) -> str:
     if run.is_recorded:
         return "A recording has no log."
-    return "This run has no log." if run.state().is_over else "Nothing has been printed yet."
+    return "This run has no log." if run.state().is_over else "The run has printed nothing yet."
 
 
 def show_settings(run: Run) -> None:

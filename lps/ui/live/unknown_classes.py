@@ -18,10 +18,11 @@ from lps.ui.live import cards
 from lps.ui.pictures import nouns, points, predictions
 from lps.wording import share_of
 
-_NO_ACCURACY = "The classes of the unlabeled images are not known, so no accuracy can be measured on them."
+_NO_ACCURACY = "The classes of the unlabeled images are not known, so accuracy cannot be measured on these images."
 _WITHHELD = "Withheld labels: accuracy on images whose label was withheld from training."
 _NONE_WITHHELD = (
-    "Start another run with split.validation_ratio=0.1 to withhold some labels and measure accuracy on them."
+    "To measure accuracy, start another run with split.validation_ratio=0.1. Such a run withholds 10 % of the labels "
+    "from training and measures accuracy on them."
 )
 
 
@@ -63,7 +64,10 @@ def show_numbers(run: Run, history: History) -> None:
         [(label, as_text(values.iloc[-1]), values) for label, values, as_text in measurements if len(values)]
     )
     about_withheld = _WITHHELD if len(history.column("accuracy/validation")) else _NONE_WITHHELD
-    about_confident = "Confident: share of images whose prediction is confident enough for a pseudo-label."
+    about_confident = (
+        "Confident: the share of images whose prediction is confident enough to serve as a label in "
+        "training (pseudo-label)."
+    )
     st.caption(nouns.of(run)(f"{_NO_ACCURACY} {about_withheld} {about_confident}"))
 
 

@@ -80,7 +80,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     chosen = named[: comparable_runs.MAX_RUNS] or comparable_runs.default_comparison(runs)
     if len(named) > comparable_runs.MAX_RUNS:
         st.warning(
-            f"At most {comparable_runs.MAX_RUNS} runs fit side by side; the first {comparable_runs.MAX_RUNS} are shown."
+            f"At most {comparable_runs.MAX_RUNS} runs fit side by side. The first {comparable_runs.MAX_RUNS} are shown."
         )
     url_fields.draw_field(
         st.multiselect,
@@ -156,7 +156,10 @@ def _show_course(lanes: list[_Lane]) -> None:
     """Show the curves of every run on shared axes, and the differences between the runs."""
     length = max(1, *(lane.length for lane in lanes))
     ranges = pace_charts.tops([lane.past for lane in lanes])
-    words = ":gray[all, KL; dotted: k-means before training; ▲: a mark; a click leads the race there]"
+    words = (
+        ":gray[all classes and KL · dotted: k-means before training · ▲: an event · click a chart to move the "
+        "race there]"
+    )
     st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {words}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):
         with column:
@@ -193,7 +196,9 @@ def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
     if not lane.past.last_epoch:
         is_queued = lane.state.name == "queued"
         words = (
-            "is queued. It starts when a run before it ends." if is_queued else "has recorded no epoch of training yet."
+            "waits in the queue. It starts when a slot is free."
+            if is_queued
+            else "has recorded no epoch of training yet."
         )
         st.caption(f"{lane.letter} {words}")
         return
@@ -221,11 +226,11 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
         st.empty()
         return
     which = f"{first.letter} minus " + (others[0].letter if len(others) == 1 else "each of the others")
-    st.markdown(f"**Difference** · :small[{which}, in points, at epochs that both have]")
-    words = {"novel": "Novel accuracy", "gap": "Gap between seen and novel"}
+    st.markdown(f"**Difference** · :small[{which}, in points, at the epochs that both runs have]")
+    words = {"novel": "Novel accuracy", "gap": "Gap between seen and novel accuracy"}
     means = {
-        "novel": f"above zero: {first.letter} has the higher novel accuracy",
-        "gap": f"below zero: {first.letter} has the smaller gap",
+        "novel": f"Above zero, {first.letter} has the higher novel accuracy.",
+        "gap": f"Below zero, {first.letter} has the smaller gap.",
     }
     for column, name in zip(st.columns(2), words):
         key, in_size = f"accuracy/{name}", name == "gap"
@@ -237,6 +242,6 @@ def _show_differences(lanes: list[_Lane], length: int) -> None:
         figure.update_layout(uirevision=" ".join(lane.run.id for lane in lanes))
         code = code_of("run_differences", first.run, [lane.run for lane in others], key)
         with column:
-            st.caption(f"{words[name]}; {means[name]}")
+            st.caption(f"{words[name]}. {means[name]}")
             alt = f"{words[name]}, {', '.join(columns)}, in points"
             plot(figure, f"difference-{name}", alt, clock=race_view.CLOCK, code=code)

@@ -174,7 +174,9 @@ def _show_computation(run: Run, method: str, epoch: int) -> None:
                 projection.start_map(run, method, epoch)
             st.rerun()
         _offer_all(run, method, epoch)
-    st.caption("It runs in the background, takes up to two minutes per epoch, and is stored with the run.")
+    st.caption(
+        "The computation runs in the background and takes up to two minutes per epoch. The map is stored with the run."
+    )
 
 
 def _offer_all(run: Run, method: str, epoch: int) -> None:
@@ -191,7 +193,9 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     lacking = set(projection.spread_epochs(stored)) - set(projection.stored_epochs(run, method))
     if not lacking:
         return
-    help_text = f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each starts from the map of the nearest epoch"
+    help_text = (
+        f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each map starts from the map of the nearest epoch"
+    )
     words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
     if st.button(words, icon=":material/animation:", key="all_epochs", help=help_text):
         with error_toasts.keep_errors(_PLACE):

@@ -87,7 +87,7 @@ def _show_head(snapshot: QueueSnapshot, now: float) -> None:
         st.warning(f"{capitalized(words)}.", icon=":material/hourglass_disabled:")
     if snapshot.switch.paused:
         since = f" since {overview.time_of_day(snapshot.switch.since, now)}" if snapshot.switch.since else ""
-        words = f"The queue is paused{since}: running runs continue, waiting runs do not start."
+        words = f"The queue is paused{since}. Running runs continue; waiting runs do not start."
         st.info(words, icon=":material/pause_circle:")
     if not _is_moving(snapshot):
         st.info("No runs are running or waiting.", icon=":material/event_available:")
@@ -344,7 +344,7 @@ def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
             "version of LPS Studio put on hold"
         )
         _action_button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
-        words = "Remove from the queue; the run can be resumed later"
+        words = "Remove the run from the queue; you can resume it later"
         _action_button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel_waiting)
         with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
             first = chosen[0].desired.priority if chosen else 0

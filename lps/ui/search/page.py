@@ -144,7 +144,8 @@ def _show_actions(one: Search, result: Result) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         if result.state == "running":
             st.button("Stop the search", key="search_stop", icon=":material/stop_circle:", on_click=_stop_search,
-                      args=(one,), help="Its runs save a checkpoint first. You can resume it later.")  # fmt: skip
+                      args=(one,), help="The runs of the search save a checkpoint first. You can resume the search "
+                                        "later.")  # fmt: skip
         elif result.state in ("new", "stopped", "interrupted"):
             st.button("Resume", key="search_resume", type="primary", icon=":material/play_circle:",
                       on_click=_continue_search, args=(one, 0))  # fmt: skip

@@ -95,7 +95,9 @@ def _difference_columns(comparison: GroupComparison, column: str) -> list[Column
     differences_by_row = [comparison.found.get((row, column)) for row in comparison.rows]
     labels = [comparison.groups[row].label for row in comparison.rows]
     references = [comparison.references[row].label for row in comparison.rows]
-    about_seeds = "Seeds needed to detect this difference with 80 % power, at the spread measured here"
+    about_seeds = (
+        "Number of seeds needed to detect this difference with a probability of 80 %, given the spread measured here"
+    )
     columns = [
         Column("Group", labels, "text", pinned=True, width=scores.label_width(comparison.groups)),
         Column(

@@ -72,7 +72,9 @@ def _show_news(url_ids: frozenset[str], existing_ids: frozenset[str]) -> None:
         st.toast(text, icon=icon, duration="long")
     if len(news) > _MAX_TOASTS:
         st.toast(
-            f"And {len(news) - _MAX_TOASTS} more. Open Runs to see all.", icon=":material/view_list:", duration="long"
+            f"And {len(news) - _MAX_TOASTS} more messages. Open the page Runs to see all runs.",
+            icon=":material/view_list:",
+            duration="long",
         )
 
 
@@ -109,7 +111,7 @@ def _describe_end(run: Run) -> list[tuple[str, str]]:
         if is_bad
         else ""
         if score is None
-        else f", accuracy on all {100 * score:.1f} %"
+        else f". Its accuracy on all classes is {100 * score:.1f} %"
     )
     return [(f"**{escape.markdown(titles.run_title(run))}** {verb}{details}", icon)]
 
@@ -143,14 +145,14 @@ def show_alarms(run: Run) -> None:
 def show_damages(run: Run) -> None:
     """Show a line for each unreadable file of texts or requests, and how to replace it."""
     remedies = {
-        "meta.json": "Renaming the run writes a new file",
-        "want.json": "Stopping or resuming the run writes a new file",
+        "meta.json": "Rename the run to write a new file",
+        "want.json": "Stop or resume the run to write a new file",
     }
     for damage in run.damages():
         remedy = (
             ""
             if "newer" in damage
-            else f" {remedies[damage.split()[0]]}; the damaged file is kept next to it as damaged-…."
+            else f" {remedies[damage.split()[0]]}. The damaged file is kept beside it; its name begins with damaged-."
         )
         st.warning(escape.markdown(f"{damage}.{remedy}"), icon=":material/broken_image:")
 
@@ -160,10 +162,10 @@ def show_left_out(histories: Mapping[str, History]) -> None:
     for name, history in histories.items():
         if history.left_out:
             text = (
-                f"{name} has recorded more than a page can read: the first {data_size(history.left_out)} are left out"
+                f"{name} has recorded more than a page can read. The first {data_size(history.left_out)} are left out"
             )
-            first_epoch = f", the curves begin at epoch {history.epochs.index[0]}" if len(history.epochs) else ""
-            advice = "python -m lps export RUN --to csv writes all of it"
+            first_epoch = f", so the curves begin at epoch {history.epochs.index[0]}" if len(history.epochs) else ""
+            advice = "To get all records, run python -m lps export RUN --to csv"
             st.warning(escape.markdown(f"{text}{first_epoch}. {advice}."), icon=":material/content_cut:")
 
 

@@ -22,8 +22,8 @@ LABELS = {  # label, icon
     "delete": ("Delete", ":material/delete:"),
 }
 _HELP = {
-    "stop": "Saves a checkpoint first; the run can be resumed.",
-    "kill": "Discards the work since the last checkpoint; the run can be resumed from there.",
+    "stop": "Saves a checkpoint first. You can resume the run later.",
+    "kill": "Loses the work since the last checkpoint. You can resume the run from this checkpoint.",
     "resume": "Continues from the last checkpoint.",
 }
 

@@ -53,11 +53,11 @@ def pick_scoring() -> Scoring:
     sentences = [f"{capitalized(PROTOCOLS[protocol])}."]
     if selection == "oracle":
         sentences.append(
-            ":orange[An oracle chose the epoch: the one with the best accuracy on true classes, which you would not "
-            "know in practice.]"
+            ":orange[An oracle chose the epoch: it has the best accuracy on the true classes. In practice, you do not "
+            "know the true classes.]"
         )
     if selection == "validation":
-        sentences.append("The epoch is the best on labeled images whose label was withheld from training.")
+        sentences.append("The epoch has the best accuracy on images whose label was withheld from training.")
     st.caption(" ".join(sentences))
     return Scoring(protocol, selection, seen, images)
 
@@ -137,8 +137,10 @@ def _score_columns(groups: Sequence[Group]) -> list[Column]:
         bold = [row for row in range(len(groups)) if (row, column) in winners]
         texts = [score_tables.format_cell(group, column) for group in groups]
         columns.append(Column(head, numbers, bold=bold, texts=texts, help=help_text))
-    about_n = "Runs: one per seed; if a seed was run again, the newest finished run"
+    about_n = "Number of runs, one per seed. If a seed was run again, its newest finished run counts"
     columns.append(Column("n", lambda group: len(group.members), "number", width=40, help=about_n))
-    about_paper = "Seen / novel / all of the same experiment in the LPS paper. †: the paper's numbers do not add up"
+    about_paper = (
+        "Seen, novel and all accuracy of the same experiment in the LPS paper. †: the paper's numbers do not add up"
+    )
     columns.append(Column("Paper", score_tables.paper_cell, "text", help=about_paper))
     return columns

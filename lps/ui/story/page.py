@@ -21,6 +21,7 @@ from lps.ui.pictures.point_map import show_map
 from lps.ui.shared import escape, export_buttons, recordings, theme, url_fields
 from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import plot
+from lps.wording import capitalized
 
 _EXAMPLES = 3  # pictures of a class
 SHOWN_PICTURES = 63  # pictures of the first step
@@ -74,15 +75,15 @@ def _scene() -> Scene:
 
 def main() -> None:
     """The whole page."""
-    reason = "its recordings were not found"
+    reason = "Its recordings were not found"
     if recordings.has_story():
         try:
             _show_story()
             return
         except UserError as error:
-            reason = str(error)
+            reason = capitalized(str(error))
     st.title("Story")
-    st.info(escape.markdown(f"The story cannot be shown: {reason}."), icon=":material/auto_stories:")
+    st.info(escape.markdown(f"The story cannot be shown. {reason}."), icon=":material/auto_stories:")
     st.page_link("pages/explain.py", label="Explain", icon=":material/arrow_forward:")
 
 
@@ -128,9 +129,10 @@ def _go(step: int) -> None:
 def _tell_groups(scene: Scene) -> str:
     kind = recordings.picture_kind(scene.runs["lps"])
     return (
-        f"Here are {len(scene.names)} kinds of {kind}. {scene.seen} of them have pictures with labels: these classes "
-        "are :blue[**seen**]. The others have no labels at all: they are :orange[**novel**]. The model meets "
-        "pictures of novel classes, but it does not know their names or which pictures belong to them."
+        f"Here are {len(scene.names)} classes of {kind}. In {scene.seen} classes, some pictures have a label, which "
+        "tells the model their class: these classes are :blue[**seen**]. The other classes have no labels: they are "
+        ":orange[**novel**]. The model also gets pictures of novel classes, but it is not told which pictures these "
+        "are."
     )
 
 
@@ -162,8 +164,9 @@ def _tell_task(scene: Scene) -> str:
     novel = len(scene.names) - scene.seen
     return (
         f"{labeled:,} pictures of seen classes have a label. {unlabeled:,} pictures of seen and novel classes have "
-        f"none. The model must sort them into {len(scene.names)} clusters: {scene.seen} that have a name, and {novel} "
-        "that it must discover. This is called *open-world semi-supervised learning*."
+        f"none. The model must sort the pictures without a label into {len(scene.names)} groups, called clusters. "
+        f"{scene.seen} clusters have the name of a seen class. The model must discover the other {novel}, the new "
+        "clusters. This is called *open-world semi-supervised learning*."
     )
 
 
@@ -173,19 +176,19 @@ def _note_beginning(scene: Scene) -> str:
     begins = (
         "the same features, from a network that was trained with ImageNet's labels (*EfficientNet-Lite0*)"
         if recordings.are_features_stored(scene.runs["lps"])
-        else "the same network, trained on these pictures without labels (*SimCLR*)"
+        else "the same network, trained on these pictures but not on labels (*SimCLR*)"
     )
     return (
-        f"Every run here begins with {begins}. Before training, k-means puts {start:.1f} % of the pictures without "
-        f"labels into the right group, but the groups have no names. Training gives the seen classes their names. "
-        f"After training, LPS is right on "
+        f"Every run begins with {begins}. Before training, the method *k-means* puts {start:.1f} "
+        "% of the pictures without labels into the right group. The groups have no names. Training gives seen classes "
+        "their names. After training, LPS is right on "
         f"{ends['lps']:.1f} % of these pictures and FixMatch on {ends['fixmatch']:.1f} %."
     )
 
 
 def _draw_task(scene: Scene) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        told = st.toggle("Show the classes", key="story_told", help="The model never sees this")
+        told = st.toggle("Show the classes", key="story_told", help="The model is never told these classes")
         if told:
             st.caption(COLORS)
     unlabeled = np.random.default_rng(_SEED).permutation(scene.split.unlabeled)[:SHOWN_PICTURES]
@@ -205,24 +208,28 @@ def _draw_task(scene: Scene) -> None:
 def _tell_swallowed(scene: Scene) -> str:
     lost, novel = recordings.count_swallowed(scene.runs["fixmatch"])
     return (
-        "FixMatch, a well-known method, learns from its own confident guesses. At first a model can "
-        "only be sure of seen classes, so it takes novel pictures for seen ones. Each wrong guess that it learns "
-        f"from makes it surer of the next. At the end, **{lost} of {novel}** novel pictures are taken for seen "
-        f"ones. With LPS, only {recordings.count_swallowed(scene.runs['lps'])[0]} are."
+        "FixMatch, a well-known method, learns from its own confident guesses. At first, it can be "
+        "confident only of seen classes, so it takes novel pictures for seen ones. It learns from these wrong guesses "
+        f"and makes more of them. At the end, it takes **{lost} of {novel}** novel pictures for seen ones. LPS takes "
+        f"only {recordings.count_swallowed(scene.runs['lps'])[0]}."
     )
 
 
 def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
-        f"Other pages still show a novel accuracy of {100 * novel:.0f} % for FixMatch. There, novel pictures with the "
-        "same guess form a group, even if the guess is a seen class, and each group is matched with at most one novel "
-        "class. So pictures of a novel class can count as correct even if all are taken for one seen class."
+        f"Other pages show a novel accuracy of {100 * novel:.0f} % for FixMatch, because they count differently. "
+        "There, novel pictures with the same guess form a group, even if the guess is a seen class. Each group is "
+        "matched with at most one novel class. So a novel class can count as correct although its pictures are "
+        "taken for one seen class."
     )
 
 
 def _draw_swallowed(scene: Scene) -> None:
-    st.markdown("Share of the :orange[**novel**] pictures that are taken for seen ones, over the epochs")
+    st.markdown(
+        "Share of the :orange[**novel**] pictures that are taken for seen ones, after each epoch (one pass over the "
+        "pictures)"
+    )
     shares = {words: recordings.swallowed_share_by_epoch(scene.runs[part]) for part, words in _SWALLOWING.items()}
     figure = story_charts.swallowed(shares, theme.current_palette())
     plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
@@ -254,9 +261,9 @@ def _tell_margin(scene: Scene) -> str:
     idle, new = recordings.empty_clusters(scene.runs["no_margin"])
     without = f" Without the margin, {idle} of {new} new clusters are almost empty." if idle else ""
     return (
-        ":blue[Seen] classes are learned at once, :orange[novel] ones later: that is the **gap**. LPS counts its "
-        "guesses. The more guesses a class gets, the more LPS holds it back: that is the **margin**. At the end, "
-        f"novel accuracy is {novel['lps']:.1f} % with the margin and {novel['no_margin']:.1f} % "
+        "The model learns :blue[seen] classes first and :orange[novel] classes later. The difference is "
+        "the **gap**. The more often LPS guesses a class, the more it holds this class back with a **margin**. At "
+        f"the end, novel accuracy is {novel['lps']:.1f} % with the margin and {novel['no_margin']:.1f} % "
         f"without it.{without}"
     )
 
@@ -264,14 +271,14 @@ def _tell_margin(scene: Scene) -> str:
 def _note_margin(scene: Scene) -> str:
     weight = scene.runs["lps"].config().hyperparameters["entropy_weight"]
     return (
-        f"Both runs weight the entropy term (explained two steps later) with {weight:g} instead of 1. At full weight, "
-        f"it does nearly the same job as the margin, which then has little left to do. One pair of runs is an example, "
-        "not evidence: *When the margin helps* compares 160 runs."
+        f"In both runs, the weight of the entropy term (see step 6) is {weight:g} instead of 1. With weight 1, this "
+        "term does nearly the same job as the margin, so the margin has little left to do. One pair of runs is an "
+        "example, not evidence. The study *When the margin helps* compares 160 runs."
     )
 
 
 def _draw_margin(scene: Scene) -> None:
-    st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] pictures over the epochs")
+    st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] classes over the epochs")
     figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), theme.current_palette())
     plot(figure, "story_margin", "Novel accuracy comes close to seen accuracy with the margin, not without it")
     export_buttons.offer_document("when-the-margin-helps.md", "When the margin helps", "story_study")
@@ -281,9 +288,10 @@ def _tell_brake(scene: Scene) -> str:
     kl = scene.past("lps").column("kl")
     seen, novel = (line_charts.mean_margin(scene.past("lps"), group) for group in ("seen", "novel"))
     return (
-        "The **KL divergence** measures how uneven the guesses are; at 0, all classes get the same share. The larger "
-        f"it is, the larger the margins. In epoch {seen.index[0]}, they are {seen.iloc[0]:.2f} for :blue[seen] and "
-        f"{novel.iloc[0]:.2f} for :orange[novel] classes on average; {_at_last(seen, novel)}. KL goes from "
+        "The **KL divergence** measures how unevenly the guesses are spread. At 0, all shares are equal. "
+        f"The larger KL is, the larger the margins are. In epoch {seen.index[0]}, the mean margin is "
+        f"{seen.iloc[0]:.2f} for :blue[seen] and {novel.iloc[0]:.2f} for :orange[novel] classes; "
+        f"{_at_last(seen, novel)}. KL goes from "
         f"{kl.iloc[0]:.2f} to {kl.iloc[-1]:.2f}, so the margin fades by itself."
     )
 
@@ -293,7 +301,7 @@ def _at_last(seen: pd.Series, novel: pd.Series) -> str:
     epoch = alike_from(seen, novel)
     if epoch <= seen.index[-1]:
         return f"from epoch {epoch} on, both are about equal"
-    return f"at the end, {seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}"
+    return f"at the end, it is {seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}"
 
 
 def alike_from(seen: pd.Series, novel: pd.Series) -> int:
@@ -310,10 +318,10 @@ def _note_target(scene: Scene) -> str:
     )
     times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
     return (
-        "LPS aims for equal shares, because it does not know the true ones. It estimates the current shares "
-        "from labels and confident guesses. Here, all classes are nearly equal "
+        "LPS aims for equal shares, because the true shares are unknown. It estimates the current shares "
+        "from labels and confident guesses. Here, all classes have nearly the same size "
         f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %), but a novel class has {times:.1f} "
-        "times as many pictures without labels as a seen class. If classes differ in size, equal shares are an "
+        "times as many pictures without labels as a seen class. If classes differ in size, equal shares are only an "
         "approximation."
     )
 
@@ -322,7 +330,10 @@ def _draw_brake(scene: Scene) -> None:
     st.markdown("**LPS**, the first epochs: KL, and the margins of :blue[seen] and :orange[novel] classes")
     figure = story_charts.kl_and_margins(scene.past("lps"), theme.current_palette(), BEGINNING)
     plot(figure, "story_brake", "KL and margins fall over the first epochs")
-    st.caption("Both stay a little above 0: they are computed per batch, and batches are uneven by chance.")
+    st.caption(
+        "KL and margins stay a little above 0, because they are computed for small batches of pictures. A batch is "
+        "always a little uneven by chance."
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- 6: collapse
@@ -334,9 +345,10 @@ def _tell_collapse(scene: Scene) -> str:
     novel = {part: scene.past(part).last("accuracy/novel") for part in ("lps", "no_entropy")}
     state = f"**{empty} clusters stay empty**" if empty else "the clusters become uneven"
     return (
-        "Another term of LPS, *entropy*, makes the model use all its clusters. Without it, the model tends to put "
-        f"several novel classes into one cluster: here {state}, and the largest has {largest} pictures. Novel accuracy "
-        f"ends at {100 * novel['no_entropy']:.1f} % instead of {100 * novel['lps']:.1f} %. This is called **collapse**."
+        "Another part of LPS, the *entropy term*, makes the model use all its clusters. Without this term, the model "
+        f"tends to put several novel classes into one cluster. This is called **collapse**. Here, {state}, and the "
+        f"largest has {largest} pictures. Novel accuracy ends at {100 * novel['no_entropy']:.1f} % instead of "
+        f"{100 * novel['lps']:.1f} %."
     )
 
 
@@ -345,8 +357,10 @@ def _draw_collapse(scene: Scene) -> None:
     counts = {part: recordings.cluster_sizes(scene.runs[part]) for part in ("no_entropy", "lps")}
     top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
     names = [scene.names[i] if i < scene.seen else recordings.cluster_name(i, scene.seen) for i in range(len(fair))]
-    st.caption(f"{COLORS} {names[scene.seen]} to {names[-1]} are the new clusters. Dashed: the true numbers.")
-    heads = {"no_entropy": "**Without entropy**: pictures in each cluster", "lps": "**LPS**"}
+    st.caption(
+        f"{COLORS} {names[scene.seen]} to {names[-1]} are the new clusters. Dashed: the true number of pictures."
+    )
+    heads = {"no_entropy": "**Without the entropy term**: pictures in each cluster", "lps": "**LPS**"}
     for part, words in heads.items():
         st.markdown(words)
         figure = story_charts.cluster_sizes(counts[part], fair, scene.seen, names, top, theme.current_palette())
@@ -359,9 +373,9 @@ def _draw_collapse(scene: Scene) -> None:
 def _tell_clusters(scene: Scene) -> str:
     right = scene.past("lps").last("accuracy/novel")
     return (
-        "Every dot is a picture; similar pictures are close together. The model had no labels of :orange[novel] "
-        f"classes, and yet they are separated: {100 * right:.1f} % are in the right cluster. To the model, clusters "
-        f"are only numbers. You can look at a few typical pictures of each cluster and name it."
+        "Every dot is a picture. Similar pictures are close together. The model had no labels of :orange[novel] "
+        f"classes, but it separated them: {100 * right:.1f} % of their pictures are in the right cluster. For the "
+        "model, a cluster is only a number. You can look at a few typical pictures of a cluster and give it a name."
     )
 
 
@@ -396,18 +410,18 @@ def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Fram
 
 def _tell_next(scene: Scene) -> str:
     return (
-        "Now you know what happens when a model meets classes without names. Try it yourself: every run in this "
-        "story took minutes on an ordinary computer, and each link below opens a form or page that is already filled "
-        "in."
+        "Now you know what happens when a model meets classes without labels. Try it yourself. Every run in this "
+        "story took minutes on an ordinary computer. The links below open a page for each idea; the forms are already "
+        "filled in."
     )
 
 
 def _note_comparing(scene: Scene) -> str:
     weight = demo.SETTINGS["entropy_weight"]
     return (
-        "The first two links repeat the recorded LPS run with one setting changed; like the demo on Home, they use "
-        f"an entropy weight of {weight:g}. Compare your run with *LPS (recorded)* on Race or Compare. One run may be "
-        "luck: enter several seeds in the form."
+        "The first two links repeat the recorded LPS run with one changed setting. Like the demo on Home, they use "
+        f"an entropy weight of {weight:g}. You can compare your run with *LPS (recorded)* on the pages Race and "
+        "Compare. One run may be luck. To check this, enter several seeds in the form; each seed starts one run."
     )
 
 
@@ -415,16 +429,20 @@ def _draw_next(scene: Scene) -> None:
     runs = {part: run.id for part, run in scene.runs.items()}
     beside = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
     doors = [
-        ("No margin", "Switch the margin off. Do new clusters stay empty, and with how many of your seeds?",
+        ("No margin", "Switch the margin off. Do new clusters stay empty? With how many seeds does this happen?",
          "pages/launch.py", "Launch", form.link_to_draft(form.Draft(texts=demo.setting_texts(use_margin="false")))),
-        ("A larger margin", "Triple the margin. Are novel digits learned sooner, or do seen ones suffer?",
+        ("A larger margin", "Make the margin three times as large. Does the model learn novel digits sooner? Does it "
+                            "learn seen digits worse?",
          "pages/launch.py", "Launch", form.link_to_draft(form.Draft(texts=demo.setting_texts(margin_scale="30")))),
-        ("Change the shares yourself", "Move the sliders and watch KL and margins.", "pages/explain.py", "Explain",
+        ("Change the shares yourself", "Move the sliders of the class shares and watch KL and the margins.",
+         "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
-        ("Side by side", "The runs of this story as a race.", "pages/pace.py", "Race", beside),
-        ("Look into the clusters", "Every picture, and when its prediction changed.", "pages/clusters.py", "Clusters",
+        ("Side by side", "Watch the runs of this story as a race.", "pages/pace.py", "Race", beside),
+        ("Look into the clusters", "See every picture, and when the prediction for it changed.",
+         "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
-        ("Your pictures", "All you need is a folder with some sorted pictures.", "pages/own.py", "Add pictures", {}),
+        ("Your pictures", "You need a folder in which some pictures are sorted by class.",
+         "pages/own.py", "Add pictures", {}),
     ]  # fmt: skip
     with st.grid(columns="auto", min_column_width=210, gap="small"):
         for title, words, page, label, query in doors:
@@ -436,13 +454,13 @@ def _draw_next(scene: Scene) -> None:
 
 _Telling = Callable[[Scene], str]
 STEPS: tuple[tuple[str, _Telling, Callable[[Scene], None]], ...] = (
-    ("Some classes have a name, others do not", _tell_groups, _draw_groups),
+    ("Some classes have labels, others do not", _tell_groups, _draw_groups),
     ("Pictures without labels", _tell_task, _draw_task),
-    ("The seen classes swallow the novel ones", _tell_swallowed, _draw_swallowed),
+    ("Novel pictures are taken for seen ones", _tell_swallowed, _draw_swallowed),
     ("The margin holds fast classes back", _tell_margin, _draw_margin),
     ("The margin fades by itself", _tell_brake, _draw_brake),
-    ("Without entropy, classes merge", _tell_collapse, _draw_collapse),
-    ("What it found", _tell_clusters, _draw_clusters),
+    ("Without the entropy term, classes merge", _tell_collapse, _draw_collapse),
+    ("What the model found", _tell_clusters, _draw_clusters),
     ("Your turn", _tell_next, _draw_next),
 )
 NOTES: dict[_Telling, _Telling] = {  # what is said in small letters below a step's words
