@@ -14,6 +14,7 @@ from lps.ui.clusters import assign_cluster, naming_wizard, single_pictures, spli
 from lps.ui.pictures import name_field, nouns, predictions
 from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import epoch_choice, error_toasts, escape, run_actions, url_fields
+from lps.wording import counted
 
 _NOTE = "naming_note"  # what the last action had to say
 
@@ -146,9 +147,9 @@ def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) 
             on_click=_record_steps,
             args=(view, [{"do": "accept" if rejected else "reject", "id": cluster}]),
         )
-        count = f"{len(ticked)} chosen" if ticked else "chosen"
+        count = counted(len(ticked), "chosen image") if ticked else "chosen images"
         st.button(
-            f"Split off {count}",
+            say(f"Split off {count}"),
             key="split",
             icon=":material/call_split:",
             disabled=not ticked,
