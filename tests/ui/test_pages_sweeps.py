@@ -168,7 +168,7 @@ def test_a_value_that_was_typed_just_before_the_click_is_the_one_that_starts(roo
 def test_a_setting_of_several_methods_says_what_it_means_in_each(root):
     one = visit("sweeps", kind="own", sweep_methods=["lps", "orca"], sweep_vary="margin_scale", sweep_fixed="epochs")
     notes = [caption.value for caption in one.caption]
-    assert [note.count("Paper: 10") for note in notes if "**LPS**: C:" in note and "**ORCA**: C:" in note] == [2]
+    assert [note.count("In the paper: 10") for note in notes if "**LPS**: C:" in note and "**ORCA**: C:" in note] == [2]
     assert sum(note.startswith("Passes over the labeled images") for note in notes) == 1
 
 
