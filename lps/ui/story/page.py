@@ -273,7 +273,7 @@ def _note_margin(scene: Scene) -> str:
     return (
         f"In both runs, the weight of the entropy term (see step 6) is {weight:g} instead of 1. With weight 1, this "
         "term does nearly the same job as the margin, so the margin has little left to do. One pair of runs is an "
-        "example, not evidence. The study *When the margin helps* compares 160 runs."
+        "example, not evidence. The page *When the margin helps* compares 160 runs."
     )
 
 
