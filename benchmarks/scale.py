@@ -17,6 +17,11 @@ labeled, everything else unknown. Each stage is a process of its own; the script
 128 numbers around one centre a class, written through the same store. The stage `backbone, for 30 s` measures the rate
 of the real one.
 
+    python -m benchmarks.scale FILE.npz --made --counts 1000000 --only clusters "review order"
+
+--made takes the made-up run of benchmarks.map in place of pictures and training (FILE.npz is not read), for stages that
+read only a run.
+
 The last columns of the report are exponents: log(value of the largest / of the one before) / log(their counts).
 """
 
@@ -31,8 +36,9 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 
@@ -224,27 +230,36 @@ def train(path: Path, method: str = "lps") -> None:
 def _newest(path: Path):
     from lps.store.run_folders import list_runs
 
-    return max((run for run in list_runs(path / "runs") if run.meta()["name"] == "lps"), key=lambda run: run.id)
+    return max((run for run in list_runs(path / "runs") if run.config().method == "lps"), key=lambda run: run.id)
+
+
+@contextmanager
+def _timed(name: str) -> Iterator[None]:
+    """Print what the inside takes, without the imports before."""
+    began, cpu = time.perf_counter(), time.process_time()
+    yield
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    print(f"{name}: {seconds:.2f} s, {cpu:.2f} s of processors", file=sys.stderr)
 
 
 def clusters(path: Path) -> None:
     """What the page Clusters computes of an epoch."""
+    import scipy.optimize  # noqa: F401  # the first matching would import it
+
     from lps.ui.pictures import predictions
 
     run = _newest(path)
-    began = time.perf_counter()
-    predictions.read_view(run, 1)
-    print(f"clusters: {time.perf_counter() - began:.2f} s", file=sys.stderr)
+    with _timed("clusters"):
+        predictions.read_view(run, 1)
 
 
 def review(path: Path) -> None:
     """The pictures that a person should look at first."""
     from lps.analysis import naming, review_order
 
-    began = time.perf_counter()
     run = _newest(path)
-    review_order.assess_doubts(review_order.read_review_session(run, 1), naming.naming_of_epoch([], 1))
-    print(f"review: {time.perf_counter() - began:.2f} s", file=sys.stderr)
+    with _timed("review"):
+        review_order.assess_doubts(review_order.read_review_session(run, 1), naming.naming_of_epoch([], 1))
 
 
 def export(path: Path) -> None:
@@ -314,11 +329,19 @@ def disk_use(folder: Path) -> int:
     return int(found.stdout.split()[0])
 
 
-def go_through(originals: Path, home: Path, count: int, only: list[str], more: list[str]) -> list[dict]:
-    """A row a stage, for `count` pictures; home: a folder with the name of the data set."""
+def go_through(originals: Path, home: Path, count: int, only: list[str], more: list[str], is_made: bool) -> list[dict]:
+    """A row a stage, for `count` pictures; home: a folder with the name of the data set.
+
+    is_made: the run is made up, without pictures.
+    """
     path = home / f"{count}"
     environment = os.environ | {"LPS_CACHE": str(path / "cache"), "LPS_DECISIONS": str(path / "decisions")}
-    if not (path / "made").exists():
+    if is_made:
+        if not (path / "runs").exists():
+            from benchmarks.map import make  # needs a browser's library
+
+            make(path / "runs", count)
+    elif not (path / "made").exists():
         shutil.rmtree(path, ignore_errors=True)
         began = time.perf_counter()
         path.mkdir(parents=True)
@@ -364,6 +387,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, default=Path("/tmp/lps-scale"), help="where pictures and results lie")
     parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE")
     parser.add_argument("--planted", action="store_true", help="features by class, without a backbone")
+    parser.add_argument("--made", action="store_true", help="the run of benchmarks.map, without pictures and training")
     parser.add_argument("--carry-out", nargs=2, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.carry_out:
@@ -372,8 +396,10 @@ def main() -> None:
             plant()
         STAGES[name](Path(path))
         return
-    home, more = asked.home / asked.dataset, ["--planted"] * asked.planted
-    rows = [row for count in asked.counts for row in go_through(asked.originals, home, count, asked.only, more)]
+    home, more = asked.home / ("made" if asked.made else asked.dataset), ["--planted"] * asked.planted
+    rows = [
+        row for count in asked.counts for row in go_through(asked.originals, home, count, asked.only, more, asked.made)
+    ]
     print(section(f"Scale: {asked.dataset}", "Each stage is a process of its own.", with_exponents(rows)))
 
 

@@ -63,6 +63,7 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
     ),
 }
 _PIECE = 512  # images whose unit features are in memory at once
+_MOST_LOOKED_UP = 10_000  # largest id of a table by which many images find their cluster
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,10 @@ def cluster_indices(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return the index in `ids` (ascending) of each image's cluster; -1 for a cluster that is not in `ids`."""
     if len(ids) == 0:
         return np.full(len(assigned), -1)
+    if ids[0] >= 0 and ids[-1] < _MOST_LOOKED_UP < len(assigned):
+        table = np.full(int(ids[-1]) + 2, -1)
+        table[ids] = np.arange(len(ids))  # the last entry is that of all other ids
+        return table[np.where(assigned < 0, len(table) - 1, np.minimum(assigned, len(table) - 1))]
     positions = np.searchsorted(ids, assigned).clip(max=len(ids) - 1)
     return np.where(ids[positions] == assigned, positions, -1)
 
@@ -195,9 +200,11 @@ def nearest_clusters(features: np.ndarray, positions: np.ndarray, count: int) ->
     """
     totals = np.zeros((count, features.shape[1]))
     placed = np.flatnonzero(positions >= 0)
+    placed = placed[np.argsort(positions[placed], kind="stable")]
     for start in range(0, len(placed), _PIECE):
         rows = placed[start : start + _PIECE]
-        np.add.at(totals, positions[rows], unit_rows(features[rows]))
+        present, starts = np.unique(positions[rows], return_index=True)
+        totals[present] += np.add.reduceat(unit_rows(features[rows]), starts, axis=0, dtype=float)
     directions = unit_rows(totals)
     cosines = directions @ directions.T
     absent = ~directions.any(axis=1)

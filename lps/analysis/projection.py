@@ -38,7 +38,8 @@ from lps.wording import counted
 METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
 _SEED = 0
 _WIDE = 1024  # from this width only the two largest directions are computed: all of 4,096 take half a minute
-_PIECE = 64  # images that are compared with all others in one step
+_PIECE = 1024  # images that are compared with all others in one step
+_SELECTED = 8  # images whose nearest are selected in one step: their distances stay in the cache of a core
 MOST_EPOCHS = 24  # maps that `compute_all_maps` makes
 LANDMARKS = 20_000
 _GROUPS, _LOOKED_AT = 128, 8
@@ -481,13 +482,15 @@ def nearest_rows(features: np.ndarray, count: int) -> np.ndarray:
     """Return int32 (m, k): for each of the features (m, d) the `count` other rows of largest cosine, nearest first."""
     directions = unit_rows(features)
     count = max(0, min(count, len(directions) - 1))
-    nearest = np.zeros((len(directions), count), np.int32)
+    nearest, opposite = np.zeros((len(directions), count), np.int32), np.ascontiguousarray(-directions.T)
     for start in range(0, len(directions) if count else 0, _PIECE):
-        likeness = directions[start : start + _PIECE] @ directions.T
-        row_numbers = np.arange(len(likeness))
-        likeness[row_numbers, start + row_numbers] = -np.inf
-        away = np.negative(likeness, out=likeness)
-        some = np.argpartition(away, count - 1, axis=1)[:, :count]
-        order = np.argsort(np.take_along_axis(away, some, axis=1), axis=1, kind="stable")
-        nearest[start : start + _PIECE] = np.take_along_axis(some, order, axis=1)
+        away = directions[start : start + _PIECE] @ opposite
+        row_numbers = np.arange(len(away))
+        away[row_numbers, start + row_numbers] = np.inf
+        for first in range(0, len(away), _SELECTED):
+            some_away = away[first : first + _SELECTED]
+            some = np.argpartition(some_away, count - 1, axis=1)[:, :count]
+            order = np.argsort(np.take_along_axis(some_away, some, axis=1), axis=1, kind="stable")
+            own = slice(start + first, start + first + len(some_away))
+            nearest[own] = np.take_along_axis(some, order, axis=1)
     return nearest

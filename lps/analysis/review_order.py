@@ -20,7 +20,7 @@ from lps.analysis.projection import nearest_rows
 from lps.data.split import Split
 from lps.errors import UserError
 from lps.store.runs import Run
-from lps.store.snapshots import Snapshot, read_snapshot, read_split
+from lps.store.snapshots import read_split, read_thinned_features
 
 NEIGHBOURS = 20
 _SAME = 5  # nearest pictures that are too similar to be reviewed one after another
@@ -37,14 +37,10 @@ class Surroundings:
     nearest: np.ndarray
 
 
-def _surroundings(snapshot: Snapshot, most: int = _MOST) -> Surroundings:
-    """Return the nearest pictures of at most `most` evenly spread ones whose features are stored."""
-    count = len(snapshot.feature_index)
-    rows = np.linspace(0, count - 1, min(count, most)).round().astype(int)
-    rows = rows[np.argsort(snapshot.feature_index[rows], kind="stable")]
-    return Surroundings(
-        snapshot.feature_index[rows].astype(np.int64), nearest_rows(snapshot.features[rows], NEIGHBOURS)
-    )
+def _surroundings(features: np.ndarray, index: np.ndarray) -> Surroundings:
+    """Return the nearest pictures of each. features (m, d), index (m,): the ids of their images."""
+    order = np.argsort(index, kind="stable")
+    return Surroundings(index[order].astype(np.int64), nearest_rows(features[order], NEIGHBOURS))
 
 
 # ---------------------------------------------------------------------------------------------------- a run
@@ -70,8 +66,8 @@ def read_review_session(run: Run, epoch: int) -> ReviewSession:
     """Read the data for reviewing an epoch; raises `UserError` if files are missing or damaged."""
     split, targets = read_split(run.folder)
     network = read_assignment(run, epoch, split)
-    snapshot = read_snapshot(run.snapshots, epoch, thinned=True)
-    surroundings = _surroundings(snapshot, min(_MOST, _MOST_BELIEFS // split.classes.total))
+    most = min(_MOST, _MOST_BELIEFS // split.classes.total)
+    surroundings = _surroundings(*read_thinned_features(run.snapshots, epoch, most))
     rows = cluster_indices(surroundings.images, split.unlabeled)
     if not len(rows) or (rows < 0).any():
         raise UserError(f"epoch-{epoch:04d}.npz", "has no features of the unlabeled images")

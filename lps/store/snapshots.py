@@ -116,13 +116,31 @@ def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
     return snapshot
 
 
+def read_thinned_features(folder: Path, epoch: int, most: int = MOST_POINTS) -> tuple[np.ndarray, np.ndarray]:
+    """(features, feature_index) of a thinned snapshot, or of at most `most` images evenly spread among its images.
+
+    The predictions are not read. Raises `UserError`.
+    """
+    with open_features(folder, epoch) as stored:
+        shape = stored.head("features").shape
+        rows = _kept_rows(shape[0], math.prod(shape[1:]))
+        rows = np.arange(shape[0]) if rows is None else rows
+        rows = rows[spread_rows(len(rows), most)]
+        return stored.rows("features", rows), stored.rows("feature_index", rows)
+
+
+def spread_rows(count: int, most: int) -> np.ndarray:
+    """At most `most` of `count` rows, evenly spread, ascending."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(int)
+
+
 def _kept_rows(count: int, width: int = 1) -> np.ndarray | None:
     """Rows, evenly spread, of `count` with `width` values each: at most `MOST_POINTS`, and `MOST_VALUES` in all.
 
     None for all of them.
     """
     most = min(MOST_POINTS, max(2, MOST_VALUES // max(1, width)))
-    return None if count <= most else np.linspace(0, count - 1, most).round().astype(int)
+    return None if count <= most else spread_rows(count, most)
 
 
 def snapshot_epochs(folder: Path) -> list[int]:

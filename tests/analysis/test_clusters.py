@@ -86,6 +86,15 @@ def test_confusion_counts_known_images_of_the_named_clusters_alone():
     assert counts.tolist() == [[0, 1], [1, 1]]
 
 
+@pytest.mark.parametrize("ids", [[0, 1, 2], [2, 5, 9], [-1, 4], [3, 20_000], []])
+def test_many_images_find_their_cluster_as_few_do(ids, monkeypatch):
+    assigned, ids = np.random.default_rng(0).integers(-2, 12, 300), np.array(ids, np.int64)
+    expected = [list(ids).index(cluster) if cluster in ids else -1 for cluster in assigned]
+    assert clusters.cluster_indices(assigned, ids).tolist() == expected
+    monkeypatch.setattr(clusters, "_MOST_LOOKED_UP", 100)
+    assert clusters.cluster_indices(assigned, ids).tolist() == expected
+
+
 def test_nearest_cluster_by_mean_direction():
     features = np.array([[1, 0], [2, 0.1], [0, 3], [-1, 0.0], [0, 0]], float)
     nearest, cosine = clusters.nearest_clusters(features, np.array([0, 0, 1, 2, 4]), 5)

@@ -33,6 +33,11 @@ def test_large_features_are_not_compressed(is_large, tmp_path, monkeypatch):
         assert np.array_equal(array, getattr(snapshot, name)) and array.dtype == getattr(snapshot, name).dtype
     thinned = snapshots.read_snapshot(tmp_path, 1, thinned=True)
     assert len(thinned.features) == 100 and np.array_equal(thinned.features, snapshot.features[thinned.feature_index])
+    features, index = snapshots.read_thinned_features(tmp_path, 1)
+    assert np.array_equal(index, thinned.feature_index) and np.array_equal(features, thinned.features)
+    features, index = snapshots.read_thinned_features(tmp_path, 1, 7)
+    rows = np.linspace(0, 99, 7).round().astype(int)
+    assert np.array_equal(index, thinned.feature_index[rows]) and np.array_equal(features, thinned.features[rows])
     with np.load(tmp_path / "epoch-0001.npz") as stored:  # other programs read it, too
         assert np.array_equal(stored["features"], snapshot.features)
 
@@ -45,3 +50,16 @@ def test_a_changed_byte_of_large_features_is_noticed(tmp_path, monkeypatch):
     path.write_bytes(data.replace(row, row[:-1] + bytes([row[-1] ^ 1])))
     with pytest.raises(UserError, match="is damaged"):
         snapshots.read_snapshot(tmp_path, 1)
+
+
+def test_rows_beyond_the_end_of_a_cut_file_are_damage(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshots, "_LARGE", 1000)
+    _written(tmp_path)
+    path = tmp_path / "epoch-0001.npz"
+    with zipfile.ZipFile(path) as archive:
+        place = archive.getinfo("features.npy").header_offset
+    data = bytearray(path.read_bytes())
+    data[place : place + 2] = b"no"
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="is damaged"):
+        snapshots.read_thinned_features(tmp_path, 1, 10)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import struct
 import tokenize
 import zipfile
 import zlib
@@ -20,6 +21,8 @@ from lps.files.untrusted_files import RATIO, SLACK, Allowance, open_zip, zip_mem
 _LONGEST_HEAD = 1 << 16  # bytes
 _PIECE = 16 << 20  # bytes of an array that are unpacked at once
 _AT_ONCE = 1 << 20  # bytes requested from the archive at once; `open_zip` refuses more than 4 MB
+_SPARSE = 4  # rows of an array for each one that is read, from which the others are skipped
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # of a member of a .zip: its signature, lengths of its name and extra field
 
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, KeyError)
@@ -54,6 +57,7 @@ class ArrayFile:
 
     def __init__(self, file: BinaryIO):
         self.packed = os.fstat(file.fileno()).st_size
+        self._file = file
         self._archive = open_zip(file)
         self.names = frozenset(info.filename.removesuffix(".npy") for info in self._archive.infolist())
         self._heads: dict[str, ArrayHead] = {}
@@ -107,17 +111,37 @@ class ArrayFile:
             stream.read(1)
 
     def rows(self, name: str, rows: np.ndarray) -> np.ndarray:
-        """Return the given rows (ascending) of an array; the others are never in memory together."""
+        """Return the given rows (ascending) of an array; the others are never in memory together.
+
+        A few rows of an array that is not compressed are read alone, so its checksum is not verified.
+        """
         head = self.head(name)
         if len(rows) and rows[-1] >= head.shape[0]:
             raise ValueError(f"{name} has {head.shape[0]} rows; expected at least {rows[-1] + 1}")
         selected = np.empty((len(rows), *head.shape[1:]), head.dtype)
+        is_stored = self._archive.getinfo(f"{name}.npy").compress_type == zipfile.ZIP_STORED
+        if is_stored and not head.by_columns and selected.nbytes and len(rows) * _SPARSE <= head.shape[0]:
+            self._read_stored_rows(name, head, rows, memoryview(selected.reshape(-1).view(np.uint8)))
+            return selected
         start = 0
         for piece in self.pieces(name):
             first, end = np.searchsorted(rows, (start, start + len(piece)))
             selected[first:end] = piece[rows[first:end] - start]
             start += len(piece)
         return selected
+
+    def _read_stored_rows(self, name: str, head: ArrayHead, rows: np.ndarray, values: memoryview) -> None:
+        """Read rows of an uncompressed array from their places in the archive into `values`."""
+        descriptor, member = self._file.fileno(), self._archive.getinfo(f"{name}.npy")
+        local_header = os.pread(descriptor, _LOCAL_HEADER.size, member.header_offset)
+        signature, name_length, extra_length = _LOCAL_HEADER.unpack(local_header)
+        if signature != b"PK\3\4":
+            raise zipfile.BadZipFile(f"{name} has no header")
+        start = member.header_offset + _LOCAL_HEADER.size + name_length + extra_length + head.start
+        width = head.size // head.shape[0]
+        for number, offset in enumerate((start + rows.astype(np.int64) * width).tolist()):
+            if os.preadv(descriptor, (values[number * width : (number + 1) * width],), offset) != width:
+                raise EOFError("an array ends before its last value")
 
 
 @contextmanager

@@ -113,10 +113,10 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     )
     if not is_thorough:
         return assigned, ids, described()
-    snapshot = snapshots.read_snapshot(run.snapshots, epoch, thinned=True)
-    rows = np.searchsorted(unlabeled, snapshot.feature_index).clip(max=len(unlabeled) - 1)
+    features, index = snapshots.read_thinned_features(run.snapshots, epoch)
+    rows = np.searchsorted(unlabeled, index).clip(max=len(unlabeled) - 1)
     earlier = [a.predicted for a in _readable_assignments(run, [e for e, _ in stamps[:-1]])]
-    clusters_found = described(earlier=earlier, features=snapshot.features, feature_rows=rows)
+    clusters_found = described(earlier=earlier, features=features, feature_rows=rows)
     own_clusters = {*_said.made, *map(_said.root, _said.parents)}  # whether the network always had these says nothing
     return assigned, ids, [replace(c, stability=np.nan) if c.id in own_clusters else c for c in clusters_found]
 
