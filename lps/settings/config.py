@@ -53,7 +53,7 @@ class Config:
     method: str = _setting("lps", "method")
     seed: int = _setting(
         0,
-        "seed of all random choices: weights, batches and views (changed copies of an image)",
+        "seed of the random choices in training: weights, batches and views (changed copies of an image)",
         minimum=0,
         maximum=2**31 - 1,
     )
@@ -101,7 +101,7 @@ class Config:
         },
     )
     processes: int = _setting(
-        1, "number of processes that train one run together; each needs its own GPU", minimum=1, maximum=64
+        1, "number of processes that train one run together; on GPUs, each process needs its own", minimum=1, maximum=64
     )
     threads: int | None = _setting(
         None,
@@ -149,7 +149,7 @@ class Config:
     split_seen_classes: str = _setting("first", "which classes are seen: first, random, or class ids such as 0,3,5")
     split_labeled_ratio: float = _setting(
         0.5,
-        "share of the images of seen classes whose label is used; all other images are unlabeled",
+        "of the images of seen classes, the share whose label is used; all other images are unlabeled",
         minimum=1e-6,
         maximum=1,
     )

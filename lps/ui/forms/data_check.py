@@ -76,8 +76,9 @@ def _show_effect(decisions: Decided, say: Callable[[str], str]) -> None:
 def _offer_check(config: Config, standing: background.JobState) -> None:
     say = nouns.of_dataset(config.dataset)
     about = say(
-        "Finds near duplicates (also between the training and the test set), outliers, and labels that differ from "
-        "the labels of all similar pictures. Nothing changes until you decide, and your files never change."
+        "Finds near duplicates (also between the training and the test set), outliers (unusual pictures), and labels "
+        "that differ from the labels of all similar pictures. Nothing changes until you decide, and your files never "
+        "change."
     )
     kept = background_jobs.kept_in_words(audits.looked_at(config))
     background_work.offer_work(

@@ -131,7 +131,10 @@ def _show_other_settings(
     with fields.field_grid():
         if draft.seeds != _USUAL_SEEDS:
             fields.draw_seeds_or_name(
-                "seeds", "Seeds", errors.get("seed"), "A seed fixes all random choices. Each seed starts one run"
+                "seeds",
+                "Seeds",
+                errors.get("seed"),
+                "A seed fixes the random choices of a run. Each seed starts one run",
             )
         if draft.name:
             fields.draw_seeds_or_name("name", "Name", None, "Shown in the list of runs", max_chars=120)
@@ -182,7 +185,7 @@ def _show_run(draft: Draft, reading: FormReading, target: ExecutionTarget, error
             "seeds",
             "Seeds",
             errors.get("seed"),
-            "A seed fixes all random choices. Each seed, such as 0, 1, 2, starts one run",
+            "A seed fixes the random choices of a run. Each seed, such as 0, 1, 2, starts one run",
         )
         fields.choose_device(errors.get("device"), target.is_here)
         fields.draw_seeds_or_name(
