@@ -213,8 +213,8 @@ def test_a_matched_class_that_is_not_the_most_frequent_one_is_told_from_it(open_
     assert (row["Matched class"], row["Top class"], row["Second class"]) == (f"9, {nines}", "1", f"9, {nines}")
     assert row["Purity"] == pytest.approx(100 * (inside == 1).mean(), abs=0.06)
     assert (
-        f"Matched class: **9**, {nines} of its images. Most frequent class: **1**, {ones} of its images."
-        in words_of(app)
+        f"Matched class: **9**, {nines} of the cluster's images. Most frequent class: **1**, {ones} of the cluster's "
+        "images." in words_of(app)
     )
     assert "Most frequent class" not in words_of(open_page(run.root, cluster=8))
     assert "true class, written below it, is not 9." in words_of(app)

@@ -427,7 +427,11 @@ def describe_classes(view: PredictionView, cluster_facts: Cluster) -> str:
     """Describe the class matched with a cluster, that class's share of it, and the most frequent class."""
     if not cluster_facts.is_trusted:
         return ""
-    share_of = "of its images" if cluster_facts.known == cluster_facts.size else "of its images whose class is known"
+    share_of = (
+        "of the cluster's images"
+        if cluster_facts.known == cluster_facts.size
+        else "of the cluster's images whose class is known"
+    )
     share_of = nouns.of(view.run)(share_of)
     sentence = f"Matched class: {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
     if cluster_facts.matched < 0:
