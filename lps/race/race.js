@@ -545,7 +545,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; the bars show` : "no margin, no estimate; the bars show"} how many images are predicted as each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
-    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "KL is not measured") : `0 means that all shares are ${run.priors ? "equal to the prior" : "equal"}`;
+    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "KL is not measured") : `0 means ${run.priors ? "equal to the prior" : "equal shares"}`;
     const flag = now.isAtEnd && run.last ? ` ⚑ ${run.is_over ? "ended at" : "at"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }
@@ -637,7 +637,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     const button = find(".race-bars"), canChoose = race.runs.some((run) => run.shares && run.taken);
     button.hidden = !canChoose;
     button.setAttribute("aria-pressed", String(isTaken));
-    button.textContent = isTaken ? "Predictions" : "Estimate";
+    button.textContent = isTaken ? "Guesses" : "Estimate";
     button.title = `The bars show ${isTaken ? "the share of the images predicted as each class (dashed: the true shares)" : "the estimated class distribution (dashed: the prior)"}. To change this, press B.`;
   }
 

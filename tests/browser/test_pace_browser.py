@@ -69,7 +69,7 @@ def test_the_bars_show_the_estimate_or_what_images_are_taken_for(open_page, pair
     assert button.inner_text() == "Estimate" and button.get_attribute("aria-pressed") == "false"
     before = page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()")
     button.click()
-    assert button.inner_text() == "Predictions" and button.get_attribute("aria-pressed") == "true"
+    assert button.inner_text() == "Guesses" and button.get_attribute("aria-pressed") == "true"
     assert page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()") != before
     assert "predicted as each class" in page.locator('[data-of="brake"]').first.inner_text()
 
