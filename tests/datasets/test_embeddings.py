@@ -76,6 +76,8 @@ def test_a_npy_stays_on_the_disk(tmp_path, monkeypatch):
         ([7, -1, 30] * 30, {}, ("7", "30"), [0, -1, 1]),
         ([7.0, np.nan, 30.0] * 30, {}, ("7", "30"), [0, -1, 1]),
         (["7", "-1", "30"] * 30, {}, ("7", "30"), [0, -1, 1]),
+        (["7.0", "-1.0", "30.0"] * 30, {}, ("30.0", "7.0"), [1, -1, 0]),
+        (["7", "--5", "-3"] * 30, {}, ("--5", "-3", "7"), [2, 0, 1]),
         ([1, 0, -1] * 30, {"class_names": ["b", "a"]}, ("b", "a"), [1, 0, -1]),
         (["b", "", " a "] * 30, {}, ("a", "b"), [1, -1, 0]),
     ],
@@ -93,11 +95,12 @@ def test_several_views_come_with_an_item(tmp_path):
 def test_pictures_lie_beside_the_file_and_titles_stand_for_those_that_do_not(tmp_path):
     (tmp_path / "songs").mkdir()
     Image.new("RGB", (40, 20), (200, 0, 0)).save(tmp_path / "songs" / "red.png")
-    pictures = ["songs/red.png", "songs/lost.png", ""] + [""] * (COUNT - 3)
+    pictures = ["songs/red.png", "songs/lost.png", "", "a" * 300] + [""] * (COUNT - 4)
     images = embeddings.load(str(npz(tmp_path / "a.npz", pictures=pictures)))
     red, lost, none = images.pixels[0:3]
     assert red.shape == (SIDE, SIDE, 3) and (red == (200, 0, 0)).all()
     assert len(np.unique(lost)) > 2 and len(np.unique(none)) > 2 and not np.array_equal(lost, none)
+    assert len(np.unique(images.pixels[3])) > 2
     assert images.pixels[np.array([2, 0])].shape == (2, SIDE, SIDE, 3)
     assert np.array_equal(images.pixels.take(np.array([2, 0]))[1], red)
 

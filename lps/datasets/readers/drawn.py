@@ -1,5 +1,6 @@
 """Display pictures for items that are not pictures: a picture file of the item, else its title, drawn when needed."""
 
+import os
 import textwrap
 from collections.abc import Sequence
 from contextlib import suppress
@@ -57,7 +58,7 @@ class Drawn:
     def file(self, row: int) -> Path | None:
         """Return the picture file of an item; None if it has none."""
         path = self._folder / self._files[row] if self._files and self._files[row] else None
-        return path if path is not None and path.is_file() else None
+        return path if path is not None and os.path.isfile(path) else None  # accepts a name of any length
 
     def _draw(self, row: int) -> np.ndarray:
         path = self.file(row)

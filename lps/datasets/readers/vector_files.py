@@ -8,6 +8,7 @@ In a `.npz` they are arrays, in Parquet columns; beside `NAME.npy`, which has th
 import csv
 import math
 import os
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _ROOM = 0.8  # share of the free memory for data that are not mapped
 _LONGEST_ID, _LONGEST_TITLE = 200, 2000  # characters that are kept
 _LARGEST = 1e9  # largest number in a vector
 _PIECE = 4096  # vectors processed together
+_WHOLE = re.compile("-?[0-9]+")
+_UNKNOWN = ("-1", "-1.0")  # as labels; pandas writes a column of whole numbers with gaps as 0.0, -1.0
 
 
 @dataclass(frozen=True)
@@ -358,7 +361,7 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
             raise _wrong(f"class {names[int(unused[0])]} has no item; expected at least one with its label")
         told = [str(int(text)) if text else "" for text in told]
     else:
-        are_numbers = all(text.lstrip("-").isdigit() and text.isascii() for text in different)
+        are_numbers = all(_WHOLE.fullmatch(text) for text in different)
         names = sorted(different, key=int if are_numbers else None)
         numbers = {name: number for number, name in enumerate(names)}
     labels = np.array([numbers[text] if text else -1 for text in told], np.int64)
@@ -376,4 +379,4 @@ def _label(value) -> str:
             raise _wrong(f"label {value:g} is not a whole number; expected class ids, names, or -1 for unknown")
         value = int(value)
     text = next(_texts([value], 120))
-    return "" if text == "-1" else text
+    return "" if text in _UNKNOWN else text
