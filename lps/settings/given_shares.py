@@ -27,7 +27,7 @@ def read_shares(text: str) -> str:
     if not _are_numbers(words):
         words = _split_shares(_content(text))
         if not _are_numbers(words):
-            raise BadSetting(SHARES, f"the file {shorten(text, 120)} has values that are not numbers")
+            raise BadSetting(SHARES, f"the file {shorten(text, 120)} is empty or has values that are not numbers")
     return " ".join(f"{share:.9g}" for share in _checked([float(word) for word in words]))
 
 
@@ -67,7 +67,7 @@ def _checked(shares: list[float]) -> list[float]:
 
 def _content(path: str) -> str:
     try:
-        return read_small(os.path.expanduser(path)).decode("utf-8")
+        return read_small(os.path.expanduser(path)).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise BadSetting(

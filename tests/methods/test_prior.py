@@ -267,10 +267,12 @@ def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
     path = tmp_path / "shares.txt"
     path.write_text("0.5\n0.25,\n0.25\n")
     config = configure({"prior": "given", "prior.shares": str(path)})
+    path.write_text("0.5 0.25 0.25", encoding="utf-8-sig")
+    assert configure({"prior": "given", "prior.shares": str(path)}) == config
     path.unlink()
     assert config.prior_shares == "0.5 0.25 0.25"
     assert type(config).from_json(config.to_json()) == config
-    for content, words in ((b"0.5 half", "not numbers"), (b"\xff\xfe", "not text"), (b"", "not numbers")):
+    for content, words in ((b"0.5 half", "not numbers"), (b"\xff\xfe", "not text"), (b"", "is empty")):
         path.write_bytes(content)
         with pytest.raises(UserError, match=words):
             configure({"prior": "given", "prior.shares": str(path)})
