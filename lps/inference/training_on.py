@@ -19,7 +19,7 @@ from lps.data.classes import Classes
 from lps.data.confirmed_labels import Confirmed
 from lps.errors import UserError, shorten
 from lps.scheduler import submit
-from lps.settings import cli_args
+from lps.settings import cli_args, given_shares
 from lps.settings.config import Config, configure
 from lps.store import inherited
 from lps.store.events import read_history
@@ -93,6 +93,14 @@ class Plan:
             sentences.append(
                 f"{why}, but the run adds one novel class for pictures that fit no name. This class may stay "
                 f"empty.{words}"
+            )
+        if self.new and self.config.prior == "given" and self.config.prior_shares == self.parent.config().prior_shares:
+            shares = given_shares.shares_of(self.config.prior_shares)[-self.looked_for - len(self.new) :]
+            expected = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.new[:3], shares))
+            expected += ", …" * (len(self.new) > 3)
+            sentences.append(
+                f"prior.shares is that of the run before, so the prior of the new seen classes is: {expected}. If it is "
+                "wrong, set prior.shares again, seen classes first."
             )
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"

@@ -156,6 +156,16 @@ def test_where_all_others_are_dissolved_one_class_is_looked_for(run):
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
 
 
+def test_shares_of_the_first_run_are_told_for_the_new_seen_classes(tmp_path):
+    given = " ".join(["0.2", "0.2", "0.1", "0.1", "0.1", "0.12", "0.08", "0.05", "0.03", "0.02"])
+    run = make_run(tmp_path, epochs=EPOCH, settings=SETTINGS | {"prior": "given", "prior.shares": given})
+    say(run, name(9, "nine"), name(6, "six"))
+    (notice,) = training_on.plan_training_on(run, rule="all", from_weights=False).notices()
+    assert ": six 0.12, nine 0.08." in notice and "prior.shares" in notice
+    for changes in ({"prior.shares": " ".join(["0.1"] * 10)}, {"prior": "labeled", "prior.shares": None}):
+        assert training_on.plan_training_on(run, rule="all", from_weights=False, changes=changes).notices() == []
+
+
 def test_a_name_without_a_picture_that_counts_waits(run):
     some = members(run, 6)[:3].tolist()
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": some, "to": 7})
