@@ -12,7 +12,7 @@ from lps.analysis.run_index import RunRow
 from lps.charts import group_tables, palette
 from lps.charts.chart import Chart
 from lps.charts.event_log import History
-from lps.charts.figures import blank, plain
+from lps.charts.figures import blank, plain, whole_ticks
 from lps.charts.palette import DARK, Palette, with_alpha
 from lps.scores.measurement_names import measurement_name
 from lps.store import titles
@@ -158,10 +158,13 @@ def figure(lines: Sequence[BoardLine], chart: BoardChart, title: str, colors: Pa
     kinds = {axis: "log" if axis in chart.log else "linear" for axis in "xy"}
     faint = {"font": {"color": colors.muted, "size": 12}, "standoff": 6}
     x_format = ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"
+    ticks = {"tickformat": x_format}
+    if chart.x == "epoch" and "x" not in chart.log:
+        ticks = whole_ticks(max((line.table["x"].max() for line in lines), default=0))
     chart_figure.update_xaxes(
         title={"text": plain(X_AXIS_TITLES.get(chart.x, chart.x)), **faint}, type=kinds["x"], showgrid=False
     )
-    chart_figure.update_xaxes(tickformat=x_format)
+    chart_figure.update_xaxes(**ticks)
     chart_figure.update_yaxes(type=kinds["y"], tickformat=".1~%" if is_share else "~g", automargin=True)
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     heading = {"text": plain(title), "font": {"color": colors.muted, "size": 13}, "showarrow": False}

@@ -78,6 +78,14 @@ def test_the_raw_line_stays_faint_behind_the_smoothed_one(runs, histories):
     assert figure.layout.yaxis.type == "log" and figure.layout.xaxis.type == "linear"
 
 
+def test_few_epochs_have_no_ticks_between_them():
+    table = pd.DataFrame({"x": [1.0, 2.0], "y": [0.3, 0.4]}, index=[1, 2])
+    line = BoardLine("k", "all", "all", table, "#123456")
+    assert board_charts.figure([line], BoardChart(), "Novel", LIGHT).figure().layout.xaxis.dtick == 1
+    for other in (BoardChart(x="time"), BoardChart(log="x")):
+        assert board_charts.figure([line], other, "Novel", LIGHT).figure().layout.xaxis.dtick is None
+
+
 def test_the_legend_has_the_order_of_the_last_values(runs, histories):
     figure = drawn(runs, histories, BoardChart())
     assert [line.y[-1] for line in figure.data] == sorted((line.y[-1] for line in figure.data), reverse=True)
