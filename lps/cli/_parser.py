@@ -31,8 +31,8 @@ _COMMAND = re.compile(r'commands\.add\(\s*"([\w-]+)"')
 _QUOTED = re.compile(r"""'[^']{200,}'|"[^"]{200,}\"""")  # what argparse quotes in full
 _NO_TEXT = ("Cc", "Cs", "Zl", "Zp")  # what moves a cursor, ends a line, gives orders to a terminal, or is no character
 LIGHT = (  # what --light is
-    "train in minutes without a GPU. Your own colour pictures: with stored features of a built-in network. All other "
-    "pictures, or with --set features=live: with smaller pictures and a smaller network"
+    "train in minutes without a GPU. For your own colour pictures, this uses stored features of a built-in network. "
+    "For all other pictures, and if you add --set features=live, it uses smaller pictures and a smaller network"
 )
 _LARGEST = 2**63  # of whole numbers
 

@@ -41,7 +41,9 @@ def add(commands: Commands) -> None:
         metavar="WHAT",
         help=f"{', '.join(_FORMS)}; for the labels of all images, a .csv or .parquet file or a new folder",
     )
-    export.add_argument("--into", type=Path, help="folder for everything but labels; default: exports/WHAT")
+    export.add_argument(
+        "--into", type=Path, help="folder to write to; default: exports/WHAT (labels go where --to says)"
+    )
     export.add_argument("--follow", action="store_true", help="tensorboard: go on while the runs do; Ctrl-C ends it")
     export.add_argument(
         "--light", action="store_true", help="archive: without checkpoints, so the runs cannot be resumed"

@@ -99,8 +99,8 @@ class Plan:
             expected = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.new[:3], shares))
             expected += ", …" * (len(self.new) > 3)
             sentences.append(
-                f"prior.shares is that of the run before, so the prior of the new seen classes is: {expected}. If it "
-                "is wrong, set prior.shares again, seen classes first."
+                f"The new run uses the prior.shares of the run before, so these are the expected shares of the new "
+                f"seen classes: {expected}. If they are wrong, set prior.shares again and list the seen classes first."
             )
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"

@@ -20,8 +20,9 @@ Deviations:
       and 90 % of the run).
     - Scores are computed after each epoch. The original computes them before each epoch, so it never scores the final
       weights.
-    - An image cannot be its own nearest neighbour (the diagonal is masked). The original takes the second of the two
-      nearest images, which is the image itself if another image is identical to it.
+    - An image cannot be its own nearest neighbour (the diagonal is masked). The original takes the
+      second-nearest image, because the nearest one is usually the image itself. If two images are identical, the
+      second-nearest one may be the image itself.
     - The partner of a labeled image is the next image of its class in the shuffled batch. As in the original, every
       other image of the class is equally likely to be the partner. Unlike in the original, no two images have the same
       partner.

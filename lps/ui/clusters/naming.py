@@ -50,8 +50,10 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
         st.button(
             f"Go to epoch {epoch}", key="go_to_names", on_click=_open_epoch, args=go, icon=":material/arrow_back:"
         )
-        words = "A cluster of this epoch gets a name if more than half of its images were in the cluster that has this "
-        words += "name"
+        words = (
+            f"A cluster of this epoch gets the name of a cluster of epoch {epoch} if more than half of its images were "
+        )
+        words += "in that cluster"
         st.button(
             "Copy the names",
             key="carry_names",

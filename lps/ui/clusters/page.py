@@ -213,7 +213,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     about_name = "The name that you gave; otherwise the name of the seen class"
     about_second = say("Second most frequent true class in the cluster and the share of images that have this class")
     about_known = say(
-        "Counts the images whose class is known: how many of them have the most frequent class, and its name"
+        "“3 of 5: cat” means: the true class of 5 images is known, and 3 of them are of the most frequent class, cat"
     )
     about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
     about_nearest = "The id of the most similar other cluster, and the cosine similarity of the mean features of both "

@@ -171,8 +171,9 @@ def _show_kinds(run: Run, predicted: Predicted, source: Path) -> None:
             frames.show_frames([("", shown)], _SIZE)
     if predicted.kinds:
         how = (
-            "To teach the model this class, add these vectors to its file and train again, with the name of the class "
-            "as their label, or without a label. The column new_kind of the table lists them."
+            "To teach the model this class, add these vectors to the file that it was trained on, with the name of "
+            "the class as their label, or without a label. Then train again. The column new_kind of the table "
+            "lists them."
             if is_vector_file(source)
             else "To teach the model this class, add these pictures to its training folder and train again. Put them "
             "into a sub-folder with the name of the class, or among the pictures without labels. The column new_kind "
