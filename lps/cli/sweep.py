@@ -21,7 +21,7 @@ def _add_layout(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--list-presets", action="store_true", help="list the presets and their numbers of runs")
     sub.add_argument("--dataset", help="one or more, comma-separated; with --preset, the preset runs only on these")
     sub.add_argument("--method", help="one or more, comma-separated, or all")
-    sub.add_argument("--seeds", help="seeds of every combination, comma-separated (0; 0,1,2 for presets)")
+    sub.add_argument("--seeds", help="seeds of every combination, comma-separated; default: 0, or 0,1,2 with --preset")
     add_settings(sub)
     sub.add_argument(
         "--vary",

@@ -252,7 +252,7 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
     counts = ", ".join(_count(names, kind) for kind in _LATER if any(name.startswith(f"{kind}/") for name in names))
     lock = try_lock(run.lock)
     if lock is None:
-        return (f"not added, because the run is in use here: {counts}; import it again when it has ended",)
+        return (f"{counts} not added, because the run is in use here; import the run again when it has ended",)
     try:
         for name in names:
             disk.make_folder((run.folder / name).parent)

@@ -199,7 +199,9 @@ def redundant_requests(layout: SweepSpec) -> list[str]:
             )
         for switch in switches if len(parsed) > 1 else ():
             if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
-                sentences.append(f"runs with {switch}=false do not use {name}, so they are the same for all its values")
+                sentences.append(
+                    f"runs with {switch}=false do not use {name}, so all values of {name} give the same run"
+                )
     rows = list(zip(*layout.varied.values())) if layout.mode == "list" else []
     if len(set(rows)) < len(rows):
         sentences.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations are duplicates")

@@ -240,7 +240,7 @@ def test_what_a_light_archive_left_out_comes_with_a_full_one(tmp_path, root):
     with held(first.run):
         (busy,) = imports.import_runs(full, root)
     assert busy.notes == (
-        "not added, because the run is in use here: 2 checkpoints, 1 snapshot; import it again when it has ended",
+        "2 checkpoints, 1 snapshot not added, because the run is in use here; import the run again when it has ended",
     )
     (again,) = imports.import_runs(full, root)
     assert not again.is_new and again.notes == ("missing files were added: 2 checkpoints, 1 snapshot",)

@@ -142,7 +142,9 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
     for old in home.iterdir():  # other contents, and leftovers of killed processes; open maps stay valid
         shutil.rmtree(old, ignore_errors=True)
     if os.path.lexists(folder):
-        raise OSError(0, f"{folder.name} has the name of its cache folder but is not one; remove it")
+        raise OSError(
+            0, f"{folder.name} has the name of this data set's cache folder, but it is no cache folder; remove it"
+        )
     free = shutil.disk_usage(home).free
     if free < space and root is None:
         raise OSError(0, f"{space / 1e9:.1f} GB are needed")

@@ -157,8 +157,8 @@ def _show_course(lanes: list[_Lane]) -> None:
     length = max(1, *(lane.length for lane in lanes))
     ranges = pace_charts.tops([lane.past for lane in lanes])
     words = (
-        ":gray[all classes and KL · dotted: k-means before training · ▲: an event · click a chart to move the "
-        "race there]"
+        ":gray[grey: all classes, and KL · dotted: k-means before training · ▲: milestone, such as a closed gap · "
+        "click a chart to move the race there]"
     )
     st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {words}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):

@@ -119,7 +119,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
         "Runs",
         list(by_id),
         format_func=lambda name: run_label(by_id[name]),
-        placeholder="Following the latest run. Choose runs to keep them selected",
+        placeholder="This page follows the latest run. To stay on certain runs, choose them here",
         label_visibility="collapsed",
     )
     return runs_of_address(runs)

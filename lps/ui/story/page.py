@@ -220,8 +220,8 @@ def _note_scoring(scene: Scene) -> str:
     return (
         f"Other pages show a novel accuracy of {100 * novel:.0f} % for FixMatch, because they count differently. "
         "There, novel pictures with the same guess form a group, even if the guess is a seen class. Each group is "
-        "matched with at most one novel class. So a novel class can count as correct although its pictures are "
-        "taken for one seen class."
+        "matched with at most one novel class. So if nearly all pictures of a novel class get the same wrong "
+        "guess, they are a group, and the novel class can count as correct."
     )
 
 
