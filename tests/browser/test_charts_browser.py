@@ -3,7 +3,7 @@
 import pytest
 
 from lps.ui.shared.plot import LABELS
-from tests.browser.conftest import wait_for_run
+from tests.browser.conftest import come_to_rest, wait_for_run
 from tests.sample_runs import make_run
 
 
@@ -68,10 +68,11 @@ def test_labels_stand_as_near_to_their_lines_as_can_be_without_overlap(reader):
     assert sum(height is not None for height in near) == 5 and all(abs(h - 50) <= 20 for h in near if h is not None)
 
 
-@pytest.mark.parametrize("width", [390, 1280, 1920])
-def test_lines_have_labels_at_their_ends_that_neither_overlap_nor_are_cut(runs, open_page, width):
-    page = open_board(open_page, width=width)
-    for key in BOTH:
+def test_lines_have_labels_at_their_ends_that_neither_overlap_nor_are_cut(runs, open_page):
+    page = open_board(open_page)
+    for width, key in ((width, key) for width in (1280, 390, 1920) for key in BOTH):
+        page.set_viewport_size({"width": width, "height": 900})
+        come_to_rest(page)
         assert page.locator(f"{plot(key)} .legend").count() == 0
         box = page.locator(plot(key)).bounding_box()
         labels = [label.bounding_box() for label in page.locator(f"{plot(key)} .lps-plot-ends span").all()]

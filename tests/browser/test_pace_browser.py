@@ -44,7 +44,9 @@ def test_a_step_of_the_race_moves_the_line_and_draws_no_curve(open_page, pair, p
     assert at == pytest.approx(expected, abs=1.5)
 
 
-def test_a_click_on_a_curve_leads_the_race_there(open_page, pair):
+def test_a_click_on_a_curve_leads_the_race_there_and_the_bars_show_the_estimate_or_what_images_are_taken_for(
+    open_page, pair
+):
     page = open_page(f"pace?{pair}&at=3")
     wait_for_epoch(page, 3)
     page.locator(CHARTS[1]).scroll_into_view_if_needed()
@@ -60,11 +62,6 @@ def test_a_click_on_a_curve_leads_the_race_there(open_page, pair):
     page.mouse.click(*spot)
     wait_for_epoch(page, 12)
     page.wait_for_function("() => location.search.includes('at=12')")
-
-
-def test_the_bars_show_the_estimate_or_what_images_are_taken_for(open_page, pair):
-    page = open_page(f"pace?{pair}&at=3")
-    wait_for_epoch(page, 3)
     button = page.locator(".race-bars")
     assert button.inner_text() == "Estimate" and button.get_attribute("aria-pressed") == "false"
     before = page.locator(".race-lane canvas").nth(1).evaluate("canvas => canvas.toDataURL()")

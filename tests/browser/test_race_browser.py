@@ -108,7 +108,7 @@ def test_a_pause_ends_at_a_measurement_and_numbers_are_measured(open_file, runs)
 
 
 def test_every_number_that_is_read_while_it_moves_was_measured(open_file, runs):
-    page, race = open_file("#at=2&speed=4"), numbers.race_of_runs(runs)
+    page, race = open_file("#at=12&speed=4"), numbers.race_of_runs(runs)
     known = {percent(value) for value in race["runs"][0]["novel"]}
     page.evaluate(
         """() => { window.seenTexts = new Set();
