@@ -1,8 +1,10 @@
 """The package built and installed into an environment of its own, by uv and its cache: seconds, once that is filled."""
 
 import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,11 +20,19 @@ def build(place: Path) -> Path:
 
 
 def install(folder: Path, *calls: list[str]) -> Path:
-    """A new environment in which `uv pip install` is called with each of these arguments; its folder of programs."""
+    """A new environment in which `uv pip install` is called with each of these arguments; its folder of programs.
+
+    What is compiled in the environment of the tests serves it too, where uv took both files from one cache: Python
+    compares their times and sizes. Else torch and the dashboard would be compiled anew, which takes half a minute.
+    """
     subprocess.run([*UV, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True, timeout=60)
     for words in calls:
         command = [*UV, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), *words]
         subprocess.run(command, check=True, timeout=PATIENCE_S)
+    ours, (theirs,) = Path(sysconfig.get_path("purelib")), folder.glob("lib/python*/site-packages")
+    for compiled in ours.rglob("__pycache__"):
+        if (beside := theirs / compiled.relative_to(ours).parent).is_dir():
+            shutil.copytree(compiled, beside / "__pycache__", dirs_exist_ok=True)
     return folder / "bin"
 
 

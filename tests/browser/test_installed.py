@@ -7,6 +7,9 @@ import subprocess
 import pytest
 from playwright.sync_api import expect
 
+from lps.scheduler import launcher
+from lps.store.events import read_last_event
+from lps.store.run_folders import list_runs
 from tests.installing import build, install, nobody
 from tests.patience import until
 from tests.servers import Server, free_port
@@ -37,20 +40,18 @@ def test_lps_app_opens_home_and_trains_the_demo(chromium, tmp_path, monkeypatch)
         page.get_by_role("button", name="Start the demo").click(timeout=60_000)
         expect(page.get_by_role("heading", name="Race")).to_be_visible(timeout=60_000)
 
-        def lps(*words: str) -> str:
-            command = [str(programs / "lps"), *words]
-            return subprocess.run(command, cwd=elsewhere, env=own, capture_output=True, text=True, check=True).stdout
-
         def are_over() -> bool:
             """Each run is stopped once it has an epoch; tests/house/test_first_hour.py trains to the end."""
-            rows = json.loads(lps("list", "--json"))
-            for row in rows:
-                if row["state"] == "running" and row["epochs"]:
-                    lps("stop", row["id"])
-            return [row["state"] for row in rows] == ["stopped", "stopped"]
+            found = [(run, run.state().name) for run in list_runs(runs)]
+            for run, state in found:
+                if state == "running" and (read_last_event(run.events) or {}).get("kind") == "eval":
+                    launcher.stop(run)
+            return [state for _, state in found] == ["stopped", "stopped"]
 
-        until(are_over, DEMO_S, pause_s=2)
-        assert all(row["epochs"] and 0 <= row["all"] <= 1 for row in json.loads(lps("list", "--json")))
+        until(are_over, DEMO_S, pause_s=0.2)
+        command = [str(programs / "lps"), "list", "--json"]
+        listed = subprocess.run(command, cwd=elsewhere, env=own, capture_output=True, text=True, check=True).stdout
+        assert all(row["epochs"] and 0 <= row["all"] <= 1 for row in json.loads(listed))
         expect(page.get_by_test_id("stException")).to_have_count(0)
         page.close()
     assert files(package) == before and not files(elsewhere), "an installation that can only be read would not do"
