@@ -31,7 +31,7 @@ def test_methods_and_datasets_as_json(capsys):
 
 @pytest.mark.slow
 def test_a_run_from_the_first_command_to_the_trash(lps, tmp_path):
-    tiny = ["--set", "epochs=1", "--set", "pretrain.epochs=1", "--set", "threads=1"]
+    tiny = [w for text in ("epochs=1", "pretrain.epochs=1", "dataset.images_per_class=60") for w in ("--set", text)]
     done = lps(
         "train", "--dataset", "digits", "--method", "lps", "--seed", 0, *tiny, "--runs", tmp_path, "--name", "é <b>"
     )

@@ -1,6 +1,7 @@
 """Trainings on a disk that is too small by more and more: a tmpfs of some megabytes, mounted in a namespace of its own.
 
-python -m tests.reliability.small_disk FOLDER    FOLDER is on that disk; prints one JSON line of what is wrong
+python -m tests.reliability.small_disk FOLDER [N]    FOLDER is on that disk; prints one JSON line of what is wrong;
+                                                     N: one level in so many, others every day
 """
 
 import contextlib
@@ -11,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from tests.shares import OFFSET, share
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 40 << 20  # bytes of the disk
@@ -67,23 +70,25 @@ def make_room(folder: Path) -> None:
         (folder / "names").rmdir()
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, of: int = 1) -> int:
     from tests.reliability import trials
 
     with tempfile.TemporaryDirectory() as notes:
         workshop = trials.Workshop(folder, Path(notes))
         for path in folder.glob("trial-*"):
             shutil.rmtree(path)
-        print(json.dumps(_fill_and_resume(workshop, folder)))
+        print(json.dumps(_fill_and_resume(workshop, folder, of)))
     return 0
 
 
-def _fill_and_resume(workshop, folder: Path) -> dict:
+def _fill_and_resume(workshop, folder: Path, of: int) -> dict:
     """Trials, how many of them ended for want of space, and what is wrong."""
     from tests.reliability import trials
 
     wrong, refused = [], 0
-    for fill, level in [(fill_bytes, level) for level in LEVELS] + [(fill_names, level) for level in NAME_LEVELS]:
+    tried = [(fill_bytes, level) for level in share(LEVELS, OFFSET, of)]
+    tried += [(fill_names, level) for level in share(NAME_LEVELS, OFFSET, of)]
+    for fill, level in tried:
         trial = workshop.trial()
         fill(folder, level)
         trial.carry_out("full from")
@@ -95,8 +100,8 @@ def _fill_and_resume(workshop, folder: Path) -> dict:
         found += trials.judge_resumed(trial, workshop.reference, 0)
         wrong += [f"{level} left by {fill.__name__}: {text}" for text in found]
         trials.remove(trial)
-    return {"trials": len(LEVELS) + len(NAME_LEVELS), "refused": refused, "wrong": wrong}
+    return {"trials": len(tried), "refused": refused, "wrong": wrong}
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), *map(int, sys.argv[2:])))

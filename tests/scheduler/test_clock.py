@@ -49,6 +49,7 @@ def test_a_run_begins_and_stops_as_quickly_whatever_the_clock_says(tmp_path, bef
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     own = {"LPS_RUNS": str(tmp_path / "runs"), "LPS_TEST_CLOCK": str(clock), "PYTHONPATH": path}
     words = ["launch", "--set", "epochs=500", "--set", "pretrain.epochs=1", "--set", "threads=1"]
+    words += ["--set", "dataset.images_per_class=60"]
     subprocess.run([sys.executable, "-m", "lps", *words], cwd=ROOT, env=os.environ | own, check=True, timeout=60)
     (run,) = list_runs(tmp_path / "runs")
     until(lambda: '"train"' in run.events.read_text() if run.events.exists() else False, 90, "the first epoch")

@@ -28,7 +28,7 @@ from lps.store.summary import summarize
 from lps.studies import sweep_layout, sweeps
 from tests.patience import until
 from tests.queued_runs import waiting_runs
-from tests.short_runs import assert_same_end
+from tests.short_runs import FEW, assert_same_end
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 TRAINER = (sys.executable, str(Path(__file__).parents[1] / "fake_trainer.py"))
@@ -383,7 +383,7 @@ def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatc
 
 def test_a_run_on_several_processes_has_them_inside_its_job(root):
     """A node with GPUs is not here; the processes are started and stopped in the same way."""
-    settings = {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
+    settings = FEW | {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
     run = create_run(root, configure(settings))
     launcher.launch(run, on=read_options(["partition=low", "cpus=2", "time=10"]))
     state = launcher.wait(run, 200)

@@ -350,8 +350,8 @@ def test_a_count_in_a_process_of_its_own_is_listed_and_cancelled_by_the_queue(ro
 
 @pytest.mark.slow
 def test_on_the_command_line_a_bar_is_drawn_and_no_raw_lines(root, capfd):
-    command = ["count-classes", "--set", "pretrain.epochs=1", "--most", "8", "--runs", str(root)]
-    assert main(command) == 0
+    few = ["--set", "pretrain.epochs=1", "--set", "dataset.images_per_class=60"]
+    assert main(["count-classes", *few, "--most", "8", "--runs", str(root)]) == 0
     out, err = capfd.readouterr()
     assert "pretraining" in err and "clustering" in err and "100%" in err and "loss" not in err
     assert out.splitlines()[0] == "classes  accuracy on labels  silhouette" and "of them novel" in out
