@@ -25,7 +25,9 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error
 
 TITLE = "ImageNet-100"
-SUMMARY = "A folder with train/<class>/ and val/<class>/: 100 ImageNet classes, stored decoded (25 GB of disk)."
+SUMMARY = (
+    "A folder with train/<class>/ and val/<class>/: 100 ImageNet classes. The decoded pictures take 25 GB of disk."
+)
 PATH = "The folder"
 CLASSES = 100
 

@@ -74,9 +74,16 @@ class Allowance:
         if self._entries > self._most_entries:
             raise UserError("archive", f"has more than {self._most_entries:,} entries")
         if size < 0 or self._bytes > self._most:
-            raise UserError("archive", f"unpacks to more than {data_size(self._most)} at {shorten(name)}")
+            raise UserError(
+                "archive",
+                f"unpacks to more than {data_size(self._most)}; the limit is exceeded by the entry {shorten(name)}",
+            )
         if self._ratio is not None and self._bytes > self._ratio:
-            raise UserError("archive", f"unpacks to more than {RATIO} times its size at {shorten(name)}: a zip bomb")
+            raise UserError(
+                "archive",
+                f"unpacks to more than {RATIO} times its size (a zip bomb); the limit is exceeded by the entry "
+                f"{shorten(name)}",
+            )
 
 
 def check_name(name: str) -> None:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lps.wording import counted
-
 
 @dataclass(frozen=True)
 class _ClassChange:
@@ -44,7 +42,8 @@ def changes_in_words(changes: Sequence[_ClassChange]) -> str:
     sentences = [f"Fewer withheld labels are predicted correctly than in the run before: {listed}."] if worse else []
     if measured and not worse:
         sentences.append(
-            f"No class is worse on its withheld labels than in the run before ({counted(len(measured), 'class')})."
+            f"In all classes with withheld labels ({len(measured)}), at least as many of these labels are predicted "
+            "correctly as in the run before."
         )
     left = [change for change in changes if not change.withheld and change.stayed < change.before]
     if left:

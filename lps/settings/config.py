@@ -90,7 +90,7 @@ class Config:
     )
     views: str = _setting(
         "digits",
-        "random changes of pictures (augmentations), made for this kind of picture",
+        "random changes of pictures (augmentations); choose those for your kind of pictures",
         choices=("digits", "grey", "cifar", "imagenet", "gcd", "vectors"),
         words={
             "grey": "grey pictures",

@@ -47,7 +47,8 @@ class DesiredState:
         """Return the JSON object; raises `UserError` for an attempt number that could not be read back."""
         if self.attempt >= LARGEST:
             raise UserError(
-                "attempt", f"{self.attempt} is too large, so a file of the run is damaged; launch a copy of the run"
+                "attempt",
+                f"{self.attempt} starts of the run are too many, so a file of it is damaged; launch a copy",
             )
         defaults = asdict(DesiredState()) | {"order": self.time}
         return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != defaults[k]}

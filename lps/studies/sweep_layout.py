@@ -194,9 +194,7 @@ def redundant_requests(layout: SweepSpec) -> list[str]:
         elif layout.mode != "list" and len(set(parsed)) < len(parsed):
             sentences.append(f"{name} has a value twice: {', '.join(texts)}; duplicates are ignored")
         if without and len(parsed) > 1:
-            sentences.append(
-                f"{name} is not used by {', '.join(without)}, so there is one run instead of one per value"
-            )
+            sentences.append(f"{', '.join(without)}: {name} has no effect here, so one run stands for all its values")
         for switch in switches if len(parsed) > 1 else ():
             if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
                 sentences.append(

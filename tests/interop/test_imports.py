@@ -427,7 +427,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, root, form):
             member.size = size
             archive.addfile(member, io.BytesIO(bytes(size)))
     assert path.stat().st_size < 200_000
-    as_user_error(path, root, "unpacks to more than 200 times its size at .*: a zip bomb")
+    as_user_error(path, root, "unpacks to more than 200 times its size .a zip bomb.*entry ")
 
 
 def test_more_than_allowed_is_refused_by_what_it_says(tmp_path, root):

@@ -139,7 +139,7 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
     [
         (
             SweepSpec(methods=("lps", "orca"), varied={"temperature": ("0.3", "0.4")}),
-            "temperature is not used by ORCA",
+            "ORCA: temperature has no effect",
         ),
         (SweepSpec(varied={"lr": ("0.1", "0.10", "0.2")}), "lr has a value twice: 0.1, 0.10, 0.2"),
         (SweepSpec(varied={"lr": ("0.1",)}), "lr has only one value, so it does not vary"),

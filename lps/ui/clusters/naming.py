@@ -51,9 +51,9 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
             f"Go to epoch {epoch}", key="go_to_names", on_click=_open_epoch, args=go, icon=":material/arrow_back:"
         )
         words = (
-            f"A cluster of this epoch gets the name of a cluster of epoch {epoch} if more than half of its images were "
+            f"Each name of epoch {epoch} goes to the cluster of this epoch that consists mostly of images "
+            "with that name"
         )
-        words += "in that cluster"
         st.button(
             "Copy the names",
             key="carry_names",
@@ -78,10 +78,10 @@ def _copy_names(view: PredictionView, epoch: int) -> None:
             name_field.record_steps(view, steps)
         if lost:
             words = (
-                f"Your decisions on {', '.join(lost)} could not be copied, because no cluster of this epoch "
-                "contains most of the same "
+                f"Your decisions on {', '.join(lost)} could not be copied, because at this epoch no cluster consists "
+                "mostly of their images. "
             )
-            words += f"images. Open epoch {epoch} to see the decisions."
+            words += f"Open epoch {epoch} to see the decisions."
             st.session_state[_NOTE] = words
 
 

@@ -235,7 +235,7 @@ def _show_differences(groups: list[Group]) -> None:
     columns = [Column(head, table[head]) for head in table if head != "Group"]
     columns.insert(0, Column("Group", table["Group"], "text", pinned=True, width=label_width(groups)))
     data_table.show_data_table(columns, groups, "The settings in which the groups differ", max_rows=len(groups))
-    st.caption("Settings that not all methods have are listed if at least one run changes them from the default.")
+    st.caption("A setting that only some methods have is listed if at least one run changes it from the default.")
 
 
 # ---------------------------------------------------------------------------------------------------- to take away

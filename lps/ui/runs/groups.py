@@ -174,7 +174,8 @@ def _show_help(
 ) -> None:
     """Explain how groups open and how to set the baseline, with buttons for both."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        help_text = f"{counted(len(run_groups), 'group')}. Click a name to show its runs; tick it to choose them."
+        help_text = f"{counted(len(run_groups), 'group')}. Click the name of a group to show its runs; tick the group "
+        help_text += "to choose them."
         st.caption(f"{len(selected_groups)} of {help_text}" if selected_groups else help_text, width="content")
         group_ids = [group.id for group in selected_groups or run_groups]
         is_closed = not set(group_ids) <= set(st.query_params.get_all("open"))
