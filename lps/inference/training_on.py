@@ -63,15 +63,18 @@ class Plan:
     labeled: Mapping[str, int] = field(default_factory=dict)
 
     def in_words(self) -> str:
-        """ "5 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name stay novel"."""
+        """ "4 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name and 1 name stay novel"."""
         sentence = f"{counted(self.confirmed.named, 'name')}: {counted(len(self.new), 'new seen class')}"
         sentence += f", more labels for {counted(len(self.added), 'class')}" if self.added else ""
         sentence += f", {counted(self.confirmed.pictures, 'new labeled picture')}"
-        stay = "stays" if self.novel == 1 else "stay"
-        unnamed = [f"{counted(self.novel, 'cluster')} without a name {stay} novel"] if self.novel else []
+        waiting = len(self.without_labels)
+        novel = [f"{counted(self.novel, 'cluster')} without a name"] if self.novel else []
+        novel += [f"{counted(waiting, 'name')} without labeled pictures"] if waiting else []
+        stay = "stays" if self.novel + waiting == 1 else "stay"
+        others = [f"{' and '.join(novel)} {stay} novel"] if novel else []
         are = "is" if self.dissolved == 1 else "are"
-        unnamed += [f"{counted(self.dissolved, 'cluster')} {are} dissolved"] if self.dissolved else []
-        return f"{sentence}; {', '.join(unnamed)}" if unnamed else sentence
+        others += [f"{counted(self.dissolved, 'cluster')} {are} dissolved"] if self.dissolved else []
+        return f"{sentence}; {', '.join(others)}" if others else sentence
 
     def notices(self) -> list[str]:
         """Return warnings that do not block the start, one sentence each."""
@@ -148,7 +151,7 @@ def plan_training_on(
         rule=rule,
         threshold=threshold if rule == "confident" else 0.0,
         pictures=len(images),
-        named=len(_named(label_check)),
+        named=len(label_check.said.names.keys() & set(label_check.ids) - label_check.said.rejected),
         decisions=len(naming.entries_in_effect(naming.read_entries(run), label_check.epoch))
         + (before.decisions if before else 0),
     )

@@ -182,7 +182,9 @@ def test_a_cluster_without_an_image_waits_too(run):
     assert looked.size(8) == 0
     planned = training_on.plan_training_on(run, rule="confident", from_weights=False)
     assert planned.without_labels == ("eight",) and planned.looked_for == 4 and len(planned.notices()) == 1
-    assert planned.confirmed.named == 1
+    assert planned.confirmed.named == 2 == len(planned.new) + len(planned.without_labels)
+    words = "; 3 clusters without a name and 1 name without labeled pictures stay novel"
+    assert planned.in_words().startswith("2 names: 1 new seen class") and planned.in_words().endswith(words)
 
 
 def test_one_class_is_looked_for_even_where_all_have_names(run):
