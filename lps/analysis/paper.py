@@ -91,7 +91,7 @@ def matching_row(
     seen_is_matched: None if it is as in the paper. Each reason completes "not comparable with the paper: ...".
     """
     dataset = DATASETS.get(config.dataset)
-    reasons = [] if dataset else [f"it has no {config.dataset}"]
+    reasons = [] if dataset else [f"it has no results on {config.dataset}"]
     reasons += [words for fits, words in _requirements(config, dataset) if not fits]
     reasons += [words for fits, words in _scoring(config, protocol, select, seen_is_matched, images) if not fits]
     row, reason = _line_of(config, dataset) if dataset else (None, "")
@@ -175,7 +175,7 @@ def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
             return _with_nmi(row), ""
     words = [f"{key}={str(value).lower()}" for key, value in changed.items()] + ["nothing frozen"] * tuned
     reported = any(row.method.lower() == config.method for row in paper_rows())
-    return None, ", ".join(words) or ("" if reported else f"it has no {info.title}")
+    return None, ", ".join(words) or ("" if reported else f"it has no results of {info.title}")
 
 
 def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> bool:

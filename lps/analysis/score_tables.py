@@ -142,6 +142,15 @@ def paper_cell(group: Group) -> str:
     return numbers + (" †" if paper.find_inconsistencies(row) else "")
 
 
+def has_paper(groups: Sequence[Group]) -> bool:
+    """Whether the paper has numbers for any of the groups; a table without them has no column for the paper."""
+    return any(group.paper[0] is not None for group in groups)
+
+
+def _heads(groups: Sequence[Group]) -> tuple[str, ...]:
+    return HEADS if has_paper(groups) else HEADS[:-1]
+
+
 def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:
     """Return the cells of every group: escaped, the best ones bold (`differences.best_cells`)."""
     winners = differences.best_cells(groups)
@@ -149,7 +158,8 @@ def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:
     for i, group in enumerate(groups):
         cells = [escape(format_cell(group, column)) for column in COLUMNS]
         cells = [bold(text) if (i, column) in winners else text for column, text in zip(COLUMNS, cells)]
-        rows.append([escape(group.label), *cells, str(len(group.members)), escape(paper_cell(group))])
+        published = [escape(paper_cell(group))] if has_paper(groups) else []
+        rows.append([escape(group.label), *cells, str(len(group.members)), *published])
     return rows
 
 
@@ -174,7 +184,7 @@ def difference_rows(comparison: GroupComparison, escape=str, bold=str) -> list[l
 
 
 def _markdown(groups: Sequence[Group], comparison: GroupComparison) -> str:
-    text = markdown_table(HEADS, _rows(groups, escape_markdown, "**{}**".format), 1)
+    text = markdown_table(_heads(groups), _rows(groups, escape_markdown, "**{}**".format), 1)
     text += _markdown_notes([*about_marks(groups), *table_notes(groups)])
     if comparison.found:
         text += "\n" + markdown_table(
@@ -203,7 +213,7 @@ def escape_markdown(text: str) -> str:
 
 def _latex(groups: Sequence[Group], comparison: GroupComparison) -> str:
     rows = _rows(groups, tables.escape_latex, r"\textbf{{{}}}".format)
-    text = _latex_table(HEADS, rows, 1, [*about_marks(groups), *table_notes(groups)])
+    text = _latex_table(_heads(groups), rows, 1, [*about_marks(groups), *table_notes(groups)])
     return "\n".join(filter(None, [text, latex_differences(comparison)]))
 
 

@@ -421,22 +421,23 @@ def numbers(groups: Sequence[Group]) -> list[Block]:
 
 def _group_table(groups: Sequence[Group]) -> Table:
     """The table of the Compare page."""
-    heads = ["Group", *(head for head, _ in HEADS.values()), "n", "Paper"]
+    has_paper = score_tables.has_paper(groups)
+    heads = ["Group", *(head for head, _ in HEADS.values()), "n", *["Paper"] * has_paper]
     rows = [
         [
             g.label,
             *(score_tables.format_cell(g, column) for column in HEADS),
             str(len(g.members)),
-            score_tables.paper_cell(g),
+            *[score_tables.paper_cell(g)] * has_paper,
         ]
         for g in groups
     ]
     column_numbers = {column: i for i, column in enumerate(HEADS, 1)}
     bold = frozenset((row, column_numbers[column]) for row, column in differences.best_cells(groups))
     caption = "Mean ± sample standard deviation over n seeds; percent, points and seconds."
-    paper = "Paper: seen, novel and all accuracy of the same experiment in the LPS paper."
+    published = "Paper: seen, novel and all accuracy of the same experiment in the LPS paper."
     marks = map(sentence, score_tables.about_marks(groups))
-    notes = [caption, *marks, paper, *map(sentence, score_tables.table_notes(groups, scoring=False))]
+    notes = [caption, *marks, *[published] * has_paper, *map(sentence, score_tables.table_notes(groups, scoring=False))]
     return Table("", heads, rows, notes, bold)
 
 

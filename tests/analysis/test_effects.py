@@ -351,7 +351,7 @@ def test_the_papers_curve_stands_beside_a_run_that_is_like_it():
 @pytest.mark.parametrize(
     "settings, setting, words",
     [
-        ({}, "margin_scale", "it has no digits"),
+        ({}, "margin_scale", "it has no results on digits"),
         ({"dataset": "cifar10"}, "lr", "it has no curve of lr for LPS"),
         ({"dataset": "cifar10"}, "pseudo_label_weight", "it has no curve of pseudo_label_weight for CIFAR-10"),
         ({"dataset": "cifar10", "epochs": 3}, "margin_scale", "3 epochs"),

@@ -83,7 +83,7 @@ def test_the_demo_shows_the_papers_numbers_beside_its_own_and_says_what_they_are
     assert rows["w/o R_Entropy"] == ("–", "–", "–", "0/3", "90.8", "55.4", "66.2")
     assert rows["LPS"][-3:] == ("90.2", "93.4", "92.4")
     (note,) = [note for note in grid.notes if note.startswith("not comparable")]
-    assert "it has no digits" in note and "40 epochs" in note
+    assert "it has no results on digits" in note and "40 epochs" in note
     exact = preset_tables.build_grid(build_paper_table(PresetRequest("ablation", "paper")), {})
     assert not [note for note in exact.notes if note.startswith("not comparable")]
     short = preset_tables.build_grid(build_paper_table(PresetRequest("ablation", "paper", fixed={"epochs": "9"})), {})

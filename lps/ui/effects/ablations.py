@@ -29,7 +29,7 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
         return
     table = _pick_table(ablation_tables)
     on_their_way = find_waiting_rows(table, waiting)
-    data_table.show_data_table(_variant_columns(on_their_way), table.rows, "The ablation table of LPS")
+    data_table.show_data_table(_variant_columns(table, on_their_way), table.rows, "The ablation table of LPS")
     notes = [escape.markdown(capitalized(note)) for note in score_tables.notes_on_paper(table.groups)]
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
     group_differences.show_differences(table.groups, "ablated", table.rows[0].group)
@@ -60,7 +60,7 @@ def find_waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) 
     return {row.name for row in table.rows if row.values in waiting_values}
 
 
-def _variant_columns(on_their_way: set[str]) -> list[Column]:
+def _variant_columns(table: ablation.AblationTable, on_their_way: set[str]) -> list[Column]:
     """Return the columns of the variants; a variant without a run says so."""
 
     def cell(row: ablation.Variant, measure: str) -> str:
@@ -68,11 +68,17 @@ def _variant_columns(on_their_way: set[str]) -> list[Column]:
         return score_tables.format_cell(row.group, measure) if row.group else lack
 
     about_paper = "Seen, novel and all accuracy of the same experiment in the LPS paper"
+    has_paper = score_tables.has_paper([row.group for row in table.rows if row.group])
     return [
         Column("Variant", lambda row: row.name, "text", pinned=True, width=230),
         *(Column(NAMES[measure], lambda row, measure=measure: cell(row, measure)) for measure in COLUMNS),
         Column("n", lambda row: len(row.group.members) if row.group else 0),
-        Column("Paper", lambda row: score_tables.paper_cell(row.group) if row.group else "", help=about_paper),
+        Column(
+            "Paper",
+            lambda row: score_tables.paper_cell(row.group) if row.group else "",
+            help=about_paper,
+            hidden=not has_paper,
+        ),
     ]
 
 

@@ -142,5 +142,7 @@ def _score_columns(groups: Sequence[Group]) -> list[Column]:
     about_paper = (
         "Seen, novel and all accuracy of the same experiment in the LPS paper. †: the paper's numbers do not add up"
     )
-    columns.append(Column("Paper", score_tables.paper_cell, "text", help=about_paper))
+    columns.append(
+        Column("Paper", score_tables.paper_cell, "text", help=about_paper, hidden=not score_tables.has_paper(groups))
+    )
     return columns
