@@ -30,7 +30,7 @@ from lps.store.desired_state import stored_number
 from lps.store.runs import Run
 
 _KINDS = {  # folder beside the runs -> title of its jobs, and suffix of their results
-    ".counts": ("Class count", ".json"),
+    ".counts": ("Search for the number of classes", ".json"),
     ".audits": ("Data check", ".json"),
     ".predictions": ("Prediction", ".npz"),
     ".models": ("Model export", ".zip"),

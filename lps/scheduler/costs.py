@@ -34,6 +34,7 @@ _OTHERS = 2.0  # other runs, or other machines
 ROUGH = 3.0  # one phase alone, or a rule of thumb
 _EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its pace is not yet reliable
 _WIDE, _SHORT_S = 1.7, 10.0  # a range is shown if most >= _WIDE * max(least, _SHORT_S)
+_BUSY = 1.25  # load per core above which other programs are named as the reason for a wide range
 
 _SETTINGS_IGNORED_IN_MATCH = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
 _WORK = ("dataset", "network.", "features.", "batch_size", "device", "precision", "threads", "processes", "views")
@@ -386,6 +387,14 @@ def source_in_words(span: Span) -> str:
     """Return what the estimate of planned runs is from, and how a wide range becomes narrower."""
     narrower = "; the range gets narrower once one of these runs has finished" if is_wide(span) else ""
     return f"estimated from finished and recorded runs{narrower}"
+
+
+def wide_reason(span: Span) -> str:
+    """Return " (wide range: ...)" with the reason; "" if the span is written as one number."""
+    if not is_wide(span):
+        return ""
+    why = "other programs use the processor" if load_per_core() > _BUSY else "no run like this one has finished here"
+    return f" (wide range: {why})"
 
 
 def is_wide(span: Span) -> bool:

@@ -215,3 +215,10 @@ def test_the_next_run_is_not_told_to_take_what_making_the_store_took(tmp_path):
 def test_a_wide_range_says_how_it_gets_narrower():
     assert "narrower" in costs.source_in_words(Span(600.0, 80.0, 660.0))
     assert "narrower" not in costs.source_in_words(Span(600.0, 550.0, 660.0))
+
+
+@pytest.mark.parametrize("load, words", [(3.0, "processor"), (1.0, "no run")])
+def test_a_wide_range_says_why(load, words, monkeypatch):
+    monkeypatch.setattr(costs, "load_per_core", lambda: load)
+    assert words in costs.wide_reason(Span(250.0, 50.0, 1020.0))
+    assert costs.wide_reason(Span(600.0, 550.0, 660.0)) == ""

@@ -25,6 +25,8 @@ from lps.studies import class_search
 from lps.studies.class_search import count_classes, search_count
 from tests.visiting import whole_form, words_of
 
+TITLE = "Search for the number of classes of digits, seed 0"
+
 
 def blobs(total, seen, each=30, width=32, noise=0.05, seed=0):
     """Features of `total` classes around random directions, with labels of every other image of the seen ones."""
@@ -168,7 +170,7 @@ def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
         assert (
             background_jobs.find_job(root, count.id[-6:]).id == background_jobs.find_job(root, count.id).id == count.id
         )
-        assert count.title == "Class count of digits, seed 0" and configure(count.settings).dataset == "digits"
+        assert count.title == TITLE and configure(count.settings).dataset == "digits"
         with (
             pytest.raises(UserError, match="already running"),
             background_jobs.working_on(config, class_count.class_count_path(config, root), False),
@@ -210,7 +212,7 @@ def test_a_count_is_listed_from_the_click_on(root, monkeypatch):
     monkeypatch.setattr(background, "detach", silent)
     class_count.start_class_count(small(), root)
     (count,) = background_jobs.list_jobs(root)
-    assert (count.state, count.phase, count.title) == ("working", "prepare", "Class count of digits, seed 0")
+    assert (count.state, count.phase, count.title) == ("working", "prepare", TITLE)
     os.close(locks[0])
 
 

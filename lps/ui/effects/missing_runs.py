@@ -104,7 +104,10 @@ def _describe_cost(items: Sequence[Item]) -> str:
     if not items:
         return ""
     estimate = sweeps.estimate_sweep(Sweep(NAME, tuple(items)), select.runs_root())
-    return "" if estimate.missing else f" One after another, they take about {costs.span_in_words(estimate.span)}."
+    span = estimate.span
+    if estimate.missing:
+        return ""
+    return f" One after another, they take about {costs.span_in_words(span)}{costs.wide_reason(span)}."
 
 
 def _list_seeds(items: Sequence[Item]) -> str:

@@ -63,8 +63,10 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
 
 
 def describe_duration(span: Span | None, runs: int) -> str:
-    """Return " · about 4 min each" for the planned runs; "" if nothing is known."""
-    return "" if span is None else f" · about {costs.span_in_words(span)}{' each' * (runs > 1)}"
+    """Return " · about 4 min each" for the planned runs, with the reason for a wide range; "" if nothing is known."""
+    if span is None:
+        return ""
+    return f" · about {costs.span_in_words(span)}{' each' * (runs > 1)}{costs.wide_reason(span)}"
 
 
 def describe_progress(run: Run, state: State, history: History, now: float) -> tuple[float, str]:
