@@ -32,10 +32,10 @@ def step_in_words(values: Mapping[str, object]) -> str:
 
 
 def share_of(share: float, count: int) -> str:
-    """Format a share of `count` things: "62 % of 240"; if there are few, "5 of 8". The caller adds the noun."""
+    """Format a share of `count` things: "62.5 % of 240"; if there are few, "5 of 8". The caller adds the noun."""
     if count < _HANDFUL:
         return f"{round(share * count)} of {count}"
-    return f"{100 * share:.0f} % of {count:,}"
+    return f"{100 * share:.1f} % of {count:,}"
 
 
 def data_size(count: float) -> str:

@@ -42,4 +42,4 @@ def test_no_plural_is_made_by_hand(room):
 
 def test_a_share_of_a_handful_says_how_many():
     assert share_of(0.625, 8) == "5 of 8" and share_of(2 / 3, 29) == "19 of 29"
-    assert share_of(0.625, 30) == "62 % of 30" and share_of(0.5, 2400) == "50 % of 2,400"
+    assert share_of(0.625, 30) == "62.5 % of 30" and share_of(0.954, 2400) == "95.4 % of 2,400"

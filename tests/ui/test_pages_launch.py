@@ -414,7 +414,7 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
         progress.tell("count", 0.4, Span.about(180.0))
         for page in ("launch", "queue"):
             at = whole_form() if page == "launch" else visit(page)
-            (bar,) = [bar.proto for bar in at.get("progress") if "Class count" in bar.proto.text]
+            (bar,) = [bar.proto for bar in at.get("progress") if "number of classes" in bar.proto.text]
             assert bar.value == 40 and "clustering" in bar.text and "about 3 min left" in bar.text, page
             assert "accuracy on labels" not in texts(at)
         at = whole_form(seeds="3")

@@ -237,6 +237,13 @@ def test_clusters_of_a_recording_cannot_be_named(root):
     assert not at.text_input and not {"reject", "split", "undo"} & {button.key for button in at.button}
 
 
+@pytest.mark.parametrize("page", ["clusters", "review", "projection"])
+def test_without_an_own_run_the_first_line_says_that_it_is_an_example(root, page):
+    assert visit(page).markdown[0].value.startswith("**Example**")
+    sample_runs.make_run(root, epochs=2)
+    assert "**Example**" not in texts(visit(page))
+
+
 def test_a_recording_can_be_reviewed_and_nothing_decided(root):
     at = visit("review", run=LPS)
     assert "A recording is read-only" in texts(at)

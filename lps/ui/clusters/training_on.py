@@ -21,7 +21,7 @@ from lps.ui.shared.data_table import Column
 from lps.wording import counted
 
 _RULES = {"all": "All", "confident": "Confident", "looked-at": "Reviewed"}
-_STARTS = {"weights": "Trained weights of this run", "afresh": "Start weights of this run"}
+_STARTS = {"weights": "Trained weights", "afresh": "Start weights"}
 _ABOUT_LABELED = "Pictures that get this name as their label in the new run"
 _ABOUT_MERGED = "Clusters that you merged into this one"
 _KEEP, _DISSOLVE, _MERGE = "Keep as novel", "Dissolve", "Merge into"
@@ -61,7 +61,8 @@ def show_training_on(view: PredictionView) -> None:
 def _ask_next_run(view: PredictionView) -> None:
     """Show the dialog: which pictures become labeled, what happens to unnamed clusters, start weights, preview."""
     run, epoch, say = view.run, view.epoch, nouns.of(view.run)
-    rule = st.segmented_control(
+    left, right = st.columns(2, gap="medium")
+    rule = left.segmented_control(
         say("Which pictures of named clusters become labeled"),
         list(_RULES),
         format_func=_RULES.get,
@@ -69,14 +70,19 @@ def _ask_next_run(view: PredictionView) -> None:
         default="confident",
         required=True,
     )
+    start = right.segmented_control(
+        "Start from this run's",
+        list(_STARTS),
+        format_func=_STARTS.get,
+        key="train_on_start",
+        default="weights",
+        required=True,
+    )
     st.caption(say(f"{training_on.RULES[rule].capitalize()}."))
     threshold = training_on.CONFIDENCE
     if rule == "confident":
         percent = st.slider("Minimum confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
         threshold = percent / 100
-    start = st.segmented_control(
-        "Start from", list(_STARTS), format_func=_STARTS.get, key="train_on_start", default="weights", required=True
-    )
     unnamed = _ask_unnamed(view)
     how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
     try:
@@ -85,14 +91,15 @@ def _ask_next_run(view: PredictionView) -> None:
         st.warning(escape.markdown(f"{error}."), icon=":material/block:")
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
         return
-    st.markdown(f"**{escape.markdown(planned.in_words())}.**")
     _show_named(view, planned)
     for words in planned.notices():
         st.caption(escape.markdown(words))
-    if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
-        _start_run(planned)
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
         export_buttons.show_command(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)))
+    with st.container(key="train_on_bar", gap="small"):  # page.css keeps it in sight at the lower edge
+        st.markdown(f"**{escape.markdown(planned.in_words())}.**")
+        if st.button("Start", type="primary", icon=":material/play_arrow:", key="train_on_go"):
+            _start_run(planned)
 
 
 def _show_named(view: PredictionView, planned: Plan) -> None:

@@ -97,12 +97,12 @@ def _render_html() -> str:
 <div class="lps-plane-buttons"><button class="lps-whatif-usual" type="button">Usual values</button>
 <button class="lps-whatif-other" type="button">Another seed</button>
 <span class="lps-plane-quiet lps-whatif-step"></span></div>
+<p class="lps-whatif-said" aria-live="polite">Your browser trains twice: without the margin, then with these values.</p>
 </div><div class="lps-whatif-charts">
 {_render_chart("shares", "Right, in %", ("seen", "novel", "gap"), ("100", "50", "0"), {"gap": "gap, seen minus novel"})}
 {_render_chart("kl", "KL: how uneven the guesses are", ("kl",), ("1", "0.5", "0"), {"kl": "KL"})}
 <div class="lps-plane-quiet lps-whatif-steps"><span>step 0</span><span></span></div>
 </div></div>
-<p class="lps-whatif-said" aria-live="polite"></p>
 <div class="lps-whatif-table"><table><thead><tr><th>Beside it</th><th>C</th><th>τ</th><th>Entropy</th>
 <th>Novel classes</th><th>Seen</th><th>Novel</th><th></th></tr></thead><tbody></tbody></table></div></div>"""
 

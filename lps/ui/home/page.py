@@ -43,6 +43,7 @@ _FOR_RESEARCH = (
     "differences with confidence intervals."
 )
 _PER_PAGE = 8
+_PAGES_WIDTH = 280  # pixels of the page buttons; by its content alone, Streamlit leaves out the numbers of 2 or 3 pages
 _SPARKLINE, _NUMBER = 120, 44  # pixels
 
 
@@ -153,7 +154,7 @@ def _draw_card(title: str, text: str) -> Iterator[None]:
 def _demo_duration() -> str:
     with suppress(UserError):  # a click on the demo says what is wrong
         if duration := estimates.estimate_run(configure(demo.SETTINGS)):
-            return f" Each run takes about {costs.span_in_words(duration)}."
+            return f" Each run takes about {costs.span_in_words(duration)}{costs.wide_reason(duration)}."
     return ""
 
 
@@ -167,7 +168,8 @@ def _show_list() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.subheader("Runs", anchor=False)
         pages = -(-len(runs) // _PER_PAGE)
-        page_number = min(st.pagination(pages, key="page", bind="query-params"), pages) if pages > 1 else 1
+        options = {"width": _PAGES_WIDTH, "key": "page", "bind": "query-params"}
+        page_number = min(st.pagination(pages, **options), pages) if pages > 1 else 1
     shown_runs = runs[(page_number - 1) * _PER_PAGE : page_number * _PER_PAGE]
     live_part.follow_changes(lambda: shown_runs, select.any_moves, _show_rows, interval_s=2)
 

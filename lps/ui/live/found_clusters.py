@@ -13,6 +13,7 @@ from lps.analysis import clusters
 from lps.analysis.clusters import FLAGS, Cluster
 from lps.charts.event_log import History
 from lps.datasets import Images
+from lps.datasets.readers.drawn import Drawn
 from lps.errors import UserError
 from lps.inference import prediction_work
 from lps.scores import class_changes
@@ -28,6 +29,7 @@ from lps.wording import capitalized, counted, share_of
 _IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard
 _TRAIN_ON = {"continue": "true"}  # in the address of Clusters: lps.ui.clusters.training_on
 _MAX_CLUSTERS, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
+_TITLES, _TITLE_SIZE = 8, 96  # texts of one cluster, and their pixels: smaller ones cannot be read
 _CARD = 372  # pixels of a card at least: six pictures in a row
 
 
@@ -184,10 +186,10 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
     flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
     explanation = "  \n".join(clusters.explain_flag(flag) for flag in cluster.flags)
     with st.container(border=True, gap="small"):
-        heading, size = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
+        heading, count = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(
-                f":{color}[**{heading}**] · {size} {flags}", help=explanation if flags else None, width="stretch"
+                f":{color}[**{heading}**] · {count} {flags}", help=explanation if flags else None, width="stretch"
             )
             link = {
                 "icon": ":material/open_in_full:",
@@ -197,7 +199,8 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
             if st.button("Open", key=f"open:{view.run.id}:{cluster.id}", **link):
                 routing.turn_to("clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id))
         if images is not None:
-            frames.show_frames([("", _make_frames(view, images, cluster, group))], _SIZE)
+            most, size = (_TITLES, _TITLE_SIZE) if isinstance(images.pixels, Drawn) else (_PICTURES, _SIZE)
+            frames.show_frames([("", _make_frames(view, images, cluster, group, most))], size)
         if not view.run.is_recorded:
             options = {
                 "label": f"Name of cluster {cluster.id}",
@@ -207,10 +210,10 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
             name_field.ask_name(view, cluster.id, **options)
 
 
-def _make_frames(view: PredictionView, images: Images, cluster: Cluster, group: str) -> list[Frame]:
-    """Return the most confident pictures of a cluster."""
+def _make_frames(view: PredictionView, images: Images, cluster: Cluster, group: str, most: int) -> list[Frame]:
+    """Return the `most` most confident pictures of a cluster."""
     members = np.flatnonzero(view.assigned == cluster.id)
-    most_confident = members[np.argsort(-view.network.confidence[members], kind="stable")[:_PICTURES]]
+    most_confident = members[np.argsort(-view.network.confidence[members], kind="stable")[:most]]
     name, with_noun = view.name(cluster.id), nouns.of(view.run)
     return [
         Frame(

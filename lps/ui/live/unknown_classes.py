@@ -89,4 +89,4 @@ def _cluster_names(run: Run) -> list[str]:
 
 
 def _as_percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
+    return f"{100 * value:.1f} %"

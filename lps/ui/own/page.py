@@ -15,7 +15,7 @@ from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.interop import own_pictures
 from lps.machine import background
-from lps.scheduler import background_jobs, class_count, costs
+from lps.scheduler import background_jobs, class_count
 from lps.settings.config import Config
 from lps.studies import audits
 from lps.ui.forms import background_work, data_check, form, start_runs
@@ -146,8 +146,8 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         elif config is not None:
             background_work.offer_work(
                 "search", standing, "The search was cancelled.",
-                f"Suggests a number of novel classes. Also checks all {_item_noun(folder)} and lists unusual "
-                f"{_item_noun(folder)}.", "Suggest a number",
+                f"A search suggests how many novel classes there are. It also checks all {_item_noun(folder)} and "
+                "lists unusual ones.", "Suggest a number",
                 ":material/search:", lambda: _begin_checks(config, seen),
             )  # fmt: skip
     return novel
@@ -191,9 +191,9 @@ def _show_start_bar(draft: Draft, seen: FolderPreview, novel: int | None, things
         config = reading.configs[0]
         side = config.dataset_image_size or SIDE
         usual = estimates.estimate_run(config, (sum(seen.counts) + seen.test, side, side))
-        st.markdown(what + (f" · about {costs.span_in_words(usual)}" if usual else ""), width="stretch")
+        st.markdown(what + estimates.describe_duration(usual, 1), width="stretch")
     else:
-        st.markdown(":gray[Enter how many novel classes to look for, or wait for the suggestion.]", width="stretch")
+        st.markdown(":gray[Enter how many novel classes to look for, or use the suggestion.]", width="stretch")
     start_runs.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)
 
 

@@ -36,13 +36,13 @@ def show_upload(choose: Callable[[Path], None]) -> None:
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds, number = sorted(ending.removeprefix(".") for ending in ENDINGS), folder_choice.uploader_number("own")
+    folder_choice.say_limits()
     files = st.file_uploader("Drop a folder", kinds, accept_multiple_files="directory", key=f"own_folder_{number}")
     archive = st.file_uploader(
         "Or drop an archive of it, or a file of vectors",
         [*own_pictures.ARCHIVES, *own_pictures.UPLOADED_VECTORS],
         key=f"own_zip_{number}",
     )
-    folder_choice.say_where_kept()
     if archive:
         folder_choice.take_upload("own", [archive], lambda: _keep_archive(archive), choose)
     elif files:

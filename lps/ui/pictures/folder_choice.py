@@ -7,10 +7,10 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.files import browsing
-from lps.interop.own_pictures import Arrived
+from lps.interop.own_pictures import MOST_BYTES, MOST_PICTURES, Arrived
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, escape
-from lps.wording import counted
+from lps.wording import counted, data_size
 
 _NAMED = 3  # files left out whose names are said
 _EARLIER = 6  # folders from before that are listed
@@ -51,14 +51,19 @@ def uploader_number(name: str) -> int:
     return st.session_state.get(f"{name}_uploads", 0)
 
 
-def say_where_kept() -> None:
-    most = st.get_option("server.maxUploadSize")
-    st.caption(f"Saved in your folder on the server. A ZIP may have up to {most} MB.")
+def say_limits() -> None:
+    """Say how much an upload may hold, and what happens to it."""
+    each = st.get_option("server.maxUploadSize")
+    st.caption(
+        f"At most {MOST_PICTURES:,} pictures, {data_size(MOST_BYTES)} in all and {each} MB per file. The upload starts "
+        "at once. Then the files are checked and saved in your folder on the server, and the pictures are shown."
+    )
 
 
 def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
     """Store the upload, call `choose` with its folder, and draw the page again with an empty uploader."""
-    with st.spinner("Checking and saving the pictures", show_time=True), error_toasts.keep_errors(name):
+    words = f"Checking and saving {counted(len(files), 'file')}"
+    with st.spinner(words, show_time=True), error_toasts.keep_errors(name):
         choose(keep())
     uploads.free_uploads(files)
     st.session_state[f"{name}_uploads"] = uploader_number(name) + 1

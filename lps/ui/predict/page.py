@@ -35,10 +35,12 @@ def main() -> None:
     able = [run for run in runs if prediction_work.has_weights(run) or run.id in named]
     if not able:
         words = (
-            "No run has weights yet. Training saves weights after the first epoch. Recordings have no weights. Add "
-            "your pictures, or launch a run on a data set."
+            "No run has weights yet. Weights are what the network has learned; training saves them after each epoch. "
+            "The recorded runs that come with LPS Studio have none, so train a run of your own: add your pictures, or "
+            "launch a run on a data set."
         )
         page_head.offer_launch(words, ":material/image_search:", "Add pictures", "own")
+        st.page_link("pages/launch.py", label="Launch a run", icon=":material/arrow_forward:")
         return
     text = st.query_params.get("folder")
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="bottom")

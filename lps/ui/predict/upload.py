@@ -29,20 +29,20 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *own_pictures.ARCHIVES]
     number = folder_choice.uploader_number("predict")
+    folder_choice.say_limits()
     files = st.file_uploader(
         "Drop pictures or an archive of pictures", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
     )
-    folder_choice.say_where_kept()
     if files:
         folder_choice.take_upload("predict", files, lambda: _store_files(files), choose)
 
 
 def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
     number = folder_choice.uploader_number("predict")
+    folder_choice.say_limits()
     file = st.file_uploader(
         "Drop a file of vectors", [*own_pictures.UPLOADED_VECTORS, "npy"], key=f"predict_files_{number}"
     )
-    folder_choice.say_where_kept()
     if file:
         target_folder = own_pictures.home_of_new()
         folder_choice.take_upload("predict", [file], lambda: own_pictures.keep_vectors(file, target_folder), choose)

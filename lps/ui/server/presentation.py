@@ -33,7 +33,7 @@ def read_address() -> None:
 
 def show_presenting() -> None:
     """The switch, and what it does to a page."""
-    st.sidebar.toggle("Large, for a projector", key=_SWITCH, on_change=_write_address)
+    st.sidebar.toggle("Projector mode", key=_SWITCH, on_change=_write_address)
     if is_on():
         st.html(_STYLE)
 

@@ -62,7 +62,17 @@ def begin_page_with(
     runs_with_content = [run for run in runs if has_content(run)]
     if not runs_with_content:
         offer_launch(text, icon, "Launch a run")
+    elif all(run.is_recorded for run in runs_with_content):
+        _show_example()
     return runs_with_content
+
+
+def _show_example() -> None:
+    """Say that the page shows a recording because there is no own run, and how to get one."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        words = "**Example**: a recorded run that comes with LPS Studio. To see clusters of your own pictures, add them"
+        st.markdown(f"{words} and train.", width="content")
+        st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
 def are_all_missing(runs: list[Run], title: str) -> bool:

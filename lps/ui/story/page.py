@@ -92,7 +92,8 @@ def _show_story() -> None:
     scene = _scene()
     step = min(max(url_fields.read_number("step") or 1, 1), len(STEPS))
     heading, tell, draw = STEPS[step - 1]
-    words, picture = st.columns([4, 6], gap="large")
+    with st.container(key="story"):
+        words, picture = st.columns([4, 6], gap="large")
     with words:
         st.caption(f"Step {step} of {len(STEPS)}")
         st.title(heading, anchor=False)
