@@ -157,3 +157,18 @@ def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place(
     page = visit(f"ledger?run={runs[0].id}&run={runs[2].id}")
     page.wait_for_url(f"**/compare?run={runs[0].id}&run={runs[2].id}*")
     page.get_by_role("heading", name="Compare").wait_for()
+
+
+# A grey place of Streamlit's: milliseconds until it is seen.
+APPEARS = """async () => {
+  const place = document.createElement("div");
+  place.dataset.testid = "stSkeleton";
+  document.querySelector("[data-testid=stMain]").append(place);
+  const begun = performance.now();
+  while (getComputedStyle(place).visibility === "hidden") await new Promise(requestAnimationFrame);
+  place.remove();
+  return performance.now() - begun; }"""
+
+
+def test_a_grey_place_is_seen_only_after_300_ms(visit):
+    assert visit("runs").evaluate(APPEARS) > 290
