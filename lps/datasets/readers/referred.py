@@ -8,6 +8,7 @@ import numpy as np
 
 from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
 from lps.errors import UserError, shorten
+from lps.files.atomic import fingerprint
 
 
 class Referred:
@@ -55,6 +56,14 @@ class Referred:
         """Return only these pictures, not read yet."""
         chosen = rows if self.rows is None else self.rows[rows]
         return Referred(self.root, self.names, self.size, self.is_whole, self.places, self.digest, chosen)
+
+    def identity(self, row: int) -> tuple:
+        """Return what changes with a picture, without reading it: path and fingerprint of its file, its place in it."""
+        file_row = self._file_row(row)
+        is_file = self.places is None
+        path = self.root / (self.names[file_row] if is_file else self.names[file_row].partition("/")[0])
+        place = () if is_file else tuple(self.places[file_row].tolist())
+        return str(path), fingerprint(path), place, self.size, self.is_whole
 
     def _file_row(self, row: int) -> int:
         return row if self.rows is None else int(self.rows[row])

@@ -12,6 +12,8 @@ from PIL import Image
 
 from lps.charts.palette import DARK, LIGHT
 from lps.datasets import Images, as_image
+from lps.datasets.readers.referred import Referred
+from lps.ui.pictures import kept_thumbnails
 from lps.ui.pictures.thumbnails import fit_size
 
 _SCRIPT = (Path(__file__).parent / "gallery.js").read_text(encoding="utf-8")
@@ -82,7 +84,9 @@ def show_sheet(
     """
     ids = [tile.id for tile in tiles]
     picture, mime = (
-        (b"", "") if images is None or not ids else make_contact_sheet(images.pixels[ids], fine=max(FINE, edge))
+        (b"", "")
+        if images is None or not ids
+        else make_contact_sheet(_small_pictures(images, ids, max(FINE, edge)), fine=max(FINE, edge))
     )
     sides = [(1, 1) if images is None else images.sides(image) for image in ids]
     head = {
@@ -102,6 +106,24 @@ def show_sheet(
         key=key, data=json.dumps(head).encode() + b"\n" + picture, on_click_change=_nothing, on_chosen_change=_nothing
     )
     return Choice(_clicked_image(result.click), chosen_images(result.chosen, token))
+
+
+def _small_pictures(images: Images, ids: list[int], side: int) -> np.ndarray:
+    """Return uint8 (n, height, width, channels); pictures that stay in their files are kept with `side` pixels."""
+    if not isinstance(images.pixels, Referred):
+        return images.pixels[ids]
+
+    def make(image: int) -> tuple[np.ndarray, tuple[int, int]]:
+        picture = as_image(images.pixels[image])
+        if max(picture.size) > side:
+            picture = picture.resize((side, side), Image.Resampling.LANCZOS)
+        return np.asarray(picture), images.sides(image)
+
+    def keep(image: int) -> np.ndarray:
+        key = ("sheet", *kept_thumbnails.key_of_image(images, image, side))
+        return kept_thumbnails.keep_pixels(key, lambda: make(image))[0]
+
+    return np.stack([keep(image) for image in ids])
 
 
 def chosen_images(reported, token: str) -> tuple[int, ...]:

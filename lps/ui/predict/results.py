@@ -1,6 +1,7 @@
 """The predictions of new pictures: counts, the rejection threshold, all pictures, and one of them."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from lps.inference.none_of_these import DEFAULT_KEEP
 from lps.inference.predicted import NONE, Predicted
 from lps.store.runs import Run
 from lps.store.titles import short_id
-from lps.ui.pictures import frames, gallery, left_out_files, nouns, paging, points
+from lps.ui.pictures import frames, gallery, kept_thumbnails, left_out_files, nouns, paging, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
 from lps.ui.server import downloads
@@ -304,7 +305,9 @@ def _make_thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Image
     pixels, sizes = np.full((len(files), FINE, FINE, 3), 127, np.uint8), np.ones((len(files), 2), np.int64)
     for index, file in enumerate(files):
         try:
-            pixels[index], sizes[index] = squeezed(Path(root, file), FINE)
+            path = Path(root, file)
+            key = ("new picture", *kept_thumbnails.key_of_file(path, FINE))
+            pixels[index], sizes[index] = kept_thumbnails.keep_pixels(key, partial(squeezed, path, FINE))
         except Unreadable:
             continue
     return Images(pixels, np.full(len(files), -1), (), sizes=sizes)

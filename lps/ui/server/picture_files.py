@@ -6,11 +6,11 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from lps.datasets import as_image
+from lps.datasets import Images, as_image
 from lps.errors import UserError
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
-from lps.ui.pictures import points
+from lps.ui.pictures import kept_thumbnails, points
 from lps.ui.pictures.bounded_cache import BoundedCache
 from lps.ui.pictures.gallery import TINY
 from lps.ui.pictures.thumbnails import fit_size
@@ -54,6 +54,16 @@ def _encode_webp(name: str, image: int) -> bytes:
     images = points.read_pictures(run)
     if not 0 <= image < len(images.pixels):
         raise UserError("image", f"{image} is not an image of this run; expected 0 to {len(images.pixels) - 1}")
+    return make_webp(images, image)
+
+
+def make_webp(images: Images, image: int) -> bytes:
+    """Return the small picture of an image, which is kept on the disk."""
+    key = ("file", *kept_thumbnails.key_of_image(images, image, _SIDE))
+    return kept_thumbnails.keep_webp(key, lambda: _encode_picture(images, image))
+
+
+def _encode_picture(images: Images, image: int) -> bytes:
     picture = as_image(np.asarray(images.pixels[image]))
     height, width = fit_size(images.sides(image), _SIDE)
     if max(picture.size) > TINY:

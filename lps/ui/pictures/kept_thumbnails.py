@@ -1,0 +1,131 @@
+"""Thumbnails that were made once, as WebP files in the cache folder, shared by all processes of a user.
+
+A file is named by what it shows: the picture's pixels, or path, size and time of its file, and the thumbnail's size. So
+a changed picture gets another file. The oldest files are removed when they take more than `MOST_BYTES`.
+"""
+
+import contextlib
+import hashlib
+import io
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from lps.datasets import Images, as_image
+from lps.datasets.readers.referred import Referred
+from lps.files import disk
+from lps.files.atomic import fingerprint, read_small
+from lps.files.cache import cache_folder
+
+MOST_BYTES = 512 << 20
+_LEFT = 0.8  # share of `MOST_BYTES` that stays when the oldest are removed
+_WRITES = 1000  # files that this process writes before it looks at the size of all
+_WIDTH_TAG, _HEIGHT_TAG = 0x0100, 0x0101  # of EXIF
+_written = _WRITES - 1  # so that the first file of a process looks, too
+_counting = threading.Lock()
+
+
+def key_of_image(images: Images, image: int, side: int) -> tuple:
+    """Return what identifies the thumbnail of an image with `side` pixels; reads no picture that is in a file."""
+    return _identity(images.pixels, image), images.sides(image), side
+
+
+def key_of_file(path: Path, side: int) -> tuple:
+    """Return what identifies the thumbnail of a picture's file."""
+    return os.path.abspath(path), fingerprint(path), side
+
+
+def _identity(pixels: np.ndarray | Referred, image: int) -> object:
+    if isinstance(pixels, Referred):
+        return pixels.identity(image)
+    values = np.ascontiguousarray(pixels[image])
+    return hashlib.sha256(values).hexdigest(), values.shape
+
+
+def keep_webp(key: tuple, make: Callable[[], bytes]) -> bytes:
+    """Return the WebP file of `key`; `make` makes it if it is not kept. A full disk only costs time."""
+    path = _path(key)
+    with contextlib.suppress(OSError):
+        data = read_small(path)
+        if data[:4] == b"RIFF" and int.from_bytes(data[4:8], "little") + 8 == len(data):
+            return data
+    data = make()
+    with contextlib.suppress(OSError):
+        _write(path, data)
+    return data
+
+
+def keep_pixels(
+    key: tuple, make: Callable[[], tuple[np.ndarray, tuple[int, int]]]
+) -> tuple[np.ndarray, tuple[int, int]]:
+    """Return (uint8 (height, width, 3), the picture's own height and width), kept as WebP with some loss."""
+    data = keep_webp(key, lambda: _encode(*make()))
+    try:
+        with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
+            exif, pixels = image.getexif(), np.asarray(image.convert("RGB"))
+        return pixels, (int(exif[_HEIGHT_TAG]), int(exif[_WIDTH_TAG]))
+    except Exception:  # a damaged file fails in any layer, with any error
+        return make()
+
+
+def _encode(pixels: np.ndarray, sides: tuple[int, int]) -> bytes:
+    out, exif = io.BytesIO(), Image.Exif()
+    exif[_HEIGHT_TAG], exif[_WIDTH_TAG] = map(int, sides)
+    as_image(pixels).convert("RGB").save(out, "WEBP", quality=90, exif=exif.tobytes())
+    return out.getvalue()
+
+
+def _folder() -> Path:
+    return cache_folder() / "thumbnails"
+
+
+def _path(key: tuple) -> Path:
+    digest = hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
+    return _folder() / digest[:2] / f"{digest[2:34]}.webp"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file in one step, without waiting for the disk: a damaged one is made again."""
+    global _written
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.check_fits(path, len(data))
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    descriptor = disk.create(temporary)
+    try:
+        disk.write(descriptor, data)
+        disk.rename(temporary, path)
+    except BaseException:
+        disk.remove(temporary)
+        raise
+    finally:
+        os.close(descriptor)
+    with _counting:
+        _written += 1
+        is_due = _written % _WRITES == 0
+    if is_due:
+        remove_oldest()
+
+
+def remove_oldest() -> None:
+    """Remove the oldest files until all take at most 80 % of `MOST_BYTES`, if they take more than that."""
+    files = []
+    for part in _folder().glob("*"):
+        with contextlib.suppress(OSError), os.scandir(part) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # another process has removed it
+                    status = entry.stat(follow_symlinks=False)
+                    files.append((status.st_mtime_ns, status.st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    if total <= MOST_BYTES:
+        return
+    for _, size, path in sorted(files):
+        if total <= _LEFT * MOST_BYTES:
+            return
+        with contextlib.suppress(OSError):
+            disk.remove(Path(path))
+        total -= size
