@@ -12,7 +12,6 @@ from lps.data.feature_store import StoredEntry
 from lps.errors import UserError, shown
 from lps.machine import processes
 from lps.machine.background import lps_command
-from lps.machine.devices import available_cores
 from lps.wording import counted, data_size, duration
 
 
@@ -93,8 +92,6 @@ def _make(options) -> int:
             raise UserError(text.partition("=")[0].strip(), "cannot be set with --set here")
     processes.check_workers(options.workers)
     requested = {"dataset": options.dataset, "features": "stored"} | parse_settings(options.settings, "lps")
-    if options.workers > 1 and requested.get("threads") is None:
-        requested["threads"] = max(1, available_cores() // options.workers)
     config = configure(requested)
     from tqdm import tqdm
 
@@ -125,7 +122,7 @@ def _make(options) -> int:
     return 0
 
 
-def _joining(options, threads: int) -> list[str]:
+def _joining(options, threads: int | None) -> list[str]:
     """The command of a further process that computes parts of the same features."""
     settings = [text for text in options.settings if text.partition("=")[0].strip() != "threads"]
     set_words = [word for text in (*settings, f"threads={threads or 'none'}") for word in ("--set", text)]

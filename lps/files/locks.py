@@ -40,6 +40,21 @@ def try_lock(path: Path, patience: float = 1.0) -> int | None:
         time.sleep(0.01)
 
 
+@contextmanager
+def hold_together(path: Path) -> Iterator[None]:
+    """Hold a shared lock on `path`, as other processes may, too; `try_lock` of it gives None meanwhile."""
+    while True:
+        descriptor = disk.open_own(path)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if is_file_at(descriptor, path):
+            break
+        os.close(descriptor)  # removed between the two calls
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def write_owner(lock: int, text: str) -> None:
     """Record the holder in a lock file (a descriptor); disk errors are ignored, since no lock depends on it."""
     if os.fstat(lock).st_nlink > 1:  # it has a hard link elsewhere, so writing would change another file

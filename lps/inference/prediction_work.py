@@ -5,13 +5,14 @@ names and the folder, so if one of them changes, the pictures are predicted agai
 """
 
 import hashlib
+import os
 from pathlib import Path
 
 from lps.analysis import naming
 from lps.datasets import embeddings
 from lps.datasets.readers.pictures import folder_stamp
 from lps.errors import shorten
-from lps.files import disk
+from lps.files import disk, locks
 from lps.files.atomic import as_user_error, fingerprint
 from lps.scheduler import background_jobs
 from lps.scheduler.background_jobs import JobSubject
@@ -20,6 +21,7 @@ from lps.store.runs import Run
 
 FOLDER = ".predictions"
 PARTS = ".parts"  # suffix of the folder in which several processes put their parts of a result
+IN_USE = "in-use"  # a file in that folder, on which these processes hold a shared lock
 _FORMAT = 1  # raise it when the same pictures shall be predicted anew
 _MOST_RESULTS = 20  # results
 
@@ -36,7 +38,7 @@ def prediction_path(run: Run, pictures: Path, stamp: object = None) -> Path:
     """
     if stamp is None:
         stamp = folder_stamp(str(pictures)) if pictures.is_dir() else embeddings.stamp(str(pictures))
-    inputs = (_FORMAT, *inputs_of(run), str(pictures), stamp)
+    inputs = (_FORMAT, *inputs_of(run), str(pictures.resolve()), stamp)
     return run.root / FOLDER / f"{digest_of_inputs(inputs)}.npz"
 
 
@@ -63,15 +65,22 @@ def start_prediction(run: Run, pictures: Path) -> None:
 def start_result(path: Path, num_kept: int, subject: JobSubject, *command: str) -> None:
     """Run a command that writes the result `path`, and keep the newest `num_kept` other results; raises `UserError`."""
     with as_user_error("runs", f"{shorten(str(path.parent))} cannot be used"):
-        _forget_old(path, num_kept)
+        forget_old(path.parent, path.suffix, num_kept)
     background_jobs.start_job(path, subject, *command)
 
 
-def _forget_old(path: Path, num_kept: int) -> None:
-    """Remove all but the newest results; a page that shows a removed one starts the work again."""
-    results = [old for suffix in (path.suffix, PARTS) for old in path.parent.glob(f"*{suffix}")]
+def forget_old(folder: Path, suffix: str, num_kept: int = _MOST_RESULTS) -> None:
+    """Remove all but the newest results in `folder`, and parts without a result, unless a process works on them.
+
+    A page that shows a removed result starts the work again.
+    """
+    results = [old for each in (suffix, PARTS) for old in folder.glob(f"*{each}")]
     for old in sorted(results, key=_changed, reverse=True)[num_kept:]:
-        delete_result(old)
+        if old.suffix != PARTS:
+            delete_result(old)
+        elif (lock := locks.try_lock(old / IN_USE, patience=0)) is not None:
+            delete_result(old)
+            os.close(lock)
 
 
 def _changed(path: Path) -> int:

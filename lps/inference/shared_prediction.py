@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lps.errors import UserError, shorten
-from lps.files import disk, shared_parts
+from lps.files import disk, locks, shared_parts
 from lps.files.atomic import as_user_error
 from lps.inference import new_pictures, prediction_files, prediction_work
 from lps.inference.predicted import Predicted
@@ -41,14 +41,15 @@ def predict_together(
         raise UserError("pictures", "are one file or array; several processes can only predict a folder")
     words = ("predict", "--join", "--runs", str(run.root.resolve()), "--", run.id, os.fspath(folder))
     with processes.workers(workers - 1, lps_command(*words)):
-        return _SharedPrediction(Predictor(run, max(1, available_cores() // workers)), Path(folder), report).predict()
+        return _SharedPrediction(Predictor(run, available_cores()), Path(folder), report).predict()
 
 
 class _SharedPrediction:
     def __init__(self, predictor: Predictor, folder: Path, report: Report):
         self._predictor, self._report = predictor, report
+        self._path_of_page = prediction_work.prediction_path(predictor.model.run, folder)
         self._new = new_pictures.open_pictures(folder, predictor.model.form)
-        self._path = prediction_work.prediction_path(predictor.model.run, folder.resolve(), self._new.stamp)
+        self._path = prediction_work.prediction_path(predictor.model.run, folder, self._new.stamp)
         self._home = self._path.with_suffix(prediction_work.PARTS)
         self._parts = {f"{number:06d}": part for number, part in enumerate(self._new.parts)}
 
@@ -58,9 +59,12 @@ class _SharedPrediction:
                 with suppress(UserError):  # it is damaged
                     return prediction_files.read_predictions(self._path)
                 prediction_work.delete_result(self._path)
-            names = tuple(self._parts)
-            shared_parts.work(self._home, names, self._is_done, self._compute, self._path.exists, self._tell)
-            self._put_together()
+            prediction_work.forget_old(self._path.parent, self._path.suffix)
+            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with locks.hold_together(self._home / prediction_work.IN_USE):
+                names = tuple(self._parts)
+                shared_parts.work(self._home, names, self._is_done, self._compute, self._path.exists, self._tell)
+                self._put_together()
             return prediction_files.read_predictions(self._path)
 
     def _file(self, name: str) -> Path:
@@ -110,4 +114,6 @@ class _SharedPrediction:
             new.skipped += skipped
         new.check_count(sum(len(rows.files) for rows in parts))
         prediction_files.write(self._path, self._predictor.with_names(Rows.joined(parts), new))
+        with suppress(OSError):  # a page has it already, or the file system has no hard links
+            disk.link(self._path, self._path_of_page)
         disk.remove_folder(self._home)

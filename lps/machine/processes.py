@@ -118,9 +118,14 @@ def check_workers(count: int) -> None:
 
 
 def _begin_worker(prepare: Callable[[], None] | None, number: int, processes: int) -> None:
-    """Prepare a child and give it the cores of share `number` of `processes`; runs before it becomes its program."""
+    """Prepare a child and give it share `number` of the cores; runs before it becomes its program."""
     if prepare:
         prepare()
+    _take_cores(number, processes)
+
+
+def _take_cores(number: int, processes: int) -> None:
+    """Bind this thread, and those that it starts later, to share `number` of `processes` of its cores."""
     if hasattr(os, "sched_setaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         size = max(1, len(cores) // processes)
@@ -132,8 +137,9 @@ def _begin_worker(prepare: Callable[[], None] | None, number: int, processes: in
 def workers(count: int, command: Sequence[str]) -> Iterator[list[subprocess.Popen]]:
     """Start `count` processes that work beside this one inside the `with`; interrupt them and wait at its end.
 
-    Each gets an equal share of the cores, so that its threads do not compete with those of the others (Linux).
+    Each, and this one inside the `with`, gets an equal share of the cores, so their threads do not compete (Linux).
     """
+    own_cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     children = [
         subprocess.Popen(
             command,
@@ -145,8 +151,12 @@ def workers(count: int, command: Sequence[str]) -> Iterator[list[subprocess.Pope
         for number in range(1, count + 1)
     ]
     try:
+        if count:
+            _take_cores(0, count + 1)
         yield children
     finally:
+        if own_cores is not None:
+            os.sched_setaffinity(0, own_cores)
         for child in children:
             child.send_signal(signal.SIGINT)
             child.wait()

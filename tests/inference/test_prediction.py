@@ -324,5 +324,5 @@ def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_wi
 def test_a_link_that_leads_nowhere_among_the_results_stops_nothing(tmp_path):
     (tmp_path / "old.npz").symlink_to(tmp_path / "gone")
     (tmp_path / "new.npz").write_bytes(b"x")
-    prediction_work._forget_old(tmp_path / "next.npz", 1)
+    prediction_work.forget_old(tmp_path, ".npz", 1)
     assert not os.path.lexists(tmp_path / "old.npz") and (tmp_path / "new.npz").exists()

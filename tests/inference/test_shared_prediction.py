@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import lps
 from lps.__main__ import main
 from lps.errors import UserError
+from lps.files import locks
 from lps.inference import new_pictures, prediction_work
 from lps.inference.prediction import predict
 from lps.inference.shared_prediction import predict_together
@@ -79,8 +81,27 @@ def test_two_processes_share_the_parts_and_the_result_is_that_of_one(live, folde
     computed = [log.read_text().split() if log.exists() else [] for log in logs]
     assert sorted(computed[0] + computed[1]) == ["000000", "000001", "000002", "000003"]
     results = live.root / prediction_work.FOLDER
-    assert len(list(results.glob("*.npz"))) == 1 and not list(results.glob("*.parts"))
+    assert not list(results.glob("*.parts"))
+    of_page = prediction_work.prediction_path(live, folder)  # the same file: a page does not predict again
+    assert len({path.stat().st_ino for path in results.glob("*.npz")}) == 1 and of_page.exists()
     assert_same(predict_together(live, folder), predict(live, folder))
+
+
+def test_parts_in_progress_stay_and_all_others_count_among_the_newest(tmp_path):
+    for number in range(6):
+        (tmp_path / f"{number}.parts" / "000000").mkdir(parents=True)
+        (tmp_path / f"{number}.npz").write_bytes(b"x")
+    for age, name in enumerate(["0.npz", "1.parts", "2.npz", "3.parts"]):
+        os.utime(tmp_path / name, (2e9 - age, 2e9 - age))
+    with locks.hold_together(tmp_path / "5.parts" / prediction_work.IN_USE):
+        with locks.hold_together(tmp_path / "5.parts" / prediction_work.IN_USE):  # by a second process
+            prediction_work.forget_old(tmp_path, ".npz", 4)
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {"0.npz", "1.parts", "2.npz", "3.parts", "5.parts"}
+        prediction_work.forget_old(tmp_path, ".npz", 0)
+        assert [path.name for path in tmp_path.iterdir()] == ["5.parts"]
+    prediction_work.forget_old(tmp_path, ".npz", 0)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
@@ -100,8 +121,8 @@ def test_a_damaged_part_and_a_damaged_result_are_computed_again(live, folder, tm
     (part,) = (live.root / prediction_work.FOLDER).glob("*.parts/000001/rows.npz")
     part.write_bytes(part.read_bytes()[:-100])
     assert_same(predict_together(live, folder), found)
-    (result,) = (live.root / prediction_work.FOLDER).glob("*.npz")
-    result.write_bytes(b"")
+    for result in (live.root / prediction_work.FOLDER).glob("*.npz"):
+        result.write_bytes(b"")
     assert_same(predict_together(live, folder), found)
 
 

@@ -12,9 +12,11 @@ from lps.machine import processes
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores cannot be assigned here")
 def test_workers_share_the_cores(tmp_path):
     code = "import os, sys; open(sys.argv[1], 'w').write(str(len(os.sched_getaffinity(0))))"
-    with processes.workers(1, [sys.executable, "-c", code, str(tmp_path / "cores")]) as (worker,):
-        assert worker.wait(30) == 0
     cores = len(os.sched_getaffinity(0))
+    with processes.workers(1, [sys.executable, "-c", code, str(tmp_path / "cores")]) as (worker,):
+        assert len(os.sched_getaffinity(0)) == max(1, cores // 2)
+        assert worker.wait(60) == 0
+    assert len(os.sched_getaffinity(0)) == cores
     assert (tmp_path / "cores").read_text() == str(max(1, cores // 2))
 
 
