@@ -58,7 +58,7 @@ class TradeOff:
             )
             label = "with a withheld label (all of them of labeled classes)"
             sentence += f"; of {counted(self.withheld, 'picture')} {label}, {named}"
-        return f"{sentence}; how many pictures of other classes it rejects is not known"
+        return f"{sentence}; how many pictures of other classes this limit rejects is not known"
 
 
 def _percent(share: float) -> str:

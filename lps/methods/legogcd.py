@@ -1,4 +1,4 @@
-r"""LegoGCD: SimGCD without forgetting seen classes. Images predicted as a seen class keep this class in training.
+r"""LegoGCD: SimGCD without forgetting seen classes. A loss keeps confident seen predictions.
 
 Citation:
     X. Cao, X. Zheng, G. Wang, W. Yu, Y. Shen, K. Li, Y. Lu, Y. Tian: Solving the Catastrophic Forgetting Problem in
@@ -56,7 +56,7 @@ class LegoGCD(Distilled, Method):
             float,
             "beta: weight of the cross-entropy of images predicted as seen",
             (0, 100),
-            ParameterDocs("Keeping seen classes", larger="images predicted as seen keep their class more"),
+            ParameterDocs("Keeping seen classes", larger="images predicted as seen change their predicted class less"),
         ] = 2.0,
         agreement_weight: Annotated[
             float,

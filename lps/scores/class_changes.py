@@ -42,8 +42,8 @@ def changes_in_words(changes: Sequence[_ClassChange]) -> str:
     sentences = [f"Fewer withheld labels are predicted correctly than in the run before: {listed}."] if worse else []
     if measured and not worse:
         sentences.append(
-            f"In all classes with withheld labels ({len(measured)}), at least as many of these labels are predicted "
-            "correctly as in the run before."
+            f"Classes with withheld labels: {len(measured)}. In none of them are fewer of these labels predicted "
+            "correctly than in the run before."
         )
     left = [change for change in changes if not change.withheld and change.stayed < change.before]
     if left:

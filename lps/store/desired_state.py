@@ -48,7 +48,7 @@ class DesiredState:
         if self.attempt >= LARGEST:
             raise UserError(
                 "attempt",
-                f"{self.attempt} starts of the run are too many, so a file of it is damaged; launch a copy",
+                f"{self.attempt} is an impossible number of starts, so a file of the run is damaged; launch a copy",
             )
         defaults = asdict(DesiredState()) | {"order": self.time}
         return {k: v for k, v in asdict(self).items() if k in _ALWAYS or v != defaults[k]}

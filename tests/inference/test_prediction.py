@@ -116,7 +116,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     away, _ = none_of_these.nearest_images(np.eye(8, dtype=np.float32)[4:6], points)
     assert (away.mean(axis=1) > limit).all()
     assert "measured on 200 training images" in found.in_words(limit)
-    assert "how many pictures of other classes it rejects is not known" in found.in_words(limit)
+    assert "how many pictures of other classes this limit rejects" in found.in_words(limit)
     assert "of 20 pictures with a withheld label" in found.in_words(limit)
 
 

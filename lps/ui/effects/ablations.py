@@ -49,8 +49,8 @@ def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.A
         }
         picked = url_fields.choose_one(st.selectbox, "full", "Full method", named, width=420)
         chosen = next(table for table in ablation_tables if table.id == picked)
-    words = f"The full method is run with {escape.markdown(heads[chosen.id])}."
-    st.caption(f"The other settings are fixed, not averaged over. {words}")
+    words = f"In this table, the full method has {escape.markdown(heads[chosen.id])}."
+    st.caption(f"{words} All settings that are not in the table have one fixed value; nothing is averaged over them.")
     return chosen
 
 

@@ -91,7 +91,8 @@ def _explain_divergence(belief: ClassEstimate, both: dict[str, float], prior: np
     least = "" if prior is not None else f" KL(π̂‖π) is at most log {belief.classes} = {np.log(belief.classes):.2f}."
     return (
         "0 means a perfect match. KL(π‖π̂) grows without limit when the share of a class goes to 0 (the rarest here: "
-        f"{_colored_name(belief, starved)} with {share}).{least} So KL(π‖π̂) reacts to a vanishing class much earlier."
+        f"{_colored_name(belief, starved)} with {share}).{least} So KL(π‖π̂) reacts to a vanishing class much earlier "
+        "than KL(π̂‖π)."
     )
 
 

@@ -77,9 +77,9 @@ def _ask_threshold(run: Run, predicted: Predicted) -> float:
     """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
     say = nouns.of(run)
     about = (
-        "Every picture has a distance to the training images. Choose the share of the pictures of known classes that "
-        "you accept. The limit is the distance within which this share lies. Pictures beyond the limit are marked "
-        f'"{NONE}". At 100 %, every picture gets a class.'
+        "Every picture has a distance to the training images. Choose how many percent of the pictures of known "
+        "classes should get a class. This sets a limit: so many of them are not farther away than the limit. Pictures "
+        f'beyond the limit are marked "{NONE}". At 100 %, every picture gets a class.'
     )
     with st.container(border=True, gap="small"):
         share = st.slider(

@@ -219,10 +219,9 @@ def _tell_swallowed(scene: Scene) -> str:
 def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
-        f"Other pages show a novel accuracy of {100 * novel:.0f} % for FixMatch, because they count differently. "
-        "There, novel pictures with the same guess form a group, even if the guess is a seen class. Each group is "
-        "matched with at most one novel class. So if nearly all pictures of a novel class get the same wrong "
-        "guess, they are a group, and the novel class can count as correct."
+        f"On other pages, the novel accuracy of FixMatch is {100 * novel:.0f} %. They count differently: novel "
+        "pictures with the same guess form a group, even if the guess is a seen class. Each group is matched with at most one "
+        "novel class. So pictures of a novel class can count as correct although they all get the same wrong guess."
     )
 
 
