@@ -12,7 +12,9 @@ from lps.datasets._recipes import PHOTOS
 from lps.datasets._torchvision import Remote
 
 TITLE = "STL-10"
-SUMMARY = "13,000 labeled photographs of 96x96 pixels in 10 classes; a download of 2.6 GB. The unlabeled photographs are not used."
+SUMMARY = (
+    "13,000 labeled photographs of 96x96 pixels in 10 classes; a download of 2.6 GB. The rest of STL-10 is not used."
+)
 CLASSES = 10
 
 RECIPE = PHOTOS | {"batch_size": 256, "pretrain.batch_size": 256, "pretrain.lr": 0.03}

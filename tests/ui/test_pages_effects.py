@@ -505,7 +505,7 @@ def test_full_methods_have_tables_of_their_own(root):
         "lr=0.05, epochs=2",
         "lr=0.02, epochs=2",
     ]
-    assert "full method is run with lr=0.05, epochs=2" in words_of(app)
+    assert "the full method has lr=0.05, epochs=2" in words_of(app)
     first, second = ablation.ablation_tables(scored_of(*list_runs(root)))
     assert ablations.find_waiting_rows(first, [configure(SHORT | {"entropy_weight": 0.0})]) == {"Without entropy"}
     assert ablations.find_waiting_rows(second, [configure(SHORT | {"entropy_weight": 0.0})]) == set()

@@ -220,8 +220,8 @@ def _note_scoring(scene: Scene) -> str:
     novel = scene.past("fixmatch").last("accuracy/novel")
     return (
         f"On other pages, the novel accuracy of FixMatch is {100 * novel:.0f} %. They count differently: novel "
-        "pictures with the same guess form a group, even if the guess is a seen class. Each group is matched with at most one "
-        "novel class. So pictures of a novel class can count as correct although they all get the same wrong guess."
+        "pictures with the same guess form a group, even if the guess is a seen class. Each group is matched with at "
+        "most one novel class. So pictures of a novel class can count as correct although all get the same wrong guess."
     )
 
 
