@@ -38,11 +38,8 @@ stamp = _DOWNLOAD.stamp
 def load(path: str | None, image_size: int | None = None) -> Images:
     """Load all pictures of the lists, test images last; raises `UserError`."""
     root = _DOWNLOAD.folder(path)
-    training, test = _listed(root, _TRAINING), _listed(root, _TEST)
-    twice = {name for name, _ in training} & {name for name, _ in test}
-    if twice:
-        raise UserError("dataset.path", f"{shorten(min(twice))} is in both {_TRAINING} and {_TEST}")
-    return _DOWNLOAD.load(root, training, test, class_names("fgvc_aircraft"), image_size)
+    names = class_names("fgvc_aircraft")
+    return _DOWNLOAD.load(root, _listed(root, _TRAINING), _listed(root, _TEST), names, image_size)
 
 
 def _listed(root: Path, name: str) -> list[tuple[str, int]]:

@@ -215,6 +215,11 @@ WRONG = [
     ("cub", edited("train_test_split.txt", "1 1\n", "1 2\n"), "train_test_split.txt holds '2'; expected 1"),
     ("cub", edited("images.txt", "1 001", "1001"), "images.txt has '1001.* in line 1; expected two words"),
     ("cub", edited("images.txt", "001.Black_footed_Albatross/0", "../../x"), "names .* is outside the data set"),
+    (
+        "cub",
+        edited("images.txt", "\n8 050.Eared_Grebe/7.jpg", "\n8 001.Black_footed_Albatross/0.jpg"),
+        "images/001.Black_footed_Albatross/0.jpg' is listed 2 times; expected once",
+    ),
     ("cub", filled("images.txt", ""), "images.txt in .* is empty"),
     ("cub", filled("images.txt", b"\xff\xfe\0\0" * 100), "dataset.path: "),
     ("cub", edited("classes.txt", "1 001.Black_footed_Albatross\n", ""), "classes.txt names 199 classes; expected 200"),
@@ -227,7 +232,7 @@ WRONG = [
     ("fgvc_aircraft", without("data/images"), "300 of 300 pictures are missing"),
     ("fgvc_aircraft", without("data/images/0000007.jpg"), "1 of 300 pictures are missing .*0000007.jpg"),
     ("fgvc_aircraft", edited("data/images_variant_test.txt", " 707-320", " 808"), "808', which is not one of its"),
-    ("fgvc_aircraft", edited("data/images_variant_test.txt", "0000200", "0000003"), "0000003.jpg' is in both"),
+    ("fgvc_aircraft", edited("data/images_variant_test.txt", "0000200", "0000003"), "0000003.jpg' is listed 2 times"),
     ("fgvc_aircraft", edited("data/images_variant_trainval.txt", "0000000", "../0"), "is outside the data set"),
     *(
         ("stanford_cars", without(f"devkit/{name}.mat"), f"has no devkit/{name}.mat; .*get Stanford Cars from")

@@ -9,6 +9,7 @@ S. Vaze, K. Han, A. Vedaldi, A. Zisserman: Open-Set Recognition: a Good Closed-S
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -164,10 +165,14 @@ class Download:
         )
 
     def _check_files(self, root: Path, names: Sequence[str]) -> None:
-        for name in names:
-            parts = PurePosixPath(name).parts
-            if name.startswith("/") or ".." in parts or "\0" in name:
+        """Raise `UserError` unless every name is that of another file below `root`."""
+        paths = [PurePosixPath(name) for name in names]
+        for name, path in zip(names, paths):
+            if name.startswith("/") or ".." in path.parts or "\0" in name:
                 raise UserError("dataset.path", f"a list names {shorten(name)}, which is outside the data set")
+        for path, count in Counter(paths).most_common(1):
+            if count > 1:
+                raise UserError("dataset.path", f"{shorten(str(path))} is listed {count} times; expected once")
         absent = [name for name in names if not (root / name).is_file()]
         if absent:
             raise UserError(
