@@ -149,7 +149,7 @@ def _with_own_side(name: str, preparation: Preparation, tokens: str, file: str |
     from lps.network.weight_files import read_tensors
 
     if file is None:
-        raise UserError("network.checkpoint", f"is missing; {name} needs a file of weights")
+        raise UserError("network.checkpoint", f"nothing is given; {name} needs a file of weights")
     from lps.network.published_transformers import PublishedTransformer, build_of
 
     shapes = read_tensors(Path(file), shapes_alone=True)

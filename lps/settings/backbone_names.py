@@ -135,7 +135,7 @@ def check_stage(name: str, last_frozen: str, stages: tuple[str, ...] | None) -> 
 def check_start(name: str, start: str, checkpoint: str | None) -> None:
     """Raise `UserError` where `network.start` lacks what it needs, or something is given that it does not read."""
     if start == "checkpoint" and not checkpoint:
-        raise BadSetting("network.checkpoint", "is missing; network.start=checkpoint needs the path of a file")
+        raise BadSetting("network.checkpoint", "nothing is given; network.start=checkpoint needs the path of a file")
     if start != "checkpoint" and checkpoint:
         raise BadSetting(
             "network.start", f"{start} does not use network.checkpoint; choose checkpoint, or remove the file"

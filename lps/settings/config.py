@@ -741,7 +741,9 @@ def _check_prior(checked: Mapping[str, object]) -> None:
             f"{prior} has no effect with {method.title}; choose prior=uniform, or a method that uses it: {names}",
         )
     if prior == "given" and shares is None:
-        raise BadSetting(given_shares.SHARES, "is missing; prior=given needs a share for each class, or a file of them")
+        raise BadSetting(
+            given_shares.SHARES, "nothing is given; prior=given needs a share for each class, or a file of them"
+        )
     if prior != "given" and shares is not None:
         raise BadSetting(given_shares.SHARES, "can only be used with prior=given; remove it")
 

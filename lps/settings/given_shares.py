@@ -61,7 +61,7 @@ def _checked(shares: list[float]) -> list[float]:
         if share < 0:
             raise BadSetting(SHARES, f"{share:g} is negative; expected shares from 0 to 1")
     if abs(sum(shares) - 1) > _TOLERANCE:
-        raise BadSetting(SHARES, f"add up to {sum(shares):.6g}; expected 1")
+        raise BadSetting(SHARES, f"the shares add up to {sum(shares):.6g}; expected 1")
     return shares
 
 

@@ -121,7 +121,7 @@ def test_whatever_is_wrong_with_arrays_is_one_sentence(tmp_path, good, spoil, se
 
 
 def test_files_that_are_no_archive_and_damaged_ones(tmp_path, good):
-    with pytest.raises(UserError, match="dataset.path: is missing"):
+    with pytest.raises(UserError, match="dataset.path: nothing is given"):
         sources.load("arrays")
     with pytest.raises(UserError, match="does not exist"):
         sources.load("arrays", str(tmp_path / "none.npz"))
@@ -355,7 +355,11 @@ def test_a_disk_that_is_too_small_is_noticed_first(animals, monkeypatch):
 
 
 def test_folders_that_make_no_data_set(tmp_path, animals):
-    for path, sentence in ((None, "is missing"), (str(tmp_path / "no"), "does not exist"), (__file__, "is a file")):
+    for path, sentence in (
+        (None, "nothing is given"),
+        (str(tmp_path / "no"), "does not exist"),
+        (__file__, "is a file"),
+    ):
         with pytest.raises(UserError, match=f"dataset.path: .*{sentence}.*expected a folder"):
             sources.load("folder", path)
     (tmp_path / "empty").mkdir()

@@ -241,14 +241,14 @@ def test_the_uniform_prior_is_none_and_hidden_labels_reach_the_oracle_alone():
 @pytest.mark.parametrize(
     "shares, words",
     [
-        ("0.5 0.4", "prior.shares: add up to 0.9; expected 1"),
+        ("0.5 0.4", "prior.shares: the shares add up to 0.9; expected 1"),
         ("1.5 -0.5", "prior.shares: -0.5 is negative; expected shares from 0 to 1"),
         ("nan 1", "prior.shares: nan is not a finite number"),
         ("inf 0", "prior.shares: inf is not a finite number"),
-        ("0 0", "prior.shares: add up to 0; expected 1"),
+        ("0 0", "prior.shares: the shares add up to 0; expected 1"),
         ("/nowhere/shares.txt", "prior.shares: '/nowhere/shares.txt' is neither shares such as .* nor a file"),
         ("0.5 half", "prior.shares: '0.5 half' is neither shares"),
-        (None, "prior.shares: is missing"),
+        (None, "prior.shares: nothing is given"),
     ],
 )
 def test_shares_that_are_none_get_one_sentence(shares, words):

@@ -116,7 +116,7 @@ def test_training_passes_draw_no_random_numbers():
             ("'layer9' is not a stage of digits_resnet; choices: none, stem, layer1",),
         ),
         ({"network.name": "torchvision:resnet18", "network.freeze_until": "conv1"}, ("choices: none, stem",)),
-        ({"network.start": "checkpoint"}, ("network.checkpoint: is missing",)),
+        ({"network.start": "checkpoint"}, ("network.checkpoint: nothing is given",)),
         ({"network.checkpoint": "a.pt"}, ("network.start: simclr does not use network.checkpoint",)),
         ({"network.start": "torchvision"}, ("network.start: torchvision has no weights for digits_resnet",)),
     ],

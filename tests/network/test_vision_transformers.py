@@ -225,7 +225,7 @@ def test_files_that_do_not_fit_are_one_sentence(tmp_path):
     "settings, words",
     [
         ({"network.name": "vit:dinov3"}, "'vit:dinov3' is not a backbone.* close to it: vit:dinov2"),
-        ({"network.name": "vit:dino"}, "network.checkpoint: is missing"),
+        ({"network.name": "vit:dino"}, "network.checkpoint: nothing is given"),
         (
             {"network.name": "vit:dino", "network.start": "random"},
             "vit:dino, whose weights come from a file; choose checkpoint",

@@ -153,7 +153,7 @@ def opened(
     Errors of the file, also inside the `with`, become a `UserError`. expected: description of missing parts.
     """
     if path is None:
-        raise UserError("dataset.path", f"is missing; expected {expected}")
+        raise UserError("dataset.path", f"nothing is given; expected {expected}")
     if not os.path.isfile(path):  # accepts a name of any length, unlike a Path
         reason = "is not a file" if os.path.exists(path) else "does not exist"
         raise UserError("dataset.path", f"{quoted(path)} {reason}; expected {expected}")

@@ -143,7 +143,7 @@ def folder_stamp(path: str | None) -> object:
 def existing_folder(path: str | None, expected: str) -> Path:
     """Return `path` if it is an existing folder; raises `UserError`."""
     if path is None:
-        raise UserError("dataset.path", f"is missing; expected {expected}")
+        raise UserError("dataset.path", f"nothing is given; expected {expected}")
     if not os.path.isdir(path):  # accepts a name of any length, unlike a Path
         reason = "is a file" if os.path.exists(path) else "does not exist"
         raise UserError("dataset.path", f"{quoted(path)} {reason}; expected {expected}")

@@ -154,7 +154,7 @@ def are_hints(errors: Mapping[str, str]) -> bool:
 def show_error_or_help(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
     """Show the error of a field, or markdown that explains it. is_hint: the field is still untouched."""
     if error and is_hint:
-        words = error.removeprefix("is missing; ")
+        words = error.removeprefix("nothing is given; ")
         st.caption(escape.markdown(capitalized(words)))
     elif error:
         st.markdown(f":small[:red[{escape.markdown(capitalized(error))}]]")
