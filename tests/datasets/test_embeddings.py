@@ -80,6 +80,7 @@ def test_a_npy_stays_on_the_disk(tmp_path, monkeypatch):
         (["7", "--5", "-3"] * 30, {}, ("--5", "-3", "7"), [2, 0, 1]),
         ([1, 0, -1] * 30, {"class_names": ["b", "a"]}, ("b", "a"), [1, 0, -1]),
         (["b", "", " a "] * 30, {}, ("a", "b"), [1, -1, 0]),
+        (["b", np.nan, "a"] * 30, {}, ("a", "b"), [1, -1, 0]),
     ],
 )
 def test_labels_are_numbers_or_texts_and_missing_ones_are_unknown(tmp_path, labels, more, names, first):
@@ -197,7 +198,7 @@ def test_files_that_are_no_files_of_vectors_get_one_sentence(tmp_path):
     np.save(tmp_path / "cut.npy", items()[0])
     (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-8])
     said = {
-        None: "is missing; expected a file of vectors",
+        None: "nothing is given; expected a file of vectors",
         "gone.npz": "does not exist",
         ".": "is not a file",
         "text.txt": "is a file of another kind",
@@ -214,9 +215,26 @@ def test_files_that_are_no_files_of_vectors_get_one_sentence(tmp_path):
         embeddings.load(str(npz(tmp_path / "a.npz")), 32)
 
 
+@pytest.mark.parametrize("end", ["", "\n\n"])
+@pytest.mark.parametrize("breaks", ["\n", "\r\n"])
+def test_a_blank_line_of_labels_alone_is_an_unknown_label(tmp_path, breaks, end):
+    path, labels = tmp_path / "birds.npy", labels_of(items()[1])
+    np.save(path, items()[0])
+    path.with_suffix(".csv").write_bytes(breaks.join(["label", *labels, end]).encode())
+    images = embeddings.load(str(path))
+    assert [images.class_names[label] if label >= 0 else "" for label in images.labels] == labels
+
+
+def test_blank_lines_between_all_labels_mean_nothing(tmp_path):
+    path = npy(tmp_path / "birds.npy", items()[0], [])
+    path.with_suffix(".csv").write_bytes("\r\r\n".join(["label", *"ab" * (COUNT // 2)]).encode())  # as Windows does
+    assert embeddings.load(str(path)).labels.tolist() == [0, 1] * (COUNT // 2)
+
+
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
+        ([("label",), *([("a",)] * 20 + [("",)] * COUNT + [("b",)])], "label has 111 values for 90 vectors"),
         ([("id", "label"), *((str(row), "a") for row in range(COUNT - 1))], "id has 89 values"),
         ([("id", "label"), ("1", "a"), ("2",)], r"line 3 of .*birds\.csv' has 1 cells"),
         ([("vector", "label"), ("1", "a")], "has a column of vectors"),

@@ -36,7 +36,8 @@ _LONGEST_ID, _LONGEST_TITLE = 200, 2000  # characters that are kept
 _LARGEST = 1e9  # largest number in a vector
 _PIECE = 4096  # vectors processed together
 _WHOLE = re.compile("-?[0-9]+")
-_UNKNOWN = ("-1", "-1.0")  # as labels; pandas writes a column of whole numbers with gaps as 0.0, -1.0
+# As labels: pandas writes a column of whole numbers with gaps as 0.0, -1.0; NumPy writes a gap among texts as nan.
+_UNKNOWN = ("-1", "-1.0", "nan")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def has_vectors(path: str | os.PathLike) -> bool:
 def read_vectors(path: str | os.PathLike | None) -> VectorTable:
     """Read all columns of a file after checks of types, shapes and lengths; raises `UserError`."""
     if path is None:
-        raise _wrong(f"is missing; expected {_EXPECTED}")
+        raise _wrong(f"nothing is given; expected {_EXPECTED}")
     if not os.path.isfile(path):  # accepts a name of any length, unlike a Path
         raise _wrong(
             f"{quoted(path)} {'is not a file' if os.path.exists(path) else 'does not exist'}; expected {_EXPECTED}"
@@ -163,23 +164,26 @@ def _of_npy(path: Path) -> dict[str, object]:
     order = "F" if head.by_columns else "C"
     columns: dict[str, object] = {_VECTOR: np.memmap(path, head.dtype, "r", head.start, head.shape, order)}
     table = path.with_suffix(".csv")
-    return columns | (_of_csv(table) if table.is_file() else {})
+    return columns | (_of_csv(table, head.shape[0]) if table.is_file() else {})
 
 
-def _of_csv(path: Path) -> dict[str, object]:
+def _of_csv(path: Path, count: int) -> dict[str, object]:
+    """Read the columns beside `count` vectors. A blank line is an empty cell where there is only one column."""
     if path.stat().st_size > _LARGEST_TABLE:
         raise _wrong(f"{quoted(path)} is larger than {data_size(_LARGEST_TABLE)}")
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file)
-            names = _known(next(rows, []))
+            header = next(rows, [])
+            names = _known(header)
             if _VECTOR in names:
                 raise _wrong(
                     f"{quoted(path)} has a column of vectors, but the .npy file beside it has the vectors; "
                     "remove the column"
                 )
             values_by_name: dict[str, list] = {name: [] for name in names}
-            for number, row in enumerate(filter(None, rows), 2):
+            lines = (row or [""] for row in rows) if len(header) == 1 else filter(None, rows)
+            for number, row in enumerate(lines, 2):
                 if number > MOST_IMAGES + 1:
                     break
                 if len(row) <= max(names.values(), default=-1):
@@ -190,7 +194,17 @@ def _of_csv(path: Path) -> dict[str, object]:
                     values_by_name[name].append(row[column])
     except (UnicodeDecodeError, csv.Error) as error:
         raise _wrong(f"{quoted(path)} is not a .csv file in UTF-8 ({clean_line(error)})") from None
+    if len(header) == 1:
+        return {name: _without_extra_blanks(column, count) for name, column in values_by_name.items()}
     return dict(values_by_name)
+
+
+def _without_extra_blanks(column: list[str], count: int) -> list[str]:
+    """Return a column without all its blank cells if `count` others remain, else without those beyond `count`."""
+    filled = list(filter(None, column))
+    if len(filled) == count:
+        return filled
+    return column if any(column[count:]) else column[:count]
 
 
 def _of_npz(path: Path) -> dict[str, object]:
@@ -339,7 +353,7 @@ def _check_ids(ids: tuple[str, ...]) -> None:
 def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return (int64 (n,), -1 unknown, names of the classes) of a table's labels; raises `UserError`.
 
-    A missing label, an empty one and -1 are unknown. Numeric labels are indices of class_names if a file
+    A missing label, an empty one, `nan` and -1 are unknown. Numeric labels are indices of class_names if a file
     has these; otherwise every different label is a class: numbers by size, texts alphabetically.
     """
     told = [] if table.labels is None else [_label(value) for value in table.labels]
