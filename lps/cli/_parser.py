@@ -54,6 +54,16 @@ class Parser(argparse.ArgumentParser):
             self.error("unrecognized arguments: " + " ".join(shown(word) for word in unknown))
         return options
 
+    def parse_known_args(self, args=None, namespace=None):
+        """Words behind an option count too: argparse ends a list such as NAMES at the first option."""
+        options, unknown = super().parse_known_args(args, namespace)
+        for action in self._get_positional_actions()[-1:]:
+            words = [word for word in unknown if not word.startswith("-")]
+            if words and action.nargs in ("*", "+"):
+                unknown = [word for word in unknown if word.startswith("-")]
+                setattr(options, action.dest, [*getattr(options, action.dest), *self._get_values(action, words)])
+        return options, unknown
+
     def _get_values(self, action, arg_strings):
         """`--option=--` is a value like any other; argparse of Python 3.11 takes it for the end of the options."""
         if action.option_strings and action.nargs is None:

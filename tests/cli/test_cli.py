@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lps.__main__ import main
+from lps.cli._parser import parser
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
@@ -121,3 +122,17 @@ def test_weights_that_know_imagenets_classes_are_told_at_the_start_and_at_the_ex
     assert main(["export", run.id, "--to", str(tmp_path / "labels.csv"), "--runs", str(run.root)]) == 0
     said = capsys.readouterr()
     assert ABOUT_LABELS in said.err and ABOUT_LABELS not in said.out
+
+
+@pytest.mark.parametrize(
+    "words", ["RUN 9=a 7=b --epoch 1", "RUN --epoch 1 9=a 7=b", "--epoch 1 RUN 9=a 7=b", "RUN 9=a --epoch 1 7=b"]
+)
+def test_names_of_clusters_may_stand_behind_an_option(words):
+    options = parser("name").parse_args(["name", *words.split()])
+    assert (options.run, options.epoch, options.names) == ("RUN", 1, ["9=a", "7=b"])
+
+
+def test_a_word_behind_an_unknown_option_is_no_name(capsys):
+    with pytest.raises(SystemExit):
+        parser("name").parse_args(["name", "RUN", "--epoc", "1"])
+    assert "unrecognized arguments: --epoc" in capsys.readouterr().err
