@@ -68,7 +68,8 @@ def _name_axes(chart: Chart, rows: list[str], columns: list[str], colors: Palett
     for update, names, word in ((chart.update_xaxes, columns, "True class"), (chart.update_yaxes, rows, "Cluster")):
         step = 1 if len(names) <= _FEW else -(-len(names) // _FEW)
         tick_positions = np.arange(0, len(names), step)
-        short = [names[i] if len(names[i]) <= 16 else names[i][:15] + "…" for i in tick_positions]
+        all_short = figures.short_names(names)
+        short = [all_short[i] for i in tick_positions]
         limits = [-0.5, len(names) - 0.5]
         update(tickvals=tick_positions, ticktext=short, showgrid=False, title=title | {"text": word}, range=limits)
     chart.update_xaxes(side="top", tickangle=-45 if _are_long(columns) else 0)

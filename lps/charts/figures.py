@@ -4,6 +4,7 @@ Curves are SVG lines over the epoch; a map of features alone is WebGL. Arrays ar
 sends in binary. Every figure has a height in pixels and a transparent ground.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ _ROW_GAP = 0.055  # between stacked panels, share of the height
 FEW_POINTS = 12_000  # in a chart of a third of the page's width, where more would lie on one another
 FEW = 5  # whole numbers of which each has its tick
 LONGEST_NAME, _LETTERS_ABREAST = 16, 40  # letters of one class name, and of all below a chart of a third of the page
+_FRONT = 5  # letters of a name that is cut before its end
 _FLAT_NAMES = 28  # pixels below the bars for names that lie flat
 SMALL = 300  # pixels of height of such a chart
 MOST_IN_LEGEND = 24  # groups of points; more would cover them
@@ -34,9 +36,31 @@ class Panel:
     rangemode: str = "tozero"
 
 
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return names of at most `LONGEST_NAME` letters: cut at the end, or before it where they begin alike.
+
+    Of names that begin alike, the first letters stay and those from the first difference on.
+    """
+    groups: dict[str, set[str]] = {}
+    for name in names:
+        groups.setdefault(name[: LONGEST_NAME - 1], set()).add(name)
+    return [_short_name(name, groups[name[: LONGEST_NAME - 1]]) for name in names]
+
+
+def _short_name(name: str, alike: set[str]) -> str:
+    if len(name) <= LONGEST_NAME:
+        return name
+    if len(alike) == 1:
+        return name[: LONGEST_NAME - 1] + "…"
+    room = LONGEST_NAME - _FRONT - 1
+    rest = name[min(len(os.path.commonprefix(sorted(alike))), len(name) - room) :]
+    return name[:_FRONT] + "…" + (rest if len(rest) <= room else rest[: room - 1] + "…")
+
+
 def name_bars(figure: Chart, names: Sequence[str], positions: Sequence[int]) -> Chart:
     """Write class names below the bars at `positions`; upright, in a taller figure, if they do not fit side by side."""
-    short = {i: names[i] if len(names[i]) <= LONGEST_NAME else names[i][: LONGEST_NAME - 1] + "…" for i in positions}
+    all_short = short_names(names)
+    short = {i: all_short[i] for i in positions}
     longest = max(map(len, short.values()), default=0)
     is_upright = sum(len(name) + 1 for name in short.values()) > _LETTERS_ABREAST
     below = round(14 + 7.4 * longest) if is_upright else _FLAT_NAMES

@@ -214,6 +214,18 @@ def test_ticks_of_epochs_are_whole_and_none_stands_twice(epochs):
     assert ticks.dtick == (1 if epochs <= figures.FEW else None)
 
 
+@pytest.mark.parametrize(
+    "pattern", ["a bird of the kind number {}", "bird number {:03} of a hundred", "{} birds of a kind"]
+)
+def test_long_names_differ_after_the_cut_and_keep_their_front(pattern):
+    names = [pattern.format(number) for number in range(100)]
+    short = figures.short_names(names)
+    assert len(set(short)) == 100 and max(map(len, short)) <= figures.LONGEST_NAME
+    assert all(text[:2] == name[:2] for text, name in zip(short, names))
+    bars = class_bars.class_accuracy(np.ones(100), 5, names, LIGHT).figure()
+    assert list(bars.layout.xaxis.ticktext) == short[::5]
+
+
 def test_class_names_have_the_room_that_they_need():
     flat = class_bars.class_accuracy(np.ones(10), 5, [str(i) for i in range(10)], LIGHT).figure()
     names = ["automobile", "golden retriever", "a name of far more than sixteen letters", *"abcdefg"]
