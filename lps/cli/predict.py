@@ -5,7 +5,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +49,7 @@ def _predict(options) -> int | None:
     from lps.inference.predicted import check_share
     from lps.inference.prediction import predict
     from lps.inference.shared_prediction import predict_together
+    from lps.settings import nouns
 
     check_share(options.keep)
     processes.check_workers(options.workers)
@@ -71,7 +72,7 @@ def _predict(options) -> int | None:
     finally:
         bar.close()
     threshold = prediction.threshold(options.keep)
-    _tell(prediction, threshold)
+    _tell(prediction, threshold, nouns.of_dataset(run.config().dataset))
     if to is None:
         return
     if is_table:
@@ -136,8 +137,8 @@ def _check_place(to: Path, is_table: bool) -> None:
         raise UserError("to", reason)
 
 
-def _tell(prediction, threshold: float) -> None:
-    """What was found, and by which rule; what was left out."""
+def _tell(prediction, threshold: float, say: Callable[[str], str]) -> None:
+    """What was found, and by which rule; what was left out. say: puts in what an item is called."""
     from lps.inference.predicted import NONE
 
     none = prediction.is_none(threshold)
@@ -146,11 +147,12 @@ def _tell(prediction, threshold: float) -> None:
         print(f"{count:>7,}  {shown(name)}", flush=True)
     rule = f'a picture is "{NONE}" if its distance from the training images is larger than {threshold:.3f}; '
     rule += prediction.trade_off.in_words(threshold)
-    print_note(
-        rule if math.isfinite(threshold) else f'only pictures in clusters that you marked as not a class are "{NONE}"'
-    )
+    if not math.isfinite(threshold):
+        rule = f'only pictures in clusters that you marked as not a class are "{NONE}"'
+    print_note(say(rule))
     for kind in prediction.kinds:
-        print_note(shown(prediction.kind_in_words(kind), 500))
+        words, bracket, files = prediction.kind_in_words(kind).partition(" (")  # files keep their names
+        print_note(shown(say(words) + bracket + files, 500))
     if prediction.lost:
         print_note(f"names without a matching cluster at epoch {prediction.epoch}: {', '.join(prediction.lost)}")
     if prediction.skipped:

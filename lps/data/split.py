@@ -12,6 +12,7 @@ from lps.data.classes import Classes
 from lps.data.index_files import read_index_files
 from lps.errors import UserError, shorten
 from lps.files.versions import MOST_CLASSES
+from lps.settings import nouns
 from lps.settings.config import Config, check_seen, seen_class_ids
 from lps.wording import counted
 
@@ -280,12 +281,12 @@ def _check_labeled(
     if not len(missing):
         return
     images = int((learned == missing[0]).sum())
+    lack = nouns.of_dataset(config.dataset)(f"({counted(images, 'training image')}) has no labeled image")
     name, value, remedy = _too_little(images, config)
     class_name = class_names[missing[0]]
     raise UserError(
         name,
-        f"with {value}, class {shorten(class_name)} ({counted(images, 'training image')}) has no labeled image; "
-        f"{remedy}, or set split.rule to stratified",
+        f"with {value}, class {shorten(class_name)} {lack}; {remedy}, or set split.rule to stratified",
     )
 
 
@@ -305,15 +306,16 @@ def _check_sizes(unlabeled: int, learned: int, test: int, classes: Classes, conf
     if classes.total > MOST_CLASSES:
         name = "dataset.path" if config.split_num_novel is None else "split.num_novel"
         raise UserError(name, f"makes {classes.total:,} classes; expected at most {MOST_CLASSES:,}")
+    say = nouns.of_dataset(config.dataset)
     if unlabeled < classes.total:
         name = _too_little(learned / classes.total, config)[0]
         raise UserError(
             name if config.split_num_novel is None else "split.num_novel",
-            f"{unlabeled} unlabeled images are left for {classes.total} classes; expected at least one per class",
+            say(f"{unlabeled} unlabeled images are left for {classes.total} classes; expected at least one per class"),
         )
     if 0 < test < classes.total:
         key = "dataset.images_per_class" if config.dataset_images_per_class else "dataset.path"
         raise UserError(
             "split.test_ratio" if config.split_test_ratio else key,
-            f"{test} test images are too few for {classes.total} classes; expected at least one per class",
+            say(f"{test} test images are too few for {classes.total} classes; expected at least one per class"),
         )

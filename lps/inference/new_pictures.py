@@ -245,7 +245,7 @@ def _of_vectors(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictur
         raise UserError(
             "pictures", f"{quoted(source)} has vectors; this run was trained on pictures of {form.in_words}"
         )
-    with _told_of_pictures():
+    with _told_of_pictures(f"{embeddings.NOUN}s"):
         if not isinstance(source, np.ndarray) and not is_vector_file(source):
             raise UserError("dataset.path", f"{quoted(source)} has pictures; this run was trained on {form.in_words}")
         table = (
@@ -286,12 +286,12 @@ def _unpacked(path: str) -> Iterator[np.ndarray]:
 
 
 @contextmanager
-def _told_of_pictures() -> Iterator[None]:
-    """Report errors of a data set as errors of the new pictures."""
+def _told_of_pictures(name: str = "pictures") -> Iterator[None]:
+    """Report errors of a data set as errors of the new pictures, or of what else they are called."""
     try:
         yield
     except UserError as error:
-        raise UserError("pictures", str(error).partition(": ")[2]) from None
+        raise UserError(name, str(error).partition(": ")[2]) from None
 
 
 def _numbered(new_pictures: NewPictures, parts: Iterator[np.ndarray], form: Form) -> Iterator[Images]:

@@ -276,6 +276,11 @@ def test_unknown_images_make_all_known_classes_seen():
         open_world_split(labels, NAMES[:4], configure())
     with pytest.raises(UserError, match=r"split\.num_novel: 140 unlabeled images are left for 204 classes"):
         open_world_split(labels, NAMES[:4], configure({"split.num_novel": 200, "split.labeled_ratio": 1.0}))
+    with pytest.raises(UserError, match="140 unlabeled items are left for 204 classes"):
+        vectors = {"dataset": "embeddings", "dataset.path": "birds.npz", "split.labeled_ratio": 1.0}
+        open_world_split(
+            labels, NAMES[:4], configure(vectors | {"split.num_novel": 200, "split.validation_ratio": 0.0})
+        )
     with pytest.raises(UserError, match=r"split\.test_ratio: 0\.1 must be 0: digits already has 40 test images"):
         open_world_split(labels_of(200, 0), NAMES, configure({"split.test_ratio": 0.1}), 40)
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from lps.__main__ import main
 from lps.analysis.labels import label_all
 from lps.data import features, sources, vectors
 from lps.data.batches import seeded
@@ -158,15 +159,22 @@ def test_what_cannot_be_predicted_gets_one_sentence(trained, tmp_path):
     np.save(tmp_path / "wide.npy", np.ones((3, WIDTH + 1)))
     np.save(tmp_path / "nan.npy", np.full((3, WIDTH), np.nan))
     for what, sentence in (
-        (tmp_path / "wide.npy", f"pictures: are vectors of {WIDTH + 1} numbers; this run was trained on vectors of"),
-        (tmp_path / "nan.npy", "pictures: the vector of '0' holds NaN or infinity"),
-        (tmp_path, "pictures: .* has pictures; this run was trained on vectors of 12 numbers"),
-        (tmp_path / "gone.npy", "pictures: .* does not exist"),
+        (tmp_path / "wide.npy", f"items: are vectors of {WIDTH + 1} numbers; this run was trained on vectors of"),
+        (tmp_path / "nan.npy", "items: the vector of '0' holds NaN or infinity"),
+        (tmp_path, "items: .* has pictures; this run was trained on vectors of 12 numbers"),
+        (tmp_path / "gone.npy", "items: .* does not exist"),
     ):
         with pytest.raises(UserError, match=sentence):
             predict(run, what)
     with pytest.raises(UserError, match="cannot be watched: this run was trained on vectors"):
         Watch(run, tmp_path)
+
+
+def test_the_command_line_calls_them_items(trained, capsys):
+    run, path = trained
+    assert not main(["predict", run.id, str(path), "--runs", str(run.root)])
+    message = capsys.readouterr().err
+    assert "% of items of known classes" in message and "picture" not in message and "image" not in message
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.forms import background_work
+from lps.ui.pictures import nouns
 from lps.ui.server import downloads
 from lps.ui.shared import error_toasts, escape, export_buttons
 
@@ -15,10 +16,9 @@ from lps.ui.shared import error_toasts, escape, export_buttons
 def show_model_export(run: Run) -> None:
     """Show what the export contains, its button, its progress and its file."""
     st.subheader("Export the model", anchor=False)
-    st.caption(
-        "One folder that works without this program: the model as ONNX (pictures in; classes or none of these out), "
-        "your names, a model card with its training data and accuracy, and a short example."
-    )
+    words = "One folder that works without this program: the model as ONNX (pictures in; classes or none of these "
+    words += "out), your names, a model card with its training data and accuracy, and a short example."
+    st.caption(nouns.of(run)(words))
     error_toasts.show_errors("model")
     path = model_work.export_path(run)
     standing = background.job_state(path)
