@@ -162,7 +162,7 @@ def test_what_cannot_be_predicted_gets_one_sentence(trained, tmp_path):
         (tmp_path / "wide.npy", f"items: are vectors of {WIDTH + 1} numbers; this run was trained on vectors of"),
         (tmp_path / "nan.npy", "items: the vector of '0' holds NaN or infinity"),
         (tmp_path, "items: .* has pictures; this run was trained on vectors of 12 numbers"),
-        (tmp_path / "gone.npy", "items: .* does not exist"),
+        (tmp_path / "gone.npy", "pictures: .* does not exist"),
     ):
         with pytest.raises(UserError, match=sentence):
             predict(run, what)
