@@ -284,6 +284,21 @@ def data_check(path: Path) -> None:
     print(f"data check: {audited.total}", file=sys.stderr)
 
 
+def check_features(path: Path) -> None:
+    """The same of the features in a snapshot: every second picture has its label."""
+    from lps.analysis.audit import audit_features, parts_of
+    from lps.store.snapshots import read_snapshot, read_split
+
+    run = _newest(path)
+    split, targets = read_split(run.folder)
+    features, labels = read_snapshot(run.snapshots, 1).features, targets[split.unlabeled]
+    labels[::2] = -1
+    with _timed("data check of features"):
+        audited = audit_features(features, labels, parts_of(labels, 0))
+    counts = (len(audited.duplicates), len(audited.strangers), len(audited.denied))
+    print(f"duplicates, outliers, labels: {counts}; recall: {audited.recall}", file=sys.stderr)
+
+
 STAGES = {
     "list the files": list_files,
     "first start: list, decode, split": start,
@@ -298,6 +313,7 @@ STAGES = {
     "export labels.csv": export,
     "map": layout,
     "data check": data_check,
+    "data check of features": check_features,
 }
 
 
@@ -385,7 +401,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 10_000, 100_000], help="pictures")
     parser.add_argument("--dataset", choices=("folder", "shards"), default="folder")
     parser.add_argument("--home", type=Path, default=Path("/tmp/lps-scale"), help="where pictures and results lie")
-    parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES), metavar="STAGE")
+    parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES)[:-1], metavar="STAGE")
     parser.add_argument("--planted", action="store_true", help="features by class, without a backbone")
     parser.add_argument("--made", action="store_true", help="the run of benchmarks.map, without pictures and training")
     parser.add_argument("--carry-out", nargs=2, help=argparse.SUPPRESS)

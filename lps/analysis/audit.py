@@ -5,16 +5,16 @@ chosen on CIFAR-10 with planted faults (`python -m benchmarks.planted`; detectio
 are in benchmarks/README.md).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from sklearn.neighbors import NearestNeighbors
 
 from lps.errors import UserError
 from lps.methods.parts.clustering import unit_rows
+from lps.scores.neighbours import Tell, nearest_neighbours
 
 LABELED, UNLABELED, TEST = 0, 1, 2  # the parts of a data set
 PARTS = ("labeled", "unlabeled", "test")
@@ -23,7 +23,9 @@ _CORRELATED = 0.95  # or if their thumbnails, one perhaps mirrored, have at leas
 FAR = 2.5  # robust standard deviations beyond the median of the distances to the 30th neighbour
 _WITNESSES = 20  # labeled neighbours; a label is doubted if none of them has it and `_AGREED` of them agree on another
 _AGREED = 0.5
-MOST = 100_000  # pictures that are compared with each other, at most
+MOST = 1_000_000  # pictures that are compared with each other, at most
+_MOST_VALUES = 1 << 28  # numbers in the features of more than `_ALWAYS` of them: 1 GB, of which there are two copies
+_ALWAYS = 100_000  # pictures that are compared whatever their features
 _NEIGHBOURS = 10  # their distance normalizes the distance of a pair
 _WIDE = 30  # an outlier is far from all of so many neighbours, so a few outliers of one kind are still found
 _ALIKE = 20  # neighbours that are searched for duplicates
@@ -31,8 +33,6 @@ _SIDE = 16  # pixels of a thumbnail
 _BLOCK = 1024  # pictures that are compared with all others at a time
 _CLOSE = 1e-3  # a distance that float16 features of the same picture may have
 _MAD = 1.4826  # standard deviations in a median absolute deviation of normal numbers
-
-Tell = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,16 @@ class DoubtfulLabel:
 
 @dataclass(frozen=True)
 class Audit:
-    """Findings, the most serious first; pictures by their row. count: number of pictures checked."""
+    """Findings, the most serious first; pictures by their row. count: number of pictures checked.
+
+    recall: share of the nearest neighbours that were found, see `neighbours.Neighbours`; None if all were.
+    """
 
     count: int
     duplicates: tuple[NearDuplicates, ...]
     strangers: tuple[UnlikelyPicture, ...]
     denied: tuple[DoubtfulLabel, ...]
+    recall: float | None = None
 
 
 def parts_of(labels: np.ndarray, num_test: int) -> np.ndarray:
@@ -93,47 +97,38 @@ def audit_features(
     features: float (n, d); labels: int64 (n,), -1 unknown; parts: as of `parts_of`. pixels: uint8 (n, height, width,
     channels): used to find duplicates if they have colour. report: called with the share done after every block; it
     may raise to cancel. Memory: the features as float32, 800 bytes of thumbnails and 400 of neighbours a picture, and a
-    block of distances. Raises `UserError` if there are too few or too many pictures.
+    block of distances; of many pictures also the graph of approximate neighbours. Raises `UserError` if there are too
+    few or too many pictures.
     """
     count = len(features)
-    if not _NEIGHBOURS < count <= MOST:
-        raise UserError(
-            "pictures",
-            f"{count:,} images cannot be compared; expected {_NEIGHBOURS + 1} to {MOST:,}. Set "
-            "dataset.images_per_class to use a part of them",
-        )
+    check_count(count, features.shape[1])
     points, labeled_rows = unit_rows(features), np.flatnonzero(labels >= 0)
     searches = 1 + (_NEIGHBOURS < len(labeled_rows) < count)
-    distances, near = nearest_neighbours(points, lambda share: report(share / searches))
+    found = nearest_neighbours(points, _WIDE, lambda share: report(share / searches))
+    distances, near, recall = found.distances, found.rows, found.recall
     pair_distances = _alike(distances, near, pixels)
     groups = connected_components(pair_distances, directed=False)[1]
     duplicates = _duplicates(pair_distances, groups, labels, parts)
     strangers = _unlikely_pictures(distances)
     if len(labeled_rows) <= _NEIGHBOURS:
-        return Audit(count, duplicates, strangers, ())
+        return Audit(count, duplicates, strangers, (), recall)
     if len(labeled_rows) < count:
-        _, rows = nearest_neighbours(points[labeled_rows], lambda share: report((1 + share) / searches))
-        near = labeled_rows[rows]
-    return Audit(count, duplicates, strangers, _doubtful_labels(labeled_rows, near, labels, groups))
+        found = nearest_neighbours(points[labeled_rows], _WIDE, lambda share: report((1 + share) / searches))
+        near = labeled_rows[found.rows]
+        recall = min((share for share in (recall, found.recall) if share is not None), default=None)
+    return Audit(count, duplicates, strangers, _doubtful_labels(labeled_rows, near, labels, groups), recall)
 
 
-def nearest_neighbours(points: np.ndarray, report: Tell = lambda share: None) -> tuple[np.ndarray, np.ndarray]:
-    """Return (distances float32 (n, k), rows int64 (n, k)) of the 30 nearest others of points float32 (n, d), sorted.
-
-    Fewer if there are not as many.
-    """
-    count, num_neighbours = len(points), min(_WIDE, len(points) - 1)
-    search = NearestNeighbors(n_neighbors=num_neighbours + 1, algorithm="brute").fit(points)
-    distances, rows = np.empty((count, num_neighbours), np.float32), np.empty((count, num_neighbours), np.int64)
-    for start in range(0, count, _BLOCK):
-        part = slice(start, min(count, start + _BLOCK))
-        away, nearest = search.kneighbors(points[part])
-        is_self = nearest == np.arange(part.start, part.stop)[:, None]
-        is_self[~is_self.any(axis=1), -1] = True  # exact copies can displace a picture from its own list
-        shape = (part.stop - part.start, num_neighbours)
-        distances[part], rows[part] = away[~is_self].reshape(shape), nearest[~is_self].reshape(shape)
-        report(part.stop / count)
-    return distances, rows
+def check_count(count: int, width: int = 1) -> None:
+    """Raise `UserError` for too few or too many pictures with features of `width` numbers."""
+    most = max(_ALWAYS, min(MOST, _MOST_VALUES // width))
+    if not _NEIGHBOURS < count <= most:
+        kind = f" with {width:,} features each" if most < MOST else ""
+        raise UserError(
+            "pictures",
+            f"{count:,} images{kind} cannot be compared; expected {_NEIGHBOURS + 1} to {most:,}. Set "
+            "dataset.images_per_class to use a part of them",
+        )
 
 
 def _alike(distances: np.ndarray, near: np.ndarray, pixels: np.ndarray | None) -> coo_array:
@@ -196,7 +191,9 @@ def _duplicates(
 
 def _members(groups: np.ndarray) -> Iterator[np.ndarray]:
     """Return the rows of every group with several members, ascending."""
-    order = np.argsort(groups, kind="stable")
+    is_shared = np.bincount(groups)[groups] > 1
+    order = np.flatnonzero(is_shared)
+    order = order[np.argsort(groups[order], kind="stable")]
     for members in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
         if len(members) > 1:
             yield members
@@ -215,8 +212,10 @@ def _doubtful_labels(
     labeled_rows: np.ndarray, near: np.ndarray, labels: np.ndarray, groups: np.ndarray
 ) -> tuple[DoubtfulLabel, ...]:
     """near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,). Copies of a picture do not count."""
-    denied = []
-    for row, neighbour_rows in zip(labeled_rows.tolist(), near):
+    denied, is_open = [], np.ones(len(labeled_rows), bool)
+    for column in near[:, :_WITNESSES].T:  # a witness with the same label settles it
+        is_open &= (labels[column] != labels[labeled_rows]) | (groups[column] == groups[labeled_rows])
+    for row, neighbour_rows in zip(labeled_rows[is_open].tolist(), near[is_open]):
         witnesses = labels[neighbour_rows[groups[neighbour_rows] != groups[row]][:_WITNESSES]]
         label, counts = int(labels[row]), np.bincount(witnesses, minlength=labels.max() + 1)
         top = int(counts.argmax())

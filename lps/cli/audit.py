@@ -113,13 +113,14 @@ def _key(config, text: str):
 
 
 def _print_found(options, config, audited) -> None:
+    from lps.scores.neighbours import recall_in_words
     from lps.studies import audits
 
     decisions = audits.said_of(config)
     open_findings = [finding for finding in audited.findings if audits.is_open(finding, decisions)]
     if options.json:
         rows = [{"words": one.words, **vars(one)} for one in open_findings]
-        print_json({"pictures": audited.count, "total": audited.total, "open": rows})
+        print_json({"pictures": audited.count, "total": audited.total, "open": rows, "recall": audited.recall})
         return
     for kind, title in audits.KINDS.items():
         ones = [finding for finding in open_findings if finding.kind == kind]
@@ -129,6 +130,8 @@ def _print_found(options, config, audited) -> None:
             print(f"  {named}  {clean_line(one.words, 200)}")
         if len(ones) > _SHOWN:
             print(f"  and {len(ones) - _SHOWN} more, with --json")
+    if audited.recall is not None:
+        print(recall_in_words(audited.recall))
     decided = len(audited.findings) - len(open_findings)
     words = f", {counted(decided, 'finding')} decided" if decided else ""
     print(f"{counted(audited.count, 'picture')} checked{words}; decide with --leave-out, --relabel and --ignore")

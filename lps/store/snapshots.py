@@ -125,11 +125,11 @@ def read_thinned_features(folder: Path, epoch: int, most: int = MOST_POINTS) -> 
         shape = stored.head("features").shape
         rows = _kept_rows(shape[0], math.prod(shape[1:]))
         rows = np.arange(shape[0]) if rows is None else rows
-        rows = rows[spread_rows(len(rows), most)]
+        rows = rows[_spread_rows(len(rows), most)]
         return stored.rows("features", rows), stored.rows("feature_index", rows)
 
 
-def spread_rows(count: int, most: int) -> np.ndarray:
+def _spread_rows(count: int, most: int) -> np.ndarray:
     """At most `most` of `count` rows, evenly spread, ascending."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
@@ -140,7 +140,7 @@ def _kept_rows(count: int, width: int = 1) -> np.ndarray | None:
     None for all of them.
     """
     most = min(MOST_POINTS, max(2, MOST_VALUES // max(1, width)))
-    return None if count <= most else spread_rows(count, most)
+    return None if count <= most else _spread_rows(count, most)
 
 
 def snapshot_epochs(folder: Path) -> list[int]:

@@ -70,11 +70,13 @@ class Doubt:
 @dataclass(frozen=True)
 class Audited:
     """count: pictures that were looked at. findings: the gravest of each kind first. total: by kind, with those that
-    were too many to be kept."""
+    were too many to be kept. recall: share of the nearest neighbours that were found, None if all were.
+    """
 
     count: int
     findings: tuple[Doubt, ...]
     total: dict[str, int]
+    recall: float | None = None
 
 
 def looked_at(config: Config) -> Config:
@@ -116,7 +118,10 @@ def read_findings(path: Path) -> Audited | None:
         findings = tuple(map(_finding, stored["findings"]))
         if len({(finding.kind, finding.pictures[0]) for finding in findings}) < len(findings):
             raise ValueError("one is listed twice")
-        return Audited(int(stored["count"]), findings, {kind: int(stored["total"][kind]) for kind in KINDS})
+        total, recall = {kind: int(stored["total"][kind]) for kind in KINDS}, stored.get("recall")
+        if recall is not None and not (type(recall) in (int, float) and 0 <= recall <= 1):
+            raise ValueError("recall is not a share")
+        return Audited(int(stored["count"]), findings, total, recall)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

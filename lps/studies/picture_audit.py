@@ -2,9 +2,16 @@
 
 from pathlib import Path
 
-from lps.analysis.audit import MOST, Audit, DoubtfulLabel, NearDuplicates, UnlikelyPicture, audit_features, parts_of
+from lps.analysis.audit import (
+    Audit,
+    DoubtfulLabel,
+    NearDuplicates,
+    UnlikelyPicture,
+    audit_features,
+    check_count,
+    parts_of,
+)
 from lps.data import sources
-from lps.errors import UserError
 from lps.scheduler import preflight
 from lps.scheduler.background_jobs import ReportPhase, ignore_progress, working_on
 from lps.settings.config import Config
@@ -27,11 +34,7 @@ def audit_pictures(
     """
     path, config = audits.audit_path(config, root), audits.looked_at(config)
     images = sources.images_of(config)
-    if len(images.labels) > MOST:
-        raise UserError(
-            "pictures",
-            f"{len(images.labels):,} are more than {MOST:,}; use a part of them with dataset.images_per_class",
-        )
+    check_count(len(images.labels))
     preflight.check_config(config)
     with working_on(config, path, is_begun, show_progress) as progress:
         features, _ = start_features(config, root, progress, "compare", None)
@@ -73,4 +76,4 @@ def _named(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
     kinds = {"duplicate": audited.duplicates, "stranger": audited.strangers, "label": audited.denied}
     makers = {"duplicate": duplicates, "stranger": stranger, "label": denied}
     findings = [makers[kind](item) for kind, ones in kinds.items() for item in ones[:_MOST_FINDINGS]]
-    return Audited(audited.count, tuple(findings), {kind: len(ones) for kind, ones in kinds.items()})
+    return Audited(audited.count, tuple(findings), {kind: len(ones) for kind, ones in kinds.items()}, audited.recall)

@@ -5,8 +5,10 @@ import pytest
 from sklearn.datasets import load_digits
 
 from lps.analysis import audit as audits
-from lps.analysis.audit import LABELED, TEST, UNLABELED, audit_features, nearest_neighbours, parts_of
+from lps.analysis.audit import LABELED, TEST, UNLABELED, audit_features, parts_of
 from lps.errors import UserError
+from lps.scores import neighbours
+from lps.scores.neighbours import nearest_neighbours
 
 CLASSES, EACH, WIDTH = 4, 40, 32
 
@@ -42,7 +44,7 @@ def test_copies_are_found_as_one_group_also_across_parts_and_labels(clean):
 
 def test_more_copies_than_neighbours_hide_no_picture_from_itself(clean):
     features, labels = np.repeat(clean[0][:2], 40, axis=0), np.repeat([0, 1], 40)
-    _, rows = nearest_neighbours(audits.unit_rows(features))
+    rows = nearest_neighbours(audits.unit_rows(features), 30).rows
     assert not (rows == np.arange(80)[:, None]).any()
     assert [len(group.pictures) for group in looked(features, labels).duplicates] == [40, 40]
 
@@ -102,20 +104,22 @@ def test_thumbnails_are_means_of_blocks():
 def test_blocks_change_nothing_and_each_is_told(clean, monkeypatch):
     features, labels = clean
     whole, told = looked(features, labels), []
-    monkeypatch.setattr(audits, "_BLOCK", 50)
+    monkeypatch.setattr(neighbours, "_BLOCK", 50)
     assert looked(features, labels, report=told.append) == whole and told == [50 / 160, 100 / 160, 150 / 160, 1.0]
 
 
 @pytest.mark.parametrize("count", [0, 10])
 def test_too_few_pictures_are_refused_in_a_sentence(count):
-    with pytest.raises(UserError, match=f"pictures: {count} .*expected 11 to 100,000"):
+    with pytest.raises(UserError, match=f"pictures: {count} .*expected 11 to 1,000,000"):
         looked(np.zeros((count, 3)), np.zeros(count, np.int64))
 
 
 def test_too_many_pictures_are_refused_before_anything_is_computed(monkeypatch):
-    monkeypatch.setattr(audits, "MOST", 20)
-    with pytest.raises(UserError, match="dataset.images_per_class"):
-        looked(np.zeros((21, 3)), np.zeros(21, np.int64))
+    monkeypatch.setattr(audits, "_ALWAYS", 20)
+    monkeypatch.setattr(audits, "_MOST_VALUES", 75)
+    assert looked(np.zeros((25, 3)), np.zeros(25, np.int64)).count == 25
+    with pytest.raises(UserError, match="26 images with 3 features each .*expected 11 to 25.*images_per_class"):
+        looked(np.zeros((26, 3)), np.zeros(26, np.int64))
 
 
 def test_features_that_are_all_the_same_are_one_group():

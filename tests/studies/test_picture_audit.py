@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from lps.__main__ import main
+from lps.analysis import audit
 from lps.data import feature_store, sources
 from lps.errors import UserError
 from lps.machine import background
 from lps.scheduler import background_jobs
 from lps.settings import edit_log
 from lps.settings.config import configure
-from lps.studies import audits, picture_audit
+from lps.studies import audits
 from lps.studies.audits import Audited, Doubt
 from lps.studies.class_search import search_count
 from lps.studies.picture_audit import audit_pictures
@@ -148,9 +149,10 @@ def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root,
 
 
 def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, monkeypatch):
-    monkeypatch.setattr(picture_audit, "MOST", 50)
+    monkeypatch.setattr(audit, "_ALWAYS", 50)
+    monkeypatch.setattr(audit, "MOST", 50)
     with pytest.raises(
-        UserError, match="pictures: 52 are more than 50; use a part of them with dataset.images_per_class"
+        UserError, match="pictures: 52 images cannot be compared; expected 11 to 50. Set dataset.images_per_class"
     ):
         audit_pictures(small(pictures), root)
     assert not root.exists()

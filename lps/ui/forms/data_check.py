@@ -88,6 +88,10 @@ def _offer_check(config: Config, standing: background.JobState) -> None:
 
 
 def _show_findings(config: Config, audited: Audited, left: Sequence[Doubt]) -> None:
+    if audited.recall is not None:
+        from lps.scores.neighbours import recall_in_words  # imports scikit-learn
+
+        st.caption(nouns.of_dataset(config.dataset)(capitalized(recall_in_words(audited.recall))) + ".")
     if not left:
         among = f"among {counted(audited.count, nouns.of_dataset(config.dataset)('picture'))}"
         is_decided = f"You have decided on everything that was found {among}."
