@@ -8,8 +8,8 @@ from torch import Tensor
 
 from benchmarks.views import smooth_pictures
 from lps.data.batches import Pictures, plan_batches
-from lps.data.material import Material, prepare, resolve_device
 from lps.data.split import open_world_split
+from lps.data.training_data import TrainingData, prepare, resolve_device
 from lps.methods import Method, Progress
 from lps.settings.config import Config, configure
 from lps.training.evaluate import build_inference
@@ -24,7 +24,7 @@ class Case:
     """A method in the middle of a run: everything that its next training step needs."""
 
     config: Config
-    material: Material
+    material: TrainingData
     method: Method
     optimizer: torch.optim.Optimizer
     progress: Progress
@@ -56,12 +56,12 @@ def make_case(kind: str, method: str, device: str = "auto", **settings) -> Case:
     return case
 
 
-def _random_material(config: Config, count: int) -> Material:
+def _random_material(config: Config, count: int) -> TrainingData:
     """`count` random pictures of ten classes, half of them seen and half of those labeled."""
     labels = np.arange(count) % 10
     split = open_world_split(labels, tuple("0123456789"), config)
     images = smooth_pictures(count).to(resolve_device(config.device))
-    return Material(
+    return TrainingData(
         Pictures(images, images.device), split.targets(labels), split, plan_batches(split, config.batch_size)
     )
 

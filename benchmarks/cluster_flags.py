@@ -21,8 +21,8 @@ import numpy as np
 
 from benchmarks.report import section
 from lps.analysis.clusters import FLAGS, WINDOW, Cluster, describe_clusters, read_assignment
-from lps.analysis.mixtures import PARTS
-from lps.analysis.mixtures import split_features as split_parts
+from lps.analysis.mixed_clusters import PARTS
+from lps.analysis.mixed_clusters import split_features as split_parts
 from lps.settings.config import Config, configure
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run

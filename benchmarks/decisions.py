@@ -18,11 +18,11 @@ import numpy as np
 
 from benchmarks.report import section
 from lps.analysis import labels, naming, review_order
-from lps.inference import training_on
+from lps.inference import continued_training
 from lps.scores.estimates import of_pairs
 from lps.scores.protocols import score
 from lps.settings.config import configure, parse_settings
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, stored_epochs
@@ -129,15 +129,17 @@ def next_run(run: Run, way: str, decisions: int, seed: int, confidence: float) -
     """The run after a round of decisions, and how many labels that were said are right and wrong."""
     person = Person(run, decisions, seed)
     rule = WAYS[way](person)
-    planned = training_on.plan_training_on(run, person.epoch, rule=rule, threshold=confidence, from_weights=False)
+    planned = continued_training.plan_continued_training(
+        run, person.epoch, rule=rule, threshold=confidence, from_weights=False
+    )
     names = [*read_split(run.folder)[0].class_names[: planned.confirmed.given.max() + 1]]
-    names[len(names) - len(planned.new) :] = planned.new
+    names[len(names) - len(planned.new_classes) :] = planned.new_classes
     own = [image in person.shown for image in planned.confirmed.images.tolist()]
     said = zip(planned.confirmed.images[own].tolist(), planned.confirmed.given[own].tolist())
     right = [names[given] == person.shown[image] for image, given in said]
 
     def bring(folder: Path) -> None:
-        inherited.write_inherited(folder, planned.confirmed, None)
+        inherited_files.write_inherited(folder, planned.confirmed, None)
 
     child = create_run(run.root, planned.config, f"{way}, seed {seed}", copy_files=bring)
     return child, {"labeled": len(right), "right": float(np.mean(right))}
@@ -188,7 +190,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--decisions", type=int, default=50, help="in a round")
-    parser.add_argument("--confidence", type=float, default=training_on.CONFIDENCE)
+    parser.add_argument("--confidence", type=float, default=continued_training.CONFIDENCE)
     parser.add_argument("--runs", type=Path, help="keep the runs in this folder")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="any setting of LPS")
     asked = parser.parse_args()

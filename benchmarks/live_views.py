@@ -75,7 +75,7 @@ def _config(path: Path):
 
 def start(path: Path, steps: int) -> None:
     """What a run does before its first step."""
-    from lps.data.material import prepare
+    from lps.data.training_data import prepare
 
     assert prepare(_config(path)).digest
 
@@ -85,8 +85,8 @@ def train(path: Path, steps: int) -> None:
     import torch
 
     from lps.data.batches import training_batches
-    from lps.data.material import prepare
-    from lps.data.referred_pictures import rate_of_workers
+    from lps.data.referenced_pictures import rate_of_workers
+    from lps.data.training_data import prepare
     from lps.data.views import views_of
     from lps.methods import Progress
     from lps.training.loop import build

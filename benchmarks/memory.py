@@ -42,7 +42,7 @@ def main(file: str, method: str, batch_size: str, count: str) -> None:
 
     from benchmarks import steps
     from benchmarks.cases import Case
-    from lps.data.material import prepare
+    from lps.data.training_data import prepare
     from lps.methods import Progress
     from lps.settings.config import configure
     from lps.training.loop import build

@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.report import section
 from lps.data import features
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.methods.parts.clustering import kmeans, semi_supervised_kmeans, unit_rows
 from lps.scores.protocols import open_world
 from lps.settings.config import Config, configure, parse_settings

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.report import section
 from lps.data import features
-from lps.inference import new_kinds, none_of_these
+from lps.inference import novel_proposals, rejection
 from lps.methods.parts.clustering import unit_rows
 from lps.settings.config import configure
 
@@ -29,9 +29,9 @@ def trial(points: np.ndarray, truth: np.ndarray, foreign: int, count: int, seed:
     new = np.concatenate([rows[len(rows) // 2 :] for rows in shuffled])
     new = np.concatenate([new, draws.permutation(np.flatnonzero(truth == foreign))[:count]])
     nobody = np.zeros(0, np.int64)
-    curve = none_of_these.measure_trade_off(points[own], nobody, nobody.astype(bool))
-    distance = none_of_these.nearest_images(points[new], points[own])[0].mean(axis=1)
-    kinds = new_kinds.find_new_classes(points[new][new_kinds.is_far(distance, curve)], distance, curve)
+    curve = rejection.measure_trade_off(points[own], nobody, nobody.astype(bool))
+    distance = rejection.nearest_images(points[new], points[own])[0].mean(axis=1)
+    kinds = novel_proposals.propose_classes(points[new][novel_proposals.is_far(distance, curve)], distance, curve)
     return [float((truth[new[list(kind)]] == foreign).mean()) for kind in kinds]
 
 

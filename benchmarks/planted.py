@@ -15,12 +15,12 @@ from PIL import Image, ImageOps
 from sklearn.datasets import load_digits, load_sample_images
 
 from lps.analysis.audit import Audit, audit_features, parts_of
-from lps.data.material import pictures_on_device
+from lps.data.training_data import pictures_on_device
 from lps.datasets import Images
 from lps.network import start_weights
 from lps.network.backbones import build
 from lps.settings.config import configure
-from lps.studies import audits
+from lps.studies import audit_files
 from lps.training.evaluate import infer_features
 
 _SIDE = 32
@@ -103,7 +103,7 @@ def _resized(picture: np.ndarray) -> np.ndarray:
 
 def features_of(pixels: np.ndarray) -> np.ndarray:
     """float32 (n, 1280): what `audit` looks at of coloured pictures."""
-    config = audits.looked_at(configure({"dataset": "cifar10", "device": "cpu"}))
+    config = audit_files.undecided_config(configure({"dataset": "cifar10", "device": "cpu"}))
     backbone = build(config.network_name, 3)
     start_weights.load(config, backbone)
     material = pictures_on_device(Images(pixels, np.zeros(len(pixels), np.int64), ("",)), torch.device("cpu"))

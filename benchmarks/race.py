@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from lps.race import document
+from lps.race import race_document
 from lps.store.run_folders import find_run
 
 ARGUMENTS = ["--no-sandbox", "--use-gl=swiftshader", "--enable-unsafe-swiftshader"]
@@ -26,7 +26,7 @@ def main() -> None:
     options = _options()
     runs = [find_run(options.runs, name) for name in options.ids]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        path = document.write(runs, Path(folder) / "race.html")
+        path = race_document.write(runs, Path(folder) / "race.html")
         found = shutil.which("chromium") or playwright.chromium.executable_path
         browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         if options.picture:

@@ -162,7 +162,7 @@ def list_files(path: Path) -> None:
 
 def start(path: Path) -> None:
     """What a run does before its first step but for features: list, decode or find decoded, split."""
-    from lps.data.material import prepare
+    from lps.data.training_data import prepare
     from lps.scheduler import preflight
 
     config = _config(path)

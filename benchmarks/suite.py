@@ -9,7 +9,7 @@ from benchmarks import evaluation, growth, machine, memory, rates, shares, steps
 from benchmarks.cases import Case, make_case
 from benchmarks.clocks import best_of, clock_of
 from benchmarks.reference import Reference
-from lps.data.material import resolve_device
+from lps.data.training_data import resolve_device
 from lps.settings import catalog
 
 

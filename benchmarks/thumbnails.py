@@ -33,13 +33,15 @@ def make(folder: Path, count: int) -> None:
 def show(folder: Path, way: str) -> float:
     """Return seconds of a processor for all pictures of a folder."""
     from lps.datasets import Images
-    from lps.datasets.readers.referred import Referred
+    from lps.datasets.readers.picture_references import PictureReferences
     from lps.ui.pictures import gallery
     from lps.ui.predict import results
     from lps.ui.server import picture_files
 
     names = sorted(path.name for path in folder.glob("*.jpg"))
-    images = Images(Referred(folder, names, 224), np.zeros(len(names), np.int64), ("a",), file_names=tuple(names))
+    images = Images(
+        PictureReferences(folder, names, 224), np.zeros(len(names), np.int64), ("a",), file_names=tuple(names)
+    )
     sheets = [list(range(start, min(len(names), start + _SHEET))) for start in range(0, len(names), _SHEET)]
     began = time.process_time()
     if way == "gallery":

@@ -17,7 +17,7 @@ from lps.cluster import executors
 from lps.cluster.job_options import Options
 from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular
-from lps.files.cache import runs_folder
+from lps.files.user_folders import runs_folder
 from lps.scheduler import launcher, preflight, start_check, submit
 from lps.settings import config as settings_of
 from lps.store import run_folders
@@ -83,7 +83,7 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> str:
         """Wait until the run has ended and return its state; raises `TimeoutError` after `timeout` seconds."""
-        state = launcher.wait(self._run, timeout)
+        state = launcher.wait_for_end(self._run, timeout)
         if not state.is_over and state.name != "unreadable":
             raise TimeoutError(f"{self.id} is still {state.name} after {timeout:g} s; wait longer or stop it")
         return state.name
@@ -135,8 +135,8 @@ class Run:
         if over in places:
             return [places[over](event) for event, _ in events_with_value], [value for _, value in events_with_value]
         x_values = {(e["kind"] == "pretrain", e["epoch"]): e["values"][over] for e in events if over in e["values"]}
-        both = [(x_values.get((e["kind"] == "pretrain", e["epoch"])), value) for e, value in events_with_value]
-        return [x for x, _ in both if x is not None], [value for x, value in both if x is not None]
+        points = [(x_values.get((e["kind"] == "pretrain", e["epoch"])), value) for e, value in events_with_value]
+        return [x for x, _ in points if x is not None], [value for x, value in points if x is not None]
 
     def summary(self) -> dict:
         """Return {"last": newest value by name, "best": values of the best epoch, "best_by": name, "epochs": count}."""
@@ -204,17 +204,18 @@ def launch(
     settings: any setting under its name after --set, with an underscore for the dot: `split_labeled_ratio=0.1`,
     `margin_scale=5`. light: use defaults that train in minutes without a GPU (`lps.settings.recipes`). runs: the folder
     of the runs; default: LPS_RUNS, else `runs`. on: run on SLURM with these options, named as after --slurm:
-    `{"partition": "gpu", "time": "4:00:00"}`, or `{}` for the cluster's defaults; `extra` may be a list, and `place`
-    names another executor than "slurm". Warns if the labels look so unequal that another prior is advised.
+    `{"partition": "gpu", "time": "4:00:00"}`, or `{}` for the cluster's defaults; `extra` may be a list, and
+    `job_options` names another executor than "slurm". Warns if the labels look so unequal that another prior is
+    advised.
     """
     settings_by_key = _by_key(method, settings)
     lighter = submit.light_settings(dataset, settings_by_key, on is None) if light else {}
     config = settings_of.configure({"dataset": dataset, "method": method, "seed": seed} | lighter | settings_by_key)
-    place = None if on is None else _options(on)
-    submit.check_configs([config], place is None, fetch=True, judge=start_check.check_start_in_subprocess)
+    job_options = None if on is None else _options(on)
+    submit.check_configs([config], job_options is None, fetch=True, check_start=start_check.check_start_in_subprocess)
     if advice := preflight.prior_advice(config):
         warnings.warn(advice.words, stacklevel=2)
-    return Run(submit.create_runs(_root(runs), [submit.RunRequest(config, name)], on=place)[0].folder)
+    return Run(submit.create_runs(_root(runs), [submit.RunRequest(config, name)], on=job_options)[0].folder)
 
 
 def train_on(
@@ -235,13 +236,13 @@ def train_on(
     of `run`. dissolve: ids of unnamed clusters that do not stay a novel class. settings: training settings that differ
     from those of `run`, as in `launch`.
     """
-    from lps.inference import training_on
+    from lps.inference import continued_training
 
     changes = _by_key(run._run.config().method, settings)
     how = {"rule": labels, "threshold": confidence, "from_weights": from_weights, "changes": changes}
-    planned = training_on.plan_training_on(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
-    submit.check_configs([planned.config], judge=start_check.check_start_in_subprocess)
-    return Run(training_on.start_training_on(planned, name=name).folder)
+    planned = continued_training.plan_continued_training(run._run, epoch, **how, unnamed=dict.fromkeys(dissolve))
+    submit.check_configs([planned.config], check_start=start_check.check_start_in_subprocess)
+    return Run(continued_training.start_continued_training(planned, name=name).folder)
 
 
 def _options(given: Mapping[str, object]) -> Options:
@@ -254,7 +255,7 @@ def _options(given: Mapping[str, object]) -> Options:
     for name, value in given.items():
         if name == "place":
             continue
-        texts += [f"{name}={one}" for one in (value if isinstance(value, (list, tuple)) else [value])]
+        texts += [f"{name}={item}" for item in (value if isinstance(value, (list, tuple)) else [value])]
     options = executors.AWAY[on].read_options(texts)
     executors.AWAY[on].check(options)
     return options
@@ -311,8 +312,8 @@ def compare_runs(
         raise UserError("form", f"{shorten(form)} is not one of markdown, latex, csv")
     scored, left_out = score_all([run._run for run in compared], protocol, select, seen, images)
     if left_out:
-        run, why = left_out[0]
-        raise UserError("compared", f"{run.id} cannot be scored: {why}")
+        run, reason = left_out[0]
+        raise UserError("compared", f"{run.id} cannot be scored: {reason}")
     if not scored:
         raise UserError("compared", "has no run")
     groups = group_runs(scored)
@@ -351,8 +352,8 @@ def predict(
     machines.
     """
     from lps.inference import prediction_files
-    from lps.inference.predicted import check_share
     from lps.inference.prediction import predict
+    from lps.inference.prediction_result import check_share
     from lps.inference.shared_prediction import predict_together
 
     check_share(keep)
@@ -364,10 +365,10 @@ def predict(
     columns = (prediction.confidence, prediction.cluster, prediction.distance, prediction.nearest)
     return [
         {
-            "file": file, "name": None if none else guess, "guess": guess, "confidence": sure, "cluster": cluster,
+            "file": file, "name": None if is_none else guess, "guess": guess, "confidence": sure, "cluster": cluster,
             "group": prediction.groups[cluster], "distance": away, "nearest": near,
         }
-        for file, guess, none, sure, cluster, away, near in zip(
+        for file, guess, is_none, sure, cluster, away, near in zip(
             prediction.files, prediction.names(), prediction.is_none(threshold).tolist(),
             *(column.tolist() for column in columns),
         )
@@ -377,11 +378,11 @@ def predict(
 def replay(raced: Sequence[Run], to: Path | str) -> Path:
     """Write the race of one to three runs of one split as an HTML file that opens offline; returns its path."""
     try:
-        from lps.race import document  # pandas and jinja2, which training does without
+        from lps.race import race_document  # pandas and jinja2, which training does without
     except ModuleNotFoundError as error:
         raise UserError("replay", f"needs {error.name}, which is not installed: pip install pandas jinja2") from None
 
-    return document.write([run._run for run in raced], Path(to))
+    return race_document.write([run._run for run in raced], Path(to))
 
 
 def _root(runs: Path | str | None) -> Path:

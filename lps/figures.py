@@ -36,7 +36,7 @@ from lps.charts.event_log import EventLog, History, planned_epochs
 from lps.charts.palette import DARK, LIGHT, Palette
 from lps.data.split import Split
 from lps.errors import UserError, shorten
-from lps.files.cache import runs_folder
+from lps.files.user_folders import runs_folder
 from lps.store import run_folders
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, snapshot_epochs
@@ -100,10 +100,10 @@ def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, da
     _, past = _run_and_history(first)
     pasts = [_run_and_history(run)[1] for run in others]
     columns = {
-        f"A − {letter}": pace_charts.difference(past, other, name, in_size=name == "accuracy/gap")
-        for letter, other in zip("BCDEFGHIJKLMNOPQRSTUVWXYZ", pasts)
+        f"A − {letter}": pace_charts.difference(past, other_past, name, in_size=name == "accuracy/gap")
+        for letter, other_past in zip("BCDEFGHIJKLMNOPQRSTUVWXYZ", pasts)
     }
-    epochs = max([1, past.last_epoch, *(other.last_epoch for other in pasts)])
+    epochs = max([1, past.last_epoch, *(other_past.last_epoch for other_past in pasts)])
     return pace_charts.differences(columns, epochs, _palette(dark)).figure()
 
 
@@ -200,7 +200,7 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
     width = max(split.classes.seen, int(truth.max()) + 1)
     counts, order = clusters.confusion_counts(assigned, truth, ids, width), confusion_charts.row_order(described)
     defaults = labels.default_names(run, split)
-    rows = [labels.title_of(described[place].id, decisions, defaults) for place in order]
+    rows = [labels.title_of(described[row].id, decisions, defaults) for row in order]
     seen, names = split.classes.seen, split.class_names[:width]
     return confusion_charts.figure(counts[order], rows, names, seen, _palette(dark)).figure()
 
@@ -237,7 +237,7 @@ def map_of_features(
     if stored_map is not None:
         points, index = stored_map.points, stored_map.index
     elif method == "pca":
-        ends = [read_snapshot(run.snapshots, one, thinned=True) for one in (stored[0], stored[-1])]
+        ends = [read_snapshot(run.snapshots, epoch_at, thinned=True) for epoch_at in (stored[0], stored[-1])]
         plane = projection.shared_plane(ends[0], stored[0], ends[1], stored[-1])
         points, index = maps.on_plane(plane, snapshot, epoch), snapshot.feature_index
     else:
@@ -263,8 +263,8 @@ def curves(
         raise UserError("band", f"{shorten(band)} is not one of range, std, interval, none")
     scored = _scored(runs)
     tables = {
-        label: group_tables.curve_table([_history(member.run) for member in own], name, band)
-        for label, own in group_tables.curve_groups(scored, by).items()
+        label: group_tables.curve_table([_history(member.run) for member in group_runs], name, band)
+        for label, group_runs in group_tables.curve_groups(scored, by).items()
     }
     group_curves = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
     epochs = max((int(curve.table.index[-1]) for curve in group_curves), default=1)
@@ -303,8 +303,8 @@ def setting_matrix(
 ) -> go.Figure:
     """A heat map of two settings: mean, standard deviation, number of runs. measure: novel, seen, all, gap."""
     background = _background(_scored(runs, scoring), [rows, columns])
-    down, across = (Axis.from_values(setting, background.values(setting)) for setting in (rows, columns))
-    return effect_charts.matrix(down, across, background.groups, set(), measure, _palette(dark), None).figure()
+    row_axis, column_axis = (Axis.from_values(setting, background.values(setting)) for setting in (rows, columns))
+    return effect_charts.matrix(row_axis, column_axis, background.groups, set(), measure, _palette(dark), None).figure()
 
 
 def setting_lines(
@@ -332,7 +332,7 @@ def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = F
 def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) -> go.Figure:
     """The curve of a sweep that was started from a preset, beside the paper's. block: its title, such as CIFAR-10."""
     root = Path(root or runs_folder())
-    record = next((one for one in sweep_records.list_sweeps(root) if one.name == name), None)
+    record = next((entry for entry in sweep_records.list_sweeps(root) if entry.name == name), None)
     request = sweeps.from_record(record.request) if record else None
     sheet = sweep_charts.sheet_of(request)
     if sheet is None:
@@ -359,9 +359,9 @@ def search_history(name: str, *, root=None, dark: bool = False) -> go.Figure:
 def search_setting(name: str, setting: str, *, root=None, dark: bool = False) -> go.Figure:
     """The values of the trials of a search over one of its settings."""
     result = _search(name, root)[1]
-    dimension = next((one for one in result.request.space if one.name == setting), None)
+    dimension = next((item for item in result.request.space if item.name == setting), None)
     if dimension is None:
-        choices = ", ".join(one.name for one in result.request.space)
+        choices = ", ".join(item.name for item in result.request.space)
         raise UserError("setting", f"{shorten(setting)} was not searched; choices: {choices}")
     return search_charts.slice_of(result, dimension, _palette(dark)).figure()
 
@@ -451,6 +451,6 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
     return effects.find_backgrounds(scored, settings)[0]
 
 
-def _search(name: str, root) -> tuple[search.Search, search_results.Result]:
+def _search(name: str, root) -> tuple[search.Search, search_results.SearchResult]:
     search_found = search.find_search(Path(root or runs_folder()), name)
     return search_found, search_results.read_results(search_found)

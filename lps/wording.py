@@ -12,8 +12,8 @@ def capitalized(text: str) -> str:
 
 def counted(number: float, noun: str) -> str:
     """Format a number with its noun: "1 epoch", "2,000 images", "2 classes"."""
-    ending = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"
-    return f"{number:,.0f} {noun}{ending}"
+    suffix = "" if number == 1 else "es" if noun.endswith(("s", "x")) else "s"
+    return f"{number:,.0f} {noun}{suffix}"
 
 
 def step_in_words(values: Mapping[str, object]) -> str:

@@ -110,7 +110,7 @@ def surroundings(request, monkeypatch, nowhere):
     if request.path.parent.name not in ("files", "hostile", "training", "reliability"):
         # A file of weights is first tried in a fork, which copies the tables of a gigabyte of memory; these rooms have
         # the tests of that, the others read hundreds of sound ones.
-        monkeypatch.setattr("lps.files.limited.run_limited", lambda operation, size: None)
+        monkeypatch.setattr("lps.files.limited_process.run_limited", lambda operation, size: None)
     if "torch" in sys.modules:
         # A training inside this process leaves its number of threads to the tests after it.
         sys.modules["torch"].set_num_threads(1)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from lps.data.batches import Batch, training_batches
-from lps.data.material import Material, prepare
+from lps.data.training_data import TrainingData, prepare
 from lps.data.views import FAMILIES
 from lps.methods import Method, Progress
 from lps.methods.parts import prior
@@ -56,7 +56,7 @@ def prepared(case: str):
     return config, small, *build(config, small)
 
 
-def loss_of(config: Config, material: Material, method: Method, epoch: int):
+def loss_of(config: Config, material: TrainingData, method: Method, epoch: int):
     """(loss, measurements) of the first step of an epoch, after what a training does between two epochs."""
     progress = Progress(epoch, EPOCHS, 0, material.plan.steps)
     looked_at = build_inference(method, material, config)
@@ -83,7 +83,7 @@ def step(case: str) -> dict[str, torch.Tensor]:
     return found | {"predicted": torch.from_numpy(snapshot.predicted)}
 
 
-def first_batch(method: Method, material: Material, config: Config, epoch: int) -> Batch:
+def first_batch(method: Method, material: TrainingData, config: Config, epoch: int) -> Batch:
     views = tuple(FAMILIES[config.views][name] for name in method.views)
     targets = torch.from_numpy(material.truth[material.split.labeled])
     return next(training_batches(material.images, targets, material.split, views, material.plan, config, epoch))

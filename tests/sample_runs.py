@@ -19,7 +19,7 @@ from lps.data.split import open_world_split
 from lps.files.atomic import write_json, write_whole
 from lps.files.locks import boot_id, try_lock
 from lps.settings.config import configure
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.snapshots import Snapshot, write_snapshot, write_split
@@ -117,7 +117,7 @@ class RunWriter:
         self.images = sources.load("digits")
         self.split = open_world_split(self.images.labels, self.images.class_names, self.config)
         self.targets = self.split.targets(self.images.labels)
-        if confirmed := inherited.read_confirmed(self.run):
+        if confirmed := inherited_files.read_confirmed(self.run):
             self.split, self.targets = add_confirmed(self.split, self.images.labels, self.images.num_classes, confirmed)
         self.random = np.random.default_rng(seed)
         self.epochs, self.pretrain, self.log, self.lucky = epochs, pretrain, log, lucky

@@ -86,19 +86,19 @@ def changed_weights(table: AblationTable) -> str:
 def _full(values: tuple) -> tuple | None:
     """Return the full method if `values` switch off at most one part; a part that is off gets its default value."""
     switches = dict(zip(_SWITCHES, values))
-    off = [key for key in _SWITCHES if not switches[key]]
-    if len(off) > 1:
+    switched_off = [key for key in _SWITCHES if not switches[key]]
+    if len(switched_off) > 1:
         return None
     parameters_of_lps = method_info("lps").parameters
-    return tuple(parameters_of_lps[key].default if key in off else switches[key] for key in _SWITCHES)
+    return tuple(parameters_of_lps[key].default if key in switched_off else switches[key] for key in _SWITCHES)
 
 
 def _table(background: Background, full: tuple) -> AblationTable:
     rows = [Variant(_FULL, full, background.groups.get(full))]
     for name, choices in WITHOUT.items():
         changed = [tuple((dict(zip(_SWITCHES, full)) | changes).values()) for changes in choices]
-        most = max(changed, key=lambda values: _count(background, values))
-        rows.append(Variant(name, most, background.groups.get(most)))
+        largest_values = max(changed, key=lambda values: _count(background, values))
+        rows.append(Variant(name, largest_values, background.groups.get(largest_values)))
     return AblationTable(background, full, tuple(_named(row) for row in rows))
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lps.analysis import mixtures
+from lps.analysis import mixed_clusters
 from lps.analysis.projection import unit_rows
 from lps.data.split import Split
 from lps.errors import UserError
@@ -53,11 +53,11 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
     ),
     "mixed": _Flag(
         "looks mixed",
-        f"at least {100 * mixtures.ELSEWHERE:.0f} % of the nearest neighbours of the cluster's pictures are in other "
-        f"clusters, and the mean confidence of the cluster is below {100 * mixtures.SURE:.0f} %. A cluster is "
-        "mixed if no class makes up 80 % of it. In a test with 40 runs, 179 clusters were mixed. 74 clusters had this "
-        "flag, and 66 of these were mixed (digits: 16 of 22, CIFAR-10: 50 of 52). So the flag found 37 % of the mixed "
-        "clusters. In 7 runs on "
+        f"at least {100 * mixed_clusters.ELSEWHERE:.0f} % of the nearest neighbours of the cluster's pictures are in "
+        f"other clusters, and the mean confidence of the cluster is below {100 * mixed_clusters.SURE:.0f} %. A cluster "
+        "is mixed if no class makes up 80 % of it. In a test with 40 runs, 179 clusters were mixed. 74 clusters had "
+        "this flag, and 66 of these were mixed (digits: 16 of 22, CIFAR-10: 50 of 52). So the flag found 37 % of the "
+        "mixed clusters. In 7 runs on "
         "collections of 300 to 600 pictures of CIFAR-10, 35 of 38 clusters with this flag were mixed",
         "split it into two or three parts, or leave it unnamed and dissolve it when you continue training (its images "
         "stay unlabeled)",
@@ -161,9 +161,9 @@ def jaccard_overlap(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int
 
     rows, columns: index of the cluster of every image in each assignment, -1 for none.
     """
-    both = count_pairs(rows, columns, shape)
-    either = both.sum(axis=1, keepdims=True) + both.sum(axis=0, keepdims=True) - both
-    return np.divide(both, either, out=np.zeros(shape), where=either > 0)
+    pair_counts = count_pairs(rows, columns, shape)
+    either = pair_counts.sum(axis=1, keepdims=True) + pair_counts.sum(axis=0, keepdims=True) - pair_counts
+    return np.divide(pair_counts, either, out=np.zeros(shape), where=either > 0)
 
 
 def cluster_stability(assigned: np.ndarray, ids: np.ndarray, earlier: Sequence[np.ndarray]) -> np.ndarray:
@@ -213,8 +213,8 @@ def nearest_clusters(features: np.ndarray, positions: np.ndarray, count: int) ->
     np.fill_diagonal(cosines, -np.inf)
     nearest = cosines.argmax(axis=1) if count else np.zeros(0, int)
     similarity = cosines[np.arange(count), nearest]
-    alone = np.isinf(similarity)
-    return np.where(alone, -1, nearest), np.where(alone, np.nan, similarity)
+    is_alone = np.isinf(similarity)
+    return np.where(is_alone, -1, nearest), np.where(is_alone, np.nan, similarity)
 
 
 # ---------------------------------------------------------------------------------------------------- clusters
@@ -258,7 +258,7 @@ def describe_clusters(
     nearest, similarity, mixed = np.full(len(ids), -1), np.full(len(ids), np.nan), np.zeros(len(ids), bool)
     if features is not None and feature_rows is not None and len(features):
         nearest, similarity = nearest_clusters(features, cluster_places[feature_rows], len(ids))
-        mixed = mixtures.find_mixed(features, cluster_places[feature_rows], _over(sums, sizes))
+        mixed = mixed_clusters.find_mixed(features, cluster_places[feature_rows], _over(sums, sizes))
     columns = {
         "size": sizes,
         "known": num_known,
@@ -302,7 +302,7 @@ def _flags(counts: np.ndarray, is_judged: np.ndarray, mixed: np.ndarray) -> list
             "merge": is_judged[i] and (parts[i] >= _LARGE_PART).sum() > 1,
             "mixed": mixed[i],
         }
-        rows.append(tuple(name for name, holds in marks.items() if holds))
+        rows.append(tuple(name for name, is_set in marks.items() if is_set))
     return rows
 
 

@@ -105,8 +105,8 @@ def compare_samples(
     ]
     if not skips_missing and (len(finite[0]) < len(first) or len(finite[1]) < len(second)):
         return None
-    both = [seed for seed in common if seed in finite[0] and seed in finite[1]]
-    seeds = [both, both] if is_paired else [list(value_by_seed) for value_by_seed in finite]
+    paired_seeds = [seed for seed in common if seed in finite[0] and seed in finite[1]]
+    seeds = [paired_seeds, paired_seeds] if is_paired else [list(value_by_seed) for value_by_seed in finite]
     if not all(seeds):
         return None
     values = [
@@ -116,16 +116,16 @@ def compare_samples(
     of_spread = [values[0] - values[1]] if is_paired else values
     spreads = tuple(float(np.std(part, ddof=1)) if len(part) > 1 else math.nan for part in of_spread)
     mean, half, chance = float(estimate.mean), float(estimate.half_width), float(estimate.chance)
-    pairs, counts = len(both) if is_paired else 0, (len(finite[0]), len(finite[1]))
+    pairs, counts = len(paired_seeds) if is_paired else 0, (len(finite[0]), len(finite[1]))
     return Difference(mean, mean - half, mean + half, chance, chance, pairs, counts, spreads, unit)
 
 
 def correct_for_multiplicity(differences: Mapping[Any, Difference]) -> dict[Any, Difference]:
     """Correct differences that are compared at once for their number, by `estimates.holm`."""
-    together = sum(difference.has_interval for difference in differences.values())
+    num_tests = sum(difference.has_interval for difference in differences.values())
     chances = estimates.holm([difference.chance for difference in differences.values()])
     return {
-        key: replace(difference, among=among, together=together)
+        key: replace(difference, among=among, together=num_tests)
         for (key, difference), among in zip(differences.items(), chances)
     }
 
@@ -298,10 +298,10 @@ def explain_differences(comparison: GroupComparison) -> list[str]:
     """Explain the differences to the reader: the intervals, the bold marks, the correction."""
     if not comparison.found:
         return []
-    most = max(difference.together for difference in comparison.found.values())
+    num_tests = max(difference.together for difference in comparison.found.values())
     lines = [_ABOUT_PAIRS] if any(difference.has_interval for difference in comparison.found.values()) else []
-    if most:
-        lines.append("bold: distinguishable" + (f", {_ABOUT_HOLM.format(most)}" if most > 1 else ""))
+    if num_tests:
+        lines.append("bold: distinguishable" + (f", {_ABOUT_HOLM.format(num_tests)}" if num_tests > 1 else ""))
     if any(seeds_needed_in_words(difference) for difference in comparison.found.values()):
         lines.append(_ABOUT_NEEDED)
     return lines
@@ -315,10 +315,10 @@ def undecided_in_words(comparison: GroupComparison) -> list[str]:
         for column in COLUMNS:
             difference = comparison.found.get((row, column))
             if difference is not None and not difference.is_distinguishable:
-                more = (
+                rest = (
                     f" (it would need {seeds_needed_in_words(difference)})" if seeds_needed_in_words(difference) else ""
                 )
-                by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + more)
+                by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + rest)
         whom = f"{comparison.groups[row].label} against {comparison.references[row].label}"
         lines += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]
     return lines

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lps.analysis import paper, run_groups
+from lps.analysis import paper_results, run_groups
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import REPEATED, Scored, is_number
 from lps.errors import UserError
@@ -273,11 +273,11 @@ def setting_associations(scored: Sequence[Scored]) -> list[tuple[str, str, float
 
 def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:
     """Return for each varied setting (or settings that always changed together) the index of its value per config."""
-    together = changed_together(configs)
-    single = [(name,) for name in varied_settings(configs) if not any(name in names for names in together)]
+    joint_settings = changed_together(configs)
+    single = [(name,) for name in varied_settings(configs) if not any(name in names for names in joint_settings)]
     return {
         ", ".join(names): np.unique([str(config.flat()[names[0]]) for config in configs], return_inverse=True)[1]
-        for names in [*single, *together]
+        for names in [*single, *joint_settings]
     }
 
 
@@ -312,14 +312,14 @@ def changed_together(configs: Sequence[Config]) -> list[tuple[str, ...]]:
 # ---------------------------------------------------------------------------------------------------- the paper
 
 
-def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper.Row], list[str]]:
+def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper_results.Row], list[str]]:
     """Return (the paper's numbers for values of a setting, the rest as in `member`; every reason if there are none)."""
-    name = paper.SWEEPS.get(setting)
+    name = paper_results.SWEEPS.get(setting)
     if name is None or member.config.method != "lps":
         return {}, [f"it has no curve of {setting} for {catalog.method_info(member.config.method).title}"]
     config = member.config
-    experiment = (name, paper.DATASETS.get(config.dataset), config.split_labeled_ratio)
-    lines = [row for row in paper.paper_rows() if (row.parameter, row.dataset, row.labeled_ratio) == experiment]
+    experiment = (name, paper_results.DATASETS.get(config.dataset), config.split_labeled_ratio)
+    lines = [row for row in paper_results.paper_rows() if (row.parameter, row.dataset, row.labeled_ratio) == experiment]
     row_by_value = {float(row.value): _counterpart(member, setting, float(row.value))[0] for row in lines}
     row_by_value = {value: row for value, row in row_by_value.items() if row is not None}
     if row_by_value:
@@ -329,6 +329,8 @@ def paper_curve(member: Scored, setting: str) -> tuple[dict[float, paper.Row], l
     return {}, reasons or [f"it has no curve of {setting} for {experiment[1]} with {100 * experiment[2]:g} % labels"]
 
 
-def _counterpart(member: Scored, setting: str, value: float) -> tuple[paper.Row | None, list[str]]:
+def _counterpart(member: Scored, setting: str, value: float) -> tuple[paper_results.Row | None, list[str]]:
     config = configure(member.config.flat() | {setting: value})
-    return paper.matching_row(config, member.protocol, member.select, member.scores.seen_is_matched, member.images)
+    return paper_results.matching_row(
+        config, member.protocol, member.select, member.scores.seen_is_matched, member.images
+    )

@@ -103,13 +103,13 @@ def load_pictures(run: Run, split: Split, targets: np.ndarray) -> datasets.Image
 
     For a recording: its small copies, if it has any.
     """
-    if thumbnails.are_kept(run):
+    if thumbnails.has_thumbnails(run):
         return thumbnails.read_thumbnails(run, split, targets)
     images = data_sources.images_of(run.config())
-    fits = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
+    is_matching = len(images.labels) == len(targets) and images.num_classes <= len(split.class_order)
     known_rows = np.ones(len(targets), bool)
     known_rows[split.confirmed] = False  # their labels come from the user, not from the data set
-    if not fits or not np.array_equal(split.targets(images.labels)[known_rows], targets[known_rows]):
+    if not is_matching or not np.array_equal(split.targets(images.labels)[known_rows], targets[known_rows]):
         raise UserError("dataset", "has changed since the run started, so its pictures cannot be used")
     return images
 
@@ -232,13 +232,13 @@ def transfer_decisions(
     count = max(total, int(now.max(initial=0)) + 1)
     shared = count_pairs(cluster_indices(clusters, named_clusters), now, (len(named_clusters), count))
     sizes = np.bincount(now, minlength=count)
-    steps, lost, new = [], [], count
+    steps, lost, copied_steps = [], [], count
     for row, cluster in enumerate(named_clusters.tolist()):
         followers = [int(i) for i in np.argsort(-shared[row], kind="stable") if 2 * shared[row, i] > sizes[i] > 0]
         if not followers and cluster in decisions.split_off:
             members = images[clusters == cluster]
-            steps.append({"do": "split", "images": members.tolist(), "new": new})
-            followers, new = [new], new + 1
+            steps.append({"do": "split", "images": members.tolist(), "new": copied_steps})
+            followers, copied_steps = [copied_steps], copied_steps + 1
         if not followers:
             lost.append(name_of(cluster, decisions, {}))
             continue

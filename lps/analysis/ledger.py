@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.analysis import paper, score_tables
+from lps.analysis import paper_results, score_tables
 from lps.analysis.run_groups import Group
 from lps.files import tables
 from lps.scores import estimates
@@ -98,10 +98,10 @@ class Claim:
 def published_numbers() -> tuple[Official, ...]:
     """Return every published number of a method here, Table 1 of the LPS paper first."""
     methods = {name.casefold(): name for name in catalog.method_names()}
-    datasets = {title: key for key, title in paper.DATASETS.items()}
+    datasets = {title: key for key, title in paper_results.DATASETS.items()}
     officials_found = [
         _of_paper((datasets[row.dataset], row.labeled_ratio, methods[row.method.casefold()]), row)
-        for row in paper.paper_rows()
+        for row in paper_results.paper_rows()
         if row.table == "table1_main" and row.method.casefold() in methods
     ]
     with open(Path(__file__).with_name("published.csv"), newline="", encoding="utf-8") as file:
@@ -111,7 +111,7 @@ def published_numbers() -> tuple[Official, ...]:
     return tuple(officials_found)
 
 
-def _of_paper(key: tuple[str, float, str], row: paper.Row) -> Official:
+def _of_paper(key: tuple[str, float, str], row: paper_results.Row) -> Official:
     """Return what a line of the LPS paper reports for this data set, share of labels and method."""
     source = "LPS, Table 1" if row.table == "table1_main" else f"LPS, {row.table.replace('_', ' ')}"
     return Official(*key, row.seen, row.novel, row.all, source)
@@ -137,7 +137,9 @@ def _claim_of(group: Group) -> Claim:
     key = config.dataset, config.split_labeled_ratio, config.method
     row, reasons = group.paper
     if row is not None:
-        return Claim(*key, _of_paper(key, row), group, verdict(group, row.all), tuple(paper.find_inconsistencies(row)))
+        return Claim(
+            *key, _of_paper(key, row), group, verdict(group, row.all), tuple(paper_results.find_inconsistencies(row))
+        )
     official = next((official for official in published_numbers() if official.key == key), None)
     if official is None:
         return Claim(*key, None, group, OTHERWISE, ("no published number",))

@@ -87,7 +87,7 @@ def apply_step(naming: Naming, step: Mapping) -> Naming:
 
 
 def _named(naming: Naming, step: Mapping) -> Naming:
-    cluster, name = _own(naming, step), clean_name(step.get("name"))
+    cluster, name = _cluster_of_step(naming, step), clean_name(step.get("name"))
     discarded = {*naming.parents, *naming.made.difference(naming.split_off)}
     for other_cluster, used_name in naming.names.items():
         if other_cluster != cluster and other_cluster not in discarded and used_name.casefold() == name.casefold():
@@ -96,42 +96,44 @@ def _named(naming: Naming, step: Mapping) -> Naming:
 
 
 def _unnamed(naming: Naming, step: Mapping) -> Naming:
-    cluster = _own(naming, step)
+    cluster = _cluster_of_step(naming, step)
     return replace(
         naming, names={other_cluster: name for other_cluster, name in naming.names.items() if other_cluster != cluster}
     )
 
 
 def _merged(naming: Naming, step: Mapping) -> Naming:
-    cluster, into = _own(naming, step), _own(naming, step, "into")
-    if cluster == into:
+    cluster, target = _cluster_of_step(naming, step), _cluster_of_step(naming, step, "into")
+    if cluster == target:
         raise UserError("into", f"cluster {cluster} cannot be merged into itself")
-    return replace(naming, parents={**naming.parents, cluster: into})
+    return replace(naming, parents={**naming.parents, cluster: target})
 
 
 def _split(naming: Naming, step: Mapping) -> Naming:
-    new, images = step.get("new"), _images_of(step)
+    new_cluster, images = step.get("new"), _images_of(step)
     used_ids = {*naming.made, *naming.moved.values(), *naming.parents, *naming.names}
-    if not _is_cluster(new) or new in used_ids:
-        raise UserError("new", f"{shorten(new)} is not the id of a new cluster")
+    if not _is_cluster(new_cluster) or new_cluster in used_ids:
+        raise UserError("new", f"{shorten(new_cluster)} is not the id of a new cluster")
     naming = _without_verdicts(naming, images)
-    return replace(naming, moved={**naming.moved, **dict.fromkeys(images, new)}, made=naming.made | {new})
+    return replace(
+        naming, moved={**naming.moved, **dict.fromkeys(images, new_cluster)}, made=naming.made | {new_cluster}
+    )
 
 
 def _assigned(naming: Naming, step: Mapping) -> Naming:
-    cluster, images = _own(naming, step, "to"), _images_of(step)
+    cluster, images = _cluster_of_step(naming, step, "to"), _images_of(step)
     naming = _without_verdicts(naming, images)
     moved_to = {**naming.moved, **dict.fromkeys(images, cluster)}
     return replace(naming, moved=moved_to, confirmed=naming.confirmed.union(images))
 
 
-def _wrong(naming: Naming, step: Mapping) -> Naming:
-    cluster, images = _own(naming, step), _images_of(step)
+def _mark_misplaced(naming: Naming, step: Mapping) -> Naming:
+    cluster, images = _cluster_of_step(naming, step), _images_of(step)
     naming = _without_verdicts(naming, images)
     return replace(naming, wrong={**naming.wrong, **dict.fromkeys(images, cluster)})
 
 
-def _nothing(naming: Naming, step: Mapping) -> Naming:
+def _mark_no_class(naming: Naming, step: Mapping) -> Naming:
     images = _images_of(step)
     naming = _without_verdicts(naming, images)
     return replace(naming, nothing=naming.nothing | set(images))
@@ -163,15 +165,15 @@ _ACTS = {
     "merge": _merged,
     "split": _split,
     "assign": _assigned,
-    "wrong": _wrong,
-    "nothing": _nothing,
-    "reject": lambda naming, step: replace(naming, rejected=naming.rejected | {_own(naming, step)}),
-    "accept": lambda naming, step: replace(naming, rejected=naming.rejected - {_own(naming, step)}),
+    "wrong": _mark_misplaced,
+    "nothing": _mark_no_class,
+    "reject": lambda naming, step: replace(naming, rejected=naming.rejected | {_cluster_of_step(naming, step)}),
+    "accept": lambda naming, step: replace(naming, rejected=naming.rejected - {_cluster_of_step(naming, step)}),
     "unname": _unnamed,
 }
 
 
-def _own(naming: Naming, step: Mapping, key: str = "id") -> int:
+def _cluster_of_step(naming: Naming, step: Mapping, key: str = "id") -> int:
     """Return the cluster that a step names; raises `UserError` if it is merged into another one."""
     cluster = step.get(key)
     if not _is_cluster(cluster):
@@ -193,14 +195,14 @@ def clean_name(text) -> str:
     return name
 
 
-def merge_steps(naming: Naming, cluster: int, into: int, defaults: Mapping[int, str]) -> list[dict]:
+def merge_steps(naming: Naming, cluster: int, target: int, defaults: Mapping[int, str]) -> list[dict]:
     """Return the steps that merge two clusters; a name that only the first one has passes to the other.
 
     defaults: names that clusters have by default.
     """
-    steps: list[dict] = [{"do": "merge", "id": cluster, "into": into}]
-    if cluster in naming.names and into not in naming.names and into not in defaults:
-        steps.append({"do": "name", "id": into, "name": naming.names[cluster]})
+    steps: list[dict] = [{"do": "merge", "id": cluster, "into": target}]
+    if cluster in naming.names and target not in naming.names and target not in defaults:
+        steps.append({"do": "name", "id": target, "name": naming.names[cluster]})
     return steps
 
 
@@ -295,10 +297,10 @@ def record_steps(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: st
         if key and any(entry.get("key") == key for entry in entries):
             return None
         naming = naming_of_epoch(entries, epoch)
-        new = list(steps(naming) if callable(steps) else steps)
-        for step in new:
+        new_steps = list(steps(naming) if callable(steps) else steps)
+        for step in new_steps:
             naming = apply_step(naming, step)
-        return {**_head(epoch), "snapshot": snapshot, "steps": new} | ({"key": key} if key else {})
+        return {**_head(epoch), "snapshot": snapshot, "steps": new_steps} | ({"key": key} if key else {})
 
     run.check_writable()
     _journal(run).append(entry_after)
@@ -308,8 +310,8 @@ def undo_entry(run: Run, epoch: int, key: str) -> None:
     """Undo the entry with this key, whatever followed; does nothing if the entry is not in force."""
 
     def entry_after(entries: list[Mapping]) -> Mapping | None:
-        holds = key and any(entry.get("key") == key for entry in entries_in_effect(entries, epoch))
-        return {**_head(epoch), "undo": key} if holds else None
+        is_known = key and any(entry.get("key") == key for entry in entries_in_effect(entries, epoch))
+        return {**_head(epoch), "undo": key} if is_known else None
 
     run.check_writable()
     _journal(run).append(entry_after)
@@ -337,9 +339,9 @@ def restore_state(run: Run, epoch: int, count: int, seen: int | None = None) -> 
 
     def entry_after(entries: list[Mapping]) -> Mapping:
         _check_seen(entries, epoch, seen)
-        most = len(entries_of_epoch(entries, epoch))
-        if not 0 <= count <= most:
-            raise UserError("restore", f"{shorten(count)} is not a number of decisions; expected 0 to {most}")
+        num_entries = len(entries_of_epoch(entries, epoch))
+        if not 0 <= count <= num_entries:
+            raise UserError("restore", f"{shorten(count)} is not a number of decisions; expected 0 to {num_entries}")
         return {**_head(epoch), "restore": count}
 
     run.check_writable()

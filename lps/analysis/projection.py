@@ -22,7 +22,7 @@ import numpy as np
 from lps.errors import UserError, shorten, shown
 from lps.files import disk
 from lps.files.atomic import as_user_error, write_json
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.store.runs import Run
 from lps.store.snapshots import (
     MOST_POINTS,
@@ -210,7 +210,7 @@ def _project_few(run: Run, method: str, epoch: int) -> tuple[np.ndarray, np.ndar
     print(f"{METHODS[method]} of {len(features):,} images with {features.shape[1]} features each", flush=True)
     if method == "pca":
         return fit_plane(features).project(features), snapshot.feature_index, {"begun_from": None}
-    points, parameters = _fit(run, method, epoch, features, snapshot.feature_index)
+    points, parameters = _fit_map(run, method, epoch, features, snapshot.feature_index)
     return points, snapshot.feature_index, parameters
 
 
@@ -222,33 +222,33 @@ def _project_many(run: Run, method: str, epoch: int, count: int) -> tuple[np.nda
     """
     if method == "pca":
         stored = snapshot_epochs(run.snapshots)
-        ends = [read_snapshot(run.snapshots, one, thinned=True) for one in (stored[0], stored[-1])]
+        ends = [read_snapshot(run.snapshots, end, thinned=True) for end in (stored[0], stored[-1])]
         place, parameters = shared_plane(ends[0], stored[0], ends[1], stored[-1]).project, {"plane_of": stored[-1]}
     else:
         rows = np.sort(np.random.default_rng(_SEED).choice(count, LANDMARKS, replace=False))
         with open_features(run.snapshots, epoch) as file:
             features, index = _finite(file.rows("features", rows), epoch), file.read("feature_index")
         print(f"{METHODS[method]} of {len(rows):,} of {count:,} images", flush=True)
-        places, parameters = _fit(run, method, epoch, features, index, rows)
+        places, parameters = _fit_map(run, method, epoch, features, index, rows)
         landmarks = Landmarks(unit_rows(features), places, _SEED)
         parameters |= {"landmarks": LANDMARKS}
 
         def place(piece: np.ndarray) -> np.ndarray:
             return landmarks.place(unit_rows(piece))
 
-    points, done = np.zeros((count, 2), np.float32), 0
+    points, num_done = np.zeros((count, 2), np.float32), 0
     with open_features(run.snapshots, epoch) as file:
         index = file.read("feature_index")
         for piece in file.pieces("features"):
-            points[done : done + len(piece)] = place(_finite(piece, epoch))
-            done += len(piece)
-            print(f"{METHODS[method]}: placed {done:,} of {count:,} images", flush=True)
+            points[num_done : num_done + len(piece)] = place(_finite(piece, epoch))
+            num_done += len(piece)
+            print(f"{METHODS[method]}: placed {num_done:,} of {count:,} images", flush=True)
     if method != "pca":
         points[rows] = places
     return points, index, parameters
 
 
-def _fit(
+def _fit_map(
     run: Run, method: str, epoch: int, features: np.ndarray, index: np.ndarray, rows: np.ndarray | None = None
 ) -> tuple[np.ndarray, dict]:
     """Return (points of the features, how they were made), started from the nearest map and aligned with it.
@@ -276,17 +276,17 @@ def compute_all_maps(run: Run, method: str, epoch: int | None = None) -> list[Pa
         return [compute_map(run, method, epoch)]  # raises the reason
     order = sorted({epoch, *spread_epochs(stored)}, key=lambda other_epoch: (abs(other_epoch - epoch), -other_epoch))
     paths = []
-    for done, other_epoch in enumerate(order, 1):
+    for num_done, other_epoch in enumerate(order, 1):
         path = _path(run, method, other_epoch)
         paths.append(path if path.exists() else compute_map(run, method, other_epoch))
-        print(f"{METHODS[method]}: {done} of {counted(len(order), 'epoch')}", flush=True)
+        print(f"{METHODS[method]}: {num_done} of {counted(len(order), 'epoch')}", flush=True)
     write_json(_all_path(run, method, stored), {"epochs": sorted(order)})
     return paths
 
 
-def spread_epochs(epochs: Sequence[int], most: int = MOST_EPOCHS) -> list[int]:
-    """Return at most `most` of the epochs, evenly spread with the first and the last; at least two if there are two."""
-    positions = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, most))).round().astype(int)
+def spread_epochs(epochs: Sequence[int], count: int = MOST_EPOCHS) -> list[int]:
+    """Return at most `count` epochs, evenly spread, with the first and the last; at least two if there are two."""
+    positions = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, count))).round().astype(int)
     return [epochs[position] for position in sorted(set(positions.tolist()))]
 
 
@@ -312,8 +312,8 @@ def _umap(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, d
     from umap import UMAP  # takes seconds to import
 
     parameters = {"n_neighbors": max(2, min(15, len(features) - 1)), "min_dist": 0.1, "metric": "cosine"}
-    begun = {} if start is None else {"init": start.astype(np.float32)}
-    model = UMAP(**parameters, **begun, random_state=_SEED, n_jobs=1)
+    start_options = {} if start is None else {"init": start.astype(np.float32)}
+    model = UMAP(**parameters, **start_options, random_state=_SEED, n_jobs=1)
     return model.fit_transform(unit_rows(features)), parameters | {"random_state": _SEED}
 
 
@@ -325,10 +325,10 @@ def _tsne(features: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, d
     if rows.shape[1] > 50 < len(rows):
         rows = PCA(50, svd_solver="full").fit_transform(rows)
     parameters = {"perplexity": float(min(30, (len(rows) - 1) / 3))}
-    begun = {"init": "pca"}
+    start_options = {"init": "pca"}
     if start is not None:
-        begun = {"init": (start - start.mean(0)).astype(np.float32), "early_exaggeration": _LATE_EXAGGERATION}
-    points = TSNE(**parameters, **begun, random_state=_SEED, n_jobs=2).fit_transform(rows)
+        start_options = {"init": (start - start.mean(0)).astype(np.float32), "early_exaggeration": _LATE_EXAGGERATION}
+    points = TSNE(**parameters, **start_options, random_state=_SEED, n_jobs=2).fit_transform(rows)
     return points, parameters | {"random_state": _SEED, "components": rows.shape[1]}
 
 
@@ -350,9 +350,9 @@ class Landmarks:
         clusters = MiniBatchKMeans(groups, random_state=seed, batch_size=4096, n_init=1).fit(self.features)
         self.centers = clusters.cluster_centers_.astype(np.float32)
         self.centers /= np.linalg.norm(self.centers, axis=1, keepdims=True) + 1e-9
-        own = self._group_of(self.features)
-        near = np.argsort(-(self.centers @ self.centers.T), axis=1)[:, :_LOOKED_AT]
-        self.around = [np.flatnonzero(np.isin(own, groups)) for groups in near]
+        own_group = self._group_of(self.features)
+        near_groups = np.argsort(-(self.centers @ self.centers.T), axis=1)[:, :_LOOKED_AT]
+        self.around = [np.flatnonzero(np.isin(own_group, groups)) for groups in near_groups]
         self.reach = _REACH * float(np.median(self._spread(self.nearest(self.features)[0])))
 
     def nearest(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -363,14 +363,14 @@ class Landmarks:
         count = min(_NEAREST, min(map(len, self.around)))
         rows, cosines = np.zeros((len(directions), count), int), np.zeros((len(directions), count), np.float32)
         group = self._group_of(directions)
-        for one in np.unique(group):
-            own, among = np.flatnonzero(group == one), self.around[one]
-            likeness = directions[own] @ self.features[among].T
-            some = np.argpartition(-likeness, count - 1, axis=1)[:, :count]
-            values = np.take_along_axis(likeness, some, axis=1)
+        for group_id in np.unique(group):
+            rows_of_group, among = np.flatnonzero(group == group_id), self.around[group_id]
+            likeness = directions[rows_of_group] @ self.features[among].T
+            candidates = np.argpartition(-likeness, count - 1, axis=1)[:, :count]
+            values = np.take_along_axis(likeness, candidates, axis=1)
             order = np.argsort(-values, axis=1, kind="stable")
-            rows[own] = among[np.take_along_axis(some, order, axis=1)]
-            cosines[own] = np.take_along_axis(values, order, axis=1)
+            rows[rows_of_group] = among[np.take_along_axis(candidates, order, axis=1)]
+            cosines[rows_of_group] = np.take_along_axis(values, order, axis=1)
         return rows, cosines
 
     def place(self, directions: np.ndarray) -> np.ndarray:
@@ -401,42 +401,42 @@ def start_map(run: Run, method: str, epoch: int, command: tuple[str, ...] = ()) 
     Raises `UserError`.
     """
     arguments = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch))
-    _begin(_path(run, method, epoch), command or background.lps_command(*arguments))
+    _start_job(_path(run, method, epoch), command or detached_jobs.lps_command(*arguments))
 
 
-def _begin(path: Path, command: Sequence[str]) -> None:
+def _start_job(path: Path, command: Sequence[str]) -> None:
     with as_user_error("projections", f"{shown(path.with_suffix(''))} cannot be computed"):
-        background.start_job(path, command)
+        detached_jobs.start_job(path, command)
 
 
 def cancel_map(run: Run, method: str, epoch: int) -> None:
     """Ask the process that computes a map to end."""
-    background.cancel_job(_path(run, method, epoch))
+    detached_jobs.cancel_job(_path(run, method, epoch))
 
 
 def end_when_cancelled(run: Run, method: str, epoch: int | None, is_all: bool) -> None:
     """Make this process, which computes a map or (is_all) maps of many epochs, end when they are cancelled."""
     stored = snapshot_epochs(run.snapshots)
-    one = epoch if epoch is not None or not stored else stored[-1]
-    path = _all_path(run, method, stored) if is_all or one is None else _path(run, method, one)
-    background.end_when_cancelled(path)
+    map_epoch = epoch if epoch is not None or not stored else stored[-1]
+    path = _all_path(run, method, stored) if is_all or map_epoch is None else _path(run, method, map_epoch)
+    detached_jobs.end_when_cancelled(path)
 
 
-def map_progress(run: Run, method: str, epoch: int) -> background.JobState:
+def map_progress(run: Run, method: str, epoch: int) -> detached_jobs.JobState:
     """Return the progress of a map, from its files alone."""
-    return background.job_state(_path(run, method, epoch))
+    return detached_jobs.job_state(_path(run, method, epoch))
 
 
 def start_all_maps(run: Run, method: str, epoch: int) -> None:
     """Start computing maps of many epochs (`compute_all_maps`), as `start_map` does for one."""
     arguments = ("project", str(run.folder.resolve()), "--method", method, "--epoch", str(epoch), "--all")
     path = _all_path(run, method, snapshot_epochs(run.snapshots))
-    _begin(path, background.lps_command(*arguments))
+    _start_job(path, detached_jobs.lps_command(*arguments))
 
 
-def progress_of_all_maps(run: Run, method: str) -> background.JobState:
+def progress_of_all_maps(run: Run, method: str) -> detached_jobs.JobState:
     """Return the progress of the maps of many epochs, up to the newest stored epoch."""
-    return background.job_state(_all_path(run, method, snapshot_epochs(run.snapshots)))
+    return detached_jobs.job_state(_all_path(run, method, snapshot_epochs(run.snapshots)))
 
 
 def _all_path(run: Run, method: str, stored: Sequence[int]) -> Path:
@@ -484,13 +484,13 @@ def nearest_rows(features: np.ndarray, count: int) -> np.ndarray:
     count = max(0, min(count, len(directions) - 1))
     nearest, opposite = np.zeros((len(directions), count), np.int32), np.ascontiguousarray(-directions.T)
     for start in range(0, len(directions) if count else 0, _PIECE):
-        away = directions[start : start + _PIECE] @ opposite
-        row_numbers = np.arange(len(away))
-        away[row_numbers, start + row_numbers] = np.inf
-        for first in range(0, len(away), _SELECTED):
-            some_away = away[first : first + _SELECTED]
-            some = np.argpartition(some_away, count - 1, axis=1)[:, :count]
-            order = np.argsort(np.take_along_axis(some_away, some, axis=1), axis=1, kind="stable")
+        distance = directions[start : start + _PIECE] @ opposite
+        row_numbers = np.arange(len(distance))
+        distance[row_numbers, start + row_numbers] = np.inf
+        for first in range(0, len(distance), _SELECTED):
+            some_away = distance[first : first + _SELECTED]
+            candidates = np.argpartition(some_away, count - 1, axis=1)[:, :count]
+            order = np.argsort(np.take_along_axis(some_away, candidates, axis=1), axis=1, kind="stable")
             own = slice(start + first, start + first + len(some_away))
-            nearest[own] = np.take_along_axis(some, order, axis=1)
+            nearest[own] = np.take_along_axis(candidates, order, axis=1)
     return nearest

@@ -111,11 +111,11 @@ def assess_doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
     ids = ids[~np.isin(ids, list(decisions.rejected))]
     is_wrong = np.isin(desk.around.images, list(decisions.wrong))
     decided = np.isin(desk.around.images, list(decisions.confirmed | decisions.nothing))
-    waiting = is_wrong | (np.isin(assigned, ids) & ~decided)
+    is_waiting = is_wrong | (np.isin(assigned, ids) & ~decided)
     assigned[np.isin(desk.around.images, list(decisions.unlabeled))] = -1
     believed = cluster_beliefs(desk.around.nearest, assigned, desk.network.confidence[desk.rows], ids)
     cluster_places = cluster_indices(assigned, ids)
-    return Doubts(ids, cluster_places, believed, belief_margins(believed, cluster_places), waiting)
+    return Doubts(ids, cluster_places, believed, belief_margins(believed, cluster_places), is_waiting)
 
 
 # ---------------------------------------------------------------------------------------------------- mathematics
@@ -130,8 +130,12 @@ def cluster_beliefs(nearest: np.ndarray, assigned: np.ndarray, confidence: np.nd
     rows = np.arange(len(belief))
     cluster_places = np.zeros((len(belief), len(ids)), np.float32)
     for column in nearest.T:
-        near = belief[column]
-        np.add.at(cluster_places, (rows[near >= 0], near[near >= 0]), 0.5 / nearest.shape[1])
+        neighbour_belief = belief[column]
+        np.add.at(
+            cluster_places,
+            (rows[neighbour_belief >= 0], neighbour_belief[neighbour_belief >= 0]),
+            0.5 / nearest.shape[1],
+        )
     cluster_places[rows[belief >= 0], belief[belief >= 0]] += 0.5 * np.nan_to_num(confidence[belief >= 0].astype(float))
     return cluster_places
 

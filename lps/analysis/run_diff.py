@@ -87,7 +87,7 @@ def _same_split(first: Run, second: Run, read_split: Callable) -> bool | None:
     pairs = [(getattr(first_split, name), getattr(two, name)) for name in ("labeled", "unlabeled")]
     pairs.append((our_truth, their_truth))
     return first_split.classes == two.classes and all(
-        np.array_equal(first_value, right) for first_value, right in pairs
+        np.array_equal(first_value, second_value) for first_value, second_value in pairs
     )
 
 

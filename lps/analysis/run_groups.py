@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from lps.analysis import paper
+from lps.analysis import paper_results
 from lps.analysis.run_scores import CLUSTERED_APART, REPEATED, TOLD, Scored, resolved_differences
 from lps.errors import UserError
 from lps.scores import estimates
@@ -52,10 +52,12 @@ class Group:
         return estimates.mean_and_std([member.value(column) for member in self.members])
 
     @cached_property
-    def paper(self) -> tuple[paper.Row | None, list[str]]:
+    def paper(self) -> tuple[paper_results.Row | None, list[str]]:
         """Return the paper's numbers for the same experiment, or every reason why there are none."""
         first = self.members[0]
-        return paper.matching_row(first.config, first.protocol, first.select, self.seen_is_matched, first.images)
+        return paper_results.matching_row(
+            first.config, first.protocol, first.select, self.seen_is_matched, first.images
+        )
 
 
 # ---------------------------------------------------------------------------------------------------- groups

@@ -13,7 +13,7 @@ from lps.errors import UserError
 from lps.files.atomic import fingerprint
 from lps.settings.config import Config
 from lps.store import snapshots, titles
-from lps.store.events_tail import Recent, read_recent
+from lps.store.events_tail import RecentEvents, read_recent
 from lps.store.runs import RUN_ID, Run, State
 
 _MOST_KNOWN = 20_000  # runs whose measurements are cached
@@ -25,7 +25,7 @@ DAMAGED = "Damaged file"
 class Measured:
     """Newest measurements from a run's records; numbers only, since thousands of runs are kept in memory."""
 
-    recent: Recent = Recent()
+    recent: RecentEvents = RecentEvents()
     alarms: tuple[Alarm, ...] = ()
 
     @property
@@ -106,7 +106,7 @@ def _measure(run: Run) -> Measured:
     alarms_found = alarms.find_alarms(recent.evaluations, recent.seen, **how)
     if any(alarm.kind == "collapse" for alarm in alarms_found) and (shares := _true_shares(run)) is not None:
         alarms_found = alarms.find_alarms(recent.evaluations, recent.seen, shares=shares, **how)
-    numbers = {sys.intern(name): value for name, value in recent.last.items() if type(value) in (int, float)}
+    numbers = {sys.intern(name): value for name, value in recent.newest_values.items() if type(value) in (int, float)}
     return Measured(replace(recent, last=numbers, training={}, evaluations=()), tuple(alarms_found))
 
 

@@ -18,7 +18,7 @@ from lps.scores.protocols import PROTOCOLS, Scores, score
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.store import score_cache, snapshots
-from lps.store.event_follower import Follower
+from lps.store.event_follower import EventFollower
 from lps.store.events import RESOLVED, resolved_settings
 from lps.store.runs import Run
 
@@ -87,7 +87,7 @@ def score_run(
     how = (protocol, select, seen, images)
     try:
         aligned = catalog.method_info(run.config().method).seen_is_aligned
-        stamp = score_cache.stamp(run, f"{_code()} {aligned}")
+        stamp = score_cache.source_stamp(run, f"{_code()} {aligned}")
         scored = _stored_scores(run, stamp, how)
         if scored is None:
             scored = _score(run, *how)
@@ -218,10 +218,10 @@ def _check_choice(select: str, split: Split) -> None:
 
 def _told_scores(run: Run, select: str) -> Scored:
     """Return the scores that a run without predictions recorded itself; raises `UserError` if there are none."""
-    events = Follower(run.events).history()
+    events = EventFollower(run.events).history()
     values_by_epoch = {event["epoch"]: event["values"] for event in events if event["kind"] == "eval"}
     if not values_by_epoch:
-        raise UserError("snapshots", snapshots.NOT_YET)
+        raise UserError("snapshots", snapshots.NO_EPOCH_YET)
     config, (split, truth) = run.config(), snapshots.read_split(run.folder)
     _check_choice(select, split)
     by = {"validation": "accuracy/validation", "oracle": "accuracy/all"}.get(select)
@@ -253,7 +253,7 @@ def _split_digest(split: Split, truth: np.ndarray) -> str:
 
 
 @dataclass(frozen=True)
-class Course:
+class EventFacts:
     """Facts from a run's events.
 
     seconds: in training steps and evaluations, every epoch counted once; pretraining is not in it. start: the newest
@@ -276,10 +276,10 @@ class Course:
         return resolved_settings(self.start).get("test_clusters", "test")
 
 
-def read_course(run: Run) -> Course:
+def read_course(run: Run) -> EventFacts:
     """Read the run's events once; of a file that is too long for a page, only its end."""
     seconds, step, start, on_gpu = 0.0, 0, {}, False
-    for event in Follower(run.events).history():
+    for event in EventFollower(run.events).history():
         if event["kind"] == "start":
             start = event
         elif event["kind"] == "train":
@@ -288,7 +288,7 @@ def read_course(run: Run) -> Course:
             on_gpu = on_gpu or _number(event["values"].get("memory/device_gb")) > 0
         elif event["kind"] == "eval":
             seconds += _number(event["values"].get("time/eval_s"))
-    return Course(seconds, start, on_gpu)
+    return EventFacts(seconds, start, on_gpu)
 
 
 def is_number(value) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from lps.analysis import differences, paper
+from lps.analysis import differences, paper_results
 from lps.analysis.differences import Difference, GroupComparison
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import ABOUT_CLUSTERED_APART, COLUMNS
@@ -93,7 +93,7 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         lines += [
             f"† {group.label}, paper: {doubt}"
-            for doubt in (paper.find_inconsistencies(group.paper[0]) if group.paper[0] else [])
+            for doubt in (paper_results.find_inconsistencies(group.paper[0]) if group.paper[0] else [])
         ]
     return lines + label_notes
 
@@ -139,7 +139,7 @@ def paper_cell(group: Group) -> str:
     if row is None:
         return "-"
     numbers = " / ".join("-" if value is None else f"{value:g}" for value in (row.seen, row.novel, row.all))
-    return numbers + (" †" if paper.find_inconsistencies(row) else "")
+    return numbers + (" †" if paper_results.find_inconsistencies(row) else "")
 
 
 def has_paper(groups: Sequence[Group]) -> bool:
@@ -322,6 +322,6 @@ def _as_json(group: Group) -> dict:
         "epochs": [member.epoch for member in group.members],
         **{c: {"mean": number(group.mean(c)), "std": number(group.std(c))} for c in COLUMNS},
         "paper": asdict(row) if row else None,
-        "doubts": paper.find_inconsistencies(row) if row else [],
+        "doubts": paper_results.find_inconsistencies(row) if row else [],
         "not_comparable": reasons,
     }

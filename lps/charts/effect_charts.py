@@ -10,7 +10,7 @@ import numpy as np
 from lps.analysis import run_groups, score_tables
 from lps.analysis.effects import Importance, axis_scale
 from lps.analysis.main_effects import MainEffect
-from lps.analysis.paper import Row
+from lps.analysis.paper_results import Row
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored, is_number
 from lps.charts import figures

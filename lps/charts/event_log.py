@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lps.store.event_follower import Change, Follower
-from lps.store.events import Names, drop_repeated
+from lps.store.event_follower import Change, EventFollower
+from lps.store.events import MeasurementNames, drop_repeated
 from lps.store.runs import Run
 
 _EPOCHS = ("pretrain", "train", "eval")  # kinds of records of which there is one an epoch
@@ -78,7 +78,7 @@ class EventLog:
     """
 
     def __init__(self, path: Path):
-        self._follower = Follower(path)
+        self._follower = EventFollower(path)
         self._lock = threading.Lock()
         self._forget()
         self._history = History()
@@ -86,7 +86,7 @@ class EventLog:
     def read_history(self) -> History:
         """Return the history up to now; the same object as before if no complete line was added."""
         with self._lock:
-            change, is_changed = self._follower.look(), False
+            change, is_changed = self._follower.check(), False
             if change is Change.REPLACED:
                 is_changed = bool(self._events)
                 self._forget()
@@ -99,13 +99,13 @@ class EventLog:
             return self._history
 
     def _add(self, events: list[dict]) -> None:
-        fresh = [_compact(self._names.admit(event)) for event in events]
+        fresh = [_compact(self._names.drop_excess(event)) for event in events]
         self._dearest = max(self._dearest, sum(map(_cost, fresh)) / len(fresh))
         most = min(MOST_EVENTS, int(MOST_MEMORY / self._dearest))
         self._events = thinned(drop_repeated(self._events + fresh), most)
 
     def _forget(self) -> None:
-        self._events, self._names, self._dearest = [], Names(), 1.0
+        self._events, self._names, self._dearest = [], MeasurementNames(), 1.0
 
 
 def thinned(events: list[dict], most: int = MOST_EVENTS) -> list[dict]:

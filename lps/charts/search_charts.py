@@ -10,14 +10,14 @@ from lps.charts.chart import Chart
 from lps.charts.palette import Palette, with_alpha
 from lps.settings.parameters import text_of
 from lps.studies.search_driver import in_words
-from lps.studies.search_results import Result, Trial, best_so_far
+from lps.studies.search_results import SearchResult, Trial, best_so_far
 from lps.studies.search_space import Dimension
 
 _NAMES = {"complete": "Finished", "pruned": "Stopped early", "running": "Running"}
 _BAR = 34  # pixels
 
 
-def history(result: Result, colors: Palette) -> Chart:
+def history(result: SearchResult, colors: Palette) -> Chart:
     """The value of every trial in their order, and the best finished one so far as a step line."""
     figure = figures.blank(320, colors)
     ended = [trial for trial in result.trials if trial.state != "running"]
@@ -36,7 +36,7 @@ def history(result: Result, colors: Palette) -> Chart:
     return figure.update_layout(showlegend=True, hovermode="closest", margin={"l": 64, "b": 46})
 
 
-def slice_of(result: Result, dimension: Dimension, colors: Palette) -> Chart:
+def slice_of(result: SearchResult, dimension: Dimension, colors: Palette) -> Chart:
     """The value of every trial over one searched setting, whatever the others were."""
     figure = figures.blank(250, colors)
     for state in _NAMES:
@@ -54,16 +54,16 @@ def slice_of(result: Result, dimension: Dimension, colors: Palette) -> Chart:
     return figure.update_layout(hovermode="closest", margin={"l": 52, "r": 14, "t": 14, "b": 48})
 
 
-def parallel(result: Result, colors: Palette) -> Chart:
+def parallel(result: SearchResult, colors: Palette) -> Chart:
     """One line a finished trial through its settings to its value; the best one is the thick one.
 
     Every axis runs from 0 to 1 between its ends; what stands there is written beside it.
     """
     axes = [_axis(dimension) for dimension in result.request.space]
-    values = [trial.value for trial in result.complete]
+    values = [trial.value for trial in result.complete_trials]
     axes.append(_ParallelAxis("value", min(values), max(values)))
     figure = figures.blank(400, colors)
-    for trial in sorted(result.complete, key=lambda trial: trial == result.best):
+    for trial in sorted(result.complete_trials, key=lambda trial: trial == result.best):
         points = [_place(dimension, trial.values.get(dimension.name)) for dimension in result.request.space]
         heights = [axis.height(point) for axis, point in zip(axes, [*points, trial.value])]
         is_best = trial == result.best

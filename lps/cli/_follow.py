@@ -8,7 +8,7 @@ from tqdm import tqdm
 from lps.files.atomic import clean_line
 from lps.scheduler import launcher
 from lps.scheduler.costs import Span
-from lps.scheduler.overview import left_in_words
+from lps.scheduler.overview import time_left_in_words
 from lps.store.events_tail import read_recent
 from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
@@ -27,8 +27,8 @@ def follow(run: Run) -> State:
         except KeyboardInterrupt:
             interrupts += 1
             state = launcher.stop(run, kill=interrupts > 1)
-            why = f" ({state.reason})" * bool(state.reason and state.name == "stopping")
-            print(f"\nstopping after a checkpoint{why}; press Ctrl-C again to end it now", file=sys.stderr)
+            reason = f" ({state.reason})" * bool(state.reason and state.name == "stopping")
+            print(f"\nstopping after a checkpoint{reason}; press Ctrl-C again to end it now", file=sys.stderr)
 
 
 class Bars:
@@ -69,7 +69,7 @@ class Bars:
         )
 
     def _show_accuracies(self) -> None:
-        last = read_recent(self._run.events, epochs=1).last
+        last = read_recent(self._run.events, epochs=1).newest_values
         scores = {key: last.get(f"accuracy/{key}") for key in ("seen", "novel", "all")}
         if None not in scores.values():
             self._bar.set_postfix({key: f"{value:.3f}" for key, value in scores.items()})
@@ -91,5 +91,5 @@ class CountBar:
             )
             self._phase, self._bar = phase, tqdm(desc=f"{phase:11}", total=1.0, bar_format=layout)
         if time_left is not None:
-            self._bar.set_postfix_str(left_in_words(time_left), refresh=False)
+            self._bar.set_postfix_str(time_left_in_words(time_left), refresh=False)
         self._bar.update((share or 0.0) - self._bar.n)

@@ -20,7 +20,7 @@ from lps.cluster import executors
 from lps.cluster.job_options import Options
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import clean_line
-from lps.files.cache import runs_folder
+from lps.files.user_folders import runs_folder
 from lps.machine import processes
 from lps.settings.parameters import Parameter
 from lps.store.runs import Run

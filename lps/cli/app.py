@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from lps.cli._parser import Commands
 from lps.errors import UserError, shorten, shown
-from lps.files.program import DASHBOARD
+from lps.files.program_location import DASHBOARD
 from lps.machine.addresses import is_loopback
 
 

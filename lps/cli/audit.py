@@ -43,10 +43,10 @@ def _audit(options) -> int | None:
         return _decide(options, config)
     from lps.cli._follow import CountBar
     from lps.scheduler import background_jobs
-    from lps.studies import audits
+    from lps.studies import audit_files
     from lps.studies.picture_audit import audit_pictures
 
-    background_jobs.end_when_cancelled(audits.audit_path(config, options.runs))
+    background_jobs.end_when_cancelled(audit_files.audit_path(config, options.runs))
     try:
         audited = audit_pictures(
             config, options.runs, options.begun, background_jobs.ignore_progress if options.begun else CountBar()
@@ -73,27 +73,27 @@ def _dataset(target: str) -> tuple[str, list[str]]:
 
 
 def _decide(options, config) -> None:
-    from lps.studies import audits
+    from lps.studies import audit_files
 
     if options.undo is not None:
-        audits.undo_finding_decision(config, options.undo)
+        audit_files.undo_finding_decision(config, options.undo)
     for do, texts in (("leave out", options.leave_out), ("ignore", options.ignore)):
         if texts:
-            kinds = audits.KINDS if do == "ignore" else [""]
+            kinds = audit_files.KINDS if do == "ignore" else [""]
             for kind in kinds:
-                audits.record_finding_decision(config, do, [_key(config, text) for text in texts], why=kind)
+                audit_files.record_finding_decision(config, do, [_key(config, text) for text in texts], why=kind)
     for text in options.relabel:
         picture, equals, label = text.rpartition("=")
         if not equals:
             raise UserError("relabel", f"{shorten(text)} is not of the form PICTURE=CLASS")
-        audits.record_finding_decision(config, "relabel", [_key(config, picture)], label=label)
-    entries = audits.entries_of(config)
+        audit_files.record_finding_decision(config, "relabel", [_key(config, picture)], label=label)
+    entries = audit_files.list_entries(config)
     if options.json:
         print_json([{"number": number, **entry} for number, entry in entries])
         return
     for number, entry in entries:
         print(f"{number:4}  {ago(max(0.0, time.time() - entry.get('time', 0.0))):>12}  {_decision_in_words(entry)}")
-    state = audits.said_of(config).state
+    state = audit_files.decisions_of(config).state
     print(f"the next runs have dataset.decisions={state}" if state else "the next runs use all pictures unchanged")
 
 
@@ -114,20 +114,20 @@ def _key(config, text: str):
 
 def _print_found(options, config, audited) -> None:
     from lps.scores.neighbours import recall_in_words
-    from lps.studies import audits
+    from lps.studies import audit_files
 
-    decisions = audits.said_of(config)
-    open_findings = [finding for finding in audited.findings if audits.is_open(finding, decisions)]
+    decisions = audit_files.decisions_of(config)
+    open_findings = [finding for finding in audited.findings if audit_files.is_open(finding, decisions)]
     if options.json:
-        rows = [{"words": one.words, **vars(one)} for one in open_findings]
+        rows = [{"words": one.in_words, **vars(one)} for one in open_findings]
         print_json({"pictures": audited.count, "total": audited.total, "open": rows, "recall": audited.recall})
         return
-    for kind, title in audits.KINDS.items():
+    for kind, title in audit_files.KINDS.items():
         ones = [finding for finding in open_findings if finding.kind == kind]
         print(f"{title}: {len(ones)}")
         for one in ones[:_SHOWN]:
             named = ", ".join(clean_line(str(key)) for key in one.pictures[:4]) + ", …" * (len(one.pictures) > 4)
-            print(f"  {named}  {clean_line(one.words, 200)}")
+            print(f"  {named}  {clean_line(one.in_words, 200)}")
         if len(ones) > _SHOWN:
             print(f"  and {len(ones) - _SHOWN} more, with --json")
     if audited.recall is not None:

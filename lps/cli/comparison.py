@@ -189,11 +189,11 @@ def _tagged(options) -> list[Run]:
 
 def _write_replay(options) -> None:
     try:
-        from lps.race import document
+        from lps.race import race_document
     except ModuleNotFoundError as error:
         raise UserError("replay", f"needs {error.name}, which is not installed: pip install pandas jinja2") from None
     runs = [find_run(options.runs, text) for text in options.ids]
-    path = document.write(runs, options.to)
+    path = race_document.write(runs, options.to)
     print_note(f"{counted(len(runs), 'run')}, {path.stat().st_size / 1000:.0f} kB")
     print(path)
 
@@ -205,7 +205,7 @@ def _show_differences(options) -> None:
     comparison = compare_two_runs(*pair)
     sections = comparison.sections if options.all else comparison.differing()
     if options.json:
-        numbers = {name: [asdict(one) for one in getattr(comparison, name)] for name in ("last", "best")}
+        numbers = {name: [asdict(number) for number in getattr(comparison, name)] for name in ("last", "best")}
         rows = {title: [asdict(row) for row in rows] for title, rows in sections.items()}
         print_json({"first": pair[0].id, "second": pair[1].id, "sections": rows, **numbers})
         return
@@ -219,7 +219,12 @@ def _show_differences(options) -> None:
     for title in ("last", "best"):
         print(f"\nNumbers, {title} epoch (accuracies, NMI, ARI in percent)")
         numbers = getattr(comparison, title)
-        _print_rows([(one.name, *map(_plain, (one.first, one.second)), _plain(one.difference, "+")) for one in numbers])
+        _print_rows(
+            [
+                (number.name, *map(_plain, (number.first, number.second)), _plain(number.difference, "+"))
+                for number in numbers
+            ]
+        )
 
 
 def _print_rows(rows: list[tuple[str, ...]]) -> None:

@@ -17,8 +17,8 @@ def add(commands: Commands) -> None:
 
 def doctor(options) -> int:
     """Exit code 1 where there is a problem."""
+    from lps.doctor import checks as examination
     from lps.doctor import diagnostic as doctor_finding
-    from lps.doctor import examine as examination
 
     findings = []
     for finding in examination.examine(doctor_finding.Machine(options.runs)):

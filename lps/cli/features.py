@@ -11,7 +11,7 @@ from lps.data import feature_store
 from lps.data.feature_store import StoredEntry
 from lps.errors import UserError, shown
 from lps.machine import processes
-from lps.machine.background import lps_command
+from lps.machine.detached_jobs import lps_command
 from lps.wording import counted, data_size, duration
 
 

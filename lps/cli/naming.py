@@ -49,7 +49,7 @@ def _name(options) -> None:
 
     run = find_run(options.runs, options.run)
     clusters = labels.read_clusters(run, options.epoch)
-    steps = [{"do": "merge", "id": cluster, "into": into} for cluster, into in options.merge]
+    steps = [{"do": "merge", "id": cluster, "into": target} for cluster, target in options.merge]
     steps += [_named(text, clusters) for text in options.names]
     steps += [{"do": "reject", "id": cluster} for cluster in options.reject]
     for step in steps:
@@ -88,11 +88,11 @@ def _print_clusters(clusters, as_json: bool) -> None:
 
 
 def _train_on(options) -> int | None:
-    from lps.inference import training_on
+    from lps.inference import continued_training
     from lps.scheduler import start_check, submit
 
     run = find_run(options.runs, options.run)
-    planned = training_on.plan_training_on(
+    planned = continued_training.plan_continued_training(
         run,
         options.epoch,
         rule=options.labels,
@@ -105,8 +105,8 @@ def _train_on(options) -> int | None:
     print_note("\n".join([planned.in_words(), *counts, *planned.notices()]))
     if options.dry_run:
         return None
-    submit.check_configs([planned.config], judge=start_check.check_start)
-    run_started = training_on.start_training_on(planned, name=options.name)
+    submit.check_configs([planned.config], check_start=start_check.check_start)
+    run_started = continued_training.start_continued_training(planned, name=options.name)
     if options.wait:
         from lps.cli._follow import follow
 
@@ -115,8 +115,12 @@ def _train_on(options) -> int | None:
     if options.json:
         confirmed = planned.confirmed
         result = {"run": str(run_started.folder), "names": confirmed.named, "pictures": confirmed.pictures}
-        more = {"new_classes": list(planned.new), "novel": planned.looked_for, "labeled": dict(planned.labeled)}
-        print_json(result | more)
+        summary = {
+            "new_classes": list(planned.new_classes),
+            "novel": planned.looked_for,
+            "labeled": dict(planned.labeled),
+        }
+        print_json(result | summary)
     else:
         print(run_started.folder)
     return 1 if options.wait and run_started.state().name not in ("finished", "stopped") else None

@@ -103,7 +103,7 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
 
     if result is not None:
         background_jobs.end_when_cancelled(result)
-        background_jobs.progress_of(result).tell("export")
+        background_jobs.progress_of(result).report("export")
         return model_folder.write_zip(runs[0], result)
     for run in runs:
         print(model_folder.write_model_folder(run, into / run.id), flush=True)
@@ -127,8 +127,8 @@ def _check_export(options) -> None:
         "links": labels,
         "result": options.to == "model" and len(options.ids) == 1,
     }
-    for name, fits in allowed.items():
-        if not fits and getattr(options, name) not in (None, False):
+    for name, is_allowed in allowed.items():
+        if not is_allowed and getattr(options, name) not in (None, False):
             given_options = shown(options.to) + " with --epoch" * (name == "follow")
             raise UserError(name, f"cannot be used with --to {given_options}")
 

@@ -46,8 +46,8 @@ def add(commands: Commands) -> None:
 
 def _predict(options) -> int | None:
     from lps.inference import new_pictures, prediction_files
-    from lps.inference.predicted import check_share
     from lps.inference.prediction import predict
+    from lps.inference.prediction_result import check_share
     from lps.inference.shared_prediction import predict_together
     from lps.settings import nouns
 
@@ -72,7 +72,7 @@ def _predict(options) -> int | None:
     finally:
         bar.close()
     threshold = prediction.threshold(options.keep)
-    _tell(prediction, threshold, nouns.of_dataset(run.config().dataset))
+    _print_summary(prediction, threshold, nouns.of_dataset(run.config().dataset))
     if to is None:
         return
     if is_table:
@@ -90,7 +90,7 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
     progress = background_jobs.progress_of(result)
 
     def tell(done: int, total: int | None) -> None:
-        progress.tell("predict", done / total if total else None)
+        progress.report("predict", done / total if total else None)
         progress.check()
 
     try:
@@ -103,7 +103,7 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
 def _watch(run, pictures: str, options) -> int:
     """Look until somebody ends it; the table is written anew with every picture that arrives."""
     from lps.inference import prediction_files
-    from lps.inference.watching import Watch
+    from lps.inference.folder_watch import FolderWatch
     from lps.interop import notifications
 
     if not _SHORTEST_S <= options.every <= _LONGEST_S:
@@ -111,10 +111,10 @@ def _watch(run, pictures: str, options) -> int:
     if options.to is not None and options.to.suffix.lower() != ".csv":
         raise UserError("to", f"{shown(options.to)} is not a .csv file; --watch needs a table")
     notifications.receivers()
-    watch, files, at_once = Watch(run, Path(pictures)), _files(run), True
+    watch, files, at_once = FolderWatch(run, Path(pictures)), _files(run), True
     print_note(f"checking every {options.every:g} s; press Ctrl-C to end")
     while True:
-        news = watch.look(at_once)
+        news = watch.check(at_once)
         at_once = False
         if news is not None:
             threshold = news.prediction.threshold(options.keep)
@@ -128,7 +128,7 @@ def _watch(run, pictures: str, options) -> int:
 
 
 def _check_place(to: Path, is_table: bool) -> None:
-    """Raises `UserError` where nothing can be written later on."""
+    """Raises `UserError` if nothing can be written later on."""
     from lps.files.atomic_folder import refuse_existing
 
     if not is_table:
@@ -137,9 +137,9 @@ def _check_place(to: Path, is_table: bool) -> None:
         raise UserError("to", reason)
 
 
-def _tell(prediction, threshold: float, say: Callable[[str], str]) -> None:
+def _print_summary(prediction, threshold: float, say: Callable[[str], str]) -> None:
     """What was found, and by which rule; what was left out. say: puts in what an item is called."""
-    from lps.inference.predicted import NONE
+    from lps.inference.prediction_result import NONE
 
     none = prediction.is_none(threshold)
     counts = Counter(name for name, is_none in zip(prediction.names(), none.tolist()) if not is_none)
@@ -170,9 +170,9 @@ def _files(run) -> tuple[str, ...]:
 
 def _pixels(run, pictures: str) -> Iterator[np.ndarray]:
     """The pictures once more, as the run sees them."""
-    from lps.inference import new_pictures, trained
+    from lps.inference import new_pictures, trained_model
 
-    for images in new_pictures.open_pictures(pictures, trained.form_of(run.config())).pieces():
+    for images in new_pictures.open_pictures(pictures, trained_model.picture_form(run.config())).pieces():
         yield from images.pixels
 
 

@@ -130,7 +130,7 @@ def _set_slots(options) -> None:
         launcher.dispatch(options.runs)
     else:
         print_note(overview.suggestion_in_words(overview.read_queue(options.runs)))
-    if run_slots.demanded_cpu_slots() is not None:
+    if run_slots.cpu_slots_from_environment() is not None:
         print_note("LPS_CPU_SLOTS is set and overrides the number stored for the queue")
     print(run_slots.cpu_slots(options.runs))
 
@@ -164,12 +164,12 @@ def _run(options):
 
 
 def _slots_in_words(snapshot, now: float) -> list[str]:
-    from lps.scheduler.overview import left_in_words, time_of_day
+    from lps.scheduler.overview import time_left_in_words, time_of_day
 
     lines = []
     width = max((len(name) for name in [*snapshot.slots, "..."]), default=0)
-    run_width = max((len(item.run.id) for item in snapshot.going), default=0)
-    is_starting = any(not item.slots for item in snapshot.going)
+    run_width = max((len(item.run.id) for item in snapshot.running), default=0)
+    is_starting = any(not item.slots for item in snapshot.running)
     unknown = "in use by a run that is starting" if is_starting else "in use by a run that was removed"
     for name, is_held in snapshot.slots.items():
         item = snapshot.on(name)
@@ -178,21 +178,21 @@ def _slots_in_words(snapshot, now: float) -> list[str]:
             continue
         words = [item.state.name, f"since {time_of_day(item.since, now)}" if item.since else ""]
         words.append(f"{100 * item.share:.0f} % of this phase" if item.share is not None else "")
-        words.append(left_in_words(item.left))
+        words.append(time_left_in_words(item.time_left))
         line = ", ".join(filter(None, words))
         lines.append(f"{name:{width}}  {item.run.id:{run_width}}  {line}  {item.run.meta()['name']}".rstrip())
-    without_slots = [item for item in snapshot.going if not item.slots]
+    without_slots = [item for item in snapshot.running if not item.slots]
     return lines + [f"{'...':{width}}  {item.run.id:{run_width}}  {item.state.name}" for item in without_slots]
 
 
 def _jobs_in_words(snapshot) -> list[str]:
     """Working background jobs; they take no slot."""
-    from lps.scheduler.overview import left_in_words
+    from lps.scheduler.overview import time_left_in_words
 
     lines = []
-    for job in snapshot.working:
+    for job in snapshot.working_jobs:
         share = "" if job.share is None else f"{100 * job.share:.0f} % of this phase, "
-        words = f"{job.phase_in_words}, {share}{left_in_words(job.left)}"
+        words = f"{job.phase_in_words}, {share}{time_left_in_words(job.time_left)}"
         lines.append(clean_line(f"...  {job.id}  {words}  {job.title}", 300))
     return lines
 
@@ -202,14 +202,14 @@ def _line_in_words(snapshot, now: float) -> list[str]:
     from lps.scheduler.overview import time_of_day
     from lps.store import desired_state
 
-    counts = [f"{len(snapshot.waiting)} waiting"] + [f"{snapshot.held} of them on hold"] * bool(snapshot.held)
+    counts = [f"{len(snapshot.waiting)} waiting"] + [f"{snapshot.num_held} of them on hold"] * bool(snapshot.num_held)
     paused = f"; paused since {time_of_day(snapshot.switch.since, now)}" if snapshot.switch.paused else ""
     lines = [", ".join(counts) + paused]
     rows = []
     for item in snapshot.waiting:
         words = [f"priority {item.desired.priority}"] if item.desired.priority else []
         words += [text] if (text := desired_state.waiting_reason(item.desired, now)) else []
-        words += [f"takes about {span_in_words(item.takes)}"] if item.takes is not None else []
+        words += [f"takes about {span_in_words(item.duration)}"] if item.duration is not None else []
         rows.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
     for position, (name, words, title) in enumerate(rows, 1):
@@ -226,9 +226,9 @@ def _as_json(snapshot) -> dict:
             "since": item.since,
             "share": item.share,
             "left_s": item.left_s,
-            "left_range_s": item.left and [item.left.least, item.left.most],
+            "left_range_s": item.time_left and [item.time_left.least, item.time_left.most],
         }
-        for item in snapshot.going
+        for item in snapshot.running
     ]
     queued_rows = []
     for item in snapshot.waiting:
@@ -237,7 +237,7 @@ def _as_json(snapshot) -> dict:
         queued_rows.append({"run": item.run.id} | request | {"not_before": item.desired.not_before or None} | times)
     return {
         "paused": snapshot.switch.paused,
-        "stands_still": not snapshot.is_tended,
+        "stands_still": not snapshot.has_daemon,
         "problem": snapshot.switch.problem,
         "cpu_slots": snapshot.switch.cpu_slots,
         "slots": [{"slot": name, "free": not is_held} for name, is_held in snapshot.slots.items()],
@@ -247,6 +247,6 @@ def _as_json(snapshot) -> dict:
             for item in snapshot.jobs
         ],
         "waiting": queued_rows,
-        "end": snapshot.end,
-        "unknown": snapshot.unknown,
+        "end": snapshot.end_time,
+        "unknown": snapshot.num_unknown,
     }

@@ -122,7 +122,7 @@ def _carry_out(search_found, options) -> int:
         way_on = _way_on(search_found.name, options.runs)
         print_note(f"search {search_found.name}: runs are tagged {search_found.tag}; continue with: {way_on}")
     try:
-        how = search_driver.begin_here(search_found, lambda line: print(line, flush=True), options.lock)
+        how = search_driver.start_search(search_found, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
         print_note(
             f"the search was stopped; its running runs continue. To resume: {_way_on(search_found.name, options.runs)}"
@@ -144,9 +144,9 @@ def _say_request(request, root) -> None:
     from lps.scheduler.preflight import disk_warning, memory_warnings
     from lps.studies import search as searches
 
-    objective = searches.objective_of(request.objective)
+    objective = searches.find_objective(request.objective)
     print_note(f"{counted(request.trials, 'trial')} of {', '.join(item.text for item in request.space)}")
-    print_note(f"objective {request.objective}: {objective.words}")
+    print_note(f"objective {request.objective}: {objective.description}")
     if not objective.hidden:
         print_note(
             f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training to measure it"
@@ -188,7 +188,7 @@ def _list(options) -> int:
 
 
 def _row(name: str, result) -> dict:
-    fields = {"name": name, "state": result.state, "ended": result.ended, "trials": result.request.trials}
+    fields = {"name": name, "state": result.state, "ended": result.num_ended, "trials": result.request.trials}
     fields |= {"objective": result.objective.name, "uses_hidden_labels": result.objective.hidden}
     return fields | {"best": result.best.value if result.best else None}
 
@@ -199,7 +199,7 @@ def _as_json(result) -> dict:
 
     best = result.best
     repeat_command = search_results.sweep_command(result.request, best) if best else ""
-    objective = {"name": result.objective.name, "title": result.objective.title, "words": result.objective.words}
+    objective = {"name": result.objective.name, "title": result.objective.title, "words": result.objective.description}
     return {
         "name": result.request.name,
         "state": result.state,
@@ -209,14 +209,14 @@ def _as_json(result) -> dict:
         "trials": [_trial(trial) for trial in result.trials],
         "asked_trials": result.request.trials,
         "best": _trial(best) | {"again": repeat_command} if best else None,
-        "importance": {"shares": dict(result.importance), "from_trials": len(result.complete),
+        "importance": {"shares": dict(result.importance), "from_trials": len(result.complete_trials),
                        "caution": search_results.importance_caution(result)},
     }  # fmt: skip
 
 
 def _trial(trial) -> dict:
     return {"number": trial.number, "state": trial.state, "value": trial.value, "values": dict(trial.values),
-            "runs": list(trial.runs), "reason": trial.reason, "steps": len(trial.course)}  # fmt: skip
+            "runs": list(trial.runs), "reason": trial.reason, "steps": len(trial.scores)}  # fmt: skip
 
 
 def _print_result(result) -> None:
@@ -224,10 +224,9 @@ def _print_result(result) -> None:
     from lps.studies.search_driver import in_words
 
     counts = ", ".join(f"{result.count(state)} {state}" for state in ("complete", "pruned", "failed", "running"))
-    print(
-        f"{result.request.name}: {result.state}, {result.ended} of {counted(result.request.trials, 'trial')} ({counts})"
-    )
-    print(f"objective {result.objective.name}: {result.objective.words}")
+    trials = f"{result.num_ended} of {counted(result.request.trials, 'trial')}"
+    print(f"{result.request.name}: {result.state}, {trials} ({counts})")
+    print(f"objective {result.objective.name}: {result.objective.description}")
     for trial in result.trials:
         value = f"{trial.value:.4f}" if trial.value is not None else "      "
         mark = " <- best" if trial == result.best else ""

@@ -52,7 +52,7 @@ def sweep(options) -> int:
     request, on = _request(options), target_options(options)
     launcher.check_request(options.retries, None, on)
     if options.dry_run:
-        return _tell(sweeps.sketch_sweep(request, options.runs, options.name), options, on)
+        return _print_plan(sweeps.sketch_sweep(request, options.runs, options.name), options, on)
     planned = sweeps.sketch_sweep(request, options.runs, options.name)
     _check_start([item.config for item in planned.items], on_this_machine=on is None)
     estimate = sweeps.estimate_sweep(planned, options.runs)
@@ -68,7 +68,7 @@ def sweep(options) -> int:
     return code
 
 
-def _tell(planned, options, on) -> int:
+def _print_plan(planned, options, on) -> int:
     """What would be started; ends with what stands in the way of it, if anything does."""
     from lps.studies import sweeps
 
@@ -133,14 +133,14 @@ def _list_presets(as_json: bool) -> int:
 
     rows = []
     for preset in presets.PRESETS.values():
-        row = {"name": preset.name, "title": preset.title, "place": preset.place}
+        row = {"name": preset.name, "title": preset.title, "place": preset.paper_location}
         try:
             request_by_scale = {scale: presets.PresetRequest(preset.name, scale) for scale in presets.SCALES}
             rows.append(
                 row
                 | {
                     "runs": {
-                        scale: len(presets.build_paper_table(scale_request).runs())
+                        scale: len(presets.build_paper_table(scale_request).labeled_configs())
                         for scale, scale_request in request_by_scale.items()
                     }
                 }
@@ -181,20 +181,20 @@ def _await(items) -> int:
     from lps.store.summary import summarize
     from lps.studies import sweeps
 
-    ended = []
+    ended_runs = []
     try:
         for item in sweeps.watch_items(items):
-            ended.append(item)
+            ended_runs.append(item)
             score = summarize(item.run)["last"].get("accuracy/all")
             words = f", all {score:.2f}" if isinstance(score, float) else ""
             reason = f": {item.state.reason}" if item.state.reason else ""
-            print_note(f"[{len(ended)}/{len(items)}] {item.label}: {item.state.name}{reason}{words}")
+            print_note(f"[{len(ended_runs)}/{len(items)}] {item.label}: {item.state.name}{reason}{words}")
     except KeyboardInterrupt:
         print_note(
-            f"stopped waiting; {len(items) - len(ended)} runs are still running or in the queue (see list, stop)"
+            f"stopped waiting; {len(items) - len(ended_runs)} runs are still running or in the queue (see list, stop)"
         )
         return 130
-    return 1 if any(item.state.name != "finished" for item in ended) else 0
+    return 1 if any(item.state.name != "finished" for item in ended_runs) else 0
 
 
 def _item_as_json(item) -> dict:

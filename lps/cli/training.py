@@ -27,7 +27,9 @@ def add(commands: Commands) -> None:
     train = commands.add("train", _train_here, "train in the foreground; the last line is the run folder")
     train.add_argument("--run", dest="folder", type=Path, help=argparse.SUPPRESS)  # how the runner starts the trainer
     launch = commands.add("launch", _launch_run, "train in the background; prints the run folder")
-    alone = commands.add("pretrain", pretrain, "only run SimCLR pretraining and store its weights for later runs")
+    pretrain_command = commands.add(
+        "pretrain", pretrain, "only run SimCLR pretraining and store its weights for later runs"
+    )
     count = commands.add("count-classes", _count_classes, "estimate the number of classes", as_json=True)
     count.add_argument("--most", type=int, help="the largest number to try")
     count.add_argument("--begun", action="store_true", help=argparse.SUPPRESS)  # by a page, which took the lock for it
@@ -35,7 +37,7 @@ def add(commands: Commands) -> None:
     launch.add_argument("--retries", type=int, metavar="N", help="restart a crashed run up to N times (0 to 3)")
     launch.add_argument("--priority", type=int, metavar="N", help="waiting runs with a higher priority start first")
     add_place(launch)
-    for sub in (train, launch, alone, count):
+    for sub in (train, launch, pretrain_command, count):
         add_task(sub)
         sub.add_argument("--light", action="store_true", help=LIGHT)
         sub.add_argument("--seed", default="0", help="seed of the run")
@@ -58,7 +60,7 @@ def _train_here(options) -> int:
         return train(run)
     from lps.cli._follow import follow
 
-    run = _begin(options)
+    run = _create_run(options)
     state = follow(run)
     print_note(f"{state.name}{': ' + state.reason if state.reason else ''}")
     print(run.folder)
@@ -71,7 +73,7 @@ def _launch_run(options) -> None:
     launcher.check_request(options.retries, options.priority)
     on = target_options(options)
     launcher.check_request(options.retries, options.priority, on)
-    print(_begin(options, retries=options.retries, priority=options.priority, on=on).folder)
+    print(_create_run(options, retries=options.retries, priority=options.priority, on=on).folder)
 
 
 def pretrain(options) -> int:
@@ -119,7 +121,7 @@ def wait_without_spinning() -> None:
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 
-def _begin(options, **start_options) -> Run:
+def _create_run(options, **start_options) -> Run:
     from lps.scheduler import submit
     from lps.scheduler.preflight import disk_warning, memory_warnings, prior_advice
     from lps.settings.backbone_names import ABOUT_LABELS
@@ -156,7 +158,7 @@ def checked_config(
         submit.light_settings(options.dataset, dict(defaults) | settings, on_this_machine) if options.light else {}
     )
     config = configure(lighter | dict(defaults) | base | settings)
-    submit.check_configs([config], on_this_machine, fetch=True, judge=start_check.check_start)
+    submit.check_configs([config], on_this_machine, fetch=True, check_start=start_check.check_start)
     _tell_skipped(config)
     return config
 

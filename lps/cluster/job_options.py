@@ -37,8 +37,8 @@ class Option:
 
 def option(name: str, kind: str, argument: str | None, help: str, pattern: str, example: str, **more) -> Option:
     """An option; more: its label, check and is_list, and for a number its minimum and maximum."""
-    own = {key: more.pop(key) for key in ("label", "check", "is_list") if key in more}
-    return Option(Parameter(name, kind, None, help, **more), argument, pattern, example, **own)
+    field_options = {key: more.pop(key) for key in ("label", "check", "is_list") if key in more}
+    return Option(Parameter(name, kind, None, help, **more), argument, pattern, example, **field_options)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Options:
 
     @property
     def gpus(self) -> int:
-        """How many were asked for, on all nodes together; 0 where nothing was said."""
+        """How many were asked for, on all nodes together; 0 if nothing was said."""
         return self.nodes * int(str(self.get("gpus") or 0).rpartition(":")[2])
 
     def arguments(self) -> list[str]:
@@ -74,7 +74,11 @@ class Options:
         return [f"{option.parameter.name}={value}" for option, value in self._each()]
 
     def _each(self) -> list[tuple[Option, object]]:
-        return [(option, one) for option, value in self.given for one in (value if option.is_list else [value])]
+        return [
+            (option, single_value)
+            for option, value in self.given
+            for single_value in (value if option.is_list else [value])
+        ]
 
 
 def read_options(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:

@@ -1,6 +1,6 @@
 """Jobs of any executor: what is submitted, the state that the executor reports, and the resulting state of the run.
 
-`Board` caches the answers of an executor, so that one query serves all readers. Standard library only.
+`JobCache` caches the answers of an executor, so that one query serves all readers. Standard library only.
 """
 
 import threading
@@ -31,7 +31,7 @@ class BackendUnavailable(Exception):
 
 
 @dataclass(frozen=True)
-class Work:
+class Submission:
     """What is handed over at a time: one job for each of `folders`, all of which lie in one.
 
     name: printable, without spaces, and no other work's. output: path of what a job itself prints, without its ending.
@@ -47,7 +47,7 @@ class Work:
     output: str
 
     def command(self, task: int) -> list[str]:
-        """What the job of a run in one part runs; lps.training.parts says what further parts need."""
+        """What the job of a run in one part runs; lps.training.multi_node says what further parts need."""
         return [*self.runner, self.folders[task], "--token", self.token, "--", *self.trainer]
 
 
@@ -123,7 +123,7 @@ def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> t
     return name, words + ("" if begun else ", before the run's process started"), kind
 
 
-class Board:
+class JobCache:
     """The jobs of this user at a place as it last showed them, all in one question; for any number of threads.
 
     While the executor answers, readers wait for the answer. After a failure it is asked again in the background. An
@@ -185,8 +185,8 @@ class Board:
             raise BackendUnavailable(self._unavailable_reason, since=self.silent_since)
 
     def _ask(self) -> None:
-        began = time.monotonic()
-        self._tried = began
+        start = time.monotonic()
+        self._tried = start
         try:
             jobs = self.ask()
         except BackendUnavailable as error:
@@ -198,5 +198,8 @@ class Board:
             ids.setdefault(name, []).append(job.id)
         self._jobs, self._ids = {job.id: job for job, _ in jobs}, ids
         self._gone |= {job.id: job for job, _ in jobs if job.is_over}
-        self._asked, self.answered = began, time.time()
+        self._asked, self.answered = start, time.time()
         self.silent_since, self._unavailable_reason = None, ""
+
+
+Board = JobCache  # the name up to 0.3.0, which backend files of users derive from

@@ -194,12 +194,12 @@ def training_batches(
     images = images.expecting(parts)
     for step, ids, labeled, unlabeled in zip(steps, parts, labeled_parts, unlabeled_parts):
         rows = labeled_order[labeled]
-        together = images.seen(ids, views, seeded(device, config.seed, epoch, step, TRAINING.noise), lap)
+        batch = images.seen(ids, views, seeded(device, config.seed, epoch, step, TRAINING.noise), lap)
         lap("views")
         yield Batch(
-            labeled_views=tuple(view[: len(rows)] for view in together),
+            labeled_views=tuple(view[: len(rows)] for view in batch),
             targets=targets[rows],
-            unlabeled_views=tuple(view[len(rows) :] for view in together),
+            unlabeled_views=tuple(view[len(rows) :] for view in batch),
             unlabeled_positions=unlabeled_order[unlabeled],
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from lps.data.split import Split
 from lps.errors import UserError
-from lps.settings import catalog, given_shares
+from lps.settings import catalog, given_prior
 from lps.settings.config import Config
 
 ADVISED = "confident"  # the prior for unequal classes: docs/concepts/priors.md has the measurements
@@ -87,8 +87,8 @@ def first_prior(config: Config, split: Split, truth: np.ndarray) -> np.ndarray |
     if config.prior == "uniform":
         return None
     if config.prior == "given":
-        shares = np.array(given_shares.shares_of(config.prior_shares))
-        given_shares.check_count(len(shares), classes.total)
+        shares = np.array(given_prior.shares_of(config.prior_shares))
+        given_prior.check_count(len(shares), classes.total)
         return shares
     if config.prior == "oracle":
         shares = true_shares(split, truth)

@@ -86,12 +86,17 @@ def _renumbered(split: Split, num_classes: int, names: tuple[str, ...]) -> Split
         novel_by_name[name.casefold()] = label
     confirmed_novel = [novel_by_name.pop(name.casefold(), None) for name in names]
     strangers = iter(range(num_classes, num_classes + len(names)))
-    new = [next(strangers) if label is None else label for label in confirmed_novel]
-    rest = [(label, name) for label, name in hidden[seen:] if label not in new]
-    nameless = range(max(0, split.classes.novel - len(rest)))
+    novel_labels = [next(strangers) if label is None else label for label in confirmed_novel]
+    remaining = [(label, name) for label, name in hidden[seen:] if label not in novel_labels]
+    nameless = range(max(0, split.classes.novel - len(remaining)))
     first = num_classes + sum(label is None for label in confirmed_novel)
-    order = [*split.class_order[:seen].tolist(), *new, *(label for label, _ in rest), *(first + i for i in nameless)]
-    titles = [*split.class_names[:seen], *names, *(name for _, name in rest)]
+    order = [
+        *split.class_order[:seen].tolist(),
+        *novel_labels,
+        *(label for label, _ in remaining),
+        *(first + i for i in nameless),
+    ]
+    titles = [*split.class_names[:seen], *names, *(name for _, name in remaining)]
     titles += [f"cluster {len(titles) + i}" for i in nameless]
     classes = Classes(seen + len(names), seen + len(names) + split.classes.novel)
     return replace(split, classes=classes, class_order=np.array(order, np.int64), class_names=tuple(titles))

@@ -96,7 +96,7 @@ def resized_crop(
     height, width = images.shape[-2:]
     top, left, tall, wide = random_boxes(images, generator, scale=scale, sizes=sizes)
     if sizes is not None:
-        shrunk_y, shrunk_x = (side / own for side, own in zip((height, width), sizes.unbind(1)))
+        shrunk_y, shrunk_x = (side / own_side for side, own_side in zip((height, width), sizes.unbind(1)))
         top, tall, left, wide = top * shrunk_y, tall * shrunk_y, left * shrunk_x, wide * shrunk_x
     rows = resize_matrices(top, tall, height, size or height)
     columns = resize_matrices(left, wide, width, size or width, mirror=draw_booleans(images, 0.5, generator))
@@ -112,18 +112,18 @@ def random_boxes(
     area = draw_uniform(images, *scale, generator, 10) * (height * width)
     aspect = torch.exp(draw_uniform(images, -log_limit, log_limit, generator, 10))
     wide, tall = torch.sqrt(area * aspect).round().long(), torch.sqrt(area / aspect).round().long()
-    fits = (wide >= 1) & (wide <= width) & (tall >= 1) & (tall <= height)
-    first = fits.int().argmax(dim=1, keepdim=True)
-    fits, wide, tall = (values.gather(1, first).squeeze(1) for values in (fits, wide, tall))
+    is_inside = (wide >= 1) & (wide <= width) & (tall >= 1) & (tall <= height)
+    first = is_inside.int().argmax(dim=1, keepdim=True)
+    is_inside, wide, tall = (values.gather(1, first).squeeze(1) for values in (is_inside, wide, tall))
     height, width = height.squeeze(1), width.squeeze(1)
     whole_tall, whole_wide = torch.minimum(height, _four_thirds(width)), torch.minimum(width, _four_thirds(height))
-    wide, tall = torch.where(fits, wide, whole_wide), torch.where(fits, tall, whole_tall)
+    wide, tall = torch.where(is_inside, wide, whole_wide), torch.where(is_inside, tall, whole_tall)
     top, left = (
         _draw_positions(images, height - tall + 1, generator),
         _draw_positions(images, width - wide + 1, generator),
     )
-    top = torch.where(fits, top, (height - whole_tall) // 2)
-    left = torch.where(fits, left, (width - whole_wide) // 2)
+    top = torch.where(is_inside, top, (height - whole_tall) // 2)
+    left = torch.where(is_inside, left, (width - whole_wide) // 2)
     return top, left, tall, wide
 
 
@@ -157,8 +157,8 @@ def apply_matrices(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     n, channels, height, width = images.shape
     side_by_side = images.transpose(1, 2).reshape(n, height, channels * width)
     tall = torch.bmm(rows, side_by_side).view(n, -1, width)
-    both = torch.bmm(tall, columns.transpose(1, 2))
-    return both.view(n, rows.shape[1], channels, -1).transpose(1, 2).contiguous()
+    product = torch.bmm(tall, columns.transpose(1, 2))
+    return product.view(n, rows.shape[1], channels, -1).transpose(1, 2).contiguous()
 
 
 def central_crop(images: Tensor, *, short_side: int, size: int, sizes: Tensor | None = None) -> Tensor:
@@ -172,8 +172,8 @@ def central_crop(images: Tensor, *, short_side: int, size: int, sizes: Tensor | 
     height, width = images.shape[-2:]
     if min(height, width) != short_side:
         ratio = short_side / min(height, width)
-        new = (max(short_side, int(height * ratio)), max(short_side, int(width * ratio)))
-        out = F.interpolate(out, new, mode="bilinear", antialias=True).clamp_(0, 1)
+        new_size = (max(short_side, int(height * ratio)), max(short_side, int(width * ratio)))
+        out = F.interpolate(out, new_size, mode="bilinear", antialias=True).clamp_(0, 1)
     top, left = (round((side - size) / 2) for side in out.shape[-2:])
     return out[..., top : top + size, left : left + size].contiguous()
 
@@ -188,13 +188,16 @@ def random_crop(
     own_sizes = torch.cat(_sides(images, sizes), dim=1)
     target_sizes = own_sizes * short_side // own_sizes.amin(dim=1, keepdim=True)
     windows = []
-    for axis, old in enumerate(images.shape[-2:]):
-        start, ratio = _draw_positions(images, target_sizes[:, axis] - size + 1, generator), old / target_sizes[:, axis]
-        windows.append((start * ratio, size * ratio, old))
+    for axis, side in enumerate(images.shape[-2:]):
+        start, ratio = (
+            _draw_positions(images, target_sizes[:, axis] - size + 1, generator),
+            side / target_sizes[:, axis],
+        )
+        windows.append((start * ratio, size * ratio, side))
     mirror = draw_booleans(images, 0.5, generator)
     rows, columns = (
-        resize_matrices(start.float(), length.float(), old, size, flip, is_cut=False)
-        for (start, length, old), flip in zip(windows, (None, mirror))
+        resize_matrices(start.float(), length.float(), side, size, flip, is_cut=False)
+        for (start, length, side), flip in zip(windows, (None, mirror))
     )
     return apply_matrices(images.float().div_(255), rows, columns).clamp_(0, 1)
 
@@ -206,13 +209,13 @@ def _central_of_squeezed(images: Tensor, sizes: Tensor, short_side: int, size: i
     sides = images.shape[-2:]
     rows, columns = (
         resize_matrices(
-            (start[:, axis] * old / target_sizes[:, axis]).float(),
-            size * old / target_sizes[:, axis],
-            old,
+            (start[:, axis] * side / target_sizes[:, axis]).float(),
+            size * side / target_sizes[:, axis],
+            side,
             size,
             is_cut=False,
         )
-        for axis, old in enumerate(sides)
+        for axis, side in enumerate(sides)
     )
     return apply_matrices(images.float().div_(255), rows, columns).clamp_(0, 1)
 

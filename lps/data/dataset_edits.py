@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from lps.datasets import Images, take
-from lps.datasets.readers.store import Writer, cached_images
+from lps.datasets.readers.picture_cache import Writer, cached_images
 from lps.errors import UserError, shorten
 from lps.settings.edit_log import NOTHING, SETTING, UNKNOWN, Decided, Key
 from lps.wording import counted

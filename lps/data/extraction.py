@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lps.data import feature_store
 from lps.data.batches import Pictures, seeded
-from lps.data.material import digest_of_pictures
+from lps.data.training_data import digest_of_pictures
 from lps.data.vectors import GivenVectors
 from lps.data.views import views_of_pictures
 from lps.errors import UserError
@@ -78,7 +78,7 @@ def extract_float16(
     """
     view = views_of_pictures(config)[kind]
     ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
-    features = _passed(backbone, [images.seen(some, [view], noise)[0] for some in ids])
+    features = _passed(backbone, [images.seen(chunk, [view], noise)[0] for chunk in ids])
     if not features.isfinite().all():
         raise UserError("features", f"{config.network_name} outputs values that are not finite; use other weights")
     return features.clamp_(-_LARGEST, _LARGEST).half()

@@ -1,7 +1,7 @@
 """A feature store made by several processes, on one machine or on all machines that share the cache folder.
 
 The pictures are divided into parts of 16,384. A part of a view is a small store of its own below `<key>.parts/` beside
-the store (`lps.files.shared_parts`): a process continues a part from its last valid piece. When all are complete,
+the store (`lps.files.shared_work`): a process continues a part from its last valid piece. When all are complete,
 `feature_store.complete_store` copies them into the store, in the first process that gets there, and removes them. The
 noise of a view depends only on the number of the picture, so the store has the same bytes as that of one process.
 Standard library only.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from lps.data import feature_store
 from lps.data.feature_store import PIECE, Compute, Report, Store
-from lps.files import disk, shared_parts
+from lps.files import disk, shared_work
 
 _PART = 64 * PIECE  # pictures
 _TELL_S = 1.0  # interval of progress reports over all processes
@@ -62,7 +62,9 @@ class _Parts:
     def complete(self, should_leave: Callable[[], bool]) -> bool:
         """Work on the parts until all are complete; False if `should_stop` was true before that."""
         names = tuple(self._parts)
-        return shared_parts.work(self._home, names, self._is_done, self._work_on, should_leave, self._is_stopped)
+        return shared_work.compute_parts(
+            self._home, names, self._is_done, self._work_on, should_leave, self._is_stopped
+        )
 
     def _is_done(self, name: str) -> bool:
         view, start = self._parts[name]

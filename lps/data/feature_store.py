@@ -1,13 +1,13 @@
 """Precomputed features on disk: a folder for each backbone and data set, with one table per view.
 
-`features/<data set>-<key>/` in the cache folder (`lps.files.cache`) has `facts.json`, and for every view `NAME.f16`,
-the features of all pictures in their order, beside `NAME.pieces`, a line for each piece of them: rows, sha256, seconds.
-A piece is valid once its line is on disk, and the line is written after the rows: a kill costs one piece. Opening a
-table reads all of it and compares the digests; from the first damaged piece on everything is computed again.
-`NAME.checked` stores the state of a table's file (size, times, place) at that check: while it is unchanged, only a
-few pieces are compared. So every write to a table is noticed before training uses it; silent disk
-errors are noticed by `sound`, which reads all, or by chance. The kernel lock on `<key>.lock` beside the folder is
-held by the one process that writes. Standard library only.
+`features/<data set>-<key>/` in the cache folder (`lps.files.user_folders`) has `facts.json`, and for every view
+`NAME.f16`, the features of all pictures in their order, beside `NAME.pieces`, a line for each piece of them: rows,
+sha256, seconds. A piece is valid once its line is on disk, and the line is written after the rows: a kill costs one
+piece. Opening a table reads all of it and compares the digests; from the first damaged piece on everything is computed
+again. `NAME.checked` stores the state of a table's file (size, times, place) at that check: while it is unchanged,
+only a few pieces are compared. So every write to a table is noticed before training uses it; silent disk errors are
+noticed by `sound`, which reads all, or by chance. The kernel lock on `<key>.lock` beside the folder is held by the one
+process that writes. Standard library only.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from pathlib import Path
 from lps.errors import UserError
 from lps.files import disk, locks
 from lps.files.atomic import open_regular, read_small, remove_abandoned, write_json
-from lps.files.cache import cache_folder
+from lps.files.user_folders import cache_folder
 from lps.files.versions import MOST_IMAGES, MOST_WIDTH
 
 PIECE = 256  # pictures whose features are computed and verified together
@@ -141,11 +141,11 @@ class Store:
 
     def _state(self, view: str) -> dict[str, object]:
         """Return file facts that change with every write to a table or its lines, and with a copy of them."""
-        both = [os.stat(path, follow_symlinks=False) for path in (self.table(view), self._journal(view))]
-        files = [[status.st_dev, status.st_ino, status.st_size] for status in both]
+        statuses = [os.stat(path, follow_symlinks=False) for path in (self.table(view), self._journal(view))]
+        files = [[status.st_dev, status.st_ino, status.st_size] for status in statuses]
         return {
             "places": files,
-            "times": [time for status in both for time in (status.st_mtime_ns, status.st_ctime_ns)],
+            "times": [time for status in statuses for time in (status.st_mtime_ns, status.st_ctime_ns)],
         }
 
     def piece(self, view: str, number: int) -> bytes | None:
@@ -170,20 +170,20 @@ class Store:
         pieces = self.sound(view)
         rows, journal = disk.open_own(self.table(view)), disk.open_own(self._journal(view))
         try:
-            done = sum(piece.rows for piece in pieces)
-            _cut_to(rows, done * self.width * _VALUE)
+            rows_done = sum(piece.rows for piece in pieces)
+            _cut_to(rows, rows_done * self.width * _VALUE)
             _cut_to(journal, sum(len(piece.line()) for piece in pieces))
-            yield done
-            while done < self.count:
-                began, stop = time.monotonic(), min(done + PIECE, self.count)
-                data = compute(done, stop)
-                assert len(data) == (stop - done) * self.width * _VALUE
-                piece = _Piece(stop - done, hashlib.sha256(data).hexdigest(), time.monotonic() - began)
+            yield rows_done
+            while rows_done < self.count:
+                start, stop = time.monotonic(), min(rows_done + PIECE, self.count)
+                data = compute(rows_done, stop)
+                assert len(data) == (stop - rows_done) * self.width * _VALUE
+                piece = _Piece(stop - rows_done, hashlib.sha256(data).hexdigest(), time.monotonic() - start)
                 for descriptor, text in ((rows, data), (journal, piece.line())):
                     disk.write(descriptor, text)
                     disk.sync(descriptor)
-                done = stop
-                yield done
+                rows_done = stop
+                yield rows_done
         finally:
             os.close(rows)
             os.close(journal)
@@ -255,14 +255,14 @@ def complete_store(
     if store is not None:
         return store
     folder = stores_folder() / key
-    waiting = Store(folder, count, 0)
+    draft = Store(folder, count, 0)
 
     def tell() -> None:
-        report(sum(waiting.done(view) for view in views), count * len(views))
+        report(sum(draft.done(view) for view in views), count * len(views))
 
     try:
         folder.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locks.wait_for_lock(waiting.lock, should_stop, tell, "features") as is_ours:
+        with locks.wait_for_lock(draft.lock, should_stop, tell, "features") as is_ours:
             if not is_ours:
                 return None
             return open_store(key, views) or _finished(folder, count, views, begin, report, should_stop)
@@ -288,9 +288,9 @@ def _finished(folder: Path, count: int, views: Sequence[str], begin, report: Rep
     disk.check_fits(store.table(views[0]), missing)
     before = 0
     for view in views:
-        for done in store.continue_table(view, partial(compute, view)):
-            report(before + done, count * len(views))
-            if should_stop() and done < count:
+        for rows_done in store.continue_table(view, partial(compute, view)):
+            report(before + rows_done, count * len(views))
+            if should_stop() and rows_done < count:
                 return None
         before += count
     return store
@@ -329,8 +329,8 @@ class StoredEntry:
     @property
     def picture_s(self) -> float | None:
         """Return seconds per view of a picture; None if nothing is done."""
-        done = sum(self.rows.values())
-        return self.seconds / done if done else None
+        rows_done = sum(self.rows.values())
+        return self.seconds / rows_done if rows_done else None
 
 
 def list_stores() -> list[StoredEntry]:

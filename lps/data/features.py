@@ -17,7 +17,7 @@ from lps.data import feature_parts, feature_store, sources
 from lps.data.batches import PIECE, Lap, Pictures, no_lap
 from lps.data.extraction import Extraction
 from lps.data.feature_store import Report, Store
-from lps.data.material import pictures_on_device, resolve_device
+from lps.data.training_data import pictures_on_device, resolve_device
 from lps.machine.devices import available_cores
 from lps.settings.config import Config
 

@@ -39,8 +39,8 @@ def read_index_files(folder: str, labels: np.ndarray) -> IndexedImages:
     for name, ids in zip(NAMES, (labeled, of_seen, of_novel)):
         if not len(ids) or ids.min() < 0 or ids.max() >= len(labels):
             raise UserError(SETTING, f"{name} has ids outside 0 to {len(labels) - 1:,}, the training images here")
-    everything = np.concatenate([labeled, of_seen, of_novel])
-    if len(np.unique(everything)) < len(everything):
+    all_ids = np.concatenate([labeled, of_seen, of_novel])
+    if len(np.unique(all_ids)) < len(all_ids):
         raise UserError(SETTING, f"{shorten(folder, 120)} names an image twice; expected each image once")
     seen = np.unique(labels[labeled])
     if not np.isin(labels[of_seen], seen).all() or np.isin(labels[of_novel], seen).any():

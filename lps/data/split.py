@@ -21,7 +21,7 @@ _FEW = 20  # with fewer training images in a class, errors blame another setting
 _CLASSES, _STRATIFIED, _TEST, _VALIDATION, _ORDER, _IMAGES, _LABELS = 1, 2, 4, 5, 7, 8, 9
 
 
-def _nobody() -> np.ndarray:
+def _no_ids() -> np.ndarray:
     return np.zeros(0, np.int64)
 
 
@@ -43,9 +43,9 @@ class Split:
     class_order: np.ndarray
     class_names: tuple[str, ...]  # by class id, that is, seen ones first
     seed: int
-    test: np.ndarray = field(default_factory=_nobody)
-    validation: np.ndarray = field(default_factory=_nobody)
-    confirmed: np.ndarray = field(default_factory=_nobody)
+    test: np.ndarray = field(default_factory=_no_ids)
+    validation: np.ndarray = field(default_factory=_no_ids)
+    confirmed: np.ndarray = field(default_factory=_no_ids)
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
         """Return class ids of original labels; unknown (-1) stays -1."""
@@ -154,7 +154,7 @@ def _test_images(labels: np.ndarray, num_test: int, config: Config) -> np.ndarra
     if num_test:
         return np.arange(len(labels) - num_test, len(labels))
     if not ratio:
-        return _nobody()
+        return _no_ids()
     return np.flatnonzero(_stratified(labels, ratio, config.split_seed, _TEST))
 
 
@@ -182,8 +182,8 @@ def _seen_classes(labels: np.ndarray, num_classes: int, config: Config) -> np.nd
     seen_ids = seen_class_ids(config.split_seen_classes)
     num_default = num_classes if (labels < 0).any() else num_classes // 2
     count = config.split_num_seen or (len(seen_ids) if seen_ids else num_default)
-    most = num_classes if config.split_num_novel or (labels < 0).any() else num_classes - 1
-    check_seen(seen_ids, count, num_classes, most)
+    most_seen = num_classes if config.split_num_novel or (labels < 0).any() else num_classes - 1
+    check_seen(seen_ids, count, num_classes, most_seen)
     if seen_ids is not None:
         return np.sort(np.array(seen_ids))
     if config.split_seen_classes == "random":
@@ -258,7 +258,7 @@ def _withheld(labeled: np.ndarray, labels: np.ndarray, config: Config) -> np.nda
     """Draw the labeled images whose label is withheld: a share of every class, never its last image."""
     ratio = config.split_validation_ratio
     if not ratio:
-        return _nobody()
+        return _no_ids()
     generator = np.random.default_rng([config.split_seed, _VALIDATION])
     parts = []
     for label in np.unique(labels):

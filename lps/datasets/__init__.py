@@ -44,7 +44,7 @@ class Images:
     known class. skipped: (file name, reason) of each file that could not be used. file_names: the file of every image,
     below `dataset.path`; empty if images are not files. sizes: int64 (n, 2), original height and width of images that
     were squeezed whole into squares; None if pixels have the images' own proportions. vectors:
-    the training data in the place of pixels, which are then drawn for display (`lps.datasets.readers.drawn`), and
+    the training data in the place of pixels; pixels are then drawn for display (`lps.datasets.readers.item_pictures`);
     file_names are the items' ids; None if images are pictures.
     """
 

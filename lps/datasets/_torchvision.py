@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from lps.datasets import Images, quoted
-from lps.datasets.readers.store import Writer, cached_images
+from lps.datasets.readers.picture_cache import Writer, cached_images
 from lps.errors import UserError
 from lps.files.atomic import clean_line
-from lps.files.cache import cache_folder
+from lps.files.user_folders import cache_folder
 
 _HOW = "set dataset.path to a folder that has it"
 _PATIENCE = 30  # seconds without an answer from the server

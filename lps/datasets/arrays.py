@@ -16,7 +16,7 @@ import numpy as np
 from lps.datasets import Images
 from lps.datasets._recipes import PHOTOS
 from lps.datasets.readers.array_file import ArrayFile, ArrayHead, opened
-from lps.datasets.readers.store import Writer, cached_images
+from lps.datasets.readers.picture_cache import Writer, cached_images
 from lps.errors import UserError
 from lps.files.atomic import clean_line
 from lps.machine import memory
@@ -85,22 +85,22 @@ def _check_memory(heads: dict[str, ArrayHead], is_mapped: bool) -> None:
         # An array in column order is in memory twice: unpacked, and row by row.
         needed = 0 if is_piecewise else head.size * (2 if name in _ALONE else 3)
         if free and needed > _ROOM * free[0]:
-            why = " because it is stored in Fortran order" if is_mapped and name in _ALONE else ""
+            reason = " because it is stored in Fortran order" if is_mapped and name in _ALONE else ""
             raise UserError(
                 "dataset.path",
-                f"{name} takes {data_size(needed)} of memory{why}, and {data_size(free[0])} are free; "
+                f"{name} takes {data_size(needed)} of memory{reason}, and {data_size(free[0])} are free; "
                 f"expected at most {100 * _ROOM:.0f} % of the free memory",
             )
 
 
 def _unpacked(stored: ArrayFile, heads: dict[str, ArrayHead], writer: Writer) -> Images:
     """Write the pixels of the file; return the rest."""
-    rest = _without_pixels(stored, heads)
+    labels_only = _without_pixels(stored, heads)
     for name in _PIXELS:
         if name in heads:
             for pixels in stored.pieces(name):
                 writer.add(pixels if pixels.ndim == 4 else pixels[..., None])
-    return rest
+    return labels_only
 
 
 def _without_pixels(stored: ArrayFile, heads: dict[str, ArrayHead]) -> Images:

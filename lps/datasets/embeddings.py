@@ -11,7 +11,7 @@ import numpy as np
 
 from lps.datasets import Images, Vectors
 from lps.datasets.readers import vector_files
-from lps.datasets.readers.drawn import Drawn
+from lps.datasets.readers.item_pictures import ItemPictures
 from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.vector_files import VectorTable
 from lps.errors import UserError, shorten
@@ -59,12 +59,15 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
     """Summarize the file, with up to `samples` items per class as they are shown; raises `UserError` as `load` does."""
     images = load(path)
     rows = [np.flatnonzero(images.labels == label) for label in (*range(images.num_classes), -1)]
-    spread = [some[np.linspace(0, len(some) - 1, min(samples, len(some))).astype(int)] for some in rows]
-    seen = [[(images.pixels[row], images.sides(row)) for row in some.tolist()] for some in spread]
+    spread = [
+        rows_of_class[np.linspace(0, len(rows_of_class) - 1, min(samples, len(rows_of_class))).astype(int)]
+        for rows_of_class in rows
+    ]
+    seen = [[(images.pixels[row], images.sides(row)) for row in rows_of_class.tolist()] for rows_of_class in spread]
     return FolderPreview(images.class_names, tuple(map(len, rows)), tuple(seen), 0, ())
 
 
-def shown(table: VectorTable, folder: Path) -> Drawn:
+def shown(table: VectorTable, folder: Path) -> ItemPictures:
     """Return the display of the items: pictures below `folder`, else titles; raises `UserError` if none exists."""
     for text in table.pictures:
         path = Path(text)
@@ -72,7 +75,7 @@ def shown(table: VectorTable, folder: Path) -> Drawn:
             raise UserError(
                 "dataset.path", f"picture {shorten(text)} is outside the folder of the file; expected a path below it"
             )
-    pixels = Drawn(table.titles, table.pictures, folder)
+    pixels = ItemPictures(table.titles, table.pictures, folder)
     pictured_rows = [row for row, text in enumerate(table.pictures) if text][:_LOOKED_FOR]
     if pictured_rows and not any(pixels.file(row) for row in pictured_rows):
         name = shorten(table.pictures[pictured_rows[0]])

@@ -14,6 +14,7 @@ import numpy as np
 from lps.datasets import Images, quoted
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import Unreadable, squeezed
+from lps.datasets.readers.picture_cache import cached_images
 from lps.datasets.readers.pictures import (
     Listing,
     decode_listing,
@@ -24,7 +25,6 @@ from lps.datasets.readers.pictures import (
     scan_folder,
 )
 from lps.datasets.readers.preview import FolderPreview
-from lps.datasets.readers.store import cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
 
@@ -52,12 +52,13 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
         with suppress(Unreadable):
             return squeezed(root / listing.files[row][0], size)
 
-    def spread(some: np.ndarray) -> np.ndarray:
-        return some[np.linspace(0, len(some) - 1, min(samples, len(some))).astype(int)]
+    def spread(rows_of_class: np.ndarray) -> np.ndarray:
+        return rows_of_class[np.linspace(0, len(rows_of_class) - 1, min(samples, len(rows_of_class))).astype(int)]
 
     with ThreadPoolExecutor() as pool:
         previews_by_class = [
-            [preview for preview in pool.map(look, spread(some)) if preview is not None] for some in rows
+            [preview for preview in pool.map(look, spread(rows_of_class)) if preview is not None]
+            for rows_of_class in rows
         ]
     return FolderPreview(
         names, tuple(map(len, rows)), tuple(previews_by_class), listing.num_test, tuple(listing.skipped)

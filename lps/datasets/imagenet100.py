@@ -19,8 +19,8 @@ import re
 
 from lps.datasets import Images, quoted
 from lps.datasets._recipes import PHOTOS
+from lps.datasets.readers.picture_cache import cached_images
 from lps.datasets.readers.pictures import Listing, decode_listing, existing_folder, folder_stamp, list_entries
-from lps.datasets.readers.store import cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error
 

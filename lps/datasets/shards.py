@@ -14,9 +14,9 @@ import numpy as np
 from lps.datasets import Images, quoted
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import decode
+from lps.datasets.readers.picture_cache import Writer, cached_images
 from lps.datasets.readers.pictures import check_classes, decode_all, existing_folder
 from lps.datasets.readers.shards import Sample, Shards
-from lps.datasets.readers.store import Writer, cached_images
 from lps.errors import UserError
 from lps.files.atomic import as_user_error, clean_line, read_small
 from lps.files.versions import MOST_IMAGES

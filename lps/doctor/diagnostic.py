@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 
 from lps.errors import UserError
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 from lps.machine import devices
 from lps.machine.memory import free_memory as free_memory
 from lps.store.run_folders import list_runs
@@ -93,7 +93,7 @@ class Machine:
         return free_memory()
 
     def usage(self, folder: Path):
-        """(free bytes, free inodes or None where the file system counts none)."""
+        """(free bytes, free inodes or None if the file system counts none)."""
         usage = os.statvfs(folder)
         return usage.f_bavail * usage.f_frsize, usage.f_favail if usage.f_files else None
 

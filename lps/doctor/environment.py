@@ -16,7 +16,7 @@ from pathlib import Path
 from lps.cluster import executors
 from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Machine, level_of
 from lps.errors import UserError
-from lps.files.program import DASHBOARD, IS_CLONE
+from lps.files.program_location import DASHBOARD, IS_CLONE
 from lps.machine import addresses
 from lps.settings import catalog
 
@@ -55,12 +55,12 @@ def check_packages(machine: Machine) -> Iterator[tuple]:
     needed = parse_requirements(requirement_lines(machine.requirements))
     if not needed:
         yield NOTE, f"{machine.requirements.name} is missing, so no version can be compared", "packages", ""
-    for name, least in needed:
+    for name, required in needed:
         version, level = machine.version(name), PROBLEM if name in TRAINING else NOTE
         if version is None:
-            yield level, f"is not installed; {least} or newer is needed", name
-        elif version_numbers(version) < version_numbers(least):
-            yield level, f"{version} is older than {least}", name
+            yield level, f"is not installed; {required} or newer is needed", name
+        elif version_numbers(version) < version_numbers(required):
+            yield level, f"{version} is older than {required}", name
         else:
             yield OK, version, name
 
@@ -72,7 +72,7 @@ def requirement_lines(path: Path) -> list[str]:
         return [line for line in lines if _USUAL_EXTRA.search(line)]
     lines = path.read_text().splitlines()
     named = [path.parent / line.removeprefix("-r ").strip() for line in lines if line.startswith("-r ")]
-    return [line for other in named for line in requirement_lines(other)] + lines
+    return [line for included in named for line in requirement_lines(included)] + lines
 
 
 def parse_requirements(lines: list[str]) -> list[tuple[str, str]]:
@@ -120,8 +120,8 @@ def check_imports(machine: Machine) -> Iterator[tuple]:
 
 def check_recipe_files(machine: Machine) -> Iterator[tuple]:
     """Check the form of the files of methods and data sets; `check_imports` also imports the methods."""
-    for folder, broken in (("methods", catalog.broken_methods()), ("datasets", catalog.broken_datasets())):
-        yield from ((PROBLEM, reason, f"{folder}/{name}.py") for name, reason in broken.items())
+    for folder, errors in (("methods", catalog.broken_methods()), ("datasets", catalog.broken_datasets())):
+        yield from ((PROBLEM, reason, f"{folder}/{name}.py") for name, reason in errors.items())
 
 
 def check_gpus(machine: Machine) -> Iterator[tuple]:
@@ -184,14 +184,14 @@ def check_exposure(machine: Machine) -> Iterator[tuple]:
 
 def check_cluster(machine: Machine) -> Iterator[tuple]:
     """Whether runs can be sent elsewhere."""
-    for place in executors.AWAY.values():
-        missing = [name for name in place.COMMANDS if shutil.which(name) is None]
-        if len(missing) == len(place.COMMANDS):
-            yield OK, "not found; runs start on this machine", place.TITLE
+    for backend in executors.AWAY.values():
+        missing = [name for name in backend.COMMANDS if shutil.which(name) is None]
+        if len(missing) == len(backend.COMMANDS):
+            yield OK, "not found; runs start on this machine", backend.TITLE
         elif missing:
-            yield NOTE, f"{', '.join(missing)} not found", place.TITLE
+            yield NOTE, f"{', '.join(missing)} not found", backend.TITLE
         else:
-            yield OK, "found", place.TITLE
+            yield OK, "found", backend.TITLE
 
 
 def check_notifications(machine: Machine) -> Iterator[tuple]:

@@ -13,7 +13,7 @@ from lps.files import disk
 from lps.files.atomic import write_whole
 from lps.files.atomic_folder import abandoned_drafts
 from lps.files.locks import boot_id, is_held, try_lock
-from lps.interop import own_pictures
+from lps.interop import uploaded_folders
 from lps.settings import catalog
 from lps.store.run_folders import INCOMING_S, blocked_by
 from lps.store.runs import Run
@@ -80,21 +80,21 @@ def _probe(root: Path) -> str:
 
 def check_space(machine: Machine) -> Iterator[tuple]:
     """Space and file entries where the runs are."""
-    place, trash = _existing(machine.runs), machine.runs / ".trash"
-    free, inodes = machine.usage(place)
-    more = f" ({trash} can be deleted)" if trash.is_dir() and any(trash.iterdir()) else ""
-    message = f"{free / 2**30:.1f} GiB free in {place}"
-    yield level_of(free, _SPACE), message, "disk", f"Delete runs or other files{more}."
+    existing, trash = _existing(machine.runs), machine.runs / ".trash"
+    free, inodes = machine.usage(existing)
+    hint = f" ({trash} can be deleted)" if trash.is_dir() and any(trash.iterdir()) else ""
+    message = f"{free / 2**30:.1f} GiB free in {existing}"
+    yield level_of(free, _SPACE), message, "disk", f"Delete runs or other files{hint}."
     if inodes is not None and inodes < _INODES:
-        remedy = f"Delete folders with many small files{more}."
-        yield PROBLEM, f"only {inodes} more files can be created in {place}", "disk", remedy
+        remedy = f"Delete folders with many small files{hint}."
+        yield PROBLEM, f"only {inodes} more files can be created in {existing}", "disk", remedy
 
 
 def check_file_system(machine: Machine) -> Iterator[tuple]:
     """Whether the runs are on a network file system, whose locks other machines may not see."""
-    from lps.machine import whose
+    from lps.machine import system_queries
 
-    kind = whose.file_system(machine.runs)
+    kind = system_queries.file_system(machine.runs)
     if kind in _NETWORK or kind.startswith("fuse.ssh"):
         yield NOTE, f"{machine.runs} is on a network file system ({kind})"
     else:
@@ -110,23 +110,23 @@ def check_locks(machine: Machine) -> Iterator[tuple]:
         if path.stem in owners:
             yield OK, f"used by {owners[path.stem].id}", path.stem
             continue
-        from lps.machine import whose
+        from lps.machine import system_queries
 
-        pids = [str(pid) for pid in whose.processes_that_opened(path)]
-        who = f"process {', '.join(pids)}" if pids else "a process that cannot be seen"
+        pids = [str(pid) for pid in system_queries.processes_that_opened(path)]
+        holder = f"process {', '.join(pids)}" if pids else "a process that cannot be seen"
         remedy = f"kill {' '.join(pids)}" if pids else "Ask the other users of this folder, or restart the machine."
-        yield PROBLEM, f"is held by {who}, which does not belong to a run in {machine.runs}", path.stem, remedy
-    waiting = [run for run in machine.listed if run.state().name == "queued" and run.waiting_attempt()]
+        yield PROBLEM, f"is held by {holder}, which does not belong to a run in {machine.runs}", path.stem, remedy
+    waiting_runs = [run for run in machine.listed if run.state().name == "queued" and run.waiting_attempt()]
     if all(path.stem in owners for path in held_locks):
-        yield OK, f"{counted(len(alive), 'run')} running, {len(waiting)} waiting"
+        yield OK, f"{counted(len(alive), 'run')} running, {len(waiting_runs)} waiting"
 
 
 def check_leftovers(machine: Machine) -> Iterator[tuple]:
     """Processes of runs that are over, folders and files that were never finished."""
     incoming = machine.runs / ".incoming"
-    places = (incoming, machine.runs / ".models", own_pictures.home_folder(), own_pictures.home_of_new())
+    folders = (incoming, machine.runs / ".models", uploaded_folders.home_folder(), uploaded_folders.home_of_new())
     unfinished = [path for path in incoming.glob("*") if _age(machine, path) > INCOMING_S]
-    drafts = list(dict.fromkeys([*unfinished, *(path for place in places for path in abandoned_drafts(place))]))
+    drafts = list(dict.fromkeys([*unfinished, *(path for folder in folders for path in abandoned_drafts(folder))]))
     if drafts:
         size = _size(path for draft in drafts for path in (draft, *draft.rglob("*")))
         message = f"{counted(len(drafts), 'unfinished folder')} left by killed processes ({size}), such as {drafts[0]}"
@@ -159,9 +159,11 @@ def _age(machine: Machine, path: Path) -> float:
 
 def orphaned_processes(machine: Machine) -> list[tuple[int, Run]]:
     """Processes that say (LPS_RUN) which run in the folder they belong to, while its lock is free."""
-    from lps.machine import whose
+    from lps.machine import system_queries
 
-    found_runs = [(pid, Run(Path(folder))) for pid, folder in whose.processes_with("LPS_RUN") if pid != os.getpid()]
+    found_runs = [
+        (pid, Run(Path(folder))) for pid, folder in system_queries.processes_with("LPS_RUN") if pid != os.getpid()
+    ]
     root = machine.runs.resolve()
     return [(pid, run) for pid, run in found_runs if run.root == root and run.folder.is_dir() and not is_held(run.lock)]
 

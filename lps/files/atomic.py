@@ -77,7 +77,7 @@ def write_checked(path: Path, data: bytes) -> None:
 
 
 def read_checked(path: Path) -> bytes | None:
-    """The bytes that `write_checked` wrote; None where they, or their record, are missing or damaged."""
+    """The bytes that `write_checked` wrote; None if they, or their record, are missing or damaged."""
     try:
         record = json.loads(read_small(path.with_suffix(".json")))
         if not isinstance(record, dict):

@@ -88,7 +88,7 @@ def _claim(draft: Path) -> int | None:
 def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
     """A new folder with what `fill` puts there, all of it or nothing.
 
-    Gives it. Raises `UserError` where one is there.
+    Gives it. Raises `UserError` if one is there.
     """
     target = Path(os.path.abspath(target))
     with as_user_error("to", f"{shorten(str(target))} was not written"):
@@ -114,7 +114,7 @@ def draft_of(target: Path, facts: dict) -> Iterator[Path]:
     """A folder to fill inside the `with`; at its end it is at `target`, or after an error nothing has changed.
 
     A kill between the two renames at the end leaves the earlier folder beside `target`; the next export puts it back.
-    about: what `MARK` says of it. Raises `UserError` where something else is at `target`, or nothing can be written.
+    about: what `MARK` says of it. Raises `UserError` if something else is at `target`, or nothing can be written.
     """
     target = Path(os.path.abspath(target))
     try:
@@ -126,35 +126,35 @@ def draft_of(target: Path, facts: dict) -> Iterator[Path]:
             yield draft
             write_json(draft / MARK, facts)
             with folder_lock(target.parent):
-                _put(draft, target)
+                _replace(draft, target)
         disk.sync_folder(target.parent)
     except OSError as error:
         raise UserError("into", f"{shorten(str(target))} was not written ({error.strerror or error})") from None
 
 
-def _put(draft: Path, target: Path) -> None:
+def _replace(draft: Path, target: Path) -> None:
     """Rename `draft` to `target`; an earlier export there goes away."""
     check_place(target)
-    old = draft.with_name(f"{draft.name}.old")
+    previous = draft.with_name(f"{draft.name}.old")
     if target.exists():
-        target.rename(old)
+        target.rename(previous)
     draft.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(previous, ignore_errors=True)
 
 
 def _finish_replacing(target: Path) -> None:
-    """Bring back what a killed `_put` moved away, where nothing came in its place; else remove it."""
-    for old in target.parent.glob(f".{glob.escape(target.name)}.{_TOKEN}.tmp.old"):
-        if old.is_symlink() or not old.is_dir():
+    """Bring back what a killed `_replace` moved away, where nothing came in its place; else remove it."""
+    for previous in target.parent.glob(f".{glob.escape(target.name)}.{_TOKEN}.tmp.old"):
+        if previous.is_symlink() or not previous.is_dir():
             continue
         if os.path.lexists(target):
-            shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(previous, ignore_errors=True)
         else:
-            old.rename(target)
+            previous.rename(target)
 
 
 def check_place(target: Path) -> None:
-    """Raise `UserError` where something lies at `target` that no export made."""
+    """Raise `UserError` if something lies at `target` that no export made."""
     if not os.path.lexists(target):
         return
     if not target.is_symlink() and target.is_dir():

@@ -52,9 +52,9 @@ def folder_bytes(folder: Path) -> int:
 
 def check_fits(path: Path, size: int) -> None:
     """Raise `TooSmall` where a file of `size` bytes has no room; what is free stays free for words about it."""
-    left = free_bytes(path.parent)
-    if size > left:
-        raise TooSmall(path, size, left)
+    free = free_bytes(path.parent)
+    if size > free:
+        raise TooSmall(path, size, free)
 
 
 def create(path: Path, mode: int = 0o600) -> int:
@@ -67,12 +67,12 @@ def open_end(path: Path) -> int:
     return open_own(path, os.O_APPEND)
 
 
-def open_own(path: str | os.PathLike, more: int = 0) -> int:
+def open_own(path: str | os.PathLike, flags: int = 0) -> int:
     """A file open for reading and writing, created where it is missing; for its owner alone.
 
-    more: further flags. What stands there and is no regular file is refused: a link could lead anywhere.
+    flags: further flags. What stands there and is no regular file is refused: a link could lead anywhere.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | more, 0o600)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o600)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))

@@ -34,14 +34,14 @@ class Journal:
     """The entries of one file.
 
     is_own: whether a well-formed entry has the fields that its kind needs. lock: held while the file changes.
-    most: bytes of the file. skips_unknown: entries that cannot be read are passed over and kept in the file; else one
-    of them makes the file damaged.
+    most_bytes: bytes of the file. skips_unknown: entries that cannot be read are passed over and kept in the file;
+    else one of them makes the file damaged.
     """
 
     path: Path
     is_own: Callable[[Mapping], bool]
     lock: Callable[[], AbstractContextManager[None]]
-    most: int = SMALL_FILE
+    most_bytes: int = SMALL_FILE
     skips_unknown: bool = False
 
     def entries(self) -> list[Mapping]:
@@ -49,7 +49,7 @@ class Journal:
         return self._readable(self._stored())
 
     def append(self, entry_after: Callable[[list[Mapping]], Mapping | None]) -> None:
-        """Add the entry that the function makes from all earlier ones, nothing where it gives None.
+        """Add the entry that the function makes from all earlier ones, nothing if it gives None.
 
         Raises `OSError`, and `UserError` where the file is damaged or would become too large; then nothing has changed.
         """
@@ -62,13 +62,13 @@ class Journal:
     def _stored(self) -> list:
         try:
             with open_regular(self.path) as file:
-                data = file.read(self.most + 1)
+                data = file.read(self.most_bytes + 1)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise UnreadableJournal(self.path, f"cannot be read ({disk_error_in_words(error)})") from None
-        if len(data) > self.most:
-            raise self._damaged(f"it is larger than {self.most >> 20} MiB")
+        if len(data) > self.most_bytes:
+            raise self._damaged(f"it is larger than {self.most_bytes >> 20} MiB")
         try:
             if self._has_lines:
                 return [json.loads(line) for line in data.splitlines()]
@@ -95,8 +95,8 @@ class Journal:
         else:
             text = '{"version": 1, "entries": [\n' + ",\n".join(lines) + "\n]}\n"
         data = text.encode("utf-8", "replace")
-        if len(data) > self.most:
-            message = f"would be larger than {self.most >> 20} MiB; decide about fewer images at a time"
+        if len(data) > self.most_bytes:
+            message = f"would be larger than {self.most_bytes >> 20} MiB; decide about fewer images at a time"
             raise UserError(self.path.name, message)
         write_whole(self.path, data)
 
@@ -110,25 +110,25 @@ class Journal:
 
 def in_effect(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
     """(number, entry) of the entries that hold: neither taken back nor left behind by `restore`, oldest first."""
-    places = []
-    place = len(entries)
-    while place > 0:
-        place -= 1
-        count = entries[place].get("restore")
+    entry_counts = []
+    entry_count = len(entries)
+    while entry_count > 0:
+        entry_count -= 1
+        count = entries[entry_count].get("restore")
         if count is None:
-            places.append(place)
-        elif count <= place:
-            place = count
+            entry_counts.append(entry_count)
+        elif count <= entry_count:
+            entry_count = count
     active: list[tuple[int, Mapping]] = []
-    for place in reversed(places):
-        entry = entries[place]
+    for entry_count in reversed(entry_counts):
+        entry = entries[entry_count]
         undone = entry.get("undo", False)
         if undone is False:
-            active.append((place + 1, entry))
+            active.append((entry_count + 1, entry))
         elif undone is True:
             del active[-1:]
         elif isinstance(undone, int):
-            active = [one for one in active if one[0] != undone]
+            active = [item for item in active if item[0] != undone]
         else:
             active = [one for one in active if one[1].get("key") != undone]
     return active

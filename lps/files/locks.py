@@ -80,21 +80,23 @@ def is_held(path: Path) -> bool:
 
 
 @contextmanager
-def wait_for_lock(path: Path, should_stop: Callable[[], bool], tell: Callable[[], None], what: str) -> Iterator[bool]:
+def wait_for_lock(
+    path: Path, should_stop: Callable[[], bool], report: Callable[[], None], subject: str
+) -> Iterator[bool]:
     """Whether the lock on `path` is ours inside the `with`; waits as long as another process lives that holds it.
 
-    While waiting it calls `tell` repeatedly, and gives False once `should_stop` is true. what: what the other process
-    makes, for the message. The file is removed afterwards.
+    While waiting it calls `report` repeatedly, and gives False once `should_stop` is true. subject: what the other
+    process makes, for the message. The file is removed afterwards.
     """
     disk.make_folder(path.parent)
     descriptor = try_lock(path)
     if descriptor is None:
-        print(f"another process is creating the same {what}; waiting for it", flush=True)
+        print(f"another process is creating the same {subject}; waiting for it", flush=True)
     while descriptor is None:
         if should_stop():
             yield False
             return
-        tell()
+        report()
         disk.make_folder(path.parent)  # a cleanup may have removed it
         descriptor = try_lock(path)
     try:
@@ -163,7 +165,7 @@ def is_own_file(path: str | os.PathLike) -> bool:
 def is_file_at(descriptor: int, path: Path) -> bool:
     """Whether the open file is still the one at `path` (it may have been deleted or moved meanwhile)."""
     try:
-        ours, at_path = os.fstat(descriptor), os.lstat(path)
+        own_file, at_path = os.fstat(descriptor), os.lstat(path)
     except OSError:
         return False
-    return (ours.st_dev, ours.st_ino) == (at_path.st_dev, at_path.st_ino)
+    return (own_file.st_dev, own_file.st_ino) == (at_path.st_dev, at_path.st_ino)

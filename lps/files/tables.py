@@ -54,9 +54,9 @@ def file_text(name: str) -> str:
     return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def escape_latex(text: str, other: Callable[[str], str] = str) -> str:
-    """Text that LaTeX prints as it stands, on one line. other: what is written for a sign that means nothing to it."""
-    return "".join(_LATEX[c] if c in _LATEX else other(c) for c in " ".join(text.split()))
+def escape_latex(text: str, replacement: Callable[[str], str] = str) -> str:
+    """Return text that LaTeX prints as it is, on one line. replacement: for a sign that means nothing to it."""
+    return "".join(_LATEX[c] if c in _LATEX else replacement(c) for c in " ".join(text.split()))
 
 
 def latex_row(cells: Iterable[str]) -> str:

@@ -44,13 +44,13 @@ class UntrustedFile:
     open: Callable[[], BinaryIO]
 
     def copy_to(self, target: BinaryIO) -> None:
-        """Write its bytes into an open file; raises `UserError` where they are not as many as it said."""
-        left = self.size
+        """Write its bytes into an open file; raises `UserError` if they are not as many as it said."""
+        remaining = self.size
         with self.open() as stream:
-            while left and (chunk := stream.read(min(_CHUNK, left))):
-                left -= len(chunk)
+            while remaining and (chunk := stream.read(min(_CHUNK, remaining))):
+                remaining -= len(chunk)
                 target.write(chunk)
-            if left or stream.read(1):
+            if remaining or stream.read(1):
                 raise UserError("archive", f"has a {shorten(self.name)} whose size differs from the archive's list")
 
 
@@ -67,7 +67,7 @@ class Allowance:
         self._most, self._most_entries = most_bytes, most_entries or MOST_ENTRIES
 
     def admit(self, name: str, size: int) -> None:
-        """Count an entry; raises `UserError` where its name is hostile or it is one too many or too large."""
+        """Count an entry; raises `UserError` if its name is hostile or it is one too many or too large."""
         check_name(name)
         self._entries += 1
         self._bytes += size
@@ -118,18 +118,18 @@ def open_entries(
 
 
 def _of_folder(folder: Path, allowance: Allowance) -> Iterator[UntrustedFile]:
-    for place, folders, names in os.walk(folder, followlinks=False):
+    for directory, folders, names in os.walk(folder, followlinks=False):
         folders.sort()
         for name in sorted(folders):
-            if os.path.islink(os.path.join(place, name)):
+            if os.path.islink(os.path.join(directory, name)):
                 folders.remove(name)
         for name in sorted(names):
-            path = Path(place) / name
+            path = Path(directory) / name
             file_stat = path.lstat()
             if stat.S_ISREG(file_stat.st_mode):
-                shown = path.relative_to(folder.parent).as_posix()
-                allowance.admit(shown, file_stat.st_size)
-                yield UntrustedFile(shown, file_stat.st_size, lambda path=path: open_regular(path))
+                relative_name = path.relative_to(folder.parent).as_posix()
+                allowance.admit(relative_name, file_stat.st_size)
+                yield UntrustedFile(relative_name, file_stat.st_size, lambda path=path: open_regular(path))
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
@@ -190,13 +190,13 @@ class _Sparing(io.BufferedIOBase):
 
     def read(self, size: int | None = -1) -> bytes:
         if size is None or not 0 <= size <= _MOST_AT_ONCE:
-            left = os.fstat(self._file.fileno()).st_size - self._file.tell()
-            if left > _MOST_AT_ONCE or (size or 0) > _MOST_AT_ONCE:
+            remaining = os.fstat(self._file.fileno()).st_size - self._file.tell()
+            if remaining > _MOST_AT_ONCE or (size or 0) > _MOST_AT_ONCE:
                 raise zipfile.BadZipFile(f"its list of members is longer than {_MOST_AT_ONCE >> 20} MB")
         return self._file.read(size)
 
-    def seek(self, place: int, whence: int = 0) -> int:
-        return self._file.seek(place, whence)
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
 
     def tell(self) -> int:
         return self._file.tell()

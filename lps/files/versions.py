@@ -47,7 +47,7 @@ def is_newer(kind: str, version: object) -> bool:
 def check_version(kind: str, version: object, name: str = "") -> int:
     """The version of a file of `kind` called `name`; raises `UserError` for a newer one, and for what is none.
 
-    version: as it stands in the file, None where it has none.
+    version: as it stands in the file, None if it has none.
     """
     if version is None:
         return 0

@@ -14,12 +14,12 @@ from lps.analysis.naming import Naming
 from lps.files import disk
 from lps.files.atomic import PUBLIC, write_whole
 from lps.files.atomic_folder import draft_folder, new_folder
-from lps.inference import model_graph, model_work, prediction, trained
-from lps.inference.new_pictures import Form
-from lps.inference.none_of_these import DEFAULT_KEEP, TradeOff
-from lps.inference.predicted import NONE
-from lps.inference.trained import Trained
-from lps.network import shipped
+from lps.inference import export_job, model_graph, prediction, trained_model
+from lps.inference.new_pictures import PictureForm
+from lps.inference.prediction_result import NONE
+from lps.inference.rejection import DEFAULT_KEEP, TradeOff
+from lps.inference.trained_model import TrainedModel
+from lps.network import shipped_weights
 from lps.settings import backbone_names, catalog
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.store import provenance
@@ -42,8 +42,8 @@ def write_model_folder(run: Run, target: Path) -> Path:
 
     Raises `UserError` if the folder exists or the model cannot be exported.
     """
-    model_work.check_installed()
-    model = trained.load_model(run)
+    export_job.check_installed()
+    model = trained_model.load_model(run)
     decisions, lost = prediction.decisions_for_model(model)
     compared = model.references.without(decisions.unlabeled)
     clusters = labels.clusters_of(decisions, compared.predicted, compared.images)
@@ -81,7 +81,7 @@ def write_zip(run: Run, target: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- labels
 
 
-def _labels(model: Trained, decisions: Naming, curve: TradeOff) -> dict[str, object]:
+def _labels(model: TrainedModel, decisions: Naming, curve: TradeOff) -> dict[str, object]:
     """Return the name of each of the model's ids: for a merged cluster, that of its target; null for no class."""
     split, defaults = model.material.split, labels.default_names(model.run, model.material.split)
     count = max(split.classes.total, int(model.references.predicted.max(initial=0)) + 1)
@@ -102,7 +102,7 @@ def _labels(model: Trained, decisions: Naming, curve: TradeOff) -> dict[str, obj
     }
 
 
-def _input(form: Form) -> dict[str, object]:
+def _input(form: PictureForm) -> dict[str, object]:
     input_as_json = {"name": model_graph.input_of(form), "type": "float32" if form.are_vectors else "uint8"}
     if form.are_vectors:
         return input_as_json | {"layout": "NC", "channels": form.channels}
@@ -112,7 +112,7 @@ def _input(form: Form) -> dict[str, object]:
 # ---------------------------------------------------------------------------------------------------- the card
 
 
-def _card(model: Trained, decisions: Naming, curve: TradeOff, label_facts: Mapping, lost: list[str]) -> str:
+def _card(model: TrainedModel, decisions: Naming, curve: TradeOff, label_facts: Mapping, lost: list[str]) -> str:
     config, form = model.config, model.form
     info = catalog.method_info(config.method)
     stored = ", whose features are fixed: only a small head was trained on them" if model.backbone is not None else ""
@@ -141,7 +141,7 @@ def _card(model: Trained, decisions: Naming, curve: TradeOff, label_facts: Mappi
     return "\n".join(lines).lstrip("\n")
 
 
-def _what_it_takes(form: Form) -> str:
+def _what_it_takes(form: PictureForm) -> str:
     gives = "returns `class`, `confidence`, `distance` and `logits` of each"
     if form.are_vectors:
         return (
@@ -154,7 +154,7 @@ def _what_it_takes(form: Form) -> str:
     )
 
 
-def _data(model: Trained) -> list[str]:
+def _data(model: TrainedModel) -> list[str]:
     config, split = model.config, model.material.split
     info = catalog.dataset_info(config.dataset)
     return [
@@ -177,7 +177,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _scores(model: Trained) -> list[str]:
+def _scores(model: TrainedModel) -> list[str]:
     """Return the scores of this epoch as table rows, each with its number of images."""
     evaluations = [event for event in read_history(model.run.events) if event["kind"] == "eval"]
     values = next((event["values"] for event in evaluations[::-1] if event["epoch"] == model.epoch), None)
@@ -210,7 +210,7 @@ def _scores(model: Trained) -> list[str]:
     ]
 
 
-def _limits(model: Trained, decisions: Naming, lost: list[str]) -> list[str]:
+def _limits(model: TrainedModel, decisions: Naming, lost: list[str]) -> list[str]:
     limits = [
         "- Accuracy was measured on pictures from the same source; on other pictures it is unknown.",
         "- A picture of any other class gets one of these names unless its distance is too large.",
@@ -230,7 +230,7 @@ def _limits(model: Trained, decisions: Naming, lost: list[str]) -> list[str]:
     return limits
 
 
-def _start(model: Trained) -> list[str]:
+def _start(model: TrainedModel) -> list[str]:
     """Describe the start weights and their licence."""
     config = model.config
     name, start = config.network_name, config.network_start
@@ -242,8 +242,8 @@ def _start(model: Trained) -> list[str]:
     words = [f"`network.start` is {start}."]
     if start in ("published", "torchvision") and name == backbone_names.LITE0:
         words = [
-            f"EfficientNet-Lite0, from the package {shipped.PACKAGE.replace('_', '-')} (Apache License 2.0), trained by"
-            " its authors on ImageNet, whose pictures have their own terms."
+            f"EfficientNet-Lite0, from the package {shipped_weights.PACKAGE.replace('_', '-')} (Apache License 2.0), "
+            "trained by its authors on ImageNet, whose pictures have their own terms."
         ]
     elif start in ("published", "torchvision"):
         words = [f"The published weights of {name}; read the licence of their publisher before you use them."]

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from lps.data.views import views_of_pictures
 from lps.errors import UserError
-from lps.inference import model_work
-from lps.inference.new_pictures import Form
-from lps.inference.none_of_these import NEIGHBOURS
-from lps.inference.trained import ReferenceImages, Trained
+from lps.inference import export_job
+from lps.inference.new_pictures import PictureForm
+from lps.inference.rejection import NEIGHBOURS
+from lps.inference.trained_model import ReferenceImages, TrainedModel
 from lps.network.network import Outputs
 from lps.network.weight_files import first_line
 
@@ -35,7 +35,7 @@ class _PredictionGraph(nn.Module):
     If the run was trained on embeddings, the input is float32 (n, d).
     """
 
-    def __init__(self, model: Trained, compared: ReferenceImages):
+    def __init__(self, model: TrainedModel, compared: ReferenceImages):
         super().__init__()
         self._model, self._plain = model, views_of_pictures(model.config)["plain"]
         self.network, self.backbone = model.method.evaluated_network, model.backbone
@@ -47,19 +47,19 @@ class _PredictionGraph(nn.Module):
         if self.backbone is not None:
             inputs = self.backbone(inputs).clamp(-_LARGEST_HALF, _LARGEST_HALF).half().float()
         outputs = Outputs(*(part.float() for part in self.network(inputs)))
-        prediction = self._model.say(outputs)
+        prediction = self._model.report(outputs)
         points = F.normalize(outputs.features if self.backbone is None else inputs, dim=1)
         nearest = (points @ self.points.T).topk(min(NEIGHBOURS, len(self.points)), dim=1).values
         return prediction.ids, prediction.confidence.float(), (1 - nearest).clamp_min(0).mean(dim=1), outputs.logits
 
 
-def input_of(form: Form) -> str:
+def input_of(form: PictureForm) -> str:
     return VECTORS if form.are_vectors else PICTURES
 
 
-def write_graph(path: Path, model: Trained, compared: ReferenceImages) -> None:
+def write_graph(path: Path, model: TrainedModel, compared: ReferenceImages) -> None:
     """Write the graph to a file, for any number of pictures; raises `UserError` if ONNX cannot express the model."""
-    model_work.check_installed()
+    export_job.check_installed()
     if model.form.is_whole:
         raise UserError(
             "to", "model cannot be exported for pictures resized without keeping their aspect ratio (imagenet100)"

@@ -18,7 +18,7 @@ from lps.data.vectors import GivenVectors
 from lps.datasets import Images, Vectors, arrays, embeddings, quoted
 from lps.datasets.readers import vector_files
 from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
-from lps.datasets.readers.drawn import Drawn
+from lps.datasets.readers.item_pictures import ItemPictures
 from lps.datasets.readers.pictures import Listing, decode_all, resize_pixels
 from lps.datasets.readers.shards import Shards
 from lps.datasets.readers.vector_files import VectorTable, is_vector_file
@@ -36,7 +36,7 @@ _IN_FILES = ("folder", "shards", "imagenet100")  # data sets whose pictures came
 
 
 @dataclass(frozen=True)
-class Form:
+class PictureForm:
     """The size and kind of a run's pictures.
 
     height, width: pixels. is_whole: every picture was resized as a whole, without keeping its aspect ratio. is_brought:
@@ -51,7 +51,7 @@ class Form:
     are_vectors: bool = False  # and no pictures: of `channels` numbers
 
     @classmethod
-    def from_pictures(cls, config: Config, images: Pictures) -> "Form":
+    def from_pictures(cls, config: Config, images: Pictures) -> "PictureForm":
         if isinstance(images, GivenVectors):
             return cls(0, 0, images.shape[1], False, False, True)
         _, channels, height, width = images.shape
@@ -95,9 +95,9 @@ class NewPictures:
         if count > MOST_IMAGES:
             raise UserError("pictures", f"are more than {MOST_IMAGES:,}; predict them in parts")
         if not count:
-            raise UserError("pictures", self._nothing())
+            raise UserError("pictures", self._nothing_usable())
 
-    def _nothing(self) -> str:
+    def _nothing_usable(self) -> str:
         if not self.skipped:
             return "none found; expected at least one"
         name, reason = self.skipped[0]
@@ -105,7 +105,7 @@ class NewPictures:
         return f"none can be used: {shorten(name)} {reason}{more}"
 
 
-def open_pictures(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
+def open_pictures(source: str | os.PathLike | np.ndarray, form: PictureForm) -> NewPictures:
     """Open the pictures of a folder and its sub-folders, of an .npz, or of an array uint8 (n, height, width[, 3]).
 
     Raises `UserError` if the source has no pictures or does not exist.
@@ -146,7 +146,7 @@ def _why_absent(source: str | os.PathLike) -> str:
 # ---------------------------------------------------------------------------------------------------- files
 
 
-def _of_folder(folder: Path, form: Form) -> NewPictures:
+def _of_folder(folder: Path, form: PictureForm) -> NewPictures:
     listing = Listing(folder)
     with as_user_error("pictures", f"{quoted(folder)} cannot be read"):
         listing.add(folder, -1)
@@ -165,7 +165,7 @@ def _of_folder(folder: Path, form: Form) -> NewPictures:
     return new_pictures
 
 
-def open_files(folder: Path, files: list[str], form: Form) -> NewPictures:
+def open_files(folder: Path, files: list[str], form: PictureForm) -> NewPictures:
     """Open some files of a folder, given by their paths below it."""
 
     def make(new_pictures: NewPictures) -> Iterator[Images]:
@@ -174,7 +174,7 @@ def open_files(folder: Path, files: list[str], form: Form) -> NewPictures:
     return NewPictures(make, len(files), folder)
 
 
-def _of_shards(shards: Shards, form: Form) -> NewPictures:
+def _of_shards(shards: Shards, form: PictureForm) -> NewPictures:
     """Open the pictures of shards as the data set `shards` reads them; labels are ignored."""
     parts = [
         NewPictures(partial(_from_shard, replace(shards, skipped=[]), shard, form))
@@ -183,7 +183,7 @@ def _of_shards(shards: Shards, form: Form) -> NewPictures:
     return NewPictures(partial(_joined, parts), parts=parts, stamp=shards.stamp())
 
 
-def _from_shard(shards: Shards, shard: os.DirEntry, form: Form, new_pictures: NewPictures) -> Iterator[Images]:
+def _from_shard(shards: Shards, shard: os.DirEntry, form: PictureForm, new_pictures: NewPictures) -> Iterator[Images]:
     with _told_of_pictures():
         sources = ((sample.name, sample.content) for sample in shards.samples([shard]))
         yield from _decoded(sources, form, new_pictures)
@@ -198,7 +198,7 @@ def _joined(parts: Sequence[NewPictures], new_pictures: NewPictures) -> Iterator
         new_pictures.skipped += part.skipped
 
 
-def _decoded(sources: Iterable[tuple[str, Source]], form: Form, new_pictures: NewPictures) -> Iterator[Images]:
+def _decoded(sources: Iterable[tuple[str, Source]], form: PictureForm, new_pictures: NewPictures) -> Iterator[Images]:
     """Yield pictures by name, each from a file or from the bytes of one."""
     names: deque[str] = deque()
 
@@ -208,21 +208,21 @@ def _decoded(sources: Iterable[tuple[str, Source]], form: Form, new_pictures: Ne
             yield source
 
     pixels, sizes = [], []
-    for done, picture in enumerate(decode_all(contents(), form.height, partial(_take, form)), 1):
+    for num_done, picture in enumerate(decode_all(contents(), form.height, partial(_prepare, form)), 1):
         if isinstance(picture, str):
             new_pictures.skipped.append((clean_line(names.popleft(), 1000), picture))
         else:
             new_pictures.names.append(names.popleft())
             pixels.append(picture[0])
             sizes.append(picture[1])
-        if done % PIECE == 0 and pixels:
+        if num_done % PIECE == 0 and pixels:
             yield _images(np.stack(pixels), np.array(sizes, np.int64) if form.is_whole else None)
             pixels, sizes = [], []
     if pixels:
         yield _images(np.stack(pixels), np.array(sizes, np.int64) if form.is_whole else None)
 
 
-def _take(form: Form, source: Source, size: int) -> tuple[np.ndarray, tuple[int, int]]:
+def _prepare(form: PictureForm, source: Source, size: int) -> tuple[np.ndarray, tuple[int, int]]:
     """Return (pixels, original height and width) of a picture; raises `Unreadable`."""
     pixels, sides = squeezed(source, size) if form.is_whole else (decode(source, form.height, form.width), (0, 0))
     if form.channels == 1:
@@ -239,7 +239,7 @@ def _images(pixels: np.ndarray, sizes: np.ndarray | None = None) -> Images:
 # ---------------------------------------------------------------------------------------------------- vectors
 
 
-def _of_vectors(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictures:
+def _of_vectors(source: str | os.PathLike | np.ndarray, form: PictureForm) -> NewPictures:
     """Open the vectors of a file, as the data set `embeddings` reads it, or of an array (n, d); labels are ignored."""
     if not form.are_vectors:
         raise UserError(
@@ -261,7 +261,7 @@ def _of_vectors(source: str | os.PathLike | np.ndarray, form: Form) -> NewPictur
     return NewPictures(partial(_of_table, table, pixels), len(table.ids))
 
 
-def _of_table(table: VectorTable, pixels: Drawn, new_pictures: NewPictures) -> Iterator[Images]:
+def _of_table(table: VectorTable, pixels: ItemPictures, new_pictures: NewPictures) -> Iterator[Images]:
     zero, scale = np.zeros(table.values.shape[2], np.float32), np.ones(table.values.shape[2], np.float32)
     for start in range(0, len(table.ids), PIECE):
         rows = np.arange(start, min(start + PIECE, len(table.ids)))
@@ -273,7 +273,7 @@ def _of_table(table: VectorTable, pixels: Drawn, new_pictures: NewPictures) -> I
 # ---------------------------------------------------------------------------------------------------- arrays
 
 
-def _of_array(pixels: np.ndarray, form: Form) -> NewPictures:
+def _of_array(pixels: np.ndarray, form: PictureForm) -> NewPictures:
     if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
         raise UserError("pictures", f"are {pixels.dtype} {pixels.shape}; expected uint8 (n, height, width, channels)")
     pixels = pixels if pixels.ndim == 4 else pixels[..., None]
@@ -294,7 +294,7 @@ def _told_of_pictures(name: str = "pictures") -> Iterator[None]:
         raise UserError(name, str(error).partition(": ")[2]) from None
 
 
-def _numbered(new_pictures: NewPictures, parts: Iterator[np.ndarray], form: Form) -> Iterator[Images]:
+def _numbered(new_pictures: NewPictures, parts: Iterator[np.ndarray], form: PictureForm) -> Iterator[Images]:
     """Yield pictures that are named by their numbers, from 0."""
     for part in parts:
         for start in range(0, len(part), PIECE):
@@ -304,12 +304,12 @@ def _numbered(new_pictures: NewPictures, parts: Iterator[np.ndarray], form: Form
             yield _images(np.ascontiguousarray(pixels), sizes)
 
 
-def _fitted(pixels: np.ndarray, form: Form) -> np.ndarray:
+def _fitted(pixels: np.ndarray, form: PictureForm) -> np.ndarray:
     """Resize pictures (m, height, width, channels) to the size of the run's; raises `UserError` if they do not fit."""
     _, height, width, channels = pixels.shape
     if channels == form.channels and (height, width) == (form.height, form.width):
         return pixels
     if channels == form.channels and form.is_brought and not form.is_whole:
         return np.stack(list(resize_pixels(pixels, form.height, form.width)))
-    actual = Form(height, width, channels, False, False).in_words
+    actual = PictureForm(height, width, channels, False, False).in_words
     raise UserError("pictures", f"have {actual}; this run was trained on pictures of {form.in_words}")

@@ -18,11 +18,11 @@ from lps.analysis.clusters import read_assignment
 from lps.analysis.naming import Naming
 from lps.data.split import Split
 from lps.datasets import Images
-from lps.inference import new_kinds, new_pictures, none_of_these, trained
+from lps.inference import new_pictures, novel_proposals, rejection, trained_model
 from lps.inference.new_pictures import NewPictures
-from lps.inference.none_of_these import NEIGHBOURS, TradeOff, nearest_images
-from lps.inference.predicted import Predicted
-from lps.inference.trained import ReferenceImages, Trained
+from lps.inference.prediction_result import PredictionResult
+from lps.inference.rejection import NEIGHBOURS, TradeOff, nearest_images
+from lps.inference.trained_model import ReferenceImages, TrainedModel
 from lps.store.runs import Run
 from lps.store.snapshots import snapshot_epochs
 
@@ -30,20 +30,22 @@ _CANDIDATES = 4 * NEIGHBOURS  # neighbours among which those of a split id are l
 Report = Callable[[int, int | None], None]  # pictures that are done, and how many there are at most
 
 
-def predict(run: Run, source: str | os.PathLike | np.ndarray, report: Report = lambda done, total: None) -> Predicted:
+def predict(
+    run: Run, source: str | os.PathLike | np.ndarray, report: Report = lambda done, total: None
+) -> PredictionResult:
     """Predict the pictures of a folder, an .npz or an array; raises `UserError`."""
     new_pictures.check_source(source)
     predictor = Predictor(run)
-    new = new_pictures.open_pictures(source, predictor.model.form)
-    return predictor.with_names(predictor.rows(new, report), new)
+    pictures = new_pictures.open_pictures(source, predictor.model.form)
+    return predictor.with_names(predictor.rows(pictures, report), pictures)
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Predictions without names, one row per picture, see `Predicted`.
+class PredictedRows:
+    """Predictions without names, one row per picture, see `PredictionResult`.
 
     near int64 (n, k): rows of the most similar reference images. points float16 (g, d): features of the newest pictures
-    that are far from all training images (`new_kinds.is_far`).
+    that are far from all training images (`novel_proposals.is_far`).
     """
 
     files: tuple[str, ...]
@@ -57,61 +59,61 @@ class Rows:
     COLUMNS: ClassVar = ("predicted", "cluster", "confidence", "distance", "near", "points")
 
     @classmethod
-    def joined(cls, parts: Sequence["Rows"]) -> "Rows":
+    def joined(cls, parts: Sequence["PredictedRows"]) -> "PredictedRows":
         files = tuple(chain.from_iterable(rows.files for rows in parts))
         *columns, points = (np.concatenate([getattr(rows, name) for rows in parts]) for name in cls.COLUMNS)
-        return cls(files, *columns, points[-new_kinds.MOST :])
+        return cls(files, *columns, points[-novel_proposals.MOST :])
 
 
 class Predictor:
     """A trained run, loaded once to predict any number of times; raises `UserError` if the run has no weights."""
 
     def __init__(self, run: Run, threads: int | None = None):
-        self.model = trained.load_model(run, threads)
+        self.model = trained_model.load_model(run, threads)
         self._decisions, self._lost = decisions_for_model(self.model)
         self._references = self.model.references.without(self._decisions.unlabeled)
         self._own = labels.clusters_of(self._decisions, self._references.predicted, self._references.images)
         self._curve = trade_off_of(self.model, self._references, self._decisions, self._own)
 
-    def rows(self, new: NewPictures, report: Report = lambda done, total: None) -> Rows:
+    def rows(self, pictures: NewPictures, report: Report = lambda done, total: None) -> PredictedRows:
         """Predict pictures; raises `UserError` if none of them can be used."""
-        report(0, new.count)
+        report(0, pictures.count)
         parts = []
-        for part in self.parts(new.pieces(), new):
+        for part in self.parts(pictures.pieces(), pictures):
             parts.append(part)
-            report(len(new.names) + len(new.skipped), new.count)
-        return Rows.joined(parts)
+            report(len(pictures.names) + len(pictures.skipped), pictures.count)
+        return PredictedRows.joined(parts)
 
-    def parts(self, pieces: Iterator[Images], new: NewPictures) -> Iterator[Rows]:
-        """Yield the predictions of each piece of `new`."""
+    def parts(self, pieces: Iterator[Images], pictures: NewPictures) -> Iterator[PredictedRows]:
+        """Yield the predictions of each piece of `pictures`."""
         for images in pieces:
-            yield self._piece(images, new.names[-len(images.pixels) :])
+            yield self._predict_piece(images, pictures.names[-len(images.pixels) :])
 
-    def _piece(self, images: Images, files: Sequence[str]) -> Rows:
+    def _predict_piece(self, images: Images, files: Sequence[str]) -> PredictedRows:
         seen = self.model.see(images)
-        prediction = self.model.say(seen.outputs)
-        away, rows = nearest_images(seen.points, self._references.points, _CANDIDATES)
-        distance, predicted = away[:, :NEIGHBOURS].mean(axis=1), prediction.ids.cpu().numpy().astype(np.int64)
-        return Rows(
+        prediction = self.model.report(seen.outputs)
+        distances, rows = nearest_images(seen.points, self._references.points, _CANDIDATES)
+        distance, predicted = distances[:, :NEIGHBOURS].mean(axis=1), prediction.ids.cpu().numpy().astype(np.int64)
+        return PredictedRows(
             tuple(files),
             predicted,
             _clusters(self._decisions, predicted, self._references.predicted[rows], self._own[rows]),
             prediction.confidence.float().cpu().numpy(),
             distance,
             rows[:, :NEIGHBOURS],
-            seen.points[new_kinds.is_far(distance, self._curve)].astype(np.float16),
+            seen.points[novel_proposals.is_far(distance, self._curve)].astype(np.float16),
         )
 
-    def with_names(self, rows: Rows, new: NewPictures) -> Predicted:
+    def with_names(self, rows: PredictedRows, pictures: NewPictures) -> PredictionResult:
         """Add the names of the clusters, and the possible novel classes."""
         model, own_clusters = self.model, self._own[rows.near]
-        titles, groups = _called(
+        titles, groups = _names_and_groups(
             model.run, model.material.split, self._decisions, np.append(rows.cluster, own_clusters)
         )
-        return Predicted(
+        return PredictionResult(
             model.run.id,
             model.epoch,
-            None if new.root is None else str(new.root.resolve()),
+            None if pictures.root is None else str(pictures.root.resolve()),
             rows.files,
             rows.predicted,
             rows.cluster,
@@ -124,12 +126,12 @@ class Predictor:
             self._decisions.rejected,
             tuple(self._lost),
             self._curve,
-            tuple(new.skipped),
-            new_kinds.find_new_classes(rows.points, rows.distance, self._curve),
+            tuple(pictures.skipped),
+            novel_proposals.propose_classes(rows.points, rows.distance, self._curve),
         )
 
 
-def decisions_for_model(model: Trained) -> tuple[Naming, list[str]]:
+def decisions_for_model(model: TrainedModel) -> tuple[Naming, list[str]]:
     """Return (the user's decisions for the ids of these weights, names that no cluster of the weights continues)."""
     run, split = model.run, model.material.split
     entries = naming.read_entries(run)
@@ -149,34 +151,38 @@ def decisions_for_model(model: Trained) -> tuple[Naming, list[str]]:
     return carried, lost
 
 
-def _clusters(decisions: Naming, predicted: np.ndarray, theirs: np.ndarray, cluster_of_image: np.ndarray) -> np.ndarray:
+def _clusters(
+    decisions: Naming, predicted: np.ndarray, neighbour_ids: np.ndarray, cluster_of_image: np.ndarray
+) -> np.ndarray:
     """Return the cluster of every picture.
 
-    predicted: ids (n,). theirs, cluster_of_image: (n, k), ids and clusters of the nearest training images, nearest
-    first.
+    predicted: ids (n,). neighbour_ids, cluster_of_image: (n, k), ids and clusters of the nearest training images,
+    nearest first.
     """
     cluster = labels.clusters_of(Naming(parents=decisions.parents), predicted, np.zeros(0, np.int64))
     if decisions.moved:
         for row in range(len(predicted)):
-            votes = cluster_of_image[row][theirs[row] == predicted[row]][:NEIGHBOURS]
+            votes = cluster_of_image[row][neighbour_ids[row] == predicted[row]][:NEIGHBOURS]
             if len(votes):
                 values, counts = np.unique(votes, return_counts=True)
-                most = set(values[counts == counts.max()].tolist())
+                most_frequent = set(values[counts == counts.max()].tolist())
                 cluster[row] = next(
-                    candidate for candidate in votes.tolist() if candidate in most
+                    candidate for candidate in votes.tolist() if candidate in most_frequent
                 )  # of equal ones that of the nearest
     return cluster
 
 
-def _called(run: Run, split: Split, decisions: Naming, clusters: np.ndarray) -> tuple[dict[int, str], dict[int, str]]:
+def _names_and_groups(
+    run: Run, split: Split, decisions: Naming, clusters: np.ndarray
+) -> tuple[dict[int, str], dict[int, str]]:
     """Return (name by cluster, group by cluster)."""
-    defaults, every = labels.default_names(run, split), np.unique(clusters).tolist()
-    titles = {cluster: labels.name_of(cluster, decisions, defaults) for cluster in every}
-    return titles, {cluster: labels.group_of_cluster(cluster, split, decisions, defaults) for cluster in every}
+    defaults, cluster_ids = labels.default_names(run, split), np.unique(clusters).tolist()
+    titles = {cluster: labels.name_of(cluster, decisions, defaults) for cluster in cluster_ids}
+    return titles, {cluster: labels.group_of_cluster(cluster, split, decisions, defaults) for cluster in cluster_ids}
 
 
 def trade_off_of(
-    model: Trained, compared: ReferenceImages, decisions: Naming, cluster_of_point: np.ndarray
+    model: TrainedModel, compared: ReferenceImages, decisions: Naming, cluster_of_point: np.ndarray
 ) -> TradeOff:
     """Measure what thresholds accept; cluster_of_point: cluster of every reference image."""
     split = model.material.split
@@ -187,4 +193,4 @@ def trade_off_of(
         labels.name_of(cluster, decisions, defaults) == split.class_names[label]
         for cluster, label in zip(cluster_of_point[rows].tolist(), truth.tolist())
     ]
-    return none_of_these.measure_trade_off(compared.points, rows, np.array(is_right, bool))
+    return rejection.measure_trade_off(compared.points, rows, np.array(is_right, bool))

@@ -10,8 +10,8 @@ import numpy as np
 from lps.errors import UserError, shorten
 from lps.files import tables
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
-from lps.inference.none_of_these import TradeOff
-from lps.inference.predicted import NONE, Predicted
+from lps.inference.prediction_result import NONE, PredictionResult
+from lps.inference.rejection import TradeOff
 from lps.interop import class_folders
 from lps.interop.class_folders import folder_names
 from lps.store.snapshots import read_arrays, write_arrays
@@ -23,7 +23,7 @@ _ROWS = ("predicted", "cluster", "confidence", "distance", "nearest", "theirs") 
 _CURVES = [one.name for one in dataclasses.fields(TradeOff) if one.type is np.ndarray]
 
 
-def as_csv(prediction: Predicted, threshold: float, files: Sequence[str] = ()) -> str:
+def as_csv(prediction: PredictionResult, threshold: float, files: Sequence[str] = ()) -> str:
     """Return the predictions as CSV text, one line per picture.
 
     files: paths of the run's images by id; without one, the table has the image id.
@@ -37,7 +37,7 @@ def as_csv(prediction: Predicted, threshold: float, files: Sequence[str] = ()) -
         prediction.distance,
         prediction.nearest[:, :_NEAREST],
     )
-    for rank, (file, name, none, *row) in enumerate(
+    for rank, (file, name, is_none, *row) in enumerate(
         zip(
             prediction.files,
             prediction.names(),
@@ -45,16 +45,16 @@ def as_csv(prediction: Predicted, threshold: float, files: Sequence[str] = ()) -
             *(column.tolist() for column in numbers),
         )
     ):
-        predicted, cluster, confidence, away, near = row
+        predicted, cluster, confidence, distance, near = row
         nearest = [tables.file_cell(files[image]) if files else image for image in near]
         guess = tables.escape_cell(name)
-        cells = ["" if none else guess, f"{confidence:.4f}", "yes" if none else "no", guess, predicted, cluster]
-        cells += [prediction.groups[cluster], f"{away:.4f}", kinds.get(rank, "")]
+        cells = ["" if is_none else guess, f"{confidence:.4f}", "yes" if is_none else "no", guess, predicted, cluster]
+        cells += [prediction.groups[cluster], f"{distance:.4f}", kinds.get(rank, "")]
         rows.append([tables.file_cell(file), *cells, *nearest])
     return tables.csv_text(rows)
 
 
-def write_csv(path: Path, predicted: Predicted, threshold: float, files: Sequence[str] = ()) -> None:
+def write_csv(path: Path, predicted: PredictionResult, threshold: float, files: Sequence[str] = ()) -> None:
     """Write the table to a file, whole or not at all; raises `UserError`."""
     with as_user_error("to", f"{shorten(str(path))} cannot be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def write_csv(path: Path, predicted: Predicted, threshold: float, files: Sequenc
 
 
 def write_folder(
-    target: Path, predicted: Predicted, threshold: float, pixels: Iterator[np.ndarray], files: Sequence[str] = ()
+    target: Path, predicted: PredictionResult, threshold: float, pixels: Iterator[np.ndarray], files: Sequence[str] = ()
 ) -> Path:
     """Write a new folder with copies of the pictures, one sub-folder per class and one for none, and the table.
 
@@ -81,7 +81,7 @@ def write_folder(
     return class_folders.write_class_folders(target, pictures, (TABLE, as_csv(predicted, threshold, files)))
 
 
-def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: str) -> Iterator[bytes]:
+def as_zip(predicted: PredictionResult, threshold: float, files: Sequence[str], name: str) -> Iterator[bytes]:
     """Yield the content of `write_folder` as a .zip in pieces, for pictures that are files (`class_folders.as_zip`).
 
     Raises `UserError` before the first piece.
@@ -98,9 +98,11 @@ def as_zip(predicted: Predicted, threshold: float, files: Sequence[str], name: s
     return class_folders.as_zip(pictures, (TABLE, as_csv(predicted, threshold, files)), name)
 
 
-def _folder_of_pictures(predicted: Predicted, threshold: float) -> Iterator[str]:
+def _folder_of_pictures(predicted: PredictionResult, threshold: float) -> Iterator[str]:
     """Return the sub-folder and file name of every picture."""
-    called = [NONE if none else name for none, name in zip(predicted.is_none(threshold).tolist(), predicted.names())]
+    called = [
+        NONE if is_none else name for is_none, name in zip(predicted.is_none(threshold).tolist(), predicted.names())
+    ]
     folders = folder_names([NONE, *sorted({*called} - {NONE})])
     files = predicted.files if predicted.root is not None else [f"{row:06d}.png" for row in range(len(predicted.files))]
     return class_folders.unique_paths([folders[name] for name in called], files, map(str, range(len(files))))
@@ -109,7 +111,7 @@ def _folder_of_pictures(predicted: Predicted, threshold: float) -> Iterator[str]
 # ---------------------------------------------------------------------------------------------------- arrays
 
 
-def write(path: Path, predicted: Predicted) -> None:
+def write(path: Path, predicted: PredictionResult) -> None:
     """Write everything as arrays, whole or not at all; raises `OSError`."""
     fields = dataclasses.asdict(predicted)
     curve = fields.pop("trade_off")
@@ -119,7 +121,7 @@ def write(path: Path, predicted: Predicted) -> None:
     write_arrays(path, about=header, **arrays)
 
 
-def read_predictions(path: Path) -> Predicted:
+def read_predictions(path: Path) -> PredictionResult:
     """Read what `write` wrote; raises `UserError` if it is missing or damaged."""
     stored = read_arrays(path, ("about", *_ROWS, *(f"curve_{name}" for name in _CURVES)))
     try:
@@ -134,14 +136,14 @@ def read_predictions(path: Path) -> Predicted:
         }
         fields["kinds"] = tuple(tuple(map(int, kind)) for kind in fields["kinds"])
         fields["skipped"] = tuple((str(name), str(reason)) for name, reason in fields["skipped"])
-        predicted = Predicted(**fields, trade_off=curve, **{name: stored[name] for name in _ROWS})
+        predicted = PredictionResult(**fields, trade_off=curve, **{name: stored[name] for name in _ROWS})
         _check_lengths(predicted)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise UserError(path.name, "is damaged (it has no predictions); predict again") from None
     return predicted
 
 
-def _check_lengths(predicted: Predicted) -> None:
+def _check_lengths(predicted: PredictionResult) -> None:
     """Raise `ValueError` if the arrays do not belong together."""
     lengths = {len(getattr(predicted, name)) for name in _ROWS} | {len(predicted.files)}
     if len(lengths) > 1 or predicted.nearest.ndim != 2 or predicted.theirs.shape != predicted.nearest.shape:

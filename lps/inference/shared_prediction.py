@@ -1,7 +1,7 @@
 """A prediction of a folder by several processes, on one machine or on machines that share runs and pictures.
 
-The files are divided into parts of 1,024; each shard is a part. The parts are computed as in `lps.files.shared_parts`,
-then the first process that gets there puts them together. Both are in the folder of `prediction_work`. A part has the
+The files are divided into parts of 1,024; each shard is a part. The parts are computed as in `lps.files.shared_work`,
+then the first process that gets there puts them together. Both are in the folder of `prediction_job`. A part has the
 same pieces as in a prediction by one process, so the result is the same.
 """
 
@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from lps.errors import UserError, shorten
-from lps.files import disk, locks, shared_parts
+from lps.files import disk, locks, shared_work
 from lps.files.atomic import as_user_error
-from lps.inference import new_pictures, prediction_files, prediction_work
-from lps.inference.predicted import Predicted
-from lps.inference.prediction import Predictor, Report, Rows
+from lps.inference import new_pictures, prediction_files, prediction_job
+from lps.inference.prediction import PredictedRows, Predictor, Report
+from lps.inference.prediction_result import PredictionResult
 from lps.machine import processes
-from lps.machine.background import lps_command
+from lps.machine.detached_jobs import lps_command
 from lps.machine.devices import available_cores
 from lps.store.runs import Run
 from lps.store.snapshots import read_arrays, write_arrays
@@ -30,7 +30,7 @@ _ARRAYS = ("predicted", "cluster", "confidence", "distance", "near", "far")
 
 def predict_together(
     run: Run, folder: str | os.PathLike, report: Report = lambda done, total: None, workers: int = 1
-) -> Predicted:
+) -> PredictionResult:
     """The same as `prediction.predict`, with all processes that call it with the same weights, names and pictures.
 
     workers: processes of this machine, this one and those that it starts. Raises `UserError`.
@@ -47,23 +47,25 @@ def predict_together(
 class _SharedPrediction:
     def __init__(self, predictor: Predictor, folder: Path, report: Report):
         self._predictor, self._report = predictor, report
-        self._path_of_page = prediction_work.prediction_path(predictor.model.run, folder)
-        self._new = new_pictures.open_pictures(folder, predictor.model.form)
-        self._path = prediction_work.prediction_path(predictor.model.run, folder, self._new.stamp)
-        self._home = self._path.with_suffix(prediction_work.PARTS)
-        self._parts = {f"{number:06d}": part for number, part in enumerate(self._new.parts)}
+        self._path_of_page = prediction_job.prediction_path(predictor.model.run, folder)
+        self._pictures = new_pictures.open_pictures(folder, predictor.model.form)
+        self._path = prediction_job.prediction_path(predictor.model.run, folder, self._pictures.stamp)
+        self._home = self._path.with_suffix(prediction_job.PARTS)
+        self._parts = {f"{number:06d}": part for number, part in enumerate(self._pictures.parts)}
 
-    def predict(self) -> Predicted:
+    def predict(self) -> PredictionResult:
         with as_user_error("runs", f"{shorten(str(self._path.parent))} cannot be used"):
             if self._path.exists():
                 with suppress(UserError):  # it is damaged
                     return prediction_files.read_predictions(self._path)
-                prediction_work.delete_result(self._path)
-            prediction_work.forget_old(self._path.parent, self._path.suffix)
+                prediction_job.delete_result(self._path)
+            prediction_job.forget_old(self._path.parent, self._path.suffix)
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with locks.hold_together(self._home / prediction_work.IN_USE):
+            with locks.hold_together(self._home / prediction_job.IN_USE):
                 names = tuple(self._parts)
-                shared_parts.work(self._home, names, self._is_done, self._compute, self._path.exists, self._tell)
+                shared_work.compute_parts(
+                    self._home, names, self._is_done, self._compute, self._path.exists, self._report_progress
+                )
                 self._put_together()
             return prediction_files.read_predictions(self._path)
 
@@ -73,33 +75,33 @@ class _SharedPrediction:
     def _is_done(self, name: str) -> bool:
         return self._file(name).exists()
 
-    def _tell(self) -> bool:
+    def _report_progress(self) -> bool:
         """Report the pictures of all processes (of shards, those of this one); never ask to stop."""
         self._report(
             sum(part.count or len(part.names) for name, part in self._parts.items() if self._is_done(name)),
-            self._new.count,
+            self._pictures.count,
         )
         return False
 
     def _compute(self, name: str) -> bool:
         part = self._parts[name] = replace(self._parts[name], names=[], skipped=[])
         rows = list(self._predictor.parts(part.make(part), part))
-        columns = vars(Rows.joined(rows)) if rows else {}
-        about = json.dumps([part.names, part.skipped]).encode("utf-8", "surrogatepass")
-        arrays = {stored: columns[name] for stored, name in zip(_ARRAYS, Rows.COLUMNS) if columns}
-        write_arrays(self._file(name), about=np.frombuffer(about, np.uint8), **arrays)
-        return not self._tell()
+        columns = vars(PredictedRows.joined(rows)) if rows else {}
+        names_json = json.dumps([part.names, part.skipped]).encode("utf-8", "surrogatepass")
+        arrays = {stored: columns[name] for stored, name in zip(_ARRAYS, PredictedRows.COLUMNS) if columns}
+        write_arrays(self._file(name), about=np.frombuffer(names_json, np.uint8), **arrays)
+        return not self._report_progress()
 
-    def _read(self, name: str) -> tuple[Rows | None, list[tuple[str, str]]]:
-        """What a part says, and what it left out; raises `UserError` where it is missing or damaged."""
+    def _read(self, name: str) -> tuple[PredictedRows | None, list[tuple[str, str]]]:
+        """What a part says, and what it left out; raises `UserError` if it is missing or damaged."""
         arrays = read_arrays(self._file(name), ("about",), optional=_ARRAYS)
         files, skipped = json.loads(arrays.pop("about").tobytes().decode("utf-8", "surrogatepass"))
-        rows = Rows(tuple(files), *(arrays[stored] for stored in _ARRAYS)) if files else None
+        rows = PredictedRows(tuple(files), *(arrays[stored] for stored in _ARRAYS)) if files else None
         return rows, [(str(file), str(reason)) for file, reason in skipped]
 
     def _put_together(self) -> None:
         """Write the result, unless another process does, and remove the parts."""
-        new, parts = self._new, []
+        pictures, parts = self._pictures, []
         for name in self._parts:
             if self._path.exists():  # then the parts may be gone
                 return
@@ -111,9 +113,9 @@ class _SharedPrediction:
                 self._compute(name)
                 rows, skipped = self._read(name)
             parts += [rows] if rows is not None else []
-            new.skipped += skipped
-        new.check_count(sum(len(rows.files) for rows in parts))
-        prediction_files.write(self._path, self._predictor.with_names(Rows.joined(parts), new))
+            pictures.skipped += skipped
+        pictures.check_count(sum(len(rows.files) for rows in parts))
+        prediction_files.write(self._path, self._predictor.with_names(PredictedRows.joined(parts), pictures))
         with suppress(OSError):  # a page has it already, or the file system has no hard links
             disk.link(self._path, self._path_of_page)
         disk.remove_folder(self._home)

@@ -35,7 +35,7 @@ from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
 from lps.interop import untrusted_arrays
 from lps.interop.archives import is_exported
 from lps.settings.config import Config
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.desired_state import LARGEST
 from lps.store.events import check_version, exceeded_limit, parse_event
 from lps.store.run_folders import blocked_by
@@ -106,7 +106,7 @@ def _sources(path: Path) -> list[Path]:
 
 @contextmanager
 def _incoming(root: Path) -> Iterator[Path]:
-    """An empty folder beside the runs that goes away at the end; raises `UserError` where it cannot be written."""
+    """An empty folder beside the runs that goes away at the end; raises `UserError` if it cannot be written."""
     incoming, is_new = root / ".incoming", not root.exists()
     with ExitStack() as stack:
         try:
@@ -378,7 +378,7 @@ def _check_events(run: Run) -> list[str]:
 def _check_checkpoints(run: Run) -> list[str]:
     """Removes those that are not what was written; none is opened."""
     damaged = []
-    for path in (*sorted(run.checkpoints.glob("*.pt")), *run.folder.glob(f"{inherited.WEIGHTS}.pt")):
+    for path in (*sorted(run.checkpoints.glob("*.pt")), *run.folder.glob(f"{inherited_files.WEIGHTS}.pt")):
         record = run.read_json(path.with_suffix(".json").relative_to(run.folder).as_posix())
         with open(path, "rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != record.get("sha256"):
@@ -424,11 +424,13 @@ def _settle(run: Run, host: str) -> None:
         return
     if state.name == "crashed":
         reason = f"had not ended on {host} when it was copied: it was running there or had crashed"
-        ending = {"attempt": max(1, state.attempt), "state": "crashed", "kind": "copied", "reason": reason}
+        exit_record = {"attempt": max(1, state.attempt), "state": "crashed", "kind": "copied", "reason": reason}
     else:
         reason = f"had not started on {host} when it was copied"
-        ending = {"attempt": 1, "state": "stopped", "kind": "", "reason": reason}
-    write_json(run.folder / "exit.json", ending | {"code": None, "signal": None, "forced": False, "time": time.time()})
+        exit_record = {"attempt": 1, "state": "stopped", "kind": "", "reason": reason}
+    write_json(
+        run.folder / "exit.json", exit_record | {"code": None, "signal": None, "forced": False, "time": time.time()}
+    )
 
 
 def as_json(imported: Imported) -> dict:

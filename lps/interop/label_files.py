@@ -120,7 +120,7 @@ def _file_name(name: str) -> str:
 
 
 def _original(image: int, images: Images, root: Path | None) -> Path | None:
-    """The file that an image comes from, None where it comes from none; raises `UserError` where it is gone.
+    """The file that an image comes from, None if it comes from none; raises `UserError` if it is gone.
 
     An image inside a shard has no file of its own.
     """

@@ -113,7 +113,7 @@ def _describe_run(run: Run) -> str:
         config = run.config()
     except UserError:
         return "A run"
-    return f"{titles.about(config.method, config.dataset, config.seed)} ({titles.short_id(run.id)})"
+    return f"{titles.default_title(config.method, config.dataset, config.seed)} ({titles.short_id(run.id)})"
 
 
 def _result(run: Run) -> str:
@@ -156,7 +156,7 @@ def send_message(root: Path, message: Message) -> bool:
 
 
 def _claim(root: Path) -> int | None:
-    """A place among the messages of this hour, as the number that was held back before; None where there is none."""
+    """A place among the messages of this hour, as the number that was held back before; None if there is none."""
     now, file = time.time(), root / SENT
     with folder_lock(root):
         record = Run(root).read_json(SENT)

@@ -48,7 +48,7 @@ def record_run(run: Run, to: Path, name: str = "", with_pictures: bool = False) 
     if not RUN_ID.fullmatch(run.id):
         raise UserError("run", f"{shorten(run.id)} is not the name of a run folder")
     config, name = without_local_paths(run.config()), clean_line(name or run.title)
-    same_named = [other for other in list_runs(to) if other.id == run.id or other.title == name]
+    same_named = [other_run for other_run in list_runs(to) if other_run.id == run.id or other_run.title == name]
     if same_named:
         reason = f"is already recorded in {shown(to)} as {same_named[0].id}; remove that recording or use --name"
         raise UserError("name", f"{shorten(name)} {reason}")
@@ -68,7 +68,7 @@ def record_run(run: Run, to: Path, name: str = "", with_pictures: bool = False) 
 
 
 def without_local_paths(config: Config) -> Config:
-    """The settings without the place of the data on this machine; raises `UserError` where another place is named."""
+    """The settings without the place of the data on this machine; raises `UserError` if another place is named."""
     config = replace(config, dataset_path=None)
     for name, value in config.flat().items():
         if isinstance(value, str) and (os.path.isabs(value) or "\\" in value):
@@ -84,8 +84,8 @@ def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
     meta = {"name": name, "notes": "", "tags": [], "rev": 1}
     write_json(folder / "meta.json", versions.with_version("meta.json", meta))
     write_json(folder / RECORDED_FILE, {"version": 1, "command": train_command(config)})
-    ending = {"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}
-    write_json(folder / "exit.json", ending)
+    exit_record = {"attempt": 1, "state": "finished", "reason": "", "kind": "", "code": 0}
+    write_json(folder / "exit.json", exit_record)
     write_whole(draft.events, _events(run))
     shutil.copyfile(run.folder / "split.npz", folder / "split.npz")
     draft.snapshots.mkdir()
@@ -142,8 +142,10 @@ def _plane(first: Snapshot, last: Snapshot) -> projection.Plane:
     plane = projection.fit_plane(features)
     if not np.array_equal(first.feature_index, last.feature_index):
         return plane
-    early = first.features.astype(np.float32)
-    return projection.align_plane(plane, plane.project(features), projection.fit_plane(early).project(early))
+    early_features = first.features.astype(np.float32)
+    return projection.align_plane(
+        plane, plane.project(features), projection.fit_plane(early_features).project(early_features)
+    )
 
 
 def _write_epoch(

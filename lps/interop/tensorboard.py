@@ -28,7 +28,7 @@ from lps.files.atomic_folder import MARK, check_place
 from lps.files.locks import try_lock
 from lps.interop import projector
 from lps.settings import catalog
-from lps.store.events import Names, drop_repeated, read_events
+from lps.store.events import MeasurementNames, drop_repeated, read_events
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_split, snapshot_epochs
@@ -63,17 +63,17 @@ def follow(runs: Sequence[Run], root: Path, into: Path) -> Iterator["Bridge"]:
     Without `runs`: those in the folder `root` whose processes live or that wait, now or later, for ever.
     """
     bridges: dict[str, Bridge] = {}
-    over: set[str] = set()
+    ended: set[str] = set()
     while True:
         for run in runs or [run for run in list_runs(root) if run.state().is_moving]:
-            if run.id not in bridges and not (runs and run.id in over):
+            if run.id not in bridges and not (runs and run.id in ended):
                 bridges[run.id] = Bridge(run, into)
                 bridges[run.id].update()
                 yield bridges[run.id]
         for bridge in list(bridges.values()):
             if bridge.step():
                 bridge.close()
-                over.add(bridge.run.id)
+                ended.add(bridge.run.id)
                 del bridges[bridge.run.id]
         if runs and not bridges:
             return
@@ -100,18 +100,18 @@ class Bridge:
 
     def step(self) -> bool:
         """Update; whether the run is over, in which case what it wrote last is written too."""
-        over = not self.run.state().is_moving
+        is_over = not self.run.state().is_moving
         if self.run.folder.is_dir():  # else somebody deleted it, and what TensorBoard has of it stays
             self.update()
-        return over
+        return is_over
 
     def update(self) -> None:
         """Write what is new; raises `UserError`. A run without events has no folder yet."""
         epoch = self._epoch()
         events, offset = read_events(self.run.events, self._offset)
         previous = self._history if offset >= self._offset else []
-        names = Names()
-        history = [names.admit(event) for event in drop_repeated(previous + events)]
+        names = MeasurementNames()
+        history = [names.drop_excess(event) for event in drop_repeated(previous + events)]
         grew = self._encoder is not None and offset >= self._offset and history[: len(previous)] == previous
         self._offset, self._history = offset, history
         if not history:
@@ -143,8 +143,8 @@ class Bridge:
         """The epoch whose features are to be shown, -1 while there is none; raises `UserError`."""
         epochs = snapshot_epochs(self.run.snapshots)
         if self.epoch is not None and self.epoch not in epochs:
-            some = f"the epochs go from {epochs[0]} to {epochs[-1]}" if epochs else "there are none yet"
-            raise UserError("epoch", f"{self.epoch} has no stored predictions; {some}")
+            available = f"the epochs go from {epochs[0]} to {epochs[-1]}" if epochs else "there are none yet"
+            raise UserError("epoch", f"{self.epoch} has no stored predictions; {available}")
         return max(epochs, default=-1) if self.epoch is None else self.epoch
 
     def _show_features(self, epoch: int) -> None:
@@ -159,7 +159,7 @@ class Bridge:
 
 
 class EventFile:
-    """A file of records that this process alone appends to; raises `UserError` where another one does."""
+    """A file of records that this process alone appends to; raises `UserError` if another one does."""
 
     def __init__(self, path: Path):
         self._descriptor = try_lock(path)
@@ -203,18 +203,18 @@ class Encoder:
         self._tb, self._run = package, run
         self._written_values: dict[str, object] = {}  # what `start` events said, which is said again by every attempt
 
-    def head(self, began: float) -> bytes:
-        """A new session, and the settings. began: unix seconds."""
+    def head(self, start: float) -> bytes:
+        """A new session, and the settings. start: unix seconds."""
         session = self._tb.SessionLog(status=self._tb.SessionLog.START)
-        labels = {"group_name": self._run.id, "start_time_secs": began}
+        labels = {"group_name": self._run.id, "start_time_secs": start}
         started = self._tb.SessionStartInfo(**labels, hparams=self._settings())
         value = self._hyperparameters(self._tb.hparams.SESSION_START_INFO_TAG, session_start_info=started)
         summary = self._tb.Summary(value=[value])
         parts = [{"file_version": "brain.Event:2"}, {"session_log": session}, {"summary": summary}]
-        return b"".join(self._record(began, 0, **part) for part in parts)
+        return b"".join(self._record(start, 0, **part) for part in parts)
 
     def _settings(self) -> dict:
-        """The run's settings as protobuf's values, empty where they cannot be read."""
+        """The run's settings as protobuf's values, empty if they cannot be read."""
         try:
             flat = self._run.config().flat()
         except UserError:
@@ -295,8 +295,8 @@ class Encoder:
     def _end(self, event: dict):
         """The end of the session, for the table of hyperparameters."""
         status = self._tb.Status.Value(_ENDS[event["kind"]])
-        ended = self._tb.SessionEndInfo(status=status, end_time_secs=event["time"])
-        return self._hyperparameters(self._tb.hparams.SESSION_END_INFO_TAG, session_end_info=ended)
+        end_info = self._tb.SessionEndInfo(status=status, end_time_secs=event["time"])
+        return self._hyperparameters(self._tb.hparams.SESSION_END_INFO_TAG, session_end_info=end_info)
 
     def _hyperparameters(self, tag: str, **content):
         data = self._tb.HParamsPluginData(**content)
@@ -307,7 +307,7 @@ class Encoder:
 
 
 def _tensorboard() -> SimpleNamespace:
-    """What is used of the package, imported when it is needed; raises `UserError` where it is not installed."""
+    """What is used of the package, imported when it is needed; raises `UserError` if it is not installed."""
     try:
         from google.protobuf.struct_pb2 import Value
         from tensorboard.compat.proto import event_pb2, summary_pb2

@@ -14,7 +14,7 @@ from lps.datasets.readers.array_file import ArrayFile, WrongSize
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.files.versions import MOST_ARRAYS
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.runs import Run
 from lps.store.snapshots import check_ids, read_arrays, read_snapshot, read_split
 
@@ -25,10 +25,10 @@ class Damaged(UserError):
 
 def check_arrays(run: Run) -> list[str]:
     """Removes damaged snapshots and maps; raises `UserError` for a damaged split, and for whatever lies."""
-    labels = run.folder / inherited.LABELS
+    labels = run.folder / inherited_files.LABELS
     if labels.exists():
         _check_arrays(labels)
-        inherited.read_confirmed(run)
+        inherited_files.read_confirmed(run)
     paths = [*sorted(run.snapshots.glob("*.npz")), *sorted(run.projections.glob("*.npz"))]
     if not (run.folder / "split.npz").exists():
         if paths:
@@ -106,6 +106,6 @@ def _are_ids(ids: np.ndarray, images: int) -> bool:
     return plain and (len(ids) == 0 or bool(0 <= ids.min() <= ids.max() < images))
 
 
-def _expect(holds: bool) -> None:
-    if not holds:
+def _expect(condition: bool) -> None:
+    if not condition:
         raise ValueError("its arrays are inconsistent")

@@ -26,7 +26,7 @@ class Device:
     """A device under the name that `Config.device` takes: cpu, cuda:0, ...
 
     index, uuid: how the driver calls a GPU, whatever CUDA_VISIBLE_DEVICES makes of its number. bytes: of its memory,
-    None where nobody tells.
+    None if nobody tells.
     """
 
     name: str
@@ -57,7 +57,7 @@ def available_gpus() -> list[Device]:
 
 
 def check_device(name: str, processes: int = 1) -> None:
-    """Raise `UserError` where a run with these settings (auto, cpu, cuda, cuda:N) could not start here."""
+    """Raise `UserError` if a run with these settings (auto, cpu, cuda, cuda:N) could not start here."""
     devices = list_devices()
     names = [device.name for device in devices if device.available]
     if name in ("auto", "cuda") and 1 < len(names) <= processes:
@@ -73,8 +73,8 @@ def check_device(name: str, processes: int = 1) -> None:
 def available_cores() -> int:
     """How many CPU cores this process may use; in a job of a cluster, which need not bind it, no more than it got."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
-    return min(cores, int(given)) if given.isascii() and given.isdigit() and int(given) else cores
+    slurm_cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    return min(cores, int(slurm_cpus)) if slurm_cpus.isascii() and slurm_cpus.isdigit() and int(slurm_cpus) else cores
 
 
 def _gpus() -> tuple[list[Device], str]:

@@ -19,7 +19,7 @@ def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] 
     if not available:
         return None
     machine = int(available[1]) << 10
-    limited = [bytes_left for bytes_left in _left(proc, groups) if bytes_left < machine]
+    limited = [bytes_left for bytes_left in _free_in_groups(proc, groups) if bytes_left < machine]
     return (max(0, min(limited)), True) if limited else (machine, False)
 
 
@@ -46,15 +46,15 @@ def keep_freed() -> None:
         change(_TRIM_THRESHOLD, _NEVER)
 
 
-def _left(proc: Path, groups: Path) -> list[int]:
+def _free_in_groups(proc: Path, groups: Path) -> list[int]:
     """What the limits of our control group and the ones around it leave."""
-    left = []
+    free_bytes = []
     for folder in _folders(proc, groups):
         names = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
         for limit, used in ((_read(folder / a).strip(), _read(folder / b).strip()) for a, b in names):
             if limit.isdigit() and used.isdigit():
-                left.append(int(limit) - int(used))
-    return left
+                free_bytes.append(int(limit) - int(used))
+    return free_bytes
 
 
 def _folders(proc: Path, groups: Path) -> list[Path]:

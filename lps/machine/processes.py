@@ -62,7 +62,7 @@ def wake_one(pid: int, ticks: int) -> None:
 
 def with_words(*words: str) -> list[int]:
     """The pids of the processes whose command line holds these words in this order, from /proc; empty without it."""
-    wanted, pids = b"".join(b"\0" + os.fsencode(word) for word in words) + b"\0", []
+    wanted, pids = b"".join(b"\0" + os.fsencode(argument) for argument in words) + b"\0", []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if wanted in (entry / "cmdline").read_bytes():
@@ -169,7 +169,7 @@ def prefer_as_victim(pid: int) -> None:
 
 
 def _find_prctl():
-    """The C function, loaded before any fork; None where the system has none."""
+    """The C function, loaded before any fork; None if the system has none."""
     try:
         return ctypes.CDLL(None).prctl if sys.platform == "linux" else None
     except (OSError, AttributeError):

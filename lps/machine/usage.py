@@ -75,24 +75,24 @@ def machine_load() -> MachineLoad:
 
 
 def processor_times() -> tuple[float, float] | None:
-    """(busy, all) seconds of all cores since the machine started; None where the system does not say."""
+    """(busy, all) seconds of all cores since the machine started; None if the system does not say."""
     try:
         times = psutil.cpu_times()
     except OSError:
         return None
-    everything = sum(times[:8])  # what comes after them, on Linux, is counted in them already
-    return everything - times.idle - getattr(times, "iowait", 0.0), everything
+    total = sum(times[:8])  # what comes after them, on Linux, is counted in them already
+    return total - times.idle - getattr(times, "iowait", 0.0), total
 
 
 def busy_share(before: tuple[float, float] | None, after: tuple[float, float] | None) -> float | None:
-    """The share of all cores that was busy between two looks, None where there was no time between them."""
+    """The share of all cores that was busy between two looks, None if there was no time between them."""
     if before is None or after is None or after[1] <= before[1]:
         return None
     return min(1.0, max(0.0, (after[0] - before[0]) / (after[1] - before[1])))
 
 
 def gpu_usage() -> list[Gpu]:
-    """What the driver says of every GPU; nothing where there is none, or no answer in time."""
+    """What the driver says of every GPU; nothing if there is none, or no answer in time."""
     if not _asking.acquire(timeout=PATIENCE_S):
         return []
     answer: SimpleQueue[list[Gpu]] = SimpleQueue()
@@ -112,7 +112,7 @@ def gpu_processes(gpus: Iterable[Gpu]) -> dict[int, int]:
 
 
 def of_runner(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Share | None:
-    """What the runner of a run and all that descends from it use; None where it does not run on this machine.
+    """What the runner of a run and all that descends from it use; None if it does not run on this machine.
 
     process: the run's process.json. on_gpus: the answer of `gpu_processes`, where somebody asked. A pid that somebody
     else has by now is noticed by the moment at which its process began.
@@ -130,7 +130,7 @@ def of_runner(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Sha
 
 
 def _of_process(pid: int) -> tuple[int, float] | None:
-    """(bytes of memory, seconds of processor time) of one process; None where it has ended."""
+    """(bytes of memory, seconds of processor time) of one process; None if it has ended."""
     try:
         process = psutil.Process(pid)
         times = process.cpu_times()
@@ -140,7 +140,7 @@ def _of_process(pid: int) -> tuple[int, float] | None:
 
 
 def _ask(answer: SimpleQueue) -> None:
-    """The work of the thread that `gpu_usage` waits for: the driver's answer, nothing where it is absent or fails."""
+    """The work of the thread that `gpu_usage` waits for: the driver's answer, nothing if it is absent or fails."""
     try:
         pynvml.nvmlInit()
         try:
@@ -162,12 +162,12 @@ def _gpu(index: int) -> Gpu:
     busy = _ask_driver(pynvml.nvmlDeviceGetUtilizationRates, handle)
     share = None if busy is None else min(1.0, busy.gpu / 100)
     processes = _ask_driver(pynvml.nvmlDeviceGetComputeRunningProcesses, handle) or []
-    by_process = {each.pid: each.usedGpuMemory for each in processes if each.usedGpuMemory is not None}
+    by_process = {process.pid: process.usedGpuMemory for process in processes if process.usedGpuMemory is not None}
     return Gpu(index, pynvml.nvmlDeviceGetUUID(handle), *of_memory, share, by_process)
 
 
 def _ask_driver(question: Callable, *about: Any) -> Any:
-    """What the driver answers, None where it has no answer for this device."""
+    """What the driver answers, None if it has no answer for this device."""
     try:
         return question(*about)
     except pynvml.NVMLError:

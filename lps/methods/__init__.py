@@ -59,7 +59,7 @@ class Inference:
 
     targets: int64 (labeled,), class ids of the labeled images. seed: for what is drawn at random (k-means).
     fitted: where images are asked for that were not trained on (they stand in `unlabeled`), `Prediction.fitted` of the
-    training images; empty where they are training images, or shall be fitted to themselves.
+    training images; empty if they are training images, or shall be fitted to themselves.
     """
 
     infer_labeled: Callable[[], Outputs]
@@ -136,7 +136,7 @@ class Method(nn.Module):
 
 
 def build(config: "Config", network: Network, classes: Classes) -> Method:
-    """The method that `config` names, with its hyperparameters; raises `UserError` where its file is broken."""
+    """The method that `config` names, with its hyperparameters; raises `UserError` if its file is broken."""
     catalog.method_info(config.method)
     try:
         module = import_module(f"lps.methods.{config.method}")

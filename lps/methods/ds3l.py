@@ -241,5 +241,5 @@ class DS3L(Method):
 
 
 def _weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
-    """sum w v / sum w of two (n,) tensors; 0 where no weight is left."""
+    """sum w v / sum w of two (n,) tensors; 0 if no weight is left."""
     return (weights * values).sum() / weights.sum().clamp_min(_TINY)

@@ -280,7 +280,7 @@ class DTC(Method):
         return terms, measured | distribution_measurements(pi_hat)
 
     def _away_from_past(self, assignments: Tensor, positions: Tensor, remember: bool) -> Tensor:
-        """Mean squared difference of q (n, k) from the images' averages, 0 where there is none; q then joins them.
+        """Mean squared difference of q (n, k) from the images' averages, 0 if there is none; q then joins them.
 
         remember: not in the warm-up, whose assignments have yet to meet the targets.
         """

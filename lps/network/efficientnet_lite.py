@@ -10,7 +10,7 @@ from timm.models._efficientnet_blocks import InvertedResidual
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from lps.network.stored_names import store_under
+from lps.network.checkpoint_names import store_under
 
 # Layers of a block with expansion and of one without: timm's names, and those of the published weights.
 _WIDENING = (
@@ -68,7 +68,7 @@ class EfficientNetLite0(nn.Module):
         """Return module name: name in the published weights, where they differ."""
         names = {}
         for number, block in enumerate(self.blocks):
-            pairs = {own_name: stored for both in _layers(block) for own_name, stored in zip(*both)}
+            pairs = {own_name: stored for layers in _layers(block) for own_name, stored in zip(*layers)}
             for key in block.state_dict():
                 part, _, end = key.partition(".")
                 names[f"blocks.{number}.{key}"] = f"blocks.{number}.{pairs[part]}.{end}"
@@ -81,6 +81,6 @@ def _layers(block: nn.Module) -> tuple[tuple[tuple[str, str], tuple[str, str]], 
 
 def _fold(module: nn.Module, convolution: str, norm: str) -> None:
     """Merge a norm into its convolution; the activation inside timm's norm stays."""
-    old = getattr(module, norm)
-    setattr(module, convolution, fuse_conv_bn_eval(getattr(module, convolution), old))
-    setattr(module, norm, old.act)
+    batch_norm = getattr(module, norm)
+    setattr(module, convolution, fuse_conv_bn_eval(getattr(module, convolution), batch_norm))
+    setattr(module, norm, batch_norm.act)

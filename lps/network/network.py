@@ -83,16 +83,16 @@ class FeatureHead(nn.Module):
         that share of their size is used as their spread, so that weights stay bounded, and a warning is logged.
         """
         sample = torch.cat(list(pieces)).double()
-        least = _LEAST_SPREAD * sample.square().mean().sqrt()
+        least_spread = _LEAST_SPREAD * sample.square().mean().sqrt()
         mean = sample.mean(dim=0)
         sample -= mean
         _, vectors = torch.linalg.eigh(sample.T @ sample)
         axes = vectors.flip(1)[:, : self.num_features].T
         axes = axes * axes.gather(1, axes.abs().argmax(dim=1, keepdim=True)).sign()
         spread = (sample @ axes.T).square().mean().sqrt()
-        if spread <= least:
+        if spread <= least_spread:
             print("The features of all images are nearly equal; nothing can be learned from them.", flush=True)
-        scale = torch.maximum(spread, least)
+        scale = torch.maximum(spread, least_spread)
         axes = axes / torch.where(scale > 0, scale, 1.0)
         self.projection.weight.copy_(axes)
         self.projection.bias.copy_(-axes @ mean)
@@ -145,9 +145,9 @@ class Network(nn.Module):
     def _passes(self, views: list[Tensor]) -> list[Outputs]:
         if not self.fused_views:
             return [self(view) for view in views]
-        together = self(torch.cat(views))
+        outputs = self(torch.cat(views))
         sizes = [len(view) for view in views]
-        return [Outputs(*parts) for parts in zip(together.features.split(sizes), together.logits.split(sizes))]
+        return [Outputs(*parts) for parts in zip(outputs.features.split(sizes), outputs.logits.split(sizes))]
 
 
 def precision(config: "Config", device: torch.device) -> str:

@@ -16,7 +16,7 @@ from timm.models import vision_transformer as timm_transformers
 from torch import Tensor, nn
 
 from lps.errors import UserError
-from lps.network.stored_names import store_under
+from lps.network.checkpoint_names import store_under
 from lps.network.tokens import pool_tokens, resize_positions
 
 _HEADS = {1280: 16, 1408: 16, 1664: 16}  # of widths whose heads are not 64 wide
@@ -72,9 +72,10 @@ class PublishedTransformer(timm_transformers.VisionTransformer):
 
     def __init__(self, build: Build, size: int, tokens: str = "class"):
         if size % build.patch:
-            near = max(1, round(size / build.patch)) * build.patch
+            nearest_size = max(1, round(size / build.patch)) * build.patch
             raise UserError(
-                "network.image_size", f"{size} is not a multiple of the patch size, {build.patch} pixels; try {near}"
+                "network.image_size",
+                f"{size} is not a multiple of the patch size, {build.patch} pixels; try {nearest_size}",
             )
         if build.has_first_norm:  # the order of random draws is fixed, so that seeds reproduce earlier runs
             nn.Conv2d(3, build.width, build.patch)

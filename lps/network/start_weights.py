@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from lps.errors import UserError
-from lps.network import backbones, shipped, timm_models
-from lps.network.shipped import sha256
+from lps.network import backbones, shipped_weights, timm_models
+from lps.network.shipped_weights import sha256
 from lps.network.weight_files import read_tensors
 from lps.settings import backbone_names
 from lps.settings.config import Config
@@ -64,7 +64,7 @@ def check_start_weights(config: Config, channels: int, height: int, width: int) 
     if config.network_start == "checkpoint":
         _of_file(config, backbone)
     if config.network_start == "published" and config.network_name == backbone_names.LITE0:
-        shipped.shipped_file()
+        shipped_weights.shipped_file()
 
 
 def digest(config: Config) -> str | None:
@@ -86,7 +86,7 @@ def _told_weights(config: Config) -> str:
         return sha256(Path(config.network_checkpoint))
     if config.network_start in ("published", "torchvision"):
         if config.network_name == backbone_names.LITE0:
-            return shipped.DIGEST
+            return shipped_weights.DIGEST
         if name := backbone_names.timm_name(config.network_name):
             return timm_models.source(name)
         from lps.network import torchvision_models
@@ -99,9 +99,9 @@ def _load_published(config: Config, backbone: nn.Module) -> str:
     """Load the weights published with a backbone, as `load` does."""
     name = config.network_name
     if name == backbone_names.LITE0:
-        weights, _ = match_weights(read_tensors(shipped.shipped_file()), backbone, name)
+        weights, _ = match_weights(read_tensors(shipped_weights.shipped_file()), backbone, name)
         backbone.load_state_dict(weights)
-        return f"{len(weights)} start weights of {name}, trained with ImageNet's labels, from {shipped.PACKAGE}"
+        return f"{len(weights)} start weights of {name}, trained with ImageNet's labels, from {shipped_weights.PACKAGE}"
     if timm_name := backbone_names.timm_name(name):
         side = backbone_names.preparation(name, config.network_image_size).size
         backbone.model.load_state_dict(timm_models.published(timm_name, side))
@@ -155,9 +155,9 @@ def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], sur
 def _canonical(key: str) -> str:
     """Return a common name for the names that different codes give to a weight of a residual network."""
     key = re.sub(r"(^|\.)_", r"\1", key.removeprefix("model."))  # prefix of the published EfficientNets
-    for own_name, theirs in _OTHER_NAMES:
+    for own_name, other_name in _OTHER_NAMES:
         if key.startswith(own_name):
-            key = theirs + key.removeprefix(own_name)
+            key = other_name + key.removeprefix(own_name)
     return re.sub(r"^(layer[0-9]+\.[0-9]+)\.shortcut\.", r"\1.downsample.", key)
 
 

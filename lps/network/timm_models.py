@@ -29,10 +29,10 @@ def _created(name: str, size: int, pretrained: bool) -> nn.Module:
     timm = library()
     if name not in timm.list_models() + timm.list_pretrained():
         close = timm.list_models(f"*{name.partition('.')[0]}*")[:4]
-        near = f"; close to it: {', '.join('timm:' + word for word in close)}" if close else ""
-        raise UserError("network.name", f"{shorten(name)} is not a model of timm {timm.__version__}{near}")
-    own = timm.get_pretrained_cfg(name)
-    sides = {"img_size": size} if own is not None and own.fixed_input_size else {}
+        suggestion = f"; close to it: {', '.join('timm:' + word for word in close)}" if close else ""
+        raise UserError("network.name", f"{shorten(name)} is not a model of timm {timm.__version__}{suggestion}")
+    own_config = timm.get_pretrained_cfg(name)
+    sides = {"img_size": size} if own_config is not None and own_config.fixed_input_size else {}
     try:
         return timm.create_model(name, pretrained=pretrained, num_classes=0, **sides)
     except UserError:

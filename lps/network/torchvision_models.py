@@ -8,7 +8,7 @@ import torchvision
 from torch import Tensor, nn
 
 from lps.errors import UserError, shorten
-from lps.network.shipped import sha256
+from lps.network.shipped_weights import sha256
 from lps.network.tokens import pool_tokens, resize_grid
 from lps.network.weight_files import first_line
 from lps.settings import backbone_names

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lps.errors import UserError, shorten
-from lps.files import limited
+from lps.files import limited_process
 from lps.settings import backbone_names
 
 _SHARED = 16  # how often the values of a file may occur under other names
@@ -31,13 +31,13 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         _check_beginning(path)
         if not shapes_alone:
             _check_archive(path)
-        limited.run_limited(lambda: _load(path, shapes_alone), path.stat().st_size)
+        limited_process.run_limited(lambda: _load(path, shapes_alone), path.stat().st_size)
         state = _load(path, shapes_alone)
     except PermissionError:
         raise UserError("network.checkpoint", f"{shown} cannot be read by this user") from None
     except UserError:
         raise
-    except limited.ResourceLimitExceeded as error:
+    except limited_process.ResourceLimitExceeded as error:
         raise UserError("network.checkpoint", f"{shown} was not loaded: {error}") from None
     except Exception as error:  # a damaged pickle can raise any exception
         if _kind(error) == "UnpicklingError" or "weights_only" in str(error):
@@ -70,9 +70,9 @@ def _check_archive(path: Path) -> None:
     """Raise `zipfile.BadZipFile` if a part of an archive is damaged; torch does not check."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            broken = archive.testzip()
-        if broken:
-            raise zipfile.BadZipFile(f"{broken} does not match its checksum")
+            broken_member = archive.testzip()
+        if broken_member:
+            raise zipfile.BadZipFile(f"{broken_member} does not match its checksum")
 
 
 def _check_beginning(path: Path) -> None:
@@ -125,4 +125,4 @@ def first_line(error: Exception) -> str:
 
 def _kind(error: Exception) -> str:
     """Return the name of an error's class, also of one that was raised in a fork."""
-    return error.kind if isinstance(error, limited.Failed) else type(error).__name__
+    return error.kind if isinstance(error, limited_process.Failed) else type(error).__name__

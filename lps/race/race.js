@@ -1,4 +1,4 @@
-// The race: runs of one split under one clock, drawn into the frame (frame.html.j2) from what lps/race/numbers.py found, without a server.
+// The race: runs of one split under one clock, drawn into the frame (frame.html.j2) from what lps/race/race_data.py found, without a server.
 //
 // A place `p` on the clock is a number: at a whole one epochs[p] has been reached, between two of them it is on the way.
 // Marks and bars stand where they were measured, and travel only in the last part of the way to the next measurement;

@@ -24,7 +24,7 @@ from lps.report import documents
 from lps.report.documents import Block, ChartBlock, Code, Facts, Section, Table, Words
 from lps.scores.measurement_names import MEASUREMENT_NAMES, measurement_name
 from lps.scores.protocols import PROTOCOLS
-from lps.settings import backbone_names, catalog, given_shares
+from lps.settings import backbone_names, catalog, given_prior
 from lps.settings.config import Config, protocol_parameters
 from lps.store import provenance, snapshots, titles
 from lps.store.runs import Run
@@ -134,7 +134,7 @@ def _prior(config: Config) -> list[tuple[str, str]]:
     if config.prior == "uniform":
         return []
     words = protocol_parameters()["prior"].shown(config.prior)
-    return [("Prior", f"{words}. {given_shares.ABOUT_ORACLE}" if config.uses_hidden_labels else words)]
+    return [("Prior", f"{words}. {given_prior.ABOUT_ORACLE}" if config.uses_hidden_labels else words)]
 
 
 def _alarms(run: Run) -> list[tuple[str, str]]:

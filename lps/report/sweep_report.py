@@ -76,7 +76,11 @@ def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: d
         Section("Every run", [_run_table(item_facts), *run_report.left_out_table(left_out)]),
         Section("How to reproduce it", _again(request, sweep, item_facts)),
     ]
-    title = f"{sheet.preset.title} ({sheet.preset.place}), {request.scale} scale" if sheet else f"Sweep {sweep.name}"
+    title = (
+        f"{sheet.preset.title} ({sheet.preset.paper_location}), {request.scale} scale"
+        if sheet
+        else f"Sweep {sweep.name}"
+    )
     subtitle = [f"{sweep.name} · {counted(len(items), 'run')}, {len(finished)} finished", run_report.date(now)]
     return run_report.written(title, subtitle, sections)
 
@@ -126,7 +130,7 @@ def _paper_section(sheet: PaperTable, scored: Sequence[Scored], scoring: Scoring
     blocks += [Words([run_report.sentence(remark) for remark in grid.notes])]
     blocks += [ChartBlock(words, figure, alt) for words, figure, alt in sweep_charts.figures(sheet, groups, LIGHT)]
     blocks.append(Code("LaTeX", preset_tables.latex_of_grid(grid, sheet.request.command()), True))
-    return Section(f"{sheet.preset.place} of the paper, filled with these runs", blocks)
+    return Section(f"{sheet.preset.paper_location} of the paper, filled with these runs", blocks)
 
 
 def _grid_tables(grid: Grid) -> list[Block]:

@@ -1,7 +1,7 @@
 """Background jobs, which outlive the page or command that starts them: class counts, data checks, predictions, exports.
 
 A job has a result file. Beside it, a kernel lock shows that the job is working, `NAME.progress.json` holds its
-progress, and `NAME.stop` asks it to end. Jobs take no slot and give way to runs (`lps.machine.background`).
+progress, and `NAME.stop` asks it to end. Jobs take no slot and give way to runs (`lps.machine.detached_jobs`).
 
 Two kinds of work are not jobs. A map (`lps.analysis.projection`) begins the same way but lies in the folder
 of its run, with which it goes, so no list of jobs would find it without opening every run. A search
@@ -22,7 +22,7 @@ from lps.errors import UserError, shorten, shown
 from lps.files import disk
 from lps.files.atomic import as_user_error, clean_line, write_json
 from lps.files.locks import try_lock
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.scheduler.costs import Span
 from lps.settings import cli_args
 from lps.settings.config import Config, configure
@@ -36,7 +36,7 @@ _KINDS = {  # folder beside the runs -> title of its jobs, and suffix of their r
     ".models": ("Model export", ".zip"),
 }
 _PROGRESS = ".progress.json"
-_NOTHING_KEPT = "the next one starts from the beginning"
+_NOTHING_REMAINS = "the next one starts from the beginning"
 _RECENT_S = 86_400.0  # a job that ended longer ago is not listed
 _PATIENCE_S = 10.0  # between the request to end and the kill
 _TICK_S = 1.0  # between two records of progress
@@ -49,19 +49,19 @@ _PHASES = {
     "predict": "predicting",
     "export": "writing the model",
 }
-_MATTERS = (  # prefixes of the settings that affect the result of a job
+_RELEVANT_PREFIXES = (  # prefixes of the settings that affect the result of a job
     "dataset", "dataset.", "split.", "network.", "features", "pretrain.", "seed", "views",
 )  # fmt: skip
 
 
 def settings_text(config: Config) -> str:
-    """All settings as text, for names of stored results."""
+    """Return all settings as text, for names of stored results."""
     return json.dumps(config.identifying(), sort_keys=True)
 
 
 def config_of_job(config: Config) -> Config:
     """Return `config` without the settings that do not affect jobs, such as the number of novel classes."""
-    relevant = {key: value for key, value in config.flat().items() if key.startswith(_MATTERS)}
+    relevant = {key: value for key, value in config.flat().items() if key.startswith(_RELEVANT_PREFIXES)}
     return configure(relevant | {"split.num_novel": 1})
 
 
@@ -69,7 +69,9 @@ def settings_of_job(config: Config) -> dict[str, object]:
     """Return the settings that affect a job and differ from the defaults."""
     plain = configure({"dataset": config.dataset, "split.num_novel": 1}).flat()
     changed = cli_args.differing_settings(config.flat(), plain)
-    return {key: value for key, value in changed.items() if key.startswith(_MATTERS) and key != "split.num_novel"}
+    return {
+        key: value for key, value in changed.items() if key.startswith(_RELEVANT_PREFIXES) and key != "split.num_novel"
+    }
 
 
 def make_folder(folder: Path) -> None:
@@ -81,32 +83,32 @@ def make_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class JobSubject:
-    """The subject of a job. what: the last part of its title; settings: those that Launch can open; kept: in words,
-    what remains after the job is cancelled."""
+    """The subject of a job. name: the last part of its title; settings: those that Launch can open; remains: what
+    remains after the job is cancelled, in words."""
 
-    what: str
+    name: str
     settings: Mapping[str, object] = field(default_factory=dict)
-    kept: str = _NOTHING_KEPT
+    remains: str = _NOTHING_REMAINS
 
 
 def subject_of(config: Config) -> JobSubject:
     """Return the subject of a job that reads the pictures of `config`."""
     settings = {"dataset": config.dataset, "seed": config.seed} | settings_of_job(config)
-    return JobSubject(_what(settings), settings, kept_in_words(config))
+    return JobSubject(_subject_name(settings), settings, remains_in_words(config))
 
 
-def _what(settings: Mapping[str, object]) -> str:
+def _subject_name(settings: Mapping[str, object]) -> str:
     name = Path(str(settings.get("dataset.path") or settings.get("dataset") or "pictures")).name
     return f"{name}, seed {settings.get('seed', 0)}"
 
 
-def start_job(path: Path, subject: JobSubject, command: str, *words: str) -> None:
+def start_job(path: Path, subject: JobSubject, command: str, *arguments: str) -> None:
     """Start `python -m lps COMMAND WORDS` in the background to make the result `path`. Raises `UserError`."""
     with _usable(path):
-        if background.job_state(path).state in ("absent", "failed", "cancelled"):
+        if detached_jobs.job_state(path).state in ("absent", "failed", "cancelled"):
             make_folder(path.parent)
-            JobProgress(path, subject).tell("prepare")  # the process writes its first record only seconds later
-        background.start_job(path, background.lps_command(command, *words))
+            JobProgress(path, subject).report("prepare")  # the process writes its first record only seconds later
+        detached_jobs.start_job(path, detached_jobs.lps_command(command, *arguments))
 
 
 def _usable(path: Path) -> AbstractContextManager:
@@ -127,9 +129,10 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True)
 class BackgroundJob:
-    """A job that is working, or ended within a day. state: as of `background.JobState`.
+    """A job that is working, or ended within a day. state: see `detached_jobs.JobState`.
 
-    phase, share, left: of a working job; share: of its phase, None where it is unknown; began: unix seconds.
+    phase, share, time_left: of a working job. share: completed share of its phase, None if unknown. started: unix
+    seconds. remains: what remains if it is cancelled, in words.
     """
 
     path: Path
@@ -138,10 +141,10 @@ class BackgroundJob:
     settings: Mapping[str, object]
     phase: str = ""
     share: float | None = None
-    left: Span | None = None
-    began: float | None = None
+    time_left: Span | None = None
+    started: float | None = None
     message: str = ""
-    kept: str = ""  # in words, where it is cancelled
+    remains: str = ""
 
     @property
     def id(self) -> str:
@@ -153,37 +156,37 @@ class BackgroundJob:
 
     @property
     def left_s(self) -> float | None:
-        return None if self.left is None else self.left.likely
+        return None if self.time_left is None else self.time_left.likely
 
     @property
     def phase_in_words(self) -> str:
         return _PHASES.get(self.phase, _PHASES["prepare"])
 
 
-def kept_in_words(config: Config) -> str:
+def remains_in_words(config: Config) -> str:
     """Describe what a cancelled job on `config` leaves: never its result, but maybe intermediate files."""
     if config.features == "stored":
         return "the features computed so far are saved"
     if config.network_start == "simclr" and config.pretrain_epochs:
         return "the pretraining so far is saved"
-    return _NOTHING_KEPT
+    return _NOTHING_REMAINS
 
 
 def list_jobs(root: Path, now: float | None = None) -> list[BackgroundJob]:
-    """The jobs beside the runs of `root`: working ones first, then those that ended within a day."""
+    """Return the jobs of the runs folder `root`: working ones first, then those that ended within a day."""
     now, found_jobs = time.time() if now is None else now, []
-    for folder, (_, ending) in _KINDS.items():
+    for folder, (_, suffix) in _KINDS.items():
         with suppress(OSError):
             names = sorted(name for name in os.listdir(Path(root) / folder) if name.endswith(_PROGRESS))
             found_jobs += [
-                job_at(Path(root) / folder / f"{name.removesuffix(_PROGRESS)}{ending}", now) for name in names
+                job_at(Path(root) / folder / f"{name.removesuffix(_PROGRESS)}{suffix}", now) for name in names
             ]
-    return sorted(filter(None, found_jobs), key=lambda job: (not job.is_working, -(job.began or 0.0), job.id))
+    return sorted(filter(None, found_jobs), key=lambda job: (not job.is_working, -(job.started or 0.0), job.id))
 
 
 def files_beside(path: Path) -> list[Path]:
     """Return the files that a job leaves beside its result."""
-    return [path.with_suffix(ending) for ending in (".log", ".lock", background.STOP, _PROGRESS)]
+    return [path.with_suffix(suffix) for suffix in (".log", ".lock", detached_jobs.STOP, _PROGRESS)]
 
 
 def find_job(root: Path, name: str) -> BackgroundJob | None:
@@ -193,42 +196,42 @@ def find_job(root: Path, name: str) -> BackgroundJob | None:
 
 
 def cancel_job(job: BackgroundJob) -> None:
-    """Cancel a working job; its `kept` says what remains. Raises `UserError` if the job is over."""
+    """Cancel a working job; its `remains` says what remains. Raises `UserError` if the job is over."""
     if not job.is_working:
         raise UserError("job", f"{shorten(job.id)} has already ended")
-    background.cancel_job(job.path)
+    detached_jobs.cancel_job(job.path)
 
 
 def job_at(path: Path, now: float) -> BackgroundJob | None:
     """Return the job with the result `path`; None if there is none or it ended more than a day ago."""
-    progress, job_state = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), background.job_state(path)
+    progress, job_state = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}"), detached_jobs.job_state(path)
     subject = _subject_in(progress)
-    began, written = (stored_number(progress.get(key)) for key in ("began", "time"))
+    started, written = (stored_number(progress.get(key)) for key in ("began", "time"))
     if job_state.state == "absent" or job_state.state != "working" and not 0 <= now - (written or 0.0) < _RECENT_S:
         return None
     kind, _ = _KINDS.get(path.parent.name, ("Job", ""))
-    title = clean_line(f"{kind} of {subject.what}")
+    title = clean_line(f"{kind} of {subject.name}")
     if job_state.state != "working":
-        return BackgroundJob(path, job_state.state, title, subject.settings, began=began, message=job_state.message)
+        return BackgroundJob(path, job_state.state, title, subject.settings, started=started, message=job_state.message)
     share, phase = stored_number(progress.get("share")), progress.get("phase")
     phase = phase if phase in list(_PHASES) else "prepare"
     share = None if share is None else min(1.0, max(0.0, share))
     ends = [stored_number(progress.get(key)) for key in ("left_s", "least_s", "most_s")]
     is_known = None not in ends and written is not None
     time_left = Span(*ends).after(max(0.0, now - written)) if is_known else None
-    results_kept = clean_line(subject.kept)
-    return BackgroundJob(path, "working", title, subject.settings, phase, share, time_left, began, kept=results_kept)
+    remains = clean_line(subject.remains)
+    return BackgroundJob(path, "working", title, subject.settings, phase, share, time_left, started, remains=remains)
 
 
 def _subject_in(stored: dict) -> JobSubject:
     """Return the subject in a progress file; earlier versions stored only the settings."""
     settings = _settings(stored.get("settings"))
-    task, results_kept = (value if isinstance(value := stored.get(key), str) else "" for key in ("what", "kept"))
-    return JobSubject(task or _what(settings), settings, results_kept)
+    name, remains = (value if isinstance(value := stored.get(key), str) else "" for key in ("what", "kept"))
+    return JobSubject(name or _subject_name(settings), settings, remains)
 
 
 def _settings(stored) -> dict[str, object]:
-    """Settings as they were written: names with texts, numbers and switches."""
+    """Return the valid entries of stored settings: names with texts, numbers and switches."""
     fields = stored.items() if isinstance(stored, dict) else ()
     return {key: value for key, value in fields if type(value) in (str, int, float, bool) and len(str(value)) < 4096}
 
@@ -238,35 +241,35 @@ class JobProgress:
 
     def __init__(self, path: Path, subject: JobSubject, show: ReportPhase = ignore_progress):
         self._path, self._subject, self._show = path, subject, show
-        self._began = time.time()
+        self._started = time.time()
         self._written, self._phase = 0.0, ""
 
-    def tell(self, phase: str, share: float | None = None, time_left: Span | None = None) -> None:
+    def report(self, phase: str, share: float | None = None, time_left: Span | None = None) -> None:
         """Record the progress. share: of the phase; time_left: of the whole job."""
         self._show(_PHASES[phase], share, time_left)
         if phase == self._phase and time.monotonic() - self._written < _TICK_S:
             return
         self._written, self._phase = time.monotonic(), phase
-        record = {"phase": phase, "share": share, "time": time.time(), "began": self._began}
+        record = {"phase": phase, "share": share, "time": time.time(), "began": self._started}
         ends = (
             {}
             if time_left is None
             else {"left_s": time_left.likely, "least_s": time_left.least, "most_s": time_left.most}
         )
         subject_fields = {
-            "what": self._subject.what,
-            "kept": self._subject.kept,
+            "what": self._subject.name,
+            "kept": self._subject.remains,
             "settings": dict(self._subject.settings),
         }
         write_json(self._path.with_suffix(_PROGRESS), record | ends | subject_fields)
 
     def should_stop(self) -> bool:
-        return background.is_cancelled(self._path)
+        return detached_jobs.is_cancelled(self._path)
 
     def check(self) -> None:
         """Raise `Cancelled` if the job was cancelled."""
         if self.should_stop():
-            raise Cancelled(f"{self._path.stem} was cancelled; {self._subject.kept}")
+            raise Cancelled(f"{self._path.stem} was cancelled; {self._subject.remains}")
 
 
 def progress_of(path: Path) -> JobProgress:
@@ -290,11 +293,11 @@ def working_on(
     try:
         with _usable(path):
             if not is_begun:
-                path.with_suffix(background.STOP).unlink(missing_ok=True)
+                path.with_suffix(detached_jobs.STOP).unlink(missing_ok=True)
                 path.with_suffix(".log").unlink(missing_ok=True)
-                background.note_worker(lock, os.getpid())
+                detached_jobs.note_worker(lock, os.getpid())
             progress = JobProgress(path, subject_of(config), show)
-            progress.tell("prepare")
+            progress.report("prepare")
         yield progress
     finally:
         if lock is not None:
@@ -305,7 +308,7 @@ def end_when_cancelled(path: Path) -> None:
     """End this process `_PATIENCE_S` after its job was cancelled, even in the middle of a long step."""
 
     def watch() -> None:
-        while not background.is_cancelled(path):
+        while not detached_jobs.is_cancelled(path):
             time.sleep(_TICK_S)
         time.sleep(_PATIENCE_S)
         os._exit(130)

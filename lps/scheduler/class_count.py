@@ -105,6 +105,6 @@ def as_json(count: ClassCount) -> dict[str, object]:
 def start_class_count(config: Config, root: Path) -> None:
     """Start the search in the background, unless it is done or running. Raises `UserError` without a folder."""
     search_options = cli_args.option_words(**cli_args.task_options(config), set=background_jobs.settings_of_job(config))
-    words = "--runs", str(root.resolve()), *search_options
+    arguments = "--runs", str(root.resolve()), *search_options
     subject = background_jobs.subject_of(background_jobs.config_of_job(config))
-    background_jobs.start_job(class_count_path(config, root), subject, "count-classes", "--begun", *words)
+    background_jobs.start_job(class_count_path(config, root), subject, "count-classes", "--begun", *arguments)

@@ -47,13 +47,13 @@ def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
     number, lock = entered
     backend = executors.executor_named(run.desired().on)
     attempt = _JobAttempt(
-        run, number, f"{backend.NAME}-{backend.own_job()}", "", lock, trainer, token=token, place=backend
+        run, number, f"{backend.NAME}-{backend.own_job()}", "", lock, trainer, token=token, backend=backend
     )
     signal.signal(signal.SIGTERM, attempt.on_sigterm)
     recorded = attempt.carry_out()
     if attempt.terminated and not recorded:  # SIGTERM arrived before anything began
-        attempt.goes_back = attempt.fate() == "going"
-    attempt.leave()
+        attempt.needs_requeue = attempt.fate() == "going"
+    attempt.requeue_job()
     os.close(lock)
     notify_hook.notify_run_end(folder)
     return 0 if recorded else 1
@@ -83,58 +83,58 @@ class _JobAttempt(Attempt):
     """An attempt inside a job: a SIGTERM that no user asked for puts the job back into the queue."""
 
     token: str = ""
-    place: Executor | None = None
-    goes_back: bool = False  # and the executor does not requeue it by itself
+    backend: Executor | None = None
+    needs_requeue: bool = False  # and the executor does not requeue it by itself
 
     def carry_out(self) -> bool:
-        self._before = self._progress()
+        self._start_progress = self._progress()
         return super().carry_out()
 
-    def settle(self, ending: dict) -> dict:
+    def settle(self, record: dict) -> dict:
         """Record an interruption as such, after asking for the run's next attempt."""
-        if ending["kind"] != queue.PREEMPTED:
-            return ending
+        if record["kind"] != queue.PREEMPTED:
+            return record
         try:
-            return self._interrupted(ending)
+            return self._interrupted(record)
         except OSError:  # no space for `want.json`: the record matters more
-            return ending
+            return record
 
-    def _interrupted(self, ending: dict) -> dict:
+    def _interrupted(self, record: dict) -> dict:
         fate = self.fate()
         if fate == "ended":
-            return ending | {"kind": "", "reason": f"the job was cancelled in {self.place.TITLE}"}
-        idle = self._idle()
+            return record | {"kind": "", "reason": f"the job was cancelled in {self.backend.TITLE}"}
+        idle = self._count_idle()
         if idle >= _MOST_IDLE:
             reason = f"interrupted {idle} times in a row before one training step was done; request a longer time limit"
-            return ending | {"reason": reason}
+            return record | {"reason": reason}
         # If the executor does not answer, what it later reports of the job is the run's state.
-        self._ask_again(idle)
-        self.goes_back = fate == "going"
-        return ending | {"reason": f"interrupted by {self.place.TITLE}; it continues from its checkpoint"}
+        self._request_next(idle)
+        self.needs_requeue = fate == "going"
+        return record | {"reason": f"interrupted by {self.backend.TITLE}; it continues from its checkpoint"}
 
     def fate(self) -> str:
         """Return what happens to the job after its SIGTERM, see `Executor.own_fate`."""
         # Every process of a job gets its signals, more than once: the next one must not kill this query.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        return self.place.own_fate()
+        return self.backend.own_fate()
 
-    def leave(self) -> None:
+    def requeue_job(self) -> None:
         """Requeue the job after the record is written, unless the executor does it by itself."""
-        if not self.goes_back:
+        if not self.needs_requeue:
             return
         try:
-            self.place.go_back()
+            self.backend.go_back()
         except BackendUnavailable as error:
             if self.fate() == "requeued":
                 return
-            reason = f"interrupted by {self.place.TITLE} and not queued again ({error}); it can be resumed"
+            reason = f"interrupted by {self.backend.TITLE} and not queued again ({error}); it can be resumed"
             reason = clean_line(reason, 500)
             with folder_lock(self.run.folder):
                 if self._still_asks(self.number + 1):
                     write_json(self.run.folder / "exit.json", self.run.read_json("exit.json") | {"reason": reason})
                     queue.write_desired_state(self.run, replace(self.run.desired(), attempt=self.number))
 
-    def _ask_again(self, idle: int) -> None:
+    def _request_next(self, idle: int) -> None:
         with folder_lock(self.run.folder):
             if self._still_asks(self.number):
                 write_json(self.run.folder / RECORD, self.run.read_json(RECORD) | {"idle": idle})
@@ -143,13 +143,13 @@ class _JobAttempt(Attempt):
     def _still_asks(self, attempt: int) -> bool:
         """Return whether `want.json` still asks this job for the attempt; the caller holds its lock."""
         desired = self.run.desired()
-        is_ours = desired.on == self.place.NAME and self.run.read_json(RECORD).get("token") == self.token
+        is_ours = desired.on == self.backend.NAME and self.run.read_json(RECORD).get("token") == self.token
         return is_ours and desired.want == "run" and desired.attempt == attempt
 
-    def _idle(self) -> int:
+    def _count_idle(self) -> int:
         """Return how many attempts in a row, this one included, took no step."""
-        before = self.run.read_json(RECORD).get("idle")
-        return (before if type(before) is int else 0) + 1 if self._progress() == self._before else 0
+        previous = self.run.read_json(RECORD).get("idle")
+        return (previous if type(previous) is int else 0) + 1 if self._progress() == self._start_progress else 0
 
     def _progress(self) -> tuple:
         now = self.run.read_json("progress.json")

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 from lps.cluster import executors
 from lps.cluster.job_options import Options
-from lps.cluster.jobs import RECORD, BackendUnavailable, Work
+from lps.cluster.jobs import RECORD, BackendUnavailable, Submission
 from lps.errors import UserError
 from lps.files import disk
 from lps.files.atomic import write_json
 from lps.files.locks import folder_lock
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 from lps.scheduler import queue
 from lps.store.runs import Run
 
@@ -39,7 +39,7 @@ def submit_runs(runs: Sequence[Run], options: Options, trainer: Sequence[str], n
 
 def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str) -> None:
     token = secrets.token_hex(4)
-    submission = {"token": token, "name": f"{_plain(name or runs[0].id)}.{token}", "options": options.texts()}
+    submission = {"token": token, "name": f"{_job_name(name or runs[0].id)}.{token}", "options": options.texts()}
     earlier: dict[Run, tuple[dict, dict]] = {}
     try:
         for run in runs:
@@ -47,16 +47,16 @@ def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], 
         if not earlier:
             return
         jobs = _hand_over(list(earlier), options, trainer, submission)
-    except _Open:
+    except _OutcomeUnknown:
         raise
     except BaseException:
-        _take_back(earlier, token)
+        _restore_files(earlier, token)
         raise
     for task, (run, job) in enumerate(zip(earlier, jobs)):
         _record_submission(run, token, {"job": job, "task": task})
 
 
-class _Open(UserError):
+class _OutcomeUnknown(UserError):
     """Raised when it is unknown whether the job was accepted."""
 
 
@@ -64,41 +64,43 @@ def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submis
     outputs, token = runs[0].root / f".{options.place}", submission["token"]
     disk.make_folder(outputs)
     folders, output = tuple(str(run.folder) for run in runs), str(outputs / token)
-    work = Work(submission["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
+    submission_work = Submission(submission["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
     try:
-        return executors.executor_named(options.place).hand_over(work, options)
+        return executors.executor_named(options.place).hand_over(submission_work, options)
     except BackendUnavailable as error:
         if error.is_open:
-            raise _Open(options.place, f"it is unknown whether the cluster accepted the job: {error}") from None
+            raise _OutcomeUnknown(
+                options.place, f"it is unknown whether the cluster accepted the job: {error}"
+            ) from None
         raise UserError(options.place, f"job submission failed: {error}") from None
 
 
 def _record_desired_state(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
     """Ask for the next attempt in `want.json` if one is due, and store the previous content in `earlier`."""
     with folder_lock(run.folder):
-        before, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
-        if before[0] and (not state.is_over or state.name == "finished"):
+        previous, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
+        if previous[0] and (not state.is_over or state.name == "finished"):
             return
-        earlier[run] = before
+        earlier[run] = previous
         # The index in the array is stored now: the submission may be cut off before its answer is recorded.
         write_json(run.folder / RECORD, submission | {"task": len(earlier) - 1, "time": time.time()})
-        queue.request_attempt(run, "run", state.attempt + 1 if before[0] else 1, on=backend_name)
+        queue.request_attempt(run, "run", state.attempt + 1 if previous[0] else 1, on=backend_name)
 
 
-def _record_submission(run: Run, token: str, more: dict) -> None:
+def _record_submission(run: Run, token: str, facts: dict) -> None:
     """Add facts to `job.json`, unless the run has another job by now."""
     with folder_lock(run.folder):
         record = run.read_json(RECORD)
         if record.get("token") == token:
-            write_json(run.folder / RECORD, record | more)
+            write_json(run.folder / RECORD, record | facts)
 
 
-def _take_back(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
-    for run, before in earlier.items():
+def _restore_files(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
+    for run, previous in earlier.items():
         with contextlib.suppress(OSError), folder_lock(run.folder):
             if run.read_json(RECORD).get("token") != token:
                 continue
-            for name, value in zip(("want.json", RECORD), before):
+            for name, value in zip(("want.json", RECORD), previous):
                 if value:
                     write_json(run.folder / name, value)
                 else:
@@ -134,6 +136,6 @@ def options_of(run: Run) -> Options | None:
         raise UserError("on", str(error)) from None
 
 
-def _plain(name: str) -> str:
+def _job_name(name: str) -> str:
     """Return a valid job name: letters, digits and a few signs."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)[:60] or "lps"

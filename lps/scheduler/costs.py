@@ -61,7 +61,7 @@ _FEATURE_STORE_SETTINGS = (
 
 
 class Span(NamedTuple):
-    """How long something takes, in seconds: the likely value, and the least and the most to expect."""
+    """A duration in seconds: the likely value, and the least and the most to expect."""
 
     likely: float
     least: float
@@ -69,7 +69,7 @@ class Span(NamedTuple):
 
     @classmethod
     def about(cls, seconds: float, spread: float = 1.0, busy: float = 1.0) -> "Span":
-        """From seconds / spread to seconds * spread * busy."""
+        """Return the range from seconds / spread to seconds * spread * busy."""
         return cls(seconds, seconds / spread, seconds * spread * busy)
 
     def plus(self, other: "Span") -> "Span":
@@ -79,7 +79,7 @@ class Span(NamedTuple):
         return Span(*(value * factor for value in self))
 
     def after(self, seconds: float) -> "Span":
-        """What is left of it when so many seconds have passed."""
+        """Return the rest after so many seconds have passed."""
         return Span(*(max(0.0, value - seconds) for value in self))
 
 
@@ -138,56 +138,59 @@ class KnownCosts:
             if not (nearest := _nearest(paces := self._recorded, config)):
                 return None
             spread, load = _OTHERS, load_per_core()
-        each = [pace.other_s + config.epochs * pace.epoch_s for pace in nearest]
-        seconds, least, most = median(each), min(each), max(each)
+        seconds_of_paces = [pace.other_s + config.epochs * pace.epoch_s for pace in nearest]
+        seconds, least, most = median(seconds_of_paces), min(seconds_of_paces), max(seconds_of_paces)
         ratio = min(ROUGH, max(most / seconds, seconds / least)) if least > 0 else 1.0
-        alike = all(_work(pace.config) == _work(config) for pace in nearest)
-        spread = max(_ALIKE if alike else _OTHERS, spread, ratio, *(pace.spread for pace in nearest))
+        has_equal_work = all(_work_settings(pace.config) == _work_settings(config) for pace in nearest)
+        spread = max(_ALIKE if has_equal_work else _OTHERS, spread, ratio, *(pace.spread for pace in nearest))
         epoch_s, start = median(pace.epoch_s for pace in nearest), start_weights_key(config)
         if pretrains is None:
             pretrains = start is not None and not any(
-                start in some for some in (pretrained_starts, self._finished, self._running)
+                start in known_starts for known_starts in (pretrained_starts, self._finished, self._running)
             )
         if pretrains:
-            shown = _pretraining(nearest) or _pretraining(paces[cost_kind(config)])
-            seconds += config.pretrain_epochs * median(shown or [epoch_s * pretraining_share(config)])
-        both = (Span.about(slowdown * one, spread, load) for one in (seconds, epoch_s * config.epochs))
-        return Cost(*both, config.epochs, nearest)
+            pretrain_epoch_s = _pretrain_seconds(nearest) or _pretrain_seconds(paces[cost_kind(config)])
+            seconds += config.pretrain_epochs * median(pretrain_epoch_s or [epoch_s * pretraining_share(config)])
+        spans = (Span.about(slowdown * duration, spread, load) for duration in (seconds, epoch_s * config.epochs))
+        return Cost(*spans, config.epochs, nearest)
 
     def _slowdown(self, config: Config) -> float:
         """Return how many times longer than usual an epoch takes now; 1 if no run of this kind is running."""
         ratios = []
         for now in self._running.get(cost_kind(config), ()):
             unhindered = [pace for pace in _nearest(self._finished, now.config) if pace.other_s]
-            pretrain_epoch_s = median(_pretraining(unhindered) or [0.0])
+            pretrain_epoch_s = median(_pretrain_seconds(unhindered) or [0.0])
             if now.pretrain_epoch_s and pretrain_epoch_s:
                 ratios.append(now.pretrain_epoch_s / pretrain_epoch_s)
             elif epoch_s := median([pace.epoch_s for pace in unhindered] or [0.0]):
                 ratios.append(now.epoch_s / epoch_s)
         return median(ratios) if ratios else 1.0
 
-    def left(self, run: Run, progress: RunProgress, now: float) -> Span | None:
+    def time_left(self, run: Run, progress: RunProgress, now: float) -> Span | None:
         """Return the time left of a running run: the rest of its phase at its own pace, and the phases that follow.
 
         now: unix seconds. Returns None without an estimate.
         """
-        share, left = progress.share or 0.0, progress.left_s(now)
-        is_over, phase = share >= 1, None if left is None else Span.about(left, _phase_spread(share))
-        if progress.phase == "train" and (is_over or phase):
-            return Span.about(ENDING_S) if is_over else phase
+        share, phase_left_s = progress.share or 0.0, progress.left_s(now)
+        is_over, phase_span = (
+            share >= 1,
+            None if phase_left_s is None else Span.about(phase_left_s, _phase_spread(share)),
+        )
+        if progress.phase == "train" and (is_over or phase_span):
+            return Span.about(ENDING_S) if is_over else phase_span
         config = run.config_if_readable()
-        usual = config and self.estimate(config, pretrains=True if progress.phase == "pretrain" else None)
-        if usual is None:
+        estimate = config and self.estimate(config, pretrains=True if progress.phase == "pretrain" else None)
+        if estimate is None:
             return None
-        if progress.phase in ("features", "pretrain") and (is_over or phase):
-            return (Span.about(0.0) if is_over else phase).plus(usual.training).plus(Span.about(ENDING_S))
-        return usual.span.after(0.0 if progress.started is None else now - progress.started)
+        if progress.phase in ("features", "pretrain") and (is_over or phase_span):
+            return (Span.about(0.0) if is_over else phase_span).plus(estimate.training).plus(Span.about(ENDING_S))
+        return estimate.span.after(0.0 if progress.started is None else now - progress.started)
 
 
 def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
     """Collect paces from `root` and recordings: of these kinds with running runs, or of all kinds without them.
 
-    Callers that keep the answer for all kinds add running runs (`beside`).
+    Callers that keep the answer for all kinds add running runs (`with_running`).
     """
     finished = finished_paces(list_runs(root), kinds)
     missing = None if kinds is None else kinds - {cost_kind(pace.config) for pace in finished}
@@ -236,12 +239,12 @@ def _keys(config: Config) -> tuple:
     flat = config.flat()
     return (
         tuple((k, v) for k, v in flat.items() if k not in _SETTINGS_IGNORED_IN_MATCH),
-        (cost_kind(config), _work(config)),
+        (cost_kind(config), _work_settings(config)),
         cost_kind(config),
     )
 
 
-def _work(config: Config) -> tuple:
+def _work_settings(config: Config) -> tuple:
     """Return the settings that decide how much work an epoch is."""
     return tuple(value for key, value in config.flat().items() if key.startswith(_WORK))
 
@@ -250,7 +253,7 @@ def _nearest(paces: Mapping[object, list[Pace]], config: Config) -> list[Pace]:
     return next((paces[key] for key in _keys(config) if key in paces), [])
 
 
-def _pretraining(paces: Iterable[Pace]) -> list[float]:
+def _pretrain_seconds(paces: Iterable[Pace]) -> list[float]:
     return [pace.pretrain_epoch_s for pace in paces if pace.pretrain_epoch_s is not None]
 
 
@@ -294,33 +297,37 @@ def run_seconds(run: Run) -> float | None:
     if run.is_recorded:
         head, last = read_head(run.events), read_last_event(run.events)
         return START_S + max(0.0, last["time"] - head[0]["time"]) if head and last["kind"] == "finish" else None
-    ended, process = run.read_json("exit.json"), run.read_json("process.json")
-    began, end = stored_number(process.get("started")), stored_number(ended.get("time"))
-    if ended.get("state") != "finished" or ended.get("attempt") != 1 or began is None or end is None:
+    exit_record, process = run.read_json("exit.json"), run.read_json("process.json")
+    start, end = stored_number(process.get("started")), stored_number(exit_record.get("time"))
+    if exit_record.get("state") != "finished" or exit_record.get("attempt") != 1 or start is None or end is None:
         return None
-    return max(0.0, end - began)
+    return max(0.0, end - start)
 
 
 def _pace(run: Run, config: Config, seconds: float) -> Pace:
     """Return the pace of a run that took so many seconds; all count as epochs if its events hold no times.
 
-    An epoch is what lies between the first `train` event, which ends the first epoch, and the end, shared among the
-    others; of a single one, what lies before its event since the one before. Making stored features is left out: the
-    next run finds them.
+    The first `train` event ends the first epoch. The time from there to the end, divided by the other epochs, is the
+    time of an epoch; for a single epoch it is the time since the event before. The time to store features does not
+    count, because the next run reuses them.
     """
     head, last = read_head(run.events), read_last_event(run.events)
     unknown = Pace(config, seconds / config.epochs, 0.0, 0.0, run=run)
     if not last or len(head) < 2 or head[-1]["kind"] != "train":
         return unknown
-    first, before = head[-1], head[-2]
+    first, previous = head[-1], head[-2]
     epochs_after_first = last["epoch"] - first["epoch"]
     epoch_s = (
         (last["time"] - first["time"]) / epochs_after_first
         if epochs_after_first > 0
-        else first["time"] - before["time"]
+        else first["time"] - previous["time"]
     )
-    done = [i for i, e in enumerate(head) if e["kind"] == "pretrain" and "pretrain/reused" not in e["values"]]
-    pretrain_s = head[done[-1]]["time"] - head[max(0, done[0] - 1)]["time"] if done else 0.0
+    pretrain_events = [
+        i for i, e in enumerate(head) if e["kind"] == "pretrain" and "pretrain/reused" not in e["values"]
+    ]
+    pretrain_s = (
+        head[pretrain_events[-1]]["time"] - head[max(0, pretrain_events[0] - 1)]["time"] if pretrain_events else 0.0
+    )
     other_s = seconds - config.epochs * epoch_s - pretrain_s
     if min(epoch_s, pretrain_s, other_s) < 0:
         return unknown
@@ -340,8 +347,8 @@ def rule_of_thumb(config: Config, images: int, height: int, width: int, cores: i
         return None
     pretraining, training = _MICROSECONDS[config.network_name]
     pretrain_epochs = config.pretrain_epochs if config.network_start == "simclr" else 0
-    work = pretrain_epochs * pretraining + config.epochs * training
-    return START_S + images * height * width * work * 1e-6 / max(1, cores)
+    microseconds = pretrain_epochs * pretraining + config.epochs * training
+    return START_S + images * height * width * microseconds * 1e-6 / max(1, cores)
 
 
 def pretraining_share(config: Config) -> float:
@@ -355,13 +362,19 @@ def _store_seconds(config: Config, images: int, cores: int) -> float | None:
     flat, views = config.flat(), 1 + config.features_weak_views + config.features_strong_views
     stores = [store for store in feature_store.list_stores() if isinstance(store.facts.get("settings"), dict)]
     same_network = [store for store in stores if _agree(store, flat, "network.")]
-    same = [store for store in same_network if _agree(store, flat, "") and store.store.count == images]
-    missing = images * views - max((min(images * views, sum(store.rows.values())) for store in same), default=0)
+    matching_stores = [store for store in same_network if _agree(store, flat, "") and store.store.count == images]
+    missing = images * views - max(
+        (min(images * views, sum(store.rows.values())) for store in matching_stores), default=0
+    )
     speeds = [store.picture_s for store in same_network if store.picture_s is not None]
     if missing == 0 or speeds:
         return missing * min(speeds, default=0.0)
-    each = _STORED_MICROSECONDS.get(config.network_name)
-    return None if each is None else missing * each * 1e-6 * (config.network_image_size or 224) ** 2 / max(1, cores)
+    microseconds = _STORED_MICROSECONDS.get(config.network_name)
+    return (
+        None
+        if microseconds is None
+        else missing * microseconds * 1e-6 * (config.network_image_size or 224) ** 2 / max(1, cores)
+    )
 
 
 def _agree(store: feature_store.StoredEntry, flat: dict[str, object], prefix: str) -> bool:
@@ -374,13 +387,13 @@ def _agree(store: feature_store.StoredEntry, flat: dict[str, object], prefix: st
 # ---------------------------------------------------------------------------------------------------- several runs
 
 
-def at_a_time(spans: Iterable[Span], slots: int) -> Span:
-    """Return the time of runs on so many slots; each starts in turn on the first free slot, as in the queue."""
-    free = [[0.0] * max(1, slots) for _ in Span._fields]
+def parallel_duration(spans: Iterable[Span], slots: int) -> Span:
+    """Return the duration of runs on so many slots; each starts in turn on the first free slot, as in the queue."""
+    slot_ends = [[0.0] * max(1, slots) for _ in Span._fields]
     for span in spans:
-        for ends, seconds in zip(free, span):
+        for ends, seconds in zip(slot_ends, span):
             heapq.heapreplace(ends, ends[0] + seconds)
-    return Span(*map(max, free))
+    return Span(*map(max, slot_ends))
 
 
 def source_in_words(span: Span) -> str:
@@ -398,7 +411,7 @@ def wide_reason(span: Span) -> str:
 
 
 def is_wide(span: Span) -> bool:
-    """Whether the range is too wide to be written as one number."""
+    """Return whether the range is too wide to be written as one number."""
     return span.most >= _WIDE * max(span.least, _SHORT_S)
 
 

@@ -20,8 +20,8 @@ def expected_bytes(costs: Iterable[Cost]) -> int:
     """Return the total bytes of the folders of runs with these costs; paces of running runs count as 0."""
     written, total = cache(_written), 0
     for cost in costs:
-        each = (written(pace.run, pace.config.epochs) for pace in cost.paces)
-        total += round(median(other + cost.epochs * an_epoch for an_epoch, other in each))
+        bytes_of_paces = (written(pace.run, pace.config.epochs) for pace in cost.paces)
+        total += round(median(other_bytes + cost.epochs * epoch_bytes for epoch_bytes, other_bytes in bytes_of_paces))
     return total
 
 

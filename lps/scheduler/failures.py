@@ -1,7 +1,7 @@
 """Advice on failures: what happened, the likely cause, what to do, and the button that does it.
 
 One table for every kind that a runner records (`lps.scheduler.runner.classify`,
-`lps.training.failure.explain_failure`), used by pages and command line alike. Standard library only.
+`lps.training.end_reason.explain_failure`), used by pages and command line alike. Standard library only.
 """
 
 from collections.abc import Callable

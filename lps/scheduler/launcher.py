@@ -1,11 +1,11 @@
 """Launch, stop and resume runs: every run is a detached process, independent of its caller.
 
-A request is a file (`want.json`); `dispatch` starts the requested runs in the order of the queue (lps.scheduler.queue),
-as slots become free. Every launch, every runner at its end and every page refresh call it. While something waits, one
-small process (lps.scheduler.queue_daemon) calls it too, so that the queue goes on after a runner was killed and crashed
-runs are retried while no page is open. The daemon starts by itself. A slot is a kernel lock in `runs/.slots/`, held
-together with the run's own lock by the run's runner: the kernel frees both when the runner dies. A run of several
-processes on GPUs takes a slot for each, all at once or none.
+A request is a file (`want.json`). `dispatch` starts the requested runs in the order of the queue (lps.scheduler.queue)
+as slots become free. It is called by every launch, by every runner at its end, and at every page refresh. While runs
+wait, a small process (lps.scheduler.queue_daemon) calls it too. So the queue continues after a runner was killed, and
+crashed runs are retried while no page is open. A slot is a kernel lock in `runs/.slots/`. The runner holds it together
+with the run's own lock; the kernel frees both when the runner dies. A run of several processes on GPUs takes one slot
+for each process, all at once or none.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from lps.cluster.jobs import RECORD
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import disk_error_in_words
 from lps.files.locks import boot_id, is_held, try_lock
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 from lps.machine.devices import check_device
 from lps.machine.processes import start_ticks, wake_one, with_words
 from lps.scheduler import cluster_submit, queue
@@ -54,14 +54,14 @@ def launch(
     priority: int | None = None,
     on: job_options.Options | None = None,
 ) -> State:
-    """Ask for the first attempt of a run and start it if a slot is free; a second call for a run changes nothing.
+    """Request the first attempt of a run and start it if a slot is free. A second call for a run changes nothing.
 
-    trainer: the command that trains, to which the run's folder is added. retries: how often a crashed run is started
-    again by itself (0 unless said). on: what to ask of a place that shall carry it out; it goes without retries and
-    priority. Raises `UserError` where the run is a recording or unreadable, its device is not there, no process can
-    be started, or the place refuses.
+    trainer: the training command; the run's folder is appended. retries: how often a crashed run is started again
+    automatically (default 0). on: job options of an execution backend; they exclude retries and priority. Raises
+    `UserError` if the run is a recording or unreadable, its device is missing, no process can be started, or the
+    backend refuses.
     """
-    _ask_for([run], _first_attempt, trainer, retries, priority, on)
+    _request_attempts([run], _first_attempt, trainer, retries, priority, on)
     return run.state()
 
 
@@ -74,16 +74,16 @@ def launch_all(
     on: job_options.Options | None = None,
     name: str = "",
 ) -> None:
-    """Ask for many runs in this order, and look for free slots once; elsewhere they are one array of jobs, `name`.
+    """Request many runs in this order and look for free slots once. On a cluster they are one array of jobs, `name`.
 
-    What is over and not finished is resumed, here or there as `on` says and wherever it was before; what is asked for
-    already, or finished, stays as it is. Everything is checked before the first request is written. Raises `UserError`
-    as `launch` does, and for a run that is stopping.
+    Runs that ended unfinished are resumed, on this machine or on the backend of `on`, wherever they ran before.
+    Waiting, active and finished runs are not changed. All runs are checked before the first request is written. Raises
+    `UserError` as `launch` does, and for a run that is stopping.
     """
-    _ask_for(runs, _next_attempt, trainer, retries, priority, on, name)
+    _request_attempts(runs, _next_attempt, trainer, retries, priority, on, name)
 
 
-def _ask_for(
+def _request_attempts(
     runs: Sequence[Run],
     find_attempt,
     trainer,
@@ -102,19 +102,19 @@ def _ask_for(
     if on is not None:
         cluster_submit.submit_runs([run for run in runs if find_attempt(run)], on, trainer, name)
         return
-    after = 0.0
+    last_order = 0.0
     for run in runs:
         with run.changing():
             if attempt := find_attempt(run):
-                more = {"retries": retries, "priority": priority, "after": after, "on": ""}
-                after = queue.request_attempt(run, "run", attempt, **more).order
+                request = {"retries": retries, "priority": priority, "last_order": last_order, "on": ""}
+                last_order = queue.request_attempt(run, "run", attempt, **request).order
                 (run.folder / RECORD).unlink(missing_ok=True)  # of the job that carried it out before
     for root in dict.fromkeys(run.root for run in runs):
         dispatch(root, trainer)
 
 
 def check_request(retries: int | None, priority: int | None, on: job_options.Options | None = None) -> None:
-    """Raise `UserError` for numbers out of range, and for any with `on`: they are of this machine's queue."""
+    """Raise `UserError` for numbers out of range, and for any number with `on`: a cluster has its own queue."""
     for name, number, check in (
         ("retries", retries, queue.check_retries),
         ("priority", priority, queue.check_priority),
@@ -127,10 +127,10 @@ def check_request(retries: int | None, priority: int | None, on: job_options.Opt
 
 
 def resume(run: Run, trainer=TRAINER) -> State:
-    """Ask for another attempt of a run that is over but not finished; it goes on from the newest checkpoint.
+    """Request another attempt of a stopped, failed or crashed run; it continues from the newest checkpoint.
 
-    What was carried out elsewhere goes back there, with the same options. Raises `UserError` for a run in any other
-    state, and as `launch` does.
+    A run of a cluster is submitted there again, with the same options. Raises `UserError` for a run in any other state,
+    and as `launch` does.
     """
     run = Run(run.folder.resolve())
     run.check_writable()
@@ -150,39 +150,40 @@ def resume(run: Run, trainer=TRAINER) -> State:
 
 
 def stop(run: Run, kill: bool = False) -> State:
-    """Ask a run to write a checkpoint and end, or with `kill` to end at once; a queued run is cancelled.
+    """Ask a run to write a checkpoint and end, or with `kill` to end at once. A queued run is cancelled.
 
-    Does nothing for a run that is over. The runner obeys within a second, so the state is `stopping` for a while.
+    Does nothing if the run is over. The runner reads the request within a second; until it ends, the state is
+    `stopping`.
     """
     run = Run(run.folder.resolve())
     run.check_writable()
     with run.changing():
         state = run.state()
-        pressing = run.desired().want == "kill" and state.name == "stopping"
-        if state.is_moving and not pressing:
+        is_escalation = run.desired().want == "kill" and state.name == "stopping"
+        if state.is_moving and not is_escalation:
             queue.request_attempt(run, "kill" if kill else "stop", state.attempt)
         elif queue.is_due(run, state):  # it is over, but would come back by itself
             queue.request_attempt(run, "stop", state.attempt)
         if state.is_alive and not run.desired().on:
             _wake_runner(run)
-        is_away = not state.is_over and bool(run.desired().on)
-    if is_away:
+        is_remote = not state.is_over and bool(run.desired().on)
+    if is_remote:
         cluster_submit.end_job(run, kill)
     return run.state()
 
 
-def wait(run: Run, timeout: float | None = None) -> State:
-    """The state of a run once it is over (or unreadable), or after `timeout` seconds whatever it is by then.
+def wait_for_end(run: Run, timeout: float | None = None) -> State:
+    """Wait until a run is over or unreadable, at most `timeout` seconds; return its state.
 
-    A crashed run that will be tried again is not over.
+    A crashed run that will be retried is not over.
     """
-    end = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout is None else time.monotonic() + timeout
     while True:
         state = run.state()
         if state.name == "stopping" and not run.desired().on:
             _wake_runner(run)
         is_last = state.name == "unreadable" or (state.is_over and not queue.is_due(run, state))
-        if is_last or (end is not None and time.monotonic() >= end):
+        if is_last or (deadline is not None and time.monotonic() >= deadline):
             return state
         time.sleep(0.1)
 
@@ -190,11 +191,11 @@ def wait(run: Run, timeout: float | None = None) -> State:
 def dispatch(root: Path, trainer=TRAINER) -> list[Run]:
     """Start the queued runs for which a slot is free, in the order of the queue, and return them.
 
-    Safe to call from any number of processes and threads: a pump waits for the one before it, since that one may have
-    looked at the queue too early. Raises `UserError` where no process can be started.
+    Safe to call from any number of processes and threads: each call waits for the previous one, which may have read the
+    queue too early. Raises `UserError` if no process can be started.
     """
     root = Path(root).resolve()
-    if not queue.has_future(root):
+    if not queue.has_pending(root):
         return []
     _wake_daemon(root)  # it may have been suspended when it was its turn
     queue_lock = None
@@ -215,26 +216,26 @@ def dispatch(root: Path, trainer=TRAINER) -> list[Run]:
 
 
 def has_daemon(root: Path) -> bool:
-    """Return whether a process will start the waiting runs: the waker or the runner of an active run.
+    """Return whether a process will start the waiting runs: the queue daemon or the runner of an active run.
 
     True also if nothing waits or the queue is paused; otherwise False if an obstacle blocks the folder.
     """
     root = Path(root)
     if blocked_by(root):
-        return not queue.has_future(root)
+        return not queue.has_pending(root)
     return (
         is_held(root / ".waker.lock")
-        or not queue.has_future(root)
+        or not queue.has_pending(root)
         or any(is_held(path) for path in (root / ".slots").glob("*.lock"))
     )
 
 
 def ensure_daemon(root: Path) -> None:
-    """Restart a queue whose waker or runner was killed, and resume suspended ones.
+    """Restart the queue if its daemon or a runner was killed, and resume suspended ones.
 
-    Call it wherever the queue or a pending stop is shown. It resumes the waker and the runners of stopping runs, and
-    those of deleted runs, which would hold their slot forever.
-    Raises nothing: a reader may not be allowed to start processes.
+    Call it wherever the queue or a pending stop is shown. It resumes the daemon, the runners of stopping runs, and the
+    runners of deleted runs, which would hold their slots forever. Raises nothing: a reader may not be allowed to start
+    processes.
     """
     root = Path(root)
     with contextlib.suppress(UserError, OSError):
@@ -255,7 +256,7 @@ def _wake_daemon(root: Path) -> None:
         _wake(Run(root), ".waker.lock", "waker")
 
 
-_STARTED_AS = {  # the second name is that of a program up to 0.3.0, whose processes may be there still
+_STARTED_AS = {  # the second name was used up to 0.3.0; such processes may still exist
     "runner": ("lps.scheduler.runner", "lps.running.runner"),
     "waker": ("lps.scheduler.queue_daemon", "lps.running.waker"),
 }
@@ -285,12 +286,12 @@ def _start_waiting(root: Path, trainer) -> list[Run]:
         return []
     now = time.time()
     queue.request_retry(root, now)
-    taken_slots, every = set(), {slot.name for slot in every_slot(root)}
+    taken_slots, slot_names = set(), {slot.name for slot in every_slot(root)}
     started = []
     for run in queue.startable_runs(root, now):
         if _start(run, trainer, taken_slots):
             started.append(run)
-        if every <= taken_slots:
+        if slot_names <= taken_slots:
             break
     return started
 
@@ -343,7 +344,7 @@ def _spawn(run: Run, attempt: int, slots: list[Slot], locks: tuple[int, ...], tr
 def _start_daemon(root: Path, trainer) -> None:
     """Start the queue daemon unless it is alive or has nothing to do; the caller holds the queue lock."""
     path = root / ".waker.lock"
-    if is_held(path) or not queue.has_future(root):
+    if is_held(path) or not queue.has_pending(root):
         return
     lock = try_lock(path)
     if lock is not None:

@@ -31,7 +31,7 @@ class Log:
         self._size = self._file.tell()
 
     def write(self, data: bytes) -> None:
-        """Add what was printed. A last line without its end waits for it."""
+        """Add printed bytes. An incomplete last line waits for its end."""
         text = self._line + data
         end = text.rfind(b"\n") + 1
         complete, self._line = text[:end], text[end:]
@@ -55,11 +55,11 @@ class Log:
     def _shorten(self) -> None:
         """Drop the middle of the log."""
         with open_regular(self.path) as file:
-            first = file.read(self.head)
+            head = file.read(self.head)
             file.seek(-self.tail // 2, os.SEEK_END)
-            last = file.read()
-        first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
-        write_whole(self.path, first + b"[the middle of this log was left out]\n" + last)
+            tail = file.read()
+        head, tail = head[: head.rfind(b"\n") + 1], tail[tail.find(b"\n") + 1 :]
+        write_whole(self.path, head + b"[the middle of this log was left out]\n" + tail)
         self._file.close()
         self._file = open_regular(self.path, "ab", buffering=0)
         self._size = self._file.tell()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lps.files.atomic import fingerprint
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 
 _LOOK_S = 60.0  # between two checks of an active run
 _PATIENCE_S = 60.0  # for the last message
@@ -26,7 +26,7 @@ def notify_run_end(folder: Path) -> None:
     """Send the notification that a run ended, after its record was written and its lock released."""
     if _is_wanted():
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            _start(folder).wait(_PATIENCE_S)
+            _start_notifier(folder).wait(_PATIENCE_S)
 
 
 @dataclass
@@ -35,22 +35,22 @@ class NotifyHook:
 
     folder: Path
     events: Path
-    _next: float = 0.0
+    _next_check: float = 0.0
     _seen: tuple | None = None
-    _going: subprocess.Popen | None = None
+    _process: subprocess.Popen | None = None
 
-    def now_and_then(self) -> None:
-        if not _is_wanted() or time.monotonic() < self._next or (self._going and self._going.poll() is None):
+    def check(self) -> None:
+        if not _is_wanted() or time.monotonic() < self._next_check or (self._process and self._process.poll() is None):
             return
-        self._next = time.monotonic() + _LOOK_S
+        self._next_check = time.monotonic() + _LOOK_S
         present = fingerprint(self.events)
         if present != self._seen:
             self._seen = present
             with contextlib.suppress(OSError):
-                self._going = _start(self.folder)
+                self._process = _start_notifier(self.folder)
 
 
-def _start(folder: Path) -> subprocess.Popen:
+def _start_notifier(folder: Path) -> subprocess.Popen:
     command = [sys.executable, "-m", "lps.interop.notifications", str(folder)]
     quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
     return subprocess.Popen(command, cwd=SOURCE, **quiet)

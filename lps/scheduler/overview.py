@@ -27,10 +27,10 @@ _DAEMON_ENDED_TEXT = (
 
 @dataclass(frozen=True)
 class RunningJob:
-    """A run that is alive: its state, the slots that it holds, since when (unix s; None: not begun), its share done.
+    """An active run. A run on a cluster counts from its submission and has no slots here.
 
-    One on a cluster counts from the moment it was handed over, and has no slots here. left: until it ends, None where
-    nobody knows.
+    slots: names of the slots that it holds. since: unix seconds of its start, None before it. share: completed share of
+    the current phase, None if unknown. time_left: seconds until its end, None if unknown.
     """
 
     run: Run
@@ -38,92 +38,96 @@ class RunningJob:
     slots: tuple[str, ...]
     since: float | None
     share: float | None
-    left: Span | None
+    time_left: Span | None
 
     @property
     def left_s(self) -> float | None:
-        return None if self.left is None else self.left.likely
+        return None if self.time_left is None else self.time_left.likely
 
 
 @dataclass(frozen=True)
 class QueuedJob:
     """A waiting run, with its expected duration and its expected start and end (unix s).
 
-    takes: None without an estimate. start, end: None while the run is held, or the queue is paused or stalled; with
-    `certain` false they are the earliest times, since a run before it is of unknown length.
+    duration: None without an estimate. start, end: None while the run is held, or the queue is paused or stalled. If
+    `certain` is false, they are the earliest times, because the length of a run before it is unknown.
     """
 
     run: Run
     desired: DesiredState
-    takes: Span | None = None
+    duration: Span | None = None
     start: float | None = None
     end: float | None = None
     certain: bool = True
 
     @property
     def seconds(self) -> float | None:
-        return None if self.takes is None else self.takes.likely
+        return None if self.duration is None else self.duration.likely
 
 
 @dataclass(frozen=True)
 class QueueSnapshot:
     """A snapshot of the queue: active runs, waiting runs in order, and whether the queue is paused.
 
-    slots: names of all slots, with whether their lock is held. broken: runs whose processes vanished or were ended by
-    a signal from outside, the newest first: they can be tried again. ends: when the last run that is not held will be
-    over, while the queue is paused the last one that runs; None where nothing goes on or is known; unknown: how many of
-    those runs are of unknown length, so that the end is the earliest one.
+    slots: name of each slot -> whether its lock is held. interrupted: runs whose processes vanished or were ended by an
+    external signal, newest first; they can be retried. end_span: unix seconds at which the last run that is not held
+    ends, or the last active run while the queue is paused; None if nothing is active or known. num_unknown: how many of
+    these runs have an unknown length, so that the end is the earliest possible one.
     stall_reason: why the queue is stalled, in words; "" if an active run or the queue daemon will start the waiting
     runs. jobs: background jobs, which take no slot: working ones, then those that ended within a day.
     """
 
     slots: Mapping[str, bool]
-    going: Sequence[RunningJob]
+    running: Sequence[RunningJob]
     waiting: Sequence[QueuedJob]
-    broken: Sequence[Run]
+    interrupted: Sequence[Run]
     switch: queue.Switch
-    ends: Span | None
-    unknown: int
+    end_span: Span | None
+    num_unknown: int
     stall_reason: str = ""
     jobs: Sequence[BackgroundJob] = ()
 
     @property
-    def is_tended(self) -> bool:
+    def has_daemon(self) -> bool:
         """Return whether a process will start the waiting runs."""
         return not self.stall_reason
 
     @property
-    def working(self) -> list[BackgroundJob]:
-        """The background jobs that are working."""
+    def working_jobs(self) -> list[BackgroundJob]:
+        """Return the background jobs that are working."""
         return [job for job in self.jobs if job.is_working]
 
     @property
-    def end(self) -> float | None:
-        return None if self.ends is None else self.ends.likely
+    def end_time(self) -> float | None:
+        return None if self.end_span is None else self.end_span.likely
 
     @property
-    def held(self) -> int:
+    def num_held(self) -> int:
         return sum(item.desired.held for item in self.waiting)
 
     def on(self, slot: str) -> RunningJob | None:
         """Return the run that holds the slot, if the run folders name it."""
-        return next((item for item in self.going if slot in item.slots), None)
+        return next((item for item in self.running if slot in item.slots), None)
 
 
 def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | None = None) -> QueueSnapshot:
-    """known_costs: what finished runs took, where the caller has asked for it before."""
+    """Read the queue of the runs in `root`. known_costs: those of finished runs, if already read."""
     root, now = Path(root), time.time() if now is None else now
     known_costs = costs.known_costs(root) if known_costs is None else known_costs
-    known_costs, alive, broken = _unfinished(root, now, known_costs)
+    known_costs, running_jobs, interrupted = _read_unfinished(root, now, known_costs)
     names = [slot.name for slot in run_slots.every_slot(root)]
-    names += sorted({name for item in alive for name in item.slots} - set(names))
+    names += sorted({name for item in running_jobs for name in item.slots} - set(names))
     slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
     switch, is_tended = queue.read_switch(root), launcher.has_daemon(root)
-    line, ends, unknown = _plan(root, now, known_costs, alive, names, not switch.paused and is_tended)
-    reason_stopped = ""
+    queued_jobs, end_span, num_unknown = _plan_queue(
+        root, now, known_costs, running_jobs, names, not switch.paused and is_tended
+    )
+    stall_reason = ""
     if not is_tended:  # a stalled queue promises no times and no durations
-        reason_stopped, line = stall_reason_in_words(root), [replace(item, takes=None) for item in line]
-    return QueueSnapshot(slots, alive, line, broken, switch, ends, unknown, reason_stopped, list_jobs(root, now))
+        stall_reason, queued_jobs = stall_reason_in_words(root), [replace(item, duration=None) for item in queued_jobs]
+    return QueueSnapshot(
+        slots, running_jobs, queued_jobs, interrupted, switch, end_span, num_unknown, stall_reason, list_jobs(root, now)
+    )
 
 
 def stall_reason_in_words(root: Path) -> str:
@@ -141,7 +145,7 @@ def suggested_cpu_slots(snapshot: QueueSnapshot) -> int:
 def _most_threads(snapshot: QueueSnapshot) -> int:
     """Return the largest number of threads of a CPU run; a run without a limit counts as all cores."""
     cores, gpus = devices.available_cores(), devices.available_gpus()
-    local_runs = (item.run for item in [*snapshot.going, *snapshot.waiting] if not item.run.desired().on)
+    local_runs = (item.run for item in [*snapshot.running, *snapshot.waiting] if not item.run.desired().on)
     configs = filter(None, (run.config_if_readable() for run in local_runs))
     return max((config.threads or cores for config in configs if config.device == "cpu" or not gpus), default=cores)
 
@@ -158,9 +162,9 @@ def suggestion_in_words(snapshot: QueueSnapshot) -> str:
     )
 
 
-def _unfinished(root: Path, now: float, known_costs: KnownCosts) -> tuple[KnownCosts, list[RunningJob], list[Run]]:
-    """What is known beside the running runs; these, by their beginning; and the runs that broke off."""
-    alive, broken = [], []
+def _read_unfinished(root: Path, now: float, known_costs: KnownCosts) -> tuple[KnownCosts, list[RunningJob], list[Run]]:
+    """Return (costs corrected by the running runs, running runs by their start, interrupted runs)."""
+    alive, interrupted = [], []
     unfinished_runs = queue.unfinished_runs(root)
     ids = {run.id for run in unfinished_runs}
     for run in [*unfinished_runs, *(run for run in list_runs(root) if run.id not in ids and is_held(run.lock))]:
@@ -168,43 +172,50 @@ def _unfinished(root: Path, now: float, known_costs: KnownCosts) -> tuple[KnownC
         if state.is_alive or (state.name == "queued" and run.desired().on):
             alive.append((run, state))
         elif state.name == "crashed" or state.kind == queue.PREEMPTED:
-            broken.append(run)
+            interrupted.append(run)
     known_costs = known_costs.with_running([run for run, _ in alive])
-    running_jobs = [_look_at(run, state, now, known_costs) for run, state in alive]
-    return known_costs, sorted(running_jobs, key=lambda item: (item.since or now, item.run.id)), broken
+    running_jobs = [_running_job(run, state, now, known_costs) for run, state in alive]
+    return known_costs, sorted(running_jobs, key=lambda item: (item.since or now, item.run.id)), interrupted
 
 
-def _look_at(run: Run, state: State, now: float, known_costs: KnownCosts) -> RunningJob:
+def _running_job(run: Run, state: State, now: float, known_costs: KnownCosts) -> RunningJob:
     progress = read_progress(run, state)
     share = None if progress.share == 1.0 else progress.share  # the next phase follows: no "100 %" beside its time
-    time_left = known_costs.left(run, progress, now)
+    time_left = known_costs.time_left(run, progress, now)
     return RunningJob(run, state, progress.slots, progress.started, share, time_left)
 
 
-def _plan(
-    root: Path, now: float, known_costs: KnownCosts, alive: Sequence[RunningJob], names: Sequence[str], is_moving: bool
+def _plan_queue(
+    root: Path,
+    now: float,
+    known_costs: KnownCosts,
+    running_jobs: Sequence[RunningJob],
+    names: Sequence[str],
+    is_moving: bool,
 ) -> tuple[list[QueuedJob], Span | None, int]:
     """Return the waiting runs with expected times, the end of all, and the number of runs of unknown length.
 
-    Every slot takes the next run of the line that may use it. A run of unknown length counts as if it took no time:
-    what comes after it on its slot is not certain. While nothing is started, what waits has no times at all. Of runs
-    that want the same start weights the first one makes them.
+    Every slot takes the next waiting run that may use it. A run of unknown length counts as 0 seconds, so the times of
+    later runs on its slot are not certain. Without a process that starts runs, waiting runs have no times. Of runs that
+    need the same start weights, the first one pretrains.
     """
-    free, vague = {name: _at(now) for name in names}, set()
-    unknown, ends, slots_by_kind = 0, [], {}
-    pretrained_starts = {costs.start_weights_key(config) for item in alive if (config := item.run.config_if_readable())}
-    for item in alive:
-        unknown += item.left is None
-        ends.append(_at(now, item.left))
+    free_at, uncertain_slots = {name: _moment_after(now) for name in names}, set()
+    num_unknown, ends, slots_by_kind = 0, [], {}
+    pretrained_starts = {
+        costs.start_weights_key(config) for item in running_jobs if (config := item.run.config_if_readable())
+    }
+    for item in running_jobs:
+        num_unknown += item.time_left is None
+        ends.append(_moment_after(now, item.time_left))
         for name in item.slots:
-            free[name] = ends[-1]
-        vague |= set(item.slots) if item.left is None else set()
-    line = []
+            free_at[name] = ends[-1]
+        uncertain_slots |= set(item.slots) if item.time_left is None else set()
+    queued_jobs = []
     for run, desired in queue.waiting_runs(root):
         config = run.config_if_readable()
         cost = config and known_costs.estimate(config, pretrained_starts)
         item = QueuedJob(run, desired, cost and cost.span)
-        line.append(item)
+        queued_jobs.append(item)
         if item.desired.held or not is_moving or config is None:
             continue
         pretrained_starts.add(costs.start_weights_key(config))
@@ -212,23 +223,23 @@ def _plan(
         candidates, needed = slots_by_kind[kind] = slots_by_kind.get(kind) or run_slots.slots_for(config, root)
         # The slot that may be free first: a slot of unknown end counts as free.
         for slot in candidates:
-            free.setdefault(slot.name, _at(now))
-        first_free = sorted((slot.name for slot in candidates), key=lambda name: free[name].likely)[:needed]
-        early = item.desired.not_before if queue.is_early(item.desired, now) else now
-        start = _latest([_at(early), *(free[name] for name in first_free)])
-        end = start.plus(item.takes) if item.takes else start
-        certain = not vague & set(first_free)
-        line[-1] = replace(item, start=start.likely, end=end.likely, certain=certain)
-        unknown += item.takes is None
-        vague |= set(first_free) if not certain or item.takes is None else set()
-        free |= dict.fromkeys(first_free, end)
+            free_at.setdefault(slot.name, _moment_after(now))
+        first_free = sorted((slot.name for slot in candidates), key=lambda name: free_at[name].likely)[:needed]
+        earliest = item.desired.not_before if queue.is_early(item.desired, now) else now
+        start = _latest([_moment_after(earliest), *(free_at[name] for name in first_free)])
+        end = start.plus(item.duration) if item.duration else start
+        certain = not uncertain_slots & set(first_free)
+        queued_jobs[-1] = replace(item, start=start.likely, end=end.likely, certain=certain)
+        num_unknown += item.duration is None
+        uncertain_slots |= set(first_free) if not certain or item.duration is None else set()
+        free_at |= dict.fromkeys(first_free, end)
         ends.append(end)
-    is_known = len(ends) > unknown
-    return line, (_latest(ends) if is_known else None), unknown
+    is_known = len(ends) > num_unknown
+    return queued_jobs, (_latest(ends) if is_known else None), num_unknown
 
 
-def _at(now: float, span: Span | None = None) -> Span:
-    """A moment as unix seconds; that after the span."""
+def _moment_after(now: float, span: Span | None = None) -> Span:
+    """Return a time (unix seconds), or the time after `span`, as a range."""
     moment = Span(now, now, now)
     return moment if span is None else moment.plus(span)
 
@@ -239,43 +250,43 @@ def _latest(moments: Sequence[Span]) -> Span:
 
 def end_in_words(snapshot: QueueSnapshot, now: float) -> str:
     """Return one sentence on when the queue will be done; "" if nothing is active or waiting."""
-    waiting = len(snapshot.waiting) - snapshot.held
-    if not snapshot.going and not waiting:
+    num_waiting = len(snapshot.waiting) - snapshot.num_held
+    if not snapshot.running and not num_waiting:
         return ""
-    if waiting and not snapshot.is_tended:
+    if num_waiting and not snapshot.has_daemon:
         return snapshot.stall_reason
-    if not snapshot.switch.paused or not waiting:
-        return _end_in_words(snapshot, now, "done", len(snapshot.going) + waiting)
-    rest = "waiting runs start when the queue resumes"
+    if not snapshot.switch.paused or not num_waiting:
+        return _end_in_words(snapshot, now, "done", len(snapshot.running) + num_waiting)
+    waiting_text = "waiting runs start when the queue resumes"
     return (
-        f"{_end_in_words(snapshot, now, 'end of the current runs', len(snapshot.going))}; {rest}"
-        if snapshot.going
-        else rest
+        f"{_end_in_words(snapshot, now, 'end of the current runs', len(snapshot.running))}; {waiting_text}"
+        if snapshot.running
+        else waiting_text
     )
 
 
 def _end_in_words(snapshot: QueueSnapshot, now: float, subject: str, count: int) -> str:
-    if snapshot.ends is None:
-        like = "it" if count == 1 else "these"
-        return f"end unknown until a run like {like} has finished"
-    time_left = snapshot.ends.after(now)
-    when, span = time_of_day(snapshot.end, now), f"in about {costs.span_in_words(time_left)}"
-    if snapshot.unknown:
-        runs = counted(snapshot.unknown, "run")
+    if snapshot.end_span is None:
+        pronoun = "it" if count == 1 else "these"
+        return f"end unknown until a run like {pronoun} has finished"
+    time_left = snapshot.end_span.after(now)
+    when, span = time_of_day(snapshot.end_time, now), f"in about {costs.span_in_words(time_left)}"
+    if snapshot.num_unknown:
+        runs = counted(snapshot.num_unknown, "run")
         return f"{subject} at {when} at the earliest ({span}): the duration of {runs} is not known yet"
     if costs.is_wide(time_left):
         return f"{subject} {span}"
     return f"{subject} at about {when} ({span})"
 
 
-def left_in_words(time_left: Span | None) -> str:
-    """ "about 4 min left", with a range where little is known; what should have been over is said to take longer."""
+def time_left_in_words(time_left: Span | None) -> str:
+    """Return "about 4 min left", a range if little is known, or "longer than expected"."""
     if time_left is None:
         return "end unknown"
     return f"about {costs.span_in_words(time_left)} left" if time_left.likely else "longer than expected"
 
 
 def time_of_day(when: float, now: float) -> str:
-    """The time of day here, with the date where that is another one."""
+    """Return the local time of day, with the date if that is not today."""
     moment, today = time.localtime(when), time.localtime(now)
     return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)

@@ -17,12 +17,12 @@ from lps.settings.config import Config
 from lps.wording import data_size
 
 _SHOWN = 5  # names of classes in a sentence
-PLENTY = 20_000_000_000  # bytes; with so many free, no estimate is made
-_CROWDS = (
+AMPLE_BYTES = 20_000_000_000  # bytes; with so many free, no estimate is made
+_MEMORY_SETTINGS = (
     "dataset dataset.path dataset.image_size dataset.images_per_class device batch_size views precision network.name "
     "network.start pretrain.epochs pretrain.batch_size"
 ).split()
-LITTLE = 1_000_000_000  # bytes; with fewer free, warn even without an estimate
+LOW_BYTES = 1_000_000_000  # bytes; with fewer free, warn even without an estimate
 
 # Bytes that a step keeps for its gradient with nothing frozen, for a pixel of a view in fp32. A test counts them again.
 ACTIVATION_BYTES = {"digits_resnet": 713, "cifar_resnet18": 4607, "resnet50": 1714}
@@ -58,23 +58,25 @@ def start_warnings(config: Config) -> list[str]:
     images = sources.images_of(config)
     if (images.labels < 0).any():
         return []
-    hidden = images.class_names[images.num_classes // 2 :]
-    named = ", ".join(hidden[:_SHOWN]) + ", ..." * (len(hidden) > _SHOWN)
+    novel_names = images.class_names[images.num_classes // 2 :]
+    names_text = ", ".join(novel_names[:_SHOWN]) + ", ..." * (len(novel_names) > _SHOWN)
     return [
-        f"The data set has no folder with the name unlabeled. Therefore, {len(hidden)} of the {images.num_classes} "
-        f"classes count as novel, and training does not use their labels: {named}. You can change this with "
-        "split.num_seen or split.seen_classes."
+        f"The data set has no folder with the name unlabeled. Therefore, {len(novel_names)} of the "
+        f"{images.num_classes} classes count as novel, and training does not use their labels: {names_text}. You can "
+        "change this with split.num_seen or split.seen_classes."
     ]
 
 
 def memory_warnings(configs: Iterable[Config]) -> list[str]:
     """Return warnings about memory use on the GPUs of this machine, one sentence each; none if no run uses a GPU.
 
-    Of runs that differ in nothing that matters here one is looked at. No reason not to start: weights may be there
-    already, and what a step takes is an estimate.
+    Runs with equal settings (`_MEMORY_SETTINGS`) are checked once. Warnings do not block the start: weights may exist
+    already, and the memory of a step is an estimate.
     """
-    kinds = {str([config.flat().get(name) for name in _CROWDS]): config for config in configs}
-    return list(dict.fromkeys(words for config in kinds.values() for words in _memory_warnings_of_run(config)))
+    config_by_kind = {str([config.flat().get(name) for name in _MEMORY_SETTINGS]): config for config in configs}
+    return list(
+        dict.fromkeys(warning for config in config_by_kind.values() for warning in _memory_warnings_of_run(config))
+    )
 
 
 def _memory_warnings_of_run(config: Config) -> list[str]:
@@ -90,19 +92,19 @@ def _memory_warnings_of_run(config: Config) -> list[str]:
             f"every step copies {data_size(pixels.nbytes / len(pixels) * config.batch_size)} to the GPU."
         )
     needed = _pretraining_bytes(config, *pixels.shape[1:3])
-    room = max((gpu.bytes or 0 for gpu in gpus), default=0)
-    if needed and room and needed > room:
+    largest_gpu_bytes = max((gpu.bytes or 0 for gpu in gpus), default=0)
+    if needed and largest_gpu_bytes and needed > largest_gpu_bytes:
         precision = "" if config.precision != "fp32" else ", and precision=bf16 needs about half"
         sentences.append(
             f"A step of pretraining needs about {data_size(needed)} of GPU memory, but the largest GPU here has "
-            f"{data_size(room)}. A smaller pretrain.batch_size needs less memory{precision}. With start weights from "
-            "a file (network.start), there is no pretraining."
+            f"{data_size(largest_gpu_bytes)}. A smaller pretrain.batch_size needs less memory{precision}. With start "
+            "weights from a file (network.start), there is no pretraining."
         )
     return sentences
 
 
 def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
-    """The least that a step of pretraining takes of a GPU's memory for images of this size; None where unknown.
+    """Return the least GPU memory (bytes) of a pretraining step for images of this size; None if unknown.
 
     ResNet-50, 1,024 views of 224 pixels in bf16: 44.9 GB measured, 44.0 by this.
     """
@@ -116,12 +118,12 @@ def _pretraining_bytes(config: Config, height: int, width: int) -> float | None:
 def disk_warning(configs: Sequence[Config], root: Path) -> str:
     """Return a warning if the disk of `root` lacks space for what these runs will write together; else "".
 
-    Judged by finished runs of the kind and by recordings (lps.scheduler.costs). No reason not to start: space may be
-    made meanwhile, and a run that finds none ends with all that it had and can be resumed.
+    Estimated from finished runs of this kind and from recordings (lps.scheduler.costs). The warning does not block the
+    start: a run that finds no space ends with everything that it had, and can be resumed.
     """
     existing_folder = next(path for path in (root.absolute(), *root.absolute().parents) if path.exists())
     free_bytes = disk.free_bytes(existing_folder)
-    if free_bytes >= PLENTY or not configs:
+    if free_bytes >= AMPLE_BYTES or not configs:
         return ""
     known_costs = costs.known_costs(root, {costs.cost_kind(config) for config in configs})
     costs_of_runs = [known_costs.estimate(config) for config in configs]
@@ -133,7 +135,7 @@ def disk_warning(configs: Sequence[Config], root: Path) -> str:
             f"The disk is too small: {subject} will write {sizes}. A run fails when the disk is full. You can resume "
             "it after you free some space."
         )
-    if free_bytes < LITTLE and None in costs_of_runs:
+    if free_bytes < LOW_BYTES and None in costs_of_runs:
         return (
             f"Only {data_size(free_bytes)} are free in {existing_folder}. It is not known how much {subject} will "
             "write."

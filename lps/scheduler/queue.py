@@ -1,10 +1,10 @@
 """The queue: which runs wait, in which order they start, and when a crashed run is tried again.
 
-The queue has no list of its own. Each run's `want.json` (lps.store.desired_state) holds its place, and `.queue.json`
-holds whether the queue is paused and how many runs the processor takes at a time. The launcher (lps.scheduler.launcher)
-and everything that changes the order take the same kernel lock, so a paused queue starts no more runs; running ones go
-on. Earlier versions could hold a single run: it stays in the queue, but does not start until a user puts it first or
-retries it.
+The queue has no list of its own. Each run's `want.json` (lps.store.desired_state) holds its position. `.queue.json`
+holds whether the queue is paused and how many runs the processor trains at a time. The launcher
+(lps.scheduler.launcher) and all functions that change the order take the same kernel lock, so a paused queue starts no
+runs; active runs continue. Earlier versions could hold a single run: it stays in the queue, but does not start until a
+user puts it first or retries it.
 """
 
 import os
@@ -38,9 +38,9 @@ _MOST_CACHED = 20_000
 
 @dataclass(frozen=True)
 class Switch:
-    """Whether the queue is paused, since when (unix s), and any problem with the file that stores it.
+    """Whether the queue is paused, since when (unix seconds), and any problem with the file that stores it.
 
-    cpu_slots: how many runs the processor may train at a time; None where it was never set.
+    cpu_slots: how many runs the processor may train at a time; None if it was never set.
     """
 
     paused: bool = False
@@ -51,52 +51,52 @@ class Switch:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What the files of a run say about its place in the queue; its lock is not looked at.
+    """The position of a run in the queue, according to its files; its lock is not checked.
 
-    attempt: the one that waits, 0 where none does. retriable: it may be tried again. ended: the recorded end of the
-    attempt that was asked for; "" where none is recorded (it waits, runs or crashed).
+    attempt: the waiting attempt, 0 if none waits. retriable: it may be retried. outcome: the recorded end of the
+    requested attempt; "" if none is recorded (it waits, is active, or crashed).
     """
 
     desired: DesiredState
     attempt: int = 0
     retriable: bool = False
-    ended: str = ""
+    outcome: str = ""
 
 
 # ---------------------------------------------------------------------------------------------------- who waits
 
 
 def waiting_runs(root: Path) -> list[tuple[Run, DesiredState]]:
-    """The runs that wait for a slot, in the order in which they start: by priority, then by order.
+    """Return the runs that wait for a slot, in the order in which they start: by priority, then by order.
 
-    Held runs and runs that wait for their next try are among them, in their places.
+    Held runs and runs that wait for their next retry are included.
     """
     entries = [(run, entry.desired) for run, entry in _entries(root) if entry.attempt and not is_held(run.lock)]
     return sorted(entries, key=lambda item: (-item[1].priority, item[1].order, item[0].id))
 
 
 def queue_position(run: Run) -> int | None:
-    """How many runs start before this one; None where it does not wait."""
-    before = 0
+    """Return how many runs start before this one; None if it does not wait."""
+    position = 0
     for queued_run, desired in waiting_runs(run.root):
         if queued_run.id == run.id:
-            return before
-        before += not desired.held
+            return position
+        position += not desired.held
     return None
 
 
 def startable_runs(root: Path, now: float) -> list[Run]:
-    """The waiting runs that need only a free slot."""
+    """Return the waiting runs that need only a free slot."""
     return [run for run, desired in waiting_runs(root) if not desired.held and not is_early(desired, now)]
 
 
 def is_early(desired: DesiredState, now: float) -> bool:
-    """Whether a run waits for the time of its next try. A time more than a day ahead (a wrong clock) is ignored."""
+    """Return whether a run waits for its next retry. A time more than a day ahead (a wrong clock) is ignored."""
     return now < desired.not_before <= now + _LONGEST_WAIT_S
 
 
-def has_future(root: Path) -> bool:
-    """Whether a run may have to be started later, so that a process must look after the queue."""
+def has_pending(root: Path) -> bool:
+    """Return whether a run may have to be started later, so that the queue needs a daemon."""
     if read_switch(root).paused:
         return False
     for run, entry in _entries(root):
@@ -108,16 +108,16 @@ def has_future(root: Path) -> bool:
 
 
 def unfinished_runs(root: Path) -> list[Run]:
-    """The runs that were asked for, do not wait, and have not ended: running, crashed, or preempted."""
+    """Return the requested runs that neither wait nor ended: running, crashed, or preempted."""
     runs = []
     for run, entry in _entries(root):
-        if (entry.attempt and is_held(run.lock)) or (not entry.attempt and entry.ended in ("", PREEMPTED)):
+        if (entry.attempt and is_held(run.lock)) or (not entry.attempt and entry.outcome in ("", PREEMPTED)):
             runs.append(run)
     return runs
 
 
 def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
-    """Every run that was asked for. Files that have not changed since the last call are not read again."""
+    """Yield every requested run. Files that have not changed since the last call are not read again."""
     if len(_cache) > _MOST_CACHED:
         _cache.clear()
     for run in list_runs(Path(root)):
@@ -126,17 +126,17 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
             continue
         key = str(run.folder)
         if key not in _cache or _cache[key][0] != present:
-            _cache[key] = present, _read_entry(run)  # a change after `looks` is found by the next call
+            _cache[key] = present, _read_entry(run)  # a change after `fingerprint` is found by the next call
         yield run, _cache[key][1]
 
 
 def _read_entry(run: Run) -> _Entry:
     desired, exit_record = run.desired(), run.read_json("exit.json")
-    ended = ""
+    outcome = ""
     if positive_integer(exit_record.get("attempt")) >= desired.attempt:
         is_preempted = _is_preempted(exit_record.get("state"), exit_record.get("kind"))
-        ended = PREEMPTED if is_preempted else clean_line(exit_record.get("state") or "")
-    return _Entry(desired, run.waiting_attempt(), _may_retry(desired) and ended in ("", PREEMPTED), ended)
+        outcome = PREEMPTED if is_preempted else clean_line(exit_record.get("state") or "")
+    return _Entry(desired, run.waiting_attempt(), _may_retry(desired) and outcome in ("", PREEMPTED), outcome)
 
 
 # ---------------------------------------------------------------------------------------------------- ask
@@ -149,23 +149,23 @@ def request_attempt(
     *,
     retries: int | None = None,
     priority: int | None = None,
-    after: float = 0.0,
+    last_order: float = 0.0,
     on: str | None = None,
 ) -> DesiredState:
     """Write `want.json`; the caller holds the lock on the run's folder. A value of None keeps the stored one.
 
-    after: the order of the run that was asked for just before this one.
+    last_order: the order of the run that was requested just before this one.
     """
-    before = run.desired()
-    now = max(round(time.time(), 6), after + _NEXT_S)
+    stored = run.desired()
+    now = max(round(time.time(), 6), last_order + _NEXT_S)
     desired = DesiredState(
         want,
         attempt,
         now,
-        priority=before.priority if priority is None else check_priority(priority),
+        priority=stored.priority if priority is None else check_priority(priority),
         order=now,
-        retries=before.retries if retries is None else check_retries(retries),
-        on=before.on if on is None else on,
+        retries=stored.retries if retries is None else check_retries(retries),
+        on=stored.on if on is None else on,
     )
     write_desired_state(run, desired)
     return desired
@@ -214,30 +214,30 @@ def lock_queue(root: Path) -> Iterator[None]:
 
 
 def retry_now(run: Run) -> None:
-    """Let a run that waits for its next try, or that an earlier version held, start as soon as a slot is free."""
+    """Let a run that waits for its retry, or that an earlier version held, start as soon as a slot is free."""
     _change(run, lambda desired: replace(desired, held=False, not_before=0.0))
 
 
 def set_priority(run: Run, number: int) -> None:
-    """A run of higher priority starts before all others that wait."""
+    """Set the priority of a waiting run; a higher priority starts first. Raises `UserError`."""
     check_priority(number)
     _change(run, lambda desired: replace(desired, priority=number))
 
 
 def put_first(run: Run) -> None:
-    """Start a waiting run before all others. It takes the highest priority among them."""
+    """Start a waiting run before all others: give it the highest priority among them. Raises `UserError`."""
     run = Run(run.folder.resolve())
 
     def go_first(desired: DesiredState) -> DesiredState:
-        first, ahead = next(iter(waiting_runs(run.root)), (run, desired))
-        order = desired.order if first.id == run.id else ahead.order - 1.0
+        head, ahead = next(iter(waiting_runs(run.root)), (run, desired))
+        order = desired.order if head.id == run.id else ahead.order - 1.0
         return replace(desired, priority=ahead.priority, order=order, held=False, not_before=0.0)
 
     _change(run, go_first)
 
 
 def set_paused(root: Path, paused: bool) -> None:
-    """Pause the queue, or let it go on; running runs go on either way."""
+    """Pause or resume the queue; active runs continue in both cases."""
     with lock_queue(root):
         switch = read_switch(root)
         if switch.paused != paused or switch.problem:
@@ -245,7 +245,7 @@ def set_paused(root: Path, paused: bool) -> None:
 
 
 def set_cpu_slots(root: Path, number: int) -> None:
-    """Set how many runs the processor may train at a time. Running runs go on, also where there are more."""
+    """Set how many runs the processor may train at a time. Active runs continue, even if there are more."""
     check_cpu_slots(number)
     with suppress(OSError):  # `lock_queue` reports it
         Path(root).mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -265,7 +265,7 @@ def _write_switch(root: Path, switch: Switch) -> None:
 
 
 def read_switch(root: Path) -> Switch:
-    """The stored switch. A file that cannot be read does not pause the queue; `problem` says what is wrong."""
+    """Read the stored switch. An unreadable file does not pause the queue; `problem` describes the error."""
     path = Path(root) / SWITCH
     if not os.path.lexists(path):
         return Switch()
@@ -304,10 +304,10 @@ def state_in_words(run: Run) -> str:
 
 
 def is_due(run: Run, state: State | None = None) -> bool:
-    """Whether a run that is over is to be tried again without being asked.
+    """Return whether a run that is over will be retried automatically.
 
-    True only where its processes vanished or a signal from outside ended it. An error that training reported, or a
-    lack of memory, would occur again; a run that a person stopped stays stopped.
+    True only if its processes vanished or an external signal ended it. An error that training reported, or a lack of
+    memory, would occur again; a run that a user stopped stays stopped.
     """
     state, desired = state or run.state(), run.desired()
     if not _may_retry(desired) or desired.attempt != state.attempt:
@@ -343,9 +343,9 @@ def _is_preempted(state: str | None, kind: str | None) -> bool:
 
 
 def retry_after_s(number: int) -> float:
-    """Seconds to wait before the `number`-th retry: four times as long each time, at most a day."""
+    """Return the seconds before retry `number`: four times as long each time, at most a day."""
     try:
-        first = max(0.0, float(os.environ["LPS_RETRY_S"]))
+        first_s = max(0.0, float(os.environ["LPS_RETRY_S"]))
     except (KeyError, ValueError):
-        first = _RETRY_AFTER_S
-    return min(first * 4 ** (number - 1), _LONGEST_WAIT_S)
+        first_s = _RETRY_AFTER_S
+    return min(first_s * 4 ** (number - 1), _LONGEST_WAIT_S)

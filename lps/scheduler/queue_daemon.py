@@ -1,4 +1,4 @@
-"""A small process that looks after the queue of one folder while something waits there, and ends when nothing does.
+"""A small process that starts the waiting runs of one folder, and ends when nothing waits.
 
     python -m lps.scheduler.queue_daemon FOLDER --lock DESCRIPTOR -- TRAINER...
 
@@ -24,8 +24,8 @@ from lps.machine.processes import start_ticks
 from lps.scheduler import launcher, queue
 
 _POLL_S = 2.0
-_SPARING = 50  # sleep so many times the duration of a pump: thousands of runs cost at most 2 % of a core
-_LONGEST_S = 60.0  # between looks where the same run is started again and again and never begins
+_SPARING = 50  # sleep for 50 times the duration of a dispatch: thousands of runs cost at most 2 % of a core
+_LONGEST_S = 60.0  # between two dispatches, if the same run is started again and again and never begins
 
 
 def _main(arguments: list[str]) -> int:
@@ -45,27 +45,28 @@ def _main(arguments: list[str]) -> int:
 
 
 def _watch(root: Path, lock: int, trainer: list[str]) -> None:
-    """Pump until nothing waits, then release the lock."""
-    pause, spent, before = _POLL_S, 0.0, {}
+    """Dispatch until nothing waits, then release the lock."""
+    pause, dispatch_s, previous = _POLL_S, 0.0, {}
     while not _is_done(root, lock):
-        time.sleep(max(pause, _SPARING * spent))
-        began, started = time.process_time(), {}
+        time.sleep(max(pause, _SPARING * dispatch_s))
+        cpu_start, started = time.process_time(), {}
         with contextlib.suppress(UserError, OSError):  # no process can be started now; perhaps later
             started = {run.id: run.desired().attempt for run in launcher.dispatch(root, trainer)}
-        pause = min(2 * pause, _LONGEST_S) if started.items() & before.items() else _POLL_S
-        before, spent = started or before, time.process_time() - began
+        pause = min(2 * pause, _LONGEST_S) if started.items() & previous.items() else _POLL_S
+        previous, dispatch_s = started or previous, time.process_time() - cpu_start
 
 
 def _is_done(root: Path, lock: int) -> bool:
-    """Return whether nothing is left to wait for; if so, the lock was released.
+    """Return whether nothing waits any more; if so, release the lock.
 
-    Both under the lock that every pump holds when it looks for a waker: none can see this one alive and then be left.
+    Both happen under the lock that `dispatch` holds when it looks for a daemon, so no caller can see this process alive
+    and then be left without one.
     """
     queue_lock = try_lock(root / ".sched.lock", queue.TURN_PATIENCE_S)
     if queue_lock is None:
         return not root.is_dir()
     try:
-        if queue.has_future(root):
+        if queue.has_pending(root):
             return False
         os.close(lock)
         return True

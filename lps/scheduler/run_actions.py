@@ -12,7 +12,7 @@ ACTS: Mapping[str, Callable[[Run], object]] = {
     "resume": lambda run: launcher.resume(run),
     "delete": delete_run,
 }
-_ALSO = {
+_ACTIONS_BY_STATE = {
     "queued": ("stop",),
     "starting": ("stop",),
     "running": ("stop",),
@@ -31,5 +31,5 @@ def possible_actions(run: Run, state: State) -> list[str]:
         return ["copy"]
     if state.name == "unreadable":
         return ["delete"] if RUN_ID.fullmatch(run.id) else []
-    also = () if state.name == "stopping" and run.desired().want == "kill" else _ALSO[state.name]
-    return ["rename", "copy", *also]
+    state_actions = () if state.name == "stopping" and run.desired().want == "kill" else _ACTIONS_BY_STATE[state.name]
+    return ["rename", "copy", *state_actions]

@@ -18,7 +18,7 @@ from lps.store.runs import RUN_ID, Run
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for one run at a time. gpus: the uuids that its training process may see; none: what the caller sees."""
+    """A slot for one run at a time. gpus: the uuids that its training process may see; empty: those of the caller."""
 
     name: str
     gpus: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ def slot_holders(root: Path) -> list[Run]:
 
 
 def lock_free_slots(root: Path, candidates: list[Slot], needed: int) -> dict[Slot, int]:
-    """`needed` free slots with the descriptors of their locks, or none. Only one process at a time looks for slots."""
+    """Lock `needed` free slots, or none; return slot -> lock descriptor. Only one process at a time looks for slots."""
     folder = root / ".slots"
     disk.make_folder(folder)
     locks: dict[Slot, int] = {}
@@ -85,28 +85,28 @@ def release_slots(slots: Mapping[Slot, int]) -> None:
 
 
 def slots_for(config: Config, root: Path) -> tuple[list[Slot], int]:
-    """The slots that a run may use, and how many of them it takes."""
+    """Return the slots that a run may use, and how many of them it takes."""
     candidates = _slots(config.device, root)
     return candidates, 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
 
 
 def num_parallel_runs(configs: Iterable[Config], root: Path) -> int:
     """Return how many of these runs an otherwise idle machine trains at a time."""
-    names, most = set(), 1
+    names, most_needed = set(), 1
     for config in {(config.device, config.processes): config for config in configs}.values():
         candidates, needed = slots_for(config, root)
         names |= {slot.name for slot in candidates}
-        most = max(most, needed)
-    return max(1, len(names) // most)
+        most_needed = max(most_needed, needed)
+    return max(1, len(names) // most_needed)
 
 
 def every_slot(root: Path) -> list[Slot]:
-    """All slots of this machine: the GPUs, then those of the CPU."""
+    """Return all slots of this machine: GPUs first, then those of the CPU."""
     return [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in available_gpus()] + _slots("cpu", root)
 
 
 def _slots(device: str, root: Path) -> list[Slot]:
-    """Where a run with this `device` setting may go, at least one: `auto` to a GPU where there is one."""
+    """Return the slots of a `device` setting, at least one; `auto` is a GPU if there is one."""
     gpus = [] if device == "cpu" else available_gpus()
     uuids = tuple(gpu.uuid for gpu in gpus)
     if device.startswith("cuda:"):
@@ -121,20 +121,20 @@ def _cpu_slot_names(root: Path) -> list[str]:
     """Return `cpu_slots` names. After the number was lowered, runs on the extra slots count until they end."""
     number, folder = cpu_slots(root), Path(root) / ".slots"
     names = [f"cpu-{index}" for index in range(number)]
-    beyond = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in names and is_held(path))
-    if not beyond:
+    extra = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in names and is_held(path))
+    if not extra:
         return names
     busy = [name for name in names if is_held(folder / f"{name}.lock")]
     free = [name for name in names if name not in busy]
-    return [*busy, *beyond, *free[: max(0, number - len(busy) - len(beyond))]]
+    return [*busy, *extra, *free[: max(0, number - len(busy) - len(extra))]]
 
 
 def cpu_slots(root: Path) -> int:
-    """How many runs may use the CPU at a time: LPS_CPU_SLOTS, else what the queue says, else 1."""
-    return demanded_cpu_slots() or queue.read_switch(root).cpu_slots or 1
+    """Return how many runs may use the CPU at a time: LPS_CPU_SLOTS, else the setting of the queue, else 1."""
+    return cpu_slots_from_environment() or queue.read_switch(root).cpu_slots or 1
 
 
-def demanded_cpu_slots() -> int | None:
+def cpu_slots_from_environment() -> int | None:
     """Return the value of LPS_CPU_SLOTS, None if it is not set; raises `UserError`."""
     text = os.environ.get("LPS_CPU_SLOTS")
     if text is None:

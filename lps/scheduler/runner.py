@@ -3,10 +3,10 @@
     python -m lps.scheduler.runner FOLDER --attempt N --slot NAME --gpus UUID,UUID --locks RUN SLOT... -- TRAINER...
 
 Started by `lps.scheduler.launcher` (in a job of a cluster lps.scheduler.cluster_attempt takes its place) in a session
-of its own, with the locks of the run and of its slots as open descriptors: while it lives the run is alive, and its
-death, however it comes, takes the training process with it and frees both. Standard library only. Its last acts: end
-whatever the training process left behind, write exit.json, free the locks, and start the next queued run, since perhaps
-no browser is open.
+of its own, with the locks of the run and of its slots as open descriptors. The run is alive while the runner lives; if
+the runner dies in any way, the kernel ends the training process and frees the locks. At the end it ends all processes
+that the training process left behind, writes exit.json, frees the locks, and starts the next queued run, because no
+browser may be open. Standard library only.
 """
 
 import argparse
@@ -45,13 +45,19 @@ from lps.store.runs import Run
 POLL_S = 0.3
 _RESERVE, _RESERVED = "reserve", 1 << 16  # file and bytes: given up where a full disk leaves no space for exit.json
 _DISK_FAILURE = re.compile(r"^(disk_full|io_error): (.+)\n?\Z", re.MULTILINE)  # the last line that a trainer printed
-_BREAKDOWNS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)  # of a process by itself
-_LASTING = ("config.json", "process.json", "events.jsonl", "checkpoints", "snapshots")  # stay, once they are there
+_FAULT_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)  # of a process by itself
+_LASTING_FILES = (
+    "config.json",
+    "process.json",
+    "events.jsonl",
+    "checkpoints",
+    "snapshots",
+)  # stay, once they are there
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out one attempt; returns the exit code: 0 where a record of it was written, else 1."""
+    """Carry out one attempt; return the exit code: 0 if exit.json was written, else 1."""
     separator = arguments.index("--")
     if "--token" in arguments[:separator]:  # a job that was handed over when this file was still the program for it
         os.execv(sys.executable, [sys.executable, "-m", "lps.scheduler.cluster_attempt", *arguments])
@@ -95,37 +101,37 @@ class Attempt:
     log: Log = field(init=False)
     terminated: bool = False  # this runner itself was asked to end
     stopped_at: float | None = None  # monotonic seconds; None before a stop was passed on
-    forced: str = ""  # why the training process was killed
-    lasting: set[str] = field(default_factory=set)  # of `_LASTING`, what has been seen
+    kill_reason: str = ""  # why the training process was killed
+    lasting: set[str] = field(default_factory=set)  # of `_LASTING_FILES`, what has been seen
 
     def on_sigterm(self, number, frame) -> None:
         self.terminated = True
 
     def carry_out(self) -> bool:
-        """Train, and record how it ended. False where nothing was recorded: folder gone, disk full, nothing begun."""
+        """Train and record the end. False if nothing was recorded: folder removed, disk full, or not started."""
         if self.terminated and not self._is_asked_to_end():
             return False
         try:
-            if self._want() in ("stop", "kill"):
-                ending = {"state": "stopped", "reason": "cancelled before it started"}
+            if self._requested_action() in ("stop", "kill"):
+                record_fields = {"state": "stopped", "reason": "cancelled before it started"}
             else:
                 remove_abandoned(self.run.folder)
                 self._record_start(None)
                 write_whole(self.run.folder / _RESERVE, os.urandom(_RESERVED))
-                ending = self._train()
+                record_fields = self._train()
         except Exception as error:  # the output of a runner is not shown anywhere, so any error goes into the record
-            ending = {"state": "failed", **_runner_failure(error)}
+            record_fields = {"state": "failed", **_runner_failure(error)}
         finally:
             end_descendants()
-        record = {"kind": "", "code": None, "signal": None, "forced": bool(self.forced)}
-        ending = self.settle(record | ending)
-        return self._write_record(ending)
+        record = {"kind": "", "code": None, "signal": None, "forced": bool(self.kill_reason)}
+        record_fields = self.settle(record | record_fields)
+        return self._write_record(record_fields)
 
-    def _write_record(self, ending: dict) -> bool:
-        """exit.json; on a full disk in the space that was kept for it. False where it cannot be written."""
+    def _write_record(self, record: dict) -> bool:
+        """Write exit.json, on a full disk into the reserved space. False if it cannot be written."""
         for _ in range(2):
             try:
-                write_json(self.run.folder / "exit.json", {"attempt": self.number} | ending | {"time": time.time()})
+                write_json(self.run.folder / "exit.json", {"attempt": self.number} | record | {"time": time.time()})
             except OSError:
                 disk.remove(self.run.folder / _RESERVE)
                 continue
@@ -133,13 +139,13 @@ class Attempt:
             return True
         return False
 
-    def settle(self, ending: dict) -> dict:
+    def settle(self, record: dict) -> dict:
         """Complete the record before it is written; overridden for jobs of a cluster."""
-        return ending
+        return record
 
     def _train(self) -> dict:
-        """Start the training process, see it through, and say how it ended."""
-        since = end_of_events(self.run.events)
+        """Start the training process, wait for its end, and return how it ended."""
+        event_offset = end_of_events(self.run.events)
         self.log = Log(self.run.log)
         if self.number > 1:
             self.log.write(f"--- attempt {self.number}, {time.strftime('%Y-%m-%d %H:%M:%S')} ---\n".encode())
@@ -159,13 +165,13 @@ class Attempt:
             self.log.close()
         return classify(
             self.process.returncode,
-            read_last_event(self.run.events, since),
+            read_last_event(self.run.events, event_offset),
             self.log.recent.decode("utf-8", "replace"),
             # A cluster signals all processes of a job, and training may end before the signal reaches this process.
             stop_asked=self.stopped_at is not None or self.terminated,
-            forced=self.forced,
-            foreign=not self._is_asked_to_end(),
-            starved=None if killed_before is None else memory.count_oom_kills() != killed_before,
+            kill_reason=self.kill_reason,
+            is_external=not self._is_asked_to_end(),
+            memory_ran_out=None if killed_before is None else memory.count_oom_kills() != killed_before,
         )
 
     def _spawn(self) -> subprocess.Popen:
@@ -192,12 +198,12 @@ class Attempt:
         while self.process.poll() is None:
             if time.monotonic() >= next_look:
                 next_look = time.monotonic() + POLL_S
-                self._obey()
-                hook.now_and_then()
+                self._handle_requests()
+                hook.check()
             self._copy_output()
 
     def _copy_output(self) -> None:
-        """One piece of output, or `POLL_S` seconds without any."""
+        """Read one piece of output, or wait `POLL_S` seconds."""
         if self.process.stdout.closed:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(POLL_S)
@@ -205,7 +211,7 @@ class Attempt:
             self._read_output()
 
     def _read_output(self) -> bool:
-        """Move what the pipe holds to the log, at most 64 KiB; False where it holds nothing or has ended."""
+        """Move at most 64 KiB from the pipe to the log; False if the pipe is empty or closed."""
         data = self.process.stdout.read(1 << 16)
         if data:
             self.log.write(data)
@@ -213,17 +219,17 @@ class Attempt:
             self.process.stdout.close()
         return bool(data)
 
-    def _obey(self) -> None:
+    def _handle_requests(self) -> None:
         """Handle a stop request; kill at once on request, or if the folder is gone."""
-        want = self._want()
+        action = self._requested_action()
         if not self._is_whole():
-            self._force("the run's folder or a part of it was removed or moved during the run")
-        elif want == "kill":
-            self._force("ended by request without a checkpoint of the last steps")
-        elif want == "stop":
-            self._press_on()
+            self._kill("the run's folder or a part of it was removed or moved during the run")
+        elif action == "kill":
+            self._kill("ended by request without a checkpoint of the last steps")
+        elif action == "stop":
+            self._pass_stop_on()
 
-    def _press_on(self) -> None:
+    def _pass_stop_on(self) -> None:
         """Pass a stop on once, resume suspended processes, kill after the grace time."""
         if self.stopped_at is None:
             self.stopped_at = time.monotonic()
@@ -231,41 +237,41 @@ class Attempt:
         wake(self.process.pid)
         grace = self.run.grace_s()
         if time.monotonic() >= self.stopped_at + grace:
-            self._force(f"did not stop within {grace:g} s and was killed")
+            self._kill(f"did not stop within {grace:g} s and was killed")
 
     def _is_whole(self) -> bool:
         """Return whether the folder still has all its lasting files.
 
         Deleting it while files are being written may fail halfway, with the lock file still there.
         """
-        present = {name for name in _LASTING if not is_missing(self.run.folder / name)}
+        present = {name for name in _LASTING_FILES if not is_missing(self.run.folder / name)}
         self.lasting |= present
         return present == self.lasting and is_file_at(self.lock, self.run.lock)
 
-    def _want(self) -> str:
+    def _requested_action(self) -> str:
         """Return what `want.json` asks of this attempt: run, stop or kill."""
         if self._is_asked_to_end():
             return self.run.desired().want
         return "stop" if self.terminated else "run"
 
     def _is_asked_to_end(self) -> bool:
-        """Whether a person wants this attempt to end, in contrast to a signal from outside."""
+        """Return whether a user asked this attempt to end (not an external signal)."""
         desired = self.run.desired()
         return desired.attempt == self.number and desired.want in ("stop", "kill")
 
-    def _force(self, reason: str) -> None:
-        self.forced = reason
+    def _kill(self, reason: str) -> None:
+        self.kill_reason = reason
         self.process.kill()
 
     def _record_start(self, trainer_pid: int | None) -> None:
-        """process.json: without a pid before the training process can exist, since the attempt counts as begun then."""
+        """Write process.json; the attempt has then begun. trainer_pid: None before it exists."""
         record = {"attempt": self.number, "host": socket.gethostname(), "boot_id": boot_id(), "runner_pid": os.getpid()}
-        more = {"runner_ticks": start_ticks(os.getpid()), "trainer_pid": trainer_pid, "slot": self.slot}
-        write_json(self.run.folder / "process.json", record | more | {"started": time.time()})
+        process_facts = {"runner_ticks": start_ticks(os.getpid()), "trainer_pid": trainer_pid, "slot": self.slot}
+        write_json(self.run.folder / "process.json", record | process_facts | {"started": time.time()})
 
 
 def _runner_failure(error: Exception) -> dict:
-    """Kind and reason of an attempt that the runner itself could not carry out."""
+    """Return kind and reason of an attempt that the runner itself could not carry out."""
     number = error.errno if isinstance(error, OSError) else None
     if number in (errno.ENOSPC, errno.EDQUOT):
         return {"kind": "disk_full", "reason": "no space left for the run; free some space and resume"}
@@ -275,67 +281,76 @@ def _runner_failure(error: Exception) -> dict:
 
 def classify(
     code: int,
-    last: dict | None,
+    last_event: dict | None,
     output: str,
     *,
     stop_asked: bool = False,
-    forced: str = "",
-    foreign: bool = False,
-    starved: bool | None = None,
+    kill_reason: str = "",
+    is_external: bool = False,
+    memory_ran_out: bool | None = None,
 ) -> dict:
-    """How an attempt ended: state, kind, reason, code and signal, as in exit.json.
+    """Return how an attempt ended: state, kind, reason, code and signal, as in exit.json.
 
-    code: of the training process as `subprocess` states it, -n for signal n; last: its last event, None without any;
-    output: the end of what it printed; stop_asked: whether it was sent SIGTERM; forced: why it was sent SIGKILL, "" if
-    it was not; foreign: whether no person asked for its end, so that one that stopped did so on a signal from outside;
-    starved: whether the kernel killed processes meanwhile because memory ran out, None where it does not tell.
+    code: exit code of the training process as in `subprocess`, -n for signal n. last_event: None without events.
+    output: the end of what it printed. stop_asked: whether it was sent SIGTERM. kill_reason: why it was sent SIGKILL,
+    "" if it was not. is_external: whether no user asked for its end, so a stop came from an external signal.
+    memory_ran_out: whether the kernel killed processes because memory ran out, None if the kernel does not tell.
     """
-    event = last["kind"] if last else ""
-    killer = -code if code < 0 else None
-    end = {"state": "failed", "kind": "", "reason": "", "code": None if killer else code, "signal": killer}
-    if event == "finish" and (code == 0 or forced):
-        return end | {"state": "finished"}
+    event = last_event["kind"] if last_event else ""
+    signal_number = -code if code < 0 else None
+    outcome = {
+        "state": "failed",
+        "kind": "",
+        "reason": "",
+        "code": None if signal_number else code,
+        "signal": signal_number,
+    }
+    if event == "finish" and (code == 0 or kill_reason):
+        return outcome | {"state": "finished"}
     if event == "fail":
-        reason = clean_line(last.get("reason") or "no reason was given", 500)
-        return end | {"kind": clean_line(last.get("failure") or "bug"), "reason": reason}
-    kind, cause = (PREEMPTED, "ended by a signal") if foreign else ("", "stopped by request")
-    if forced or (event == "stop" and code == 0):
-        is_obedience = stop_asked or not forced
-        return end | {"state": "stopped", "kind": kind if is_obedience else "", "reason": forced or cause}
+        reason = clean_line(last_event.get("reason") or "no reason was given", 500)
+        return outcome | {"kind": clean_line(last_event.get("failure") or "bug"), "reason": reason}
+    kind, cause = (PREEMPTED, "ended by a signal") if is_external else ("", "stopped by request")
+    if kill_reason or (event == "stop" and code == 0):
+        is_requested = stop_asked or not kill_reason
+        return outcome | {"state": "stopped", "kind": kind if is_requested else "", "reason": kill_reason or cause}
     if stop_asked and code in (0, -signal.SIGTERM):
-        return end | {"state": "stopped", "kind": kind, "reason": f"{cause} before training began"}
-    if killer:
-        is_starved = killer == signal.SIGKILL and starved
-        ending = {"kind": "out_of_memory" if is_starved else "killed", "reason": _signal_in_words(killer, starved)}
-        return end | ending
+        return outcome | {"state": "stopped", "kind": kind, "reason": f"{cause} before training began"}
+    if signal_number:
+        is_memory_kill = signal_number == signal.SIGKILL and memory_ran_out
+        cause_fields = {
+            "kind": "out_of_memory" if is_memory_kill else "killed",
+            "reason": _signal_in_words(signal_number, memory_ran_out),
+        }
+        return outcome | cause_fields
     if code == 0:
-        return end | {"kind": "bug", "reason": "the training process ended without a result (exit code 0)"}
+        return outcome | {"kind": "bug", "reason": "the training process ended without a result (exit code 0)"}
     if match := _DISK_FAILURE.search(output):  # it could not even write an event
-        return end | {"kind": match[1], "reason": clean_line(match[2], 500)}
+        return outcome | {"kind": match[1], "reason": clean_line(match[2], 500)}
     message = last_error(output) or f"the training process ended with exit code {code} without a message"
-    return end | {"kind": "config" if code == 2 else "bug", "reason": message}
+    return outcome | {"kind": "config" if code == 2 else "bug", "reason": message}
 
 
-def _signal_in_words(number: int, starved: bool | None) -> str:
-    """Which signal it was, and the one likely cause. starved: as in `classify`."""
+def _signal_in_words(number: int, memory_ran_out: bool | None) -> str:
+    """Describe a signal and its most likely cause. memory_ran_out: as in `classify`."""
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = "unknown"
     cause = "a user or the system ended it"
-    if number in _BREAKDOWNS:
+    if number in _FAULT_SIGNALS:
         cause = "most likely a fault in a library or driver"
-    elif number == signal.SIGKILL and starved:
+    elif number == signal.SIGKILL and memory_ran_out:
         cause = "the machine ran out of memory, or the run exceeded its memory limit"
-    elif number == signal.SIGKILL and starved is None:
+    elif number == signal.SIGKILL and memory_ran_out is None:
         cause = "most likely the machine ran out of memory"
     return f"the training process was killed by signal {number} ({name}); {cause}"
 
 
 def last_error(output: str) -> str:
-    """The message of the last traceback in `output`, else its last line; "" for no output."""
-    _, marker, after = output.rpartition(_TRACEBACK)
-    lines = [line for line in (after if marker else output).splitlines() if line.strip()]
+    """Return the message of the last traceback in `output`, else its last line; "" for no output."""
+    _, marker, traceback_text = output.rpartition(_TRACEBACK)
+    lines = [line for line in (traceback_text if marker else output).splitlines() if line.strip()]
     messages = [line for line in lines if not line[0].isspace()] if marker else lines[-1:]
     return clean_line(messages[0], 500) if messages else ""
 

@@ -11,8 +11,8 @@ import sys
 
 from lps.data import sources
 from lps.errors import UserError
-from lps.files.program import SOURCE
-from lps.network import shipped
+from lps.files.program_location import SOURCE
+from lps.network import shipped_weights
 from lps.settings import backbone_names
 from lps.settings.config import Config
 
@@ -23,13 +23,13 @@ def _is_needed(config: Config) -> bool:
     """Return whether a check needs torch; raises `UserError` for errors found without it."""
     name = config.network_name
     if name == backbone_names.LITE0 and config.network_start == "published":  # whose own pictures are of any size
-        shipped.shipped_file()
+        shipped_weights.shipped_file()
         return False
     return config.network_start == "checkpoint" or ":" in name or backbone_names.usual_start(name) is not None
 
 
 def check_start(config: Config) -> None:
-    """Raises `UserError` where network, pictures and start weights do not fit."""
+    """Raise `UserError` if network, pictures and start weights do not fit."""
     if _is_needed(config):
         from lps.network import start_weights
 
@@ -38,7 +38,7 @@ def check_start(config: Config) -> None:
 
 
 def check_start_in_subprocess(config: Config) -> None:
-    """As `check_start`, in a process of its own; raises `UserError`."""
+    """Do the same as `check_start` in a separate process; raises `UserError`."""
     if not _is_needed(config):
         return
     command = [sys.executable, "-m", "lps.scheduler.start_check"]

@@ -29,8 +29,8 @@ def compare_classes(
     changes = []
     for name in names:
         is_known, was, remains = truth == name, before == name, (before == name) & (after == name)
-        right = int((is_known & was).sum()), int((is_known & (after == name)).sum())
-        changes.append(_ClassChange(name, int(is_known.sum()), *right, int(was.sum()), int(remains.sum())))
+        num_right = int((is_known & was).sum()), int((is_known & (after == name)).sum())
+        changes.append(_ClassChange(name, int(is_known.sum()), *num_right, int(was.sum()), int(remains.sum())))
     return changes
 
 
@@ -45,9 +45,9 @@ def changes_in_words(changes: Sequence[_ClassChange]) -> str:
             f"Classes with withheld labels: {len(measured)}. In none of them are fewer of these labels predicted "
             "correctly than in the run before."
         )
-    left = [change for change in changes if not change.withheld and change.stayed < change.before]
-    if left:
-        moved = ", ".join(f"{c.name} ({c.before - c.stayed} of {c.before})" for c in left)
+    smaller_classes = [change for change in changes if not change.withheld and change.stayed < change.before]
+    if smaller_classes:
+        moved = ", ".join(f"{c.name} ({c.before - c.stayed} of {c.before})" for c in smaller_classes)
         sentences.append(
             "Some classes have no withheld labels, and part of their pictures are now predicted as another class: "
             f"{moved}. Check these classes on Clusters."

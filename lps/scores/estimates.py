@@ -90,8 +90,8 @@ def holm(chances: Sequence[float]) -> list[float]:
     """
     order = sorted((i for i, chance in enumerate(chances) if not math.isnan(chance)), key=lambda i: chances[i])
     corrected, least = [math.nan] * len(chances), 0.0
-    for place, i in enumerate(order):
-        least = max(least, min(1.0, chances[i] * (len(order) - place)))
+    for rank, i in enumerate(order):
+        least = max(least, min(1.0, chances[i] * (len(order) - rank)))
         corrected[i] = least
     return corrected
 

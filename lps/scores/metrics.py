@@ -66,10 +66,12 @@ def prior_error(prior: np.ndarray, shares: np.ndarray, predicted: np.ndarray, tr
     class ids; images of unknown truth (-1), and of classes without a model id, are left out.
     """
     total = len(prior)
-    both = (predicted >= seen) & (truth >= seen) & (truth < total)
+    is_novel = (predicted >= seen) & (truth >= seen) & (truth < total)
     moved = np.array(prior, float)
     if total > seen:
-        counts = contingency(predicted[both].astype(np.int64) - seen, truth[both].astype(np.int64) - seen, total - seen)
+        counts = contingency(
+            predicted[is_novel].astype(np.int64) - seen, truth[is_novel].astype(np.int64) - seen, total - seen
+        )
         moved[seen + match_ids(counts)] = prior[seen:]
     return float(np.abs(moved - shares).sum() / 2)
 

@@ -26,9 +26,9 @@ def find_milestones(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray, kl:
     """Return the marks of a run, by epoch. epochs: ascending; the rest: fractions and nats, (n,), NaN if unknown."""
     epochs = np.asarray(epochs, int)
     seen, novel, kl = (np.asarray(values, np.float64) for values in (seen, novel, kl))
-    both, has_kl = ~np.isnan(seen - novel), ~np.isnan(kl)
-    gap = (seen - novel)[both]
-    marks = gap_closings(epochs[both], gap) + _overtakings(epochs[both], gap)
+    is_known, has_kl = ~np.isnan(seen - novel), ~np.isnan(kl)
+    gap = (seen - novel)[is_known]
+    marks = gap_closings(epochs[is_known], gap) + _overtakings(epochs[is_known], gap)
     marks += _halving(epochs[has_kl], kl[has_kl])
     epochs, novel = epochs[~np.isnan(novel)], novel[~np.isnan(novel)]
     marks += _deepest_fall(epochs, novel) + best(epochs, novel)

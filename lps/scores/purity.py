@@ -57,9 +57,9 @@ def adoption(
 def _matched(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> np.ndarray:
     """Return novel ids as their matched novel classes; other ids are -2, which is no class."""
     first = classes.seen
-    both = (predicted >= first) & (truth >= first)
+    is_novel = (predicted >= first) & (truth >= first)
     size = int(max(classes.total, predicted.max(initial=0) + 1, truth.max(initial=0) + 1)) - first
     mapped = np.full(first + size, -2)
-    if both.any():
-        mapped[first:] = first + match_ids(contingency(predicted[both] - first, truth[both] - first, size))
+    if is_novel.any():
+        mapped[first:] = first + match_ids(contingency(predicted[is_novel] - first, truth[is_novel] - first, size))
     return mapped[predicted]

@@ -54,7 +54,7 @@ def preparation(name: str, size: int | None = None) -> Preparation | None:
 
     size: `network.image_size`, None for the side that the backbone has by itself. torchvision's models have none: they
     take pictures as they are, unless a side is asked for. Models of timm get ImageNet's constants and mend them where
-    they want others. Raises `UserError` where the side can't be had.
+    they want others. Raises `UserError` if the side can't be had.
     """
     if usual_start(name):
         constants = _TENSORFLOW if name == LITE0 else _CLIP if weight_layout(name) == "clip" else _IMAGENET
@@ -98,7 +98,7 @@ def weight_layout(name: str) -> str | None:
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` where `network.name` is no backbone; the sentence says which ones come close.
+    """Raise `UserError` if `network.name` is no backbone; the sentence says which ones come close.
 
     Which models timm has, only timm knows.
     """
@@ -110,11 +110,11 @@ def check_name(name: str) -> None:
     vits = tuple(_VIT + layout for layout in _LAYOUTS)
     plain_name = name.removeprefix(_PREFIX)
     close = difflib.get_close_matches(plain_name, dict.fromkeys((*_OWN, *vits, *available)), n=4, cutoff=0.5)
-    near = ", ".join(word if word in _OWN + vits else _PREFIX + word for word in close)
+    suggestions = ", ".join(word if word in _OWN + vits else _PREFIX + word for word in close)
     raise BadSetting(
         "network.name",
         f"{shorten(name)} is not a backbone; choices: {', '.join(_OWN + vits)}, {_PREFIX}NAME (a classification model"
-        f" of torchvision), {_TIMM}NAME (a model of timm)" + (f"; close to it: {near}" if near else ""),
+        f" of torchvision), {_TIMM}NAME (a model of timm)" + (f"; close to it: {suggestions}" if suggestions else ""),
     )
 
 
@@ -126,14 +126,14 @@ def stage_names(name: str) -> tuple[str, ...] | None:
 
 
 def check_stage(name: str, last_frozen: str, stages: tuple[str, ...] | None) -> None:
-    """Raise `UserError` where `network.freeze_until` is neither "none", "last_but_one" nor a stage of `name`."""
+    """Raise `UserError` if `network.freeze_until` is neither "none", "last_but_one" nor a stage of `name`."""
     if stages is not None and last_frozen not in ("none", *stages, LAST_BUT_ONE):
         choices = ", ".join(("none", *stages, LAST_BUT_ONE))
         raise BadSetting("network.freeze_until", f"{shorten(last_frozen)} is not a stage of {name}; choices: {choices}")
 
 
 def check_start(name: str, start: str, checkpoint: str | None) -> None:
-    """Raise `UserError` where `network.start` lacks what it needs, or something is given that it does not read."""
+    """Raise `UserError` if `network.start` lacks what it needs, or something is given that it does not read."""
     if start == "checkpoint" and not checkpoint:
         raise BadSetting("network.checkpoint", "nothing is given; network.start=checkpoint needs the path of a file")
     if start != "checkpoint" and checkpoint:
@@ -182,7 +182,7 @@ def rests_on_labels(name: str, start: str) -> bool:
 
 
 def check_tokens(name: str, tokens: str) -> None:
-    """Raise `UserError` where features of tokens are asked for and the backbone has none; of timm's it alone knows."""
+    """Raise `UserError` if features of tokens are asked for and the backbone has none; of timm's it alone knows."""
     if tokens != "class" and not (weight_layout(name) or timm_name(name) or is_torchvision_transformer(name)):
         raise BadSetting(
             "network.tokens", f"{tokens} is not possible with {name}, which is not a vision transformer; choose class"

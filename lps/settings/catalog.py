@@ -197,8 +197,8 @@ def _imported(path: Path) -> DatasetInfo:
         for method, values in by_method.items():
             check(values, method)
     texts = (facts[name] for name in ("TITLE", "SUMMARY", "RECIPE"))
-    more = (facts.get("PATH", ""), facts.get("CLASSES"), "is_coloured" in facts)
-    return DatasetInfo(path.stem, *texts, *more, by_method, facts.get("NOUN", DatasetInfo.noun))
+    optional_facts = (facts.get("PATH", ""), facts.get("CLASSES"), "is_coloured" in facts)
+    return DatasetInfo(path.stem, *texts, *optional_facts, by_method, facts.get("NOUN", DatasetInfo.noun))
 
 
 def _described(path: Path) -> MethodInfo:
@@ -215,12 +215,14 @@ def _described(path: Path) -> MethodInfo:
     (kind,) = kinds
     inits = [item.args for item in kind.body if isinstance(item, ast.FunctionDef) and item.name == "__init__"]
     parameters = [
-        _parameter(argument, default) for own in inits for argument, default in zip(own.kwonlyargs, own.kw_defaults)
+        _parameter(argument, default)
+        for own_parameters in inits
+        for argument, default in zip(own_parameters.kwonlyargs, own_parameters.kw_defaults)
     ]
     above = _parent(tree, _bases(kind))
     facts = {name: _constant(kind.body, name, getattr(above, name, usual)) for name, usual in _FACTS.items()}
-    own = {p.name: p for p in parameters} | (above.parameters if above else {})
-    return MethodInfo(path.stem, title, summary, sections, own, **facts)
+    own_parameters = {p.name: p for p in parameters} | (above.parameters if above else {})
+    return MethodInfo(path.stem, title, summary, sections, own_parameters, **facts)
 
 
 def _parent(tree: ast.Module, bases: set[str]) -> MethodInfo | None:

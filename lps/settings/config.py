@@ -17,7 +17,7 @@ from types import MappingProxyType
 from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.versions import MOST_EPOCHS
-from lps.settings import backbone_names, catalog, given_shares
+from lps.settings import backbone_names, catalog, given_prior
 from lps.settings.backbone_names import GIVEN
 from lps.settings.parameters import BadSetting, Parameter, ParameterDocs
 
@@ -26,7 +26,7 @@ CLASS_RULES = ("first", "random")
 _DECISIONS = "dataset.decisions"
 _LATER = (  # younger than stored results
     *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance", "split.index_files"),
-    *("prior", "prior.every", "prior.confidence", given_shares.SHARES),
+    *("prior", "prior.every", "prior.confidence", given_prior.SHARES),
     *("features.noise", "features.dropout"),
 )
 _DRAWN = {  # what index files decide instead
@@ -252,7 +252,7 @@ class Config:
         None,
         "for prior=given: a share for each class, seen classes first, such as 0.5 0.3 0.2, or a text file of them",
         kind="str",
-        maximum=given_shares.LONGEST,
+        maximum=given_prior.LONGEST,
         optional=True,
     )
 
@@ -408,7 +408,7 @@ class Config:
 
     @property
     def uses_hidden_labels(self) -> bool:
-        """Return whether training uses information from the hidden labels (`given_shares.ABOUT_ORACLE`)."""
+        """Return whether training uses information from the hidden labels (`given_prior.ABOUT_ORACLE`)."""
         return self.prior == "oracle"
 
     def flat(self) -> dict[str, object]:
@@ -420,7 +420,7 @@ class Config:
         """The settings that a run of the same method on the same data set has by default.
 
         What follows from its features and its network counts as default, these two themselves do not: setting what
-        differs from here gives this config again. Raises `UserError` where method or data set is gone or broken.
+        differs from here gives this config again. Raises `UserError` if method or data set is gone or broken.
         """
         from lps.settings import edit_log  # training does not need it
 
@@ -570,8 +570,8 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     for key in ("network.checkpoint", "split.index_files"):
         if checked[key]:
             checked[key] = os.path.abspath(os.path.expanduser(checked[key]))
-    if checked[given_shares.SHARES]:
-        checked[given_shares.SHARES] = given_shares.read_shares(checked[given_shares.SHARES])
+    if checked[given_prior.SHARES]:
+        checked[given_prior.SHARES] = given_prior.read_shares(checked[given_prior.SHARES])
     _check_together(checked)
     _decide(checked, values)
     if checked["split.index_files"] and checked[_DECISIONS] not in (None, "0"):
@@ -669,7 +669,7 @@ def seen_class_ids(text: str) -> list[int] | None:
 
 
 def check_seen(ids: Sequence[int] | None, count: int | None, num_classes: int, most: int) -> None:
-    """Raise `UserError` where ids of seen classes, or their number, are not of a data set with `num_classes` classes.
+    """Raise `UserError` if ids of seen classes, or their number, are not of a data set with `num_classes` classes.
 
     most: how many may be seen.
     """
@@ -715,9 +715,10 @@ def _check_together(checked: dict[str, object]) -> None:
     if checked["split.index_files"]:
         for key, drawn in _DRAWN.items():
             if checked[key] != drawn:
-                given = f"{key}={shorten(checked[key])}"
+                setting_text = f"{key}={shorten(checked[key])}"
                 raise BadSetting(
-                    "split.index_files", f"already defines the split, so {given} has no effect; remove one of the two"
+                    "split.index_files",
+                    f"already defines the split, so {setting_text} has no effect; remove one of the two",
                 )
     for key in ("split.confirmed", "network.continues"):
         if checked[key] is not None and not _DIGEST.fullmatch(checked[key]):
@@ -731,7 +732,7 @@ def _check_together(checked: dict[str, object]) -> None:
 
 
 def _check_prior(checked: Mapping[str, object]) -> None:
-    prior, shares = checked["prior"], checked[given_shares.SHARES]
+    prior, shares = checked["prior"], checked[given_prior.SHARES]
     method = catalog.method_info(checked["method"])
     if prior != "uniform" and not method.uses_prior:
         able = (catalog.method_info(name) for name in catalog.method_names())
@@ -742,10 +743,10 @@ def _check_prior(checked: Mapping[str, object]) -> None:
         )
     if prior == "given" and shares is None:
         raise BadSetting(
-            given_shares.SHARES, "nothing is given; prior=given needs a share for each class, or a file of them"
+            given_prior.SHARES, "nothing is given; prior=given needs a share for each class, or a file of them"
         )
     if prior != "given" and shares is not None:
-        raise BadSetting(given_shares.SHARES, "can only be used with prior=given; remove it")
+        raise BadSetting(given_prior.SHARES, "can only be used with prior=given; remove it")
 
 
 def _check_given(checked: dict[str, object]) -> None:

@@ -23,9 +23,9 @@ from pathlib import Path
 from lps.errors import UserError, shorten
 from lps.files import disk
 from lps.files.atomic import as_user_error, clean_line
-from lps.files.cache import data_folder
 from lps.files.journal import Journal, UnreadableJournal, in_effect
 from lps.files.locks import folder_lock
+from lps.files.user_folders import data_folder
 from lps.settings.parameters import BadSetting
 from lps.wording import counted
 
@@ -91,7 +91,7 @@ def read_entries(path: Path) -> list[Mapping]:
 
 
 def _journal(path: Path) -> Journal:
-    return Journal(path, _is_decision, partial(folder_lock, path.parent), most=_MOST)
+    return Journal(path, _is_decision, partial(folder_lock, path.parent), most_bytes=_MOST)
 
 
 @contextmanager
@@ -136,13 +136,13 @@ def combine_entries(entries: Sequence[Mapping]) -> Decided:
 
 
 def newest_state(dataset: str, source: str | None) -> str | None:
-    """The state that the next run of a data set begins with; None where its pictures are as their files say."""
+    """The state that the next run of a data set begins with; None if its pictures are as their files say."""
     path = log_path(dataset, source)
     return (combine_entries(read_entries(path)).state or None) if path.exists() else None
 
 
 def decisions_at(dataset: str, source: str | None, state: str | None) -> Decided:
-    """What held when `state` did; raises `UserError` where that is not known here."""
+    """What held when `state` did; raises `UserError` if that is not known here."""
     if state in (None, NOTHING):
         return Decided()
     path = log_path(dataset, source)
@@ -171,7 +171,7 @@ def record_decision(
 
 
 def undo_decision(dataset: str, source: str | None, number: int) -> Decided:
-    """Take back the entry of this number; it stays in the file. Raises `UserError` where it does not hold."""
+    """Take back the entry of this number; it stays in the file. Raises `UserError` if it does not hold."""
     path = log_path(dataset, source)
     standing_numbers = [place for place, _ in in_effect(read_entries(path))]
     if number not in standing_numbers:
@@ -199,6 +199,6 @@ def entry_in_words(entry: Mapping) -> str:
     """Describe a decision in words: "2 pictures left out: cat/1.jpg, cat/2.jpg"."""
     pictures = [clean_line(str(key)) for key in entry["pictures"]]
     label = clean_line(entry.get("label", "")) or "of unknown class"
-    done = {"leave out": "left out", "relabel": f"labeled {label}", "ignore": "kept as it is"}[entry["do"]]
+    action = {"leave out": "left out", "relabel": f"labeled {label}", "ignore": "kept as it is"}[entry["do"]]
     named = ", ".join(pictures[:3]) + ", …" * (len(pictures) > 3)
-    return f"{counted(len(pictures), 'picture')} {done}: {named}"
+    return f"{counted(len(pictures), 'picture')} {action}: {named}"

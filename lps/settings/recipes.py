@@ -38,8 +38,8 @@ def training_efforts(dataset: str) -> dict[str, dict[str, object]]:
     if dataset_info(dataset).is_own:
         efforts_found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in base else {})
     if base.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:
-        small = {"views": "cifar"} if base.get("views") == "gcd" else {}  # which makes 224 pixels of any size
-        efforts_found["light"] = LIGHT | small
+        small_views = {"views": "cifar"} if base.get("views") == "gcd" else {}  # which makes 224 pixels of any size
+        efforts_found["light"] = LIGHT | small_views
     return efforts_found
 
 

@@ -3,7 +3,7 @@
     {"want": "run", "attempt": 2, "time": t, "priority": 5, "order": t, "held": true,
      "retries": 3, "retried": 1, "not_before": t, "on": "slurm"}
 
-Only the first three are always there; the others where they differ from what `DesiredState` says. Standard library
+The first three are always there, the others only if they differ from the defaults of `DesiredState`. Standard library
 only.
 """
 
@@ -23,12 +23,12 @@ MOST_PRIORITY = 1000
 
 @dataclass(frozen=True)
 class DesiredState:
-    """want: run, stop, kill, or "" without a request; attempt: for which attempt, from 1.
+    """The newest request. want: run, stop, kill, or "" without a request. attempt: the requested attempt, from 1.
 
-    time: when it was asked, unix seconds. priority: a higher one goes first. order: among equal ones the smaller goes
-    first, at first the time of asking. held: it waits but is not started. retries: how often a crashed run may be
-    started again by itself, `retried` of them used up. not_before: unix seconds, before which it is not started.
-    on: "" for this machine and its queue, else the executor that it was submitted to (lps.scheduler.cluster_submit):
+    time: unix seconds of the request. priority: higher starts first. order: with equal priority, smaller starts first;
+    initially the time of the request. held: the run waits but is not started. retries: how often a crashed run may be
+    restarted automatically, of which `retried` are used. not_before: unix seconds before which it is not started. on:
+    "" for this machine and its queue, else the executor to which it was submitted (lps.scheduler.cluster_submit); then
     this machine does not start it, even if this version does not know the executor.
     """
 
@@ -55,7 +55,7 @@ class DesiredState:
 
 
 def parse_desired_state(stored: Mapping) -> DesiredState:
-    """Read the request in a JSON object; missing or damaged fields count as never asked for."""
+    """Read the request in a JSON object; missing or damaged fields have their defaults."""
     want = stored.get("want")
     requested_at = stored_number(stored.get("time"), 0.0)
     return DesiredState(

@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 
 from lps.files.atomic import open_regular
-from lps.store.events import end_of_events, first_shown_byte, first_starts, read_events, read_history
+from lps.store.events import end_of_events, first_shown_byte, read_events, read_first_starts, read_history
 
 PART = 2 << 20  # bytes of new records that are in memory at a time
 _MARK = 64  # bytes before the read position, which differ in another file
@@ -20,7 +20,7 @@ class Change(Enum):
     REPLACED = "replaced"  # by another file, shortened or rewritten: what was read from it is void
 
 
-class Follower:
+class EventFollower:
     """A read position in one `events.jsonl`. For a file that is too long for a page, it begins at `first_shown_byte`.
 
     Not safe to share between threads. left_out: bytes at the beginning that are not read.
@@ -31,28 +31,32 @@ class Follower:
         self._version: tuple | None = None  # device, inode, size and time of the file when it was looked at
         self._offset, self._mark, self.left_out = 0, b"", 0
 
-    def look(self) -> Change:
-        """What changed since the last call. After `REPLACED`, `new_records` begins at the beginning."""
+    def check(self) -> Change:
+        """Return what changed since the last call. After `REPLACED`, `new_records` starts at the beginning of the
+        file.
+        """
         try:
             status = os.stat(self._path)
             version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
         except OSError:
             version = None
-        before, self._version = self._version, version
-        if version == before:
+        previous, self._version = self._version, version
+        if version == previous:
             return Change.NONE
-        grew = version and before and version[:2] == before[:2] and version[2] > before[2]
+        grew = version and previous and version[:2] == previous[:2] and version[2] > previous[2]
         if grew and self._mark == self._bytes_before():
             return Change.GREW
         self._offset, self._mark, self.left_out = 0, b"", 0
         return Change.REPLACED
 
     def new_records(self) -> Iterator[list[dict]]:
-        """The records that are new since the last call, as they stand in the file, about `PART` bytes at a time."""
+        """Yield the records that are new since the last call, in the order of the file, about `PART` bytes at a
+        time.
+        """
         size = self._version[2] if self._version else 0
         if not self._offset and (start := first_shown_byte(self._path, size)):
             self._offset = self.left_out = start
-            yield first_starts(self._path, start)
+            yield read_first_starts(self._path, start)
         before = -1
         while before < self._offset < size:
             before = self._offset
@@ -61,7 +65,7 @@ class Follower:
         self._mark = self._bytes_before()
 
     def history(self) -> Iterator[dict]:
-        """All records that count in the end, as `read_history`; `new_records` goes on after them."""
+        """Return all valid records, see `read_history`; `new_records` continues after them."""
         try:
             self._offset = end_of_events(self._path)
         except OSError:

@@ -39,10 +39,10 @@ _EVENT_KINDS = ("start", "pretrain", "train", "eval", "finish", "stop", "fail")
 
 
 class EventWriter:
-    """Appends to `events.jsonl`. Opening it cuts off a torn last line, the only thing that is ever erased."""
+    """Append to `events.jsonl`. Opening cuts off an incomplete last line; nothing else is ever erased."""
 
     def __init__(self, path: Path):
-        """Raises `UserError` for a file that a newer program began."""
+        """Open the file for appending. Raises `UserError` for a file of a newer program."""
         check_version(path)
         self._path = path
         self._file = disk.open_end(path)
@@ -51,11 +51,11 @@ class EventWriter:
         disk.sync_folder(path.parent)
 
     def append(self, kind: str, *, step: int, epoch: int, values: dict, **more) -> None:
-        """One event, handed to the kernel before the call returns; non-finite numbers become null.
+        """Append one event; it is in the kernel when the call returns. Non-finite numbers become null.
 
-        Raises `OSError` (a full disk, say, or a file that somebody deleted) and leaves no part of the line behind.
+        Raises `OSError`, for example if the disk is full or the file was deleted; then no part of the line is stored.
         """
-        self.check_there()
+        self.check_exists()
         event = {"kind": kind, "step": step, "epoch": epoch, "time": round(time.time(), 3), "values": values}
         event |= {"version": versions.VERSIONS["events.jsonl"]} if kind == "start" else {}
         line = json.dumps(replace_non_finite(event | more), allow_nan=False, separators=(",", ":")).encode() + b"\n"
@@ -66,7 +66,7 @@ class EventWriter:
             raise
         self._end += len(line)
 
-    def check_there(self) -> None:
+    def check_exists(self) -> None:
         """Raise `FileNotFoundError` if the file was deleted: writing to it would succeed and lose every line."""
         if not os.fstat(self._file).st_nlink:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
@@ -74,7 +74,7 @@ class EventWriter:
     def sync(self) -> None:
         """Wait until the disk has everything. Raises `FileNotFoundError` if the file was deleted meanwhile."""
         disk.sync(self._file)
-        self.check_there()
+        self.check_exists()
 
     def close(self) -> None:
         os.close(self._file)
@@ -108,20 +108,21 @@ def _version(path: str, inode: int, moment: tuple[int, int] | None) -> object:
     return event.get("version") if isinstance(event, dict) else None
 
 
-def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict], int]:
-    """The whole lines after byte `offset`, and the offset to go on from. Damaged lines are left out.
+def read_events(path: Path, offset: int = 0, num_bytes: int = -1) -> tuple[list[dict], int]:
+    """Return the complete lines after byte `offset` as events, and the offset to continue from. Damaged lines are
+    skipped.
 
-    most: bytes to read, where a long file shall be read in parts; the offset of the last part comes back unchanged.
-    A file that has become shorter than `offset` is another file: it is read from its beginning, and the returned
-    offset, smaller than the one passed in, tells the caller to forget what was read before.
+    num_bytes: bytes to read at most, to read a long file in parts; at the end, `offset` is returned unchanged. A file
+    that is shorter than `offset` is another file: it is read from its beginning, and the returned offset, smaller than
+    the one passed in, tells the caller to forget the earlier records.
     """
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size < offset:
                 offset = 0
             file.seek(offset)
-            data = file.read(most)
-            if len(data) == most and b"\n" not in data:  # a line that is longer than that
+            data = file.read(num_bytes)
+            if len(data) == num_bytes and b"\n" not in data:  # a line that is longer than that
                 data += file.readline(MOST_LINE)
                 if not data.endswith(b"\n"):  # no event is that long
                     _pass_line(file)
@@ -134,11 +135,11 @@ def read_events(path: Path, offset: int = 0, most: int = -1) -> tuple[list[dict]
     ], offset + end
 
 
-def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict | None:
-    """The last event after byte `since`, None where there is none; reads at most the last `window` bytes."""
+def read_last_event(path: Path, offset: int = 0, window: int = 1 << 18) -> dict | None:
+    """Return the last event after byte `offset`, None if there is none; reads at most the last `window` bytes."""
     try:
         with open_regular(path, buffering=0) as file:
-            start = max(since, os.fstat(file.fileno()).st_size - window, 0)
+            start = max(offset, os.fstat(file.fileno()).st_size - window, 0)
             events = (parse_event(line) for line in lines_backwards(file, start))
             return next((with_current_names(path, event) for event in events if event is not None), None)
     except OSError:
@@ -146,7 +147,7 @@ def read_last_event(path: Path, since: int = 0, window: int = 1 << 18) -> dict |
 
 
 def read_head(path: Path) -> list[dict]:
-    """The events of a file up to its first `train` event, in its first `_LONGEST_HEAD` bytes."""
+    """Return the events up to the first `train` event, within the first `_LONGEST_HEAD` bytes."""
     try:
         status = os.stat(path)
         return _read_head(path, status.st_size, status.st_ino, status.st_mtime_ns)
@@ -172,17 +173,17 @@ def drop_repeated(events: list[dict]) -> list[dict]:
     A `start` at epoch e drops records of later epochs before it; a pretraining epoch that is done again drops its
     earlier record and those after it.
     """
-    later = Later()
-    return [event for event in reversed(events) if later.leaves(event)][::-1]
+    later = LaterEvents()
+    return [event for event in reversed(events) if later.is_valid(event)][::-1]
 
 
-class Later:
+class LaterEvents:
     """Decide which records stay valid, by the rule of `drop_repeated`; call from the last record to the first."""
 
     def __init__(self):
         self._resumed = self._repeated = math.inf  # epochs after the first, and from the second on in pretraining
 
-    def leaves(self, event: dict) -> bool:
+    def is_valid(self, event: dict) -> bool:
         """Return whether the record counts; from now on, records that it voids do not."""
         kind, epoch = event["kind"], event["epoch"]
         if kind == "start":
@@ -195,10 +196,10 @@ class Later:
 
 
 def first_shown_byte(path: Path, end: int | None = None) -> int:
-    """The byte of a file, or of its beginning up to `end`, from which on pages read it.
+    """Return the byte of a file, or of its first `end` bytes, from which pages read it.
 
-    0, but for a file that holds more than a page can read while somebody waits: of such a one the last `MOST_SHOWN`
-    lines in the last `_MOST_READ` bytes. What they say holds, since only later records make a record void.
+    0, except for a file that is too long to read while a user waits: then pages read the last `MOST_SHOWN` lines in the
+    last `_MOST_READ` bytes. These records are valid, because only later records void a record.
     """
     try:
         status = os.lstat(path)
@@ -213,12 +214,12 @@ def first_shown_byte(path: Path, end: int | None = None) -> int:
 
 
 @lru_cache(maxsize=256)
-def _first_shown(path: str, file_is: tuple[int, int], size: int) -> int:
-    """Cached by `file_is`, which only identifies the file."""
-    least, position, lines = max(0, size - _MOST_READ), size, 0
+def _first_shown(path: str, file_key: tuple[int, int], size: int) -> int:
+    """Cached by `file_key`, which only identifies the file."""
+    lowest, position, lines = max(0, size - _MOST_READ), size, 0
     with open_regular(path, buffering=0) as file:
-        while position > least:
-            start = max(least, position - _CHUNK_BYTES)
+        while position > lowest:
+            start = max(lowest, position - _CHUNK_BYTES)
             file.seek(start)
             lines += file.read(position - start).count(b"\n")
             if lines > MOST_SHOWN:
@@ -229,18 +230,17 @@ def _first_shown(path: str, file_is: tuple[int, int], size: int) -> int:
 
 
 def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator[dict]:
-    """The events that `drop_repeated` leaves of the whole lines of a file, up to byte `end`; one is in memory at a
-    time.
+    """Yield the valid events (`drop_repeated`) of the complete lines up to byte `end`, one at a time.
 
-    What makes earlier records void is looked for first, so the file is gone through twice and its lines read once.
-    Measurements beyond the first `MOST_NAMES` are left out. start: where a line begins, as `first_shown_byte` tells it;
-    of what is before, the `start` events at the beginning of the file are given.
+    The records that void earlier ones are searched first, so the file is read twice and its lines are parsed once.
+    Measurements beyond the first `MOST_NAMES` are left out. start: byte at which a line begins, see `first_shown_byte`;
+    of the part before it, only the `start` events at the beginning of the file are yielded.
     """
     try:
         with open_regular(path, buffering=1 << 18) as file:
             end = _end_of_last_line(file) if end is None else end
-            turns, names = _turns(_lines(file, end, start)), Names()
-            yield from (names.admit(event) for event in first_starts(path, start))
+            turns, names = _voiding_lines(_lines(file, end, start)), MeasurementNames()
+            yield from (names.drop_excess(event) for event in read_first_starts(path, start))
             for number, line in enumerate(_lines(file, end, start)):
                 event = parse_event(line)
                 if event is None:
@@ -250,13 +250,13 @@ def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator
                     later.pop()
                 limit = later[-1][1] if later else None
                 if limit is None or event["kind"] == "start" or event["epoch"] + (event["kind"] == "pretrain") <= limit:
-                    yield names.admit(with_current_names(path, event))
+                    yield names.drop_excess(with_current_names(path, event))
     except OSError:
         return
 
 
-def first_starts(path: Path, end: int) -> list[dict]:
-    """The `start` events among the first lines of a file, up to byte `end`: what a run says of itself."""
+def read_first_starts(path: Path, end: int) -> list[dict]:
+    """Return the `start` events among the first lines of a file, up to byte `end`."""
     end = min(end, _FIRST_LINES)
     events, _ = read_events(path, 0, end) if end else ([], 0)
     return [event for event in events if event["kind"] == "start"]
@@ -280,7 +280,7 @@ def with_current_names(path: Path, event: dict) -> dict:
 
 
 def _margin_turned(path: Path) -> bool:
-    """Whether the margin of the run whose events these are uses KL(estimate, prior)."""
+    """Return whether the margin of the run of these events uses KL(estimate, prior)."""
     settings = path.with_name("config.json")
     try:
         status = os.lstat(settings)
@@ -303,10 +303,11 @@ def can_void(event: dict) -> bool:
     return event["kind"] == "start" or event["kind"] == "pretrain" and "pretrain/reused" not in event["values"]
 
 
-def _turns(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
-    """Of `start` and `pretrain`: (number of a line that makes earlier ones void, smallest epoch in it and those after).
+def _voiding_lines(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
+    """Return for `start` and `pretrain`: (number of a line that voids earlier lines, smallest epoch in it and those
+    after).
 
-    The last line comes first, and lines that have the smallest epoch of a later one are left out.
+    The last line comes first. Lines that a later line makes redundant are left out.
     """
     voided: dict[str, list[tuple[int, int]]] = {"start": [], "pretrain": []}
     for number, line in enumerate(lines):
@@ -321,7 +322,7 @@ def _turns(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
 
 
 def _lines(file: BinaryIO, end: int, start: int = 0) -> Iterator[bytes]:
-    """The lines of a file from byte `start` up to byte `end`; of those that are too long the beginning."""
+    """Yield the lines of a file from byte `start` up to byte `end`; of too long lines only the beginning."""
     position = file.seek(start)
     while position < end and (line := file.readline(MOST_LINE)):
         position += len(line)
@@ -332,7 +333,7 @@ def _lines(file: BinaryIO, end: int, start: int = 0) -> Iterator[bytes]:
 
 
 def lines_backwards(file: FileIO, start: int = 0) -> Iterator[bytes]:
-    """The whole lines of a file from byte `start` on, the last one first; every byte is read once.
+    """Yield the complete lines of a file from byte `start` on, last line first; every byte is read once.
 
     The last `FIRST_WINDOW` bytes are read first. For a line that is too long for an event, or that begins before
     `start`, only its end is returned, which is not a valid event.
@@ -359,7 +360,7 @@ def _pass_line(file: BinaryIO) -> None:
 
 
 def end_of_events(path: Path) -> int:
-    """The byte after the last whole line: where the next event begins. 0 for a missing file."""
+    """Return the byte after the last complete line, where the next event begins; 0 for a missing file."""
     try:
         with open_regular(path) as file:
             return _end_of_last_line(file)
@@ -413,20 +414,22 @@ def exceeded_limit(line: bytes) -> str:
     return ""
 
 
-class Names:
-    """The names of measurements that one reader of a file has met: no more than `MOST_NAMES`, the first ones."""
+class MeasurementNames:
+    """The first `MOST_NAMES` names of measurements that one reader of a file has met."""
 
     def __init__(self):
         self._known: set[str] = set()
 
-    def admit(self, event: dict) -> dict:
-        """The event, without the measurements that are too many."""
-        new = event["values"].keys() - self._known
-        if not new:
+    def drop_excess(self, event: dict) -> dict:
+        """Return the event without the measurements beyond the limit."""
+        unknown = event["values"].keys() - self._known
+        if not unknown:
             return event
         room = MOST_NAMES - len(self._known)
-        self._known.update(new if len(new) <= room else [name for name in event["values"] if name in new][:room])
-        if len(new) <= room:
+        self._known.update(
+            unknown if len(unknown) <= room else [name for name in event["values"] if name in unknown][:room]
+        )
+        if len(unknown) <= room:
             return event
         return event | {"values": {name: value for name, value in event["values"].items() if name in self._known}}
 

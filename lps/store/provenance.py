@@ -12,10 +12,10 @@ from pathlib import Path
 
 import lps
 from lps.files.atomic import clean_line, fingerprint
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 from lps.settings import cli_args
 from lps.settings.config import Config
-from lps.store.event_follower import Follower
+from lps.store.event_follower import EventFollower
 from lps.store.runs import Run
 
 PATHS = ("dataset.path", "network.checkpoint")  # settings that name a place on the machine of the run
@@ -32,7 +32,7 @@ def train_command(config: Config) -> str:
 
 
 def shareable_settings(config: Config) -> dict[str, object]:
-    """Every setting under its key, paths without the folders that only the machine of the run has."""
+    """Return every setting by its key, paths without folders of this machine."""
     flat = config.flat()
     return flat | {key: f"/path/to/{Path(str(flat[key])).name}" for key in PATHS if flat.get(key)}
 
@@ -52,7 +52,7 @@ _installed_version = cache(metadata.version)  # each look reads the files of the
 
 
 def git_commit(root: Path = SOURCE) -> str:
-    """The commit of the program, with "-dirty" where files differ from it; "" where it is no git checkout."""
+    """Return the commit of the program, with "-dirty" if files differ from it; "" outside a git checkout."""
     if not (root / ".git").exists():  # a package inside another project's checkout must not report that commit
         return ""
     words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
@@ -64,7 +64,7 @@ def git_commit(root: Path = SOURCE) -> str:
 
 
 def machine_facts(gpu: str = "") -> dict[str, object]:
-    """What trains here. gpu: its name, where it is one that trains."""
+    """Return facts about the training hardware. gpu: its name, if it trains."""
     installed, program_commit = package_versions(), git_commit()
     facts = {"device": gpu or processor_model(), "cores": os.cpu_count(), "system": platform.system()}
     facts |= {name: installed[name] for name in ("python", "torch", "lps") if name in installed}
@@ -73,7 +73,7 @@ def machine_facts(gpu: str = "") -> dict[str, object]:
 
 @cache
 def processor_model() -> str:
-    """The model of this machine's processor."""
+    """Return the model of this machine's processor."""
     try:
         lines = CPU_FACTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -89,16 +89,18 @@ def machine_of(run: Run) -> dict[str, object]:
 
 @lru_cache(maxsize=256)
 def _machine_at(events: str, version: tuple) -> dict[str, object]:
-    """Of a file of events as it is in this version (`looks`): a page asks at every draw."""
+    """Read the machine from a file of events, cached by the version of the file, because a page asks at every draw."""
     machines = [
-        event["machine"] for event in Follower(Path(events)).history() if isinstance(event.get("machine"), dict)
+        event["machine"] for event in EventFollower(Path(events)).history() if isinstance(event.get("machine"), dict)
     ]
     machine = machines[-1] if machines else {}
     return {key: machine[key] if key == "cores" else clean_line(str(machine[key])) for key in _KEPT if machine.get(key)}
 
 
 def other_version(run: Run) -> str:
-    """A sentence if another version of this program trained the run; empty if the same did, or the run does not say."""
+    """Return a sentence if another version of this program trained the run; "" if the same one did, or it is
+    unknown.
+    """
     trained_version = str(machine_of(run).get("lps", ""))
     if trained_version in ("", lps.__version__):
         return ""

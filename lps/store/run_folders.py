@@ -33,17 +33,17 @@ def create_run(
     token: str | None = None,
     copy_files: Callable[[Path], None] | None = None,
 ) -> Run:
-    """A new run folder with `config.json` and `meta.json`, complete from the moment it can be seen; nothing is started.
+    """Create a run folder with `config.json` and `meta.json`; it is complete when it becomes visible. Starts nothing.
 
-    `token` (a form's one-time key) makes the call idempotent: the same token and settings give the same folder, however
-    many servers and threads ask at once. copy_files: puts what the run has from another one into its folder;
-    without it, a run here that has the same gives it (`inherited.copy_inherited`). Raises `UserError` where `root`
-    cannot be written to.
+    token: a form's one-time key, which makes the call idempotent: the same token and settings give the same folder, for
+    any number of servers and threads. copy_files: copies the files that the run inherits into its folder; by default
+    they come from a run in `root` that has them (`inherited_files.copy_inherited`). Raises `UserError` if `root` is not
+    writable.
     """
     if copy_files is None and (config.split_confirmed or config.network_continues):
-        from lps.store import inherited  # arrays, which a runner does without
+        from lps.store import inherited_files  # arrays, which a runner does without
 
-        copy_files = inherited.copy_inherited(config, list_runs(root))
+        copy_files = inherited_files.copy_inherited(config, list_runs(root))
     try:
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         tail = _tail(f"{token}\n{config.to_json()}" if token else secrets.token_hex())
@@ -88,9 +88,9 @@ def _tail(text: str) -> str:
 
 
 def list_runs(root: Path) -> list[Run]:
-    """Every folder under `root` that is or could be a run, newest first, foreign ones last; no hidden ones or links.
+    """Return every folder under `root` that may be a run, newest first, foreign ones last; no hidden folders, no links.
 
-    None where `root` is not there yet; raises `UserError` where it cannot be read.
+    Returns no runs if `root` does not exist yet; raises `UserError` if it cannot be read.
     """
     names = [name for name in subfolders(root) if not name.startswith(".")]
     names.sort(key=lambda name: (bool(RUN_ID.fullmatch(name)), name), reverse=True)
@@ -98,7 +98,7 @@ def list_runs(root: Path) -> list[Run]:
 
 
 def subfolders(folder: Path) -> list[str]:
-    """Names of the folders in `folder`, no links; none where it is not there yet. Raises `UserError`."""
+    """Return the names of the folders in `folder`, without links; none if it does not exist yet. Raises `UserError`."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -121,13 +121,13 @@ def blocked_by(folder: Path) -> str:
 
 
 def recorded_runs() -> list[Run]:
-    """The recordings that come with the program, in the order that their runs were made in, of one second by name."""
+    """Return the recordings that come with the program, by the time at which their runs were made, then by name."""
     recordings = [run for run in list_runs(RECORDED) if run.is_recorded]
     return sorted(recordings, key=lambda run: (run.id[:15], run.title))
 
 
 def find_run(root: Path, text: str, by_path: bool = True) -> Run:
-    """The run called `text`: its id, the end of its id, or the path of its folder; raises `UserError`.
+    """Return the run called `text`: its id, the end of its id, or the path of its folder; raises `UserError`.
 
     Recordings are found where no run in `root` is called so. by_path: False for text that came over the network, which
     only picks among the runs that are listed.
@@ -135,33 +135,33 @@ def find_run(root: Path, text: str, by_path: bool = True) -> Run:
     if by_path and "/" in text and RUN_ID.fullmatch(Path(text).name) and os.path.isdir(text):
         return Run(Path(text))
     runs = list_runs(root)
-    matches = _called(text, runs) or _called(text, recorded_runs())
+    matches = _with_id(text, runs) or _with_id(text, recorded_runs())
     if len(matches) == 1:
         return matches[0]
     if matches:
         raise UserError(
             "run", f"{shorten(text)} matches {len(matches)} runs: {', '.join(run.id for run in matches[:5])}"
         )
-    some = ", ".join(run.id for run in runs[:3]) or "no runs yet"
-    raise UserError("run", f"{shorten(text)} is not in {shown(root)}; newest runs: {some}")
+    examples = ", ".join(run.id for run in runs[:3]) or "no runs yet"
+    raise UserError("run", f"{shorten(text)} is not in {shown(root)}; newest runs: {examples}")
 
 
-def _called(text: str, items: list) -> list:
-    """Of runs, or of deleted ones, those with the id `text`, else those whose id ends so."""
+def _with_id(text: str, items: list) -> list:
+    """Return the runs (or deleted runs) with the id `text`, else those whose id ends with it."""
     exact = [item for item in items if item.id == text]
     return exact or [item for item in items if len(text) >= 3 and item.id.endswith(text)]
 
 
 def delete_run(run: Run) -> None:
-    """Move a run to `.trash/`, by one rename; raises `UserError` while it is alive, or a recording."""
+    """Move a run to `.trash/` by one rename; raises `UserError` if it is active or a recording."""
     run.check_writable()
     state = run.state()
     with as_user_error("run", f"{run.id} cannot be deleted"):
         descriptor = None if state.is_alive else try_lock(run.lock)
         if descriptor is None:
             is_there = run.folder.is_dir()
-            why = f"{run.state().name}; stop it before you delete it" if is_there else "already deleted"
-            raise UserError("run", f"{run.id} is {why}")
+            problem = f"{run.state().name}; stop it before you delete it" if is_there else "already deleted"
+            raise UserError("run", f"{run.id} is {problem}")
         try:
             trash = run.root / ".trash"
             disk.make_folder(trash)
@@ -174,7 +174,7 @@ def delete_run(run: Run) -> None:
 
 
 def _purge(paths: Iterable[Path], age_s: float) -> None:
-    """Remove the folders that came to their place more than `age_s` seconds ago (a rename sets the change time)."""
+    """Remove the folders that were moved here more than `age_s` seconds ago (a rename sets the change time)."""
     for path in paths:
         if time.time() - path.lstat().st_ctime > age_s:
             shutil.rmtree(path, ignore_errors=True)
@@ -184,12 +184,12 @@ def _purge(paths: Iterable[Path], age_s: float) -> None:
 
 
 @dataclass(frozen=True)
-class Deleted:
-    """A run in the trash. deleted: unix seconds."""
+class DeletedRun:
+    """A run in the trash. deleted_at: unix seconds."""
 
     folder: Path
     id: str
-    deleted: float
+    deleted_at: float
 
     @property
     def name(self) -> str:
@@ -197,43 +197,43 @@ class Deleted:
         return Run(self.folder).meta()["name"]
 
     def days_left(self, now: float) -> float:
-        """Days until the next deletion may remove it for good."""
-        return max(0.0, (self.deleted + TRASH_S - now) / 86_400)
+        """Return the days until the next deletion may remove the run for good."""
+        return max(0.0, (self.deleted_at + TRASH_S - now) / 86_400)
 
     def time_left(self, now: float) -> str:
-        """The same in words."""
+        """Return the days left in words."""
         days = self.days_left(now)
         return f"{math.ceil(days)} days left" if days > 1 else "less than a day left"
 
 
-def deleted_runs(root: Path) -> list[Deleted]:
-    """Everything in the trash, the newest deletion first."""
+def deleted_runs(root: Path) -> list[DeletedRun]:
+    """Return all runs in the trash, newest deletion first."""
     deletions = []
     try:
         with os.scandir(root / ".trash") as entries:
             for entry in entries:
-                fits = _ENTRY.fullmatch(entry.name)
-                if fits and entry.is_dir(follow_symlinks=False):
+                match = _ENTRY.fullmatch(entry.name)
+                if match and entry.is_dir(follow_symlinks=False):
                     # the rename into the trash set the change time of the folder
-                    deletions.append(Deleted(Path(entry.path), fits[1], entry.stat(follow_symlinks=False).st_ctime))
+                    deletions.append(DeletedRun(Path(entry.path), match[1], entry.stat(follow_symlinks=False).st_ctime))
     except OSError:
         return []
-    return sorted(deletions, key=lambda item: (item.deleted, item.id), reverse=True)
+    return sorted(deletions, key=lambda item: (item.deleted_at, item.id), reverse=True)
 
 
 def restore_run(root: Path, text: str) -> Run:
-    """Move the run called `text` (its id or the end of it) from the trash to where it was, by one rename.
+    """Move the run called `text` (its id or the end of it) from the trash back, by one rename.
 
-    The newest deletion counts where an id was deleted twice. Raises `UserError` where the trash has no such run or
-    more than one, or where there is a run of this id again. A run that waited in the queue waits there again.
+    If an id was deleted twice, the newest deletion is restored. Raises `UserError` if the trash has no such run or more
+    than one, or if a run with this id exists again. A run that waited in the queue waits there again.
     """
     subfolders(root)  # raises where it cannot be read
     deletions = deleted_runs(root)
-    named = _called(text, deletions)
+    named = _with_id(text, deletions)
     ids = list(dict.fromkeys(item.id for item in named))
     if not ids:
-        some = ", ".join(item.id for item in deletions[:3]) or "nothing"
-        raise UserError("run", f"{shorten(text)} is not in the trash of {root}; it has {some}")
+        examples = ", ".join(item.id for item in deletions[:3]) or "nothing"
+        raise UserError("run", f"{shorten(text)} is not in the trash of {root}; it has {examples}")
     if len(ids) > 1:
         raise UserError("run", f"{shorten(text)} matches {len(ids)} deleted runs: {', '.join(ids[:5])}")
     run = Run(root / ids[0])

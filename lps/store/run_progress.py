@@ -1,4 +1,4 @@
-"""How far a run's present attempt is, by process.json and progress.json. Standard library only."""
+"""The progress of a run's current attempt, from process.json and progress.json. Standard library only."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ _LONGEST_S = 1e9  # a larger estimate of the seconds left is ignored
 
 @dataclass(frozen=True)
 class RunProgress:
-    """What the training process wrote last; a number is None where it wrote none.
+    """The newest progress record of the training process; a missing number is None.
 
     phase: "prepare", "features", "pretrain" or "train"; "" before the first record. epoch, epochs, step, steps: of the
-    phase. eta_s: seconds that the phase still takes, as estimated at `written`. written, started: unix seconds of the
-    record and of the beginning of the attempt. slots: names of the slots that the attempt holds.
+    phase. eta_s: seconds until the end of the phase, as estimated at `written`. written, started: unix seconds of the
+    record and of the start of the attempt. slots: names of the slots that the attempt holds.
     """
 
     phase: str = ""
@@ -29,18 +29,18 @@ class RunProgress:
 
     @property
     def share(self) -> float | None:
-        """The part of the phase that is done, in [0, 1]; None where it is unknown."""
+        """Return the completed share of the phase, in [0, 1]; None if unknown."""
         return min(max(self.step / self.steps, 0.0), 1.0) if self.step is not None and self.steps else None
 
     def left_s(self, now: float) -> float | None:
-        """Seconds that the phase still takes from `now` (unix seconds) on; None where the run does not tell."""
+        """Return the seconds that the phase still takes from `now` (unix seconds) on; None if unknown."""
         if self.eta_s is None or self.written is None or not 0 <= self.eta_s < _LONGEST_S:
             return None
         return max(0.0, self.eta_s - max(0.0, now - self.written))
 
 
 def read_progress(run: Run, state: State) -> RunProgress:
-    """The progress of the attempt that `state` is about; empty until its process has started."""
+    """Return the progress of the attempt of `state`; empty until its process has started."""
     process = run.read_json("process.json")
     if state.name == "starting" or process.get("attempt") != state.attempt:
         return RunProgress()

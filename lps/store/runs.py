@@ -60,7 +60,7 @@ _SLACK, _LONGEST_GRACE_S = 3.0, 3600.0  # for a process that takes longer to loo
 class State:
     """The state of a run, derived on every read. `kind` and `reason` explain a failure, a crash or damage.
 
-    is_settled: it follows from the run's files, whether or not its lock is held.
+    is_settled: whether it follows from the run's files alone, without its lock.
     """
 
     name: str
@@ -75,7 +75,7 @@ class State:
 
     @property
     def is_moving(self) -> bool:
-        """Alive or queued: it changes by itself."""
+        """Return whether the state changes by itself: active or queued."""
         return self.is_alive or self.name == "queued"
 
     @property
@@ -85,7 +85,7 @@ class State:
 
 @dataclass(frozen=True)
 class Run:
-    """The folder of one run. Making the object touches no file."""
+    """The folder of one run. Creating the object touches no file."""
 
     folder: Path
 
@@ -123,11 +123,11 @@ class Run:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether it is a recording (lps.interop.recording), which nothing may change."""
+        """Return whether the run is a recording (lps.interop.recording), which is read-only."""
         return os.path.lexists(f"{self.folder}/{RECORDED_FILE}")
 
     def check_writable(self) -> None:
-        """Raises `UserError` for a recording."""
+        """Raise `UserError` for a recording."""
         if self.is_recorded:
             raise UserError("run", f"{self.title} is a recording and read-only; launch a copy to get your own run")
 
@@ -149,7 +149,9 @@ class Run:
             raise UserError("config.json", "is not UTF-8 text") from None
 
     def meta(self) -> dict:
-        """Name, notes, tags, hidden (lists leave the run out), revision; empty where the file is missing or damaged."""
+        """Return name, notes, tags, hidden (lists leave the run out) and revision; empty if the file is missing or
+        damaged.
+        """
         stored = self.read_json("meta.json")
         name, notes, tags = (stored.get(key) for key in ("name", "notes", "tags"))
         tags = tags if isinstance(tags, list) else []
@@ -162,7 +164,7 @@ class Run:
         }
 
     def config_if_readable(self) -> Config | None:
-        """The settings; None where they cannot be read."""
+        """Return the settings; None if they cannot be read."""
         try:
             return self.config()
         except UserError:
@@ -171,7 +173,7 @@ class Run:
     def damages(self) -> list[str]:
         """Return warnings about `meta.json` and `want.json` that cannot be read and count as empty, one sentence each.
 
-        The state does not depend on them: the run goes on, or can be resumed, all the same.
+        The state does not depend on them: the run continues or can be resumed.
         """
         damage_by_name = {name: self._damage_to(name) for name in ("meta.json", "want.json")}
         if not is_own_file(self.lock):
@@ -258,7 +260,7 @@ class Run:
         return self.meta()["name"] or clean_line(self.id)
 
     def read_json(self, name: str) -> dict:
-        """The object in one of the run's small files; empty where it is missing or damaged."""
+        """Return the object in one of the run's small files; empty if it is missing or damaged."""
         try:
             value = json.loads(str(read_small(f"{self.folder}/{name}"), "utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -268,16 +270,16 @@ class Run:
     def state(self) -> State:
         """Derive the state from the lock and the records; it is never stored.
 
-        The order of reading matters: an attempt in process.json and a lock found free *after* it mean that this attempt
-        is over, and its exit record, written before the lock was let go, can be read by then.
+        The order of reading matters: if process.json has an attempt and the lock is free *afterwards*, this attempt is
+        over, and its exit record, written before the lock was released, can be read.
         """
-        started = self.begun_attempt()
+        begun_attempt = self.begun_attempt()
         is_locked = is_held(self.lock)
-        ended, desired = self.read_json("exit.json"), self.desired()
-        over, wish_attempt = positive_integer(ended.get("attempt")), desired.attempt
-        started = max(started, over)
-        if is_locked and (wish_attempt > started or over < started or not started):
-            state = _alive(started, wish_attempt, desired.want)
+        exit_record, desired = self.read_json("exit.json"), self.desired()
+        ended_attempt, requested_attempt = positive_integer(exit_record.get("attempt")), desired.attempt
+        begun_attempt = max(begun_attempt, ended_attempt)
+        if is_locked and (requested_attempt > begun_attempt or ended_attempt < begun_attempt or not begun_attempt):
+            state = _active_state(begun_attempt, requested_attempt, desired.want)
             is_asked = state.name == "stopping" and desired.want == "stop"
             return replace(state, reason=self._delay_in_words()) if is_asked else state
         try:
@@ -285,17 +287,17 @@ class Run:
         except UserError as error:
             return State("unreadable", str(error), "config")
         if desired.on:
-            return self._state_elsewhere(desired, started, _ended(ended))
-        if wish_attempt > started:
+            return self._state_on_cluster(desired, begun_attempt, _recorded_state(exit_record))
+        if requested_attempt > begun_attempt:
             return (
-                State("queued", desired_state.waiting_reason(desired), attempt=wish_attempt)
+                State("queued", desired_state.waiting_reason(desired), attempt=requested_attempt)
                 if desired.want == "run"
-                else _cancelled(wish_attempt)
+                else _cancelled_state(requested_attempt)
             )
-        if over and over == started:
-            return replace(_ended(ended), is_settled=True)
-        if started:
-            return State("crashed", self._crash_reason(), "killed", started)
+        if ended_attempt and ended_attempt == begun_attempt:
+            return replace(_recorded_state(exit_record), is_settled=True)
+        if begun_attempt:
+            return State("crashed", self._crash_reason(), "killed", begun_attempt)
         return State("queued", "not launched yet", attempt=1)
 
     def waiting_attempt(self) -> int:
@@ -310,22 +312,26 @@ class Run:
         return desired_state.parse_desired_state(self.read_json("want.json"))
 
     def ended_attempt(self) -> int:
-        """The newest attempt that has a record of its end; 0 without any."""
+        """Return the newest attempt that has a record of its end; 0 without any."""
         return positive_integer(self.read_json("exit.json").get("attempt"))
 
     def begun_attempt(self) -> int:
-        """The attempt in process.json; a damaged one counts as the newest, so that no attempt is begun twice."""
+        """Return the attempt in process.json; a damaged file counts as the newest, so that no attempt begins twice."""
         process = self.read_json("process.json")
         if not process and os.path.lexists(self.folder / "process.json"):
             return max(1, self.desired().attempt)
         return positive_integer(process.get("attempt"))
 
     def stop_s(self) -> float:
-        """Seconds from one look at a stop to the next, as the training process has measured; 0 where unknown."""
+        """Return the seconds between two checks for a stop request, as measured by the training process; 0 if
+        unknown.
+        """
         return max(0.0, desired_state.stored_number(self.read_json("progress.json").get("stop_s"), 0.0))
 
     def grace_s(self) -> float:
-        """Seconds that the training process has between a stop and its end by force: it follows what a step takes."""
+        """Return the seconds that the training process has between a stop request and the kill; slow steps get more
+        time.
+        """
         return max(_least_grace_s(), min(_SLACK * self.stop_s(), _LONGEST_GRACE_S))
 
     def _delay_in_words(self) -> str:
@@ -335,15 +341,15 @@ class Run:
             return ""
         return f"waiting for the current step to finish (up to {step:.0f} s); after {grace:.0f} s, the run is killed"
 
-    def _state_elsewhere(self, desired: DesiredState, started: int, ended: State) -> State:
-        """The state of a run whose lock is not held as far as is seen from here: its own records, then its executor.
+    def _state_on_cluster(self, desired: DesiredState, started: int, recorded_state: State) -> State:
+        """Return the state of a run whose lock is not held on this machine: from its records, then from its executor.
 
         A record that is there when the executor says that the job is over was written before, so it is read once more.
         """
-        if started and ended.attempt == started and desired.attempt <= started:
-            return ended
+        if started and recorded_state.attempt == started and desired.attempt <= started:
+            return recorded_state
         if desired.attempt > started and desired.want != "run":
-            return _cancelled(desired.attempt)
+            return _cancelled_state(desired.attempt)
         submission, attempt = self.read_json(RECORD), max(desired.attempt, started)
         try:
             job = executors.executor_named(desired.on).job_of(submission)
@@ -352,10 +358,10 @@ class Run:
         if job.is_over:
             record = self.read_json("exit.json")
             if positive_integer(record.get("attempt")) >= max(self.begun_attempt(), desired.attempt):
-                return _ended(record)
-        begun = started >= desired.attempt
-        name, reason, kind = state_from_job(job, begun, submission.get("time"))
-        if name == "queued" and begun:  # its node failed, and the executor requeued it
+                return _recorded_state(record)
+        has_begun = started >= desired.attempt
+        name, reason, kind = state_from_job(job, has_begun, submission.get("time"))
+        if name == "queued" and has_begun:  # its node failed, and the executor requeued it
             return State("stopping" if desired.want != "run" else "queued", reason, kind, started + 1)
         return State("stopping" if name == "running" and desired.want != "run" else name, reason, kind, attempt)
 
@@ -377,7 +383,7 @@ class Run:
 
 
 def _least_grace_s() -> float:
-    """Seconds that every training process has between a stop and its end by force."""
+    """Return the seconds that every training process has between a stop request and the kill."""
     try:
         return max(0.0, float(os.environ["LPS_STOP_GRACE"]))
     except (KeyError, ValueError):
@@ -385,24 +391,24 @@ def _least_grace_s() -> float:
 
 
 def clean_text(text: str) -> str:
-    """A text of any number of lines; halves of characters, which no UTF-8 file can hold, become question marks."""
+    """Return a text of any number of lines; half characters, which UTF-8 cannot store, become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _alive(started: int, wish_attempt: int, word) -> State:
-    """The state of a run whose lock is held."""
-    attempt = max(started, wish_attempt, 1)
-    if word in ("stop", "kill") and wish_attempt >= started:
+def _active_state(begun_attempt: int, requested_attempt: int, want) -> State:
+    """Return the state of a run whose lock is held."""
+    attempt = max(begun_attempt, requested_attempt, 1)
+    if want in ("stop", "kill") and requested_attempt >= begun_attempt:
         return State("stopping", attempt=attempt)
-    return State("starting" if wish_attempt > started or not started else "running", attempt=attempt)
+    return State("starting" if requested_attempt > begun_attempt or not begun_attempt else "running", attempt=attempt)
 
 
-def _cancelled(attempt: int) -> State:
+def _cancelled_state(attempt: int) -> State:
     return State("stopped", "cancelled before it started", attempt=attempt)
 
 
-def _ended(record: dict) -> State:
-    """The state that an exit record states."""
+def _recorded_state(record: dict) -> State:
+    """Return the state in an exit record."""
     name = record.get("state")
     reason, kind = clean_line(record.get("reason") or "", 500), clean_line(record.get("kind") or "")
     if name not in OVER:
@@ -412,12 +418,12 @@ def _ended(record: dict) -> State:
 
 @lru_cache(maxsize=16_384)
 def _read_config(path: str, mtime_ns: int, size: int, inode: int) -> Config:
-    """The settings in the version of the file that the other arguments name."""
+    """Read the settings; the other arguments identify the version of the file for the cache."""
     return Config.from_json(read_small(path).decode("utf-8"))
 
 
 def _is_sound_meta(stored: dict) -> bool:
-    """Whether everything in a `meta.json` is of its kind; what is missing is so in older ones."""
+    """Return whether all fields of a `meta.json` have the right type; older files have fewer fields."""
     kinds = {"name": str, "notes": str, "tags": list, "hidden": bool, "rev": int}
     values = {key: stored[key] for key in kinds if key in stored}
     is_typed = all(type(value) is kinds[key] for key, value in values.items())

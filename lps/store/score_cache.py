@@ -19,7 +19,7 @@ _SOURCES = ("config.json", "split.npz", "events.jsonl", "exit.json")  # what a s
 _MOST = 64  # ways of scoring that are kept of a run
 
 
-def stamp(run: Run, code: str) -> str:
+def source_stamp(run: Run, code: str) -> str:
     """Return a value that changes with the source files of the scores of `run` and with the `code` that scores.
 
     Time and size of every one: 0 for a missing one.
@@ -39,7 +39,7 @@ def _version(name: str, status: os.stat_result) -> bytes:
 
 
 def read_scores(run: Run, stamp: str, how: tuple[str, ...]) -> dict | None:
-    """Return the stored scores of `run`, scored `how`, for files with this `stamp`; None without any."""
+    """Return the stored scores of `run`, scored `how`, for files with this `source_stamp`; None without any."""
     scores = _entries(run, stamp).get(" ".join(how))
     return scores if isinstance(scores, dict) else None
 
@@ -67,7 +67,7 @@ def _entries(run: Run, stamp: str) -> dict:
 
 
 def digest_of(*paths: Path) -> str:
-    """A short name of what stands in these source files."""
+    """Return a digest of the content of these source files."""
     checksum = hashlib.sha256()
     for path in paths:
         checksum.update(path.read_bytes())

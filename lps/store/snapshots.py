@@ -22,15 +22,15 @@ from lps.store.events_tail import read_recent
 from lps.store.runs import Run
 
 # Kind of numbers (of NumPy's dtype), the longest array, bytes of an entry at most.
-_IMAGES, _CLASSES, _ONE = (MOST_IMAGES,), (MOST_CLASSES,), ()
-_FORMS = {
+_IMAGES, _CLASSES, _SCALAR = (MOST_IMAGES,), (MOST_CLASSES,), ()
+_ARRAY_KINDS = {
     **dict.fromkeys("labeled unlabeled test validation confirmed images given targets".split(), ("iu", _IMAGES, 8)),
     **dict.fromkeys("predicted test_predicted feature_index index".split(), ("iu", _IMAGES, 8)),
-    **dict.fromkeys("seen total seed epoch pictures named decisions".split(), ("iu", _ONE, 8)),
+    **dict.fromkeys("seen total seed epoch pictures named decisions".split(), ("iu", _SCALAR, 8)),
     **dict.fromkeys(("class_order", "rows"), ("iu", _CLASSES, 8)),
     **dict.fromkeys(("class_names", "names"), ("U", _CLASSES, 4096)),
-    **dict.fromkeys(("parent", "rule"), ("U", _ONE, 4096)),
-    "threshold": ("f", _ONE, 8),
+    **dict.fromkeys(("parent", "rule"), ("U", _SCALAR, 4096)),
+    "threshold": ("f", _SCALAR, 8),
     "confidence": ("f", _IMAGES, 8),
     "points": ("f", (MOST_IMAGES, 2), 8),
     "features": ("f", (MOST_IMAGES, MOST_WIDTH), 4),
@@ -39,7 +39,7 @@ MOST_VALUES = 8 << 20  # features x images that a page looks at: 32 MB as float3
 _LARGE = 16 << 20  # bytes of features that are not compressed
 MOST_POINTS = 50_000  # images whose features a page looks at
 _MOST_IDS = 1000  # predicted ids beyond this, and beyond the classes, are damage
-NOT_YET = "no epoch has been evaluated yet"
+NO_EPOCH_YET = "no epoch has been evaluated yet"
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
 
 
@@ -60,7 +60,7 @@ class Snapshot:
 
 
 def write_split(folder: Path, split: Split, truth: np.ndarray) -> None:
-    """`split.npz`, once; truth: class id of every image, -1 unknown."""
+    """Write `split.npz` once. truth: class id of every image, -1 unknown."""
     if not (folder / "split.npz").exists():
         write_arrays(
             folder / "split.npz",
@@ -79,7 +79,7 @@ def write_split(folder: Path, split: Split, truth: np.ndarray) -> None:
 
 
 def read_split(folder: Path) -> tuple[Split, np.ndarray]:
-    """(split, class id of every image) of a run folder; raises `UserError` where it is missing or damaged."""
+    """Return (split, class id of every image) of a run folder; raises `UserError` if it is missing or damaged."""
     arrays = read_arrays(
         folder / "split.npz",
         ("labeled", "unlabeled", "targets", "class_order", "class_names", "seen", "seed"),
@@ -89,9 +89,15 @@ def read_split(folder: Path) -> tuple[Split, np.ndarray]:
     names = tuple(clean_line(name) or str(i) for i, name in enumerate(arrays["class_names"]))
     classes = Classes(int(arrays["seen"]), int(arrays.get("total", len(names))))
     names = with_cluster_names(names, classes.seen, arrays["targets"])
-    more = {name: arrays[name] for name in ("test", "validation", "confirmed") if name in arrays}
+    optional_ids = {name: arrays[name] for name in ("test", "validation", "confirmed") if name in arrays}
     split = Split(
-        arrays["labeled"], arrays["unlabeled"], classes, arrays["class_order"], names, int(arrays["seed"]), **more
+        arrays["labeled"],
+        arrays["unlabeled"],
+        classes,
+        arrays["class_order"],
+        names,
+        int(arrays["seed"]),
+        **optional_ids,
     )
     return split, arrays["targets"].astype(np.int64)
 
@@ -101,15 +107,15 @@ def write_snapshot(folder: Path, epoch: int, snapshot: Snapshot) -> None:
 
 
 def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
-    """The snapshot of an epoch; raises `UserError` where it is missing or damaged.
+    """Read the snapshot of an epoch; raises `UserError` if it is missing or damaged.
 
-    thinned: with the features of at most `MOST_POINTS` images, evenly spread, and `MOST_VALUES` in all; the others are
-    never in memory.
+    thinned: read the features of at most `MOST_POINTS` images, evenly spread, and `MOST_VALUES` numbers in all; the
+    others are never in memory.
     """
     required = ("predicted", "confidence", "features", "feature_index")
     path = folder / f"epoch-{epoch:04d}.npz"
-    few = ("features", "feature_index") if thinned else ()
-    snapshot = Snapshot(**read_arrays(path, required, optional=("test_predicted",), thinned=few))
+    thinned_names = ("features", "feature_index") if thinned else ()
+    snapshot = Snapshot(**read_arrays(path, required, optional=("test_predicted",), thinned=thinned_names))
     pairs = ((snapshot.predicted, snapshot.confidence), (snapshot.features, snapshot.feature_index))
     if any(len(first) != len(second) for first, second in pairs):
         raise UserError(path.name, "is damaged (its arrays are inconsistent)")
@@ -117,13 +123,13 @@ def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
 
 
 def read_thinned_features(folder: Path, epoch: int, most: int = MOST_POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """(features, feature_index) of a thinned snapshot, or of at most `most` images evenly spread among its images.
+    """Return (features, feature_index) of a thinned snapshot, or of at most `most` of its images, evenly spread.
 
     The predictions are not read. Raises `UserError`.
     """
     with open_features(folder, epoch) as stored:
         shape = stored.head("features").shape
-        rows = _kept_rows(shape[0], math.prod(shape[1:]))
+        rows = _thinned_rows(shape[0], math.prod(shape[1:]))
         rows = np.arange(shape[0]) if rows is None else rows
         rows = rows[_spread_rows(len(rows), most)]
         return stored.rows("features", rows), stored.rows("feature_index", rows)
@@ -134,8 +140,8 @@ def _spread_rows(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
 
-def _kept_rows(count: int, width: int = 1) -> np.ndarray | None:
-    """Rows, evenly spread, of `count` with `width` values each: at most `MOST_POINTS`, and `MOST_VALUES` in all.
+def _thinned_rows(count: int, width: int = 1) -> np.ndarray | None:
+    """Return evenly spread rows of `count` with `width` values each: at most `MOST_POINTS`, and `MOST_VALUES` in all.
 
     None for all of them.
     """
@@ -144,37 +150,37 @@ def _kept_rows(count: int, width: int = 1) -> np.ndarray | None:
 
 
 def snapshot_epochs(folder: Path) -> list[int]:
-    """The epochs that have a snapshot, ascending."""
+    """Return the epochs that have a snapshot, ascending."""
     names = (NAME.fullmatch(path.name) for path in folder.glob("epoch-*.npz"))
     return sorted(epoch for match in names if match and (epoch := int(match[1])) <= MOST_EPOCHS)
 
 
 def check_ids(name: str, predicted: np.ndarray, ids: np.ndarray, classes: Classes, images: str = "unlabeled") -> None:
-    """Raises `UserError` unless an array of the file `name` holds a class id for each of the images `ids`.
+    """Raise `UserError` unless an array of the file `name` has one class id for each of the images `ids`.
 
-    What is counted by pairs of ids takes memory by the square of the largest one.
+    Counts by pairs of ids need memory in proportion to the square of the largest id.
     """
     if predicted.shape != ids.shape or predicted.dtype.kind not in "iu":
         raise UserError(name, f"does not have one class id for each of the {len(ids)} {images} images")
-    most = max(_MOST_IDS, classes.total)
-    if len(predicted) and not 0 <= predicted.min() <= predicted.max() < most:
+    id_limit = max(_MOST_IDS, classes.total)
+    if len(predicted) and not 0 <= predicted.min() <= predicted.max() < id_limit:
         value_range = f"{predicted.min()} to {predicted.max()}"
-        raise UserError(name, f"has class ids from {value_range}; expected 0 to {most - 1}")
+        raise UserError(name, f"has class ids from {value_range}; expected 0 to {id_limit - 1}")
 
 
 def stored_epochs(run: Run) -> list[int]:
-    """As `snapshot_epochs`, at least one; raises `UserError` where there is none, and says why."""
+    """Return the epochs that have a snapshot, at least one; raises `UserError` with the reason if there is none."""
     if epochs := snapshot_epochs(run.snapshots):
         return epochs
     if read_recent(run.events, 1).epoch:
         raise UserError("snapshots", "were not found: the folder has no predictions of any epoch")
-    raise UserError("snapshots", NOT_YET)
+    raise UserError("snapshots", NO_EPOCH_YET)
 
 
 def write_arrays(path: Path, **arrays: np.ndarray) -> None:
-    """A .npz with its version, whole or not at all.
+    """Write an .npz with its version, completely or not at all.
 
-    Large features are not compressed: that saves a tenth of their space, and takes most of the time of reading them.
+    Large features are not compressed: compression would save a tenth of their space and take most of the reading time.
     """
     buffer = io.BytesIO()
     large = {name: arrays.pop(name) for name in ("features",) if name in arrays and arrays[name].nbytes > _LARGE}
@@ -188,24 +194,25 @@ def write_arrays(path: Path, **arrays: np.ndarray) -> None:
 
 
 def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """The named arrays of an .npz, `optional` ones where it has them; raises `UserError` where it is damaged or gone.
+    """Read the named arrays of an .npz, and `optional` ones if it has them; raises `UserError` if it is damaged or
+    missing.
 
-    thinned: those of which only the rows are read that `_kept_rows` names for the first of them. Runs of earlier
-    versions have fewer arrays; of one of a later version no more than its number is read.
+    thinned: arrays of which only some rows are read, those of `_thinned_rows` for the first of them. Runs of earlier
+    versions have fewer arrays; of a file of a later version only the version is read.
     """
-    with _opened(path) as stored:
+    with _open_arrays(path) as stored:
         array_names = [*names, *(name for name in optional if name in stored.names)]
         rows = None
         if thinned:
             shape = stored.head(thinned[0]).shape
-            rows = _kept_rows(shape[0], math.prod(shape[1:]))
+            rows = _thinned_rows(shape[0], math.prod(shape[1:]))
         size = 0
         for name in array_names:
-            own = _check_head(path.name, name, stored.head(name))
-            size += own if rows is None or name not in thinned else own * len(rows) // shape[0]
+            array_bytes = _check_head(path.name, name, stored.head(name))
+            size += array_bytes if rows is None or name not in thinned else array_bytes * len(rows) // shape[0]
         if size > MOST_ARRAYS:
-            most = f"expected at most {MOST_ARRAYS >> 20} MB"
-            raise UserError(path.name, f"takes {size / 2**20:,.0f} MB of memory; {most}")
+            expected = f"expected at most {MOST_ARRAYS >> 20} MB"
+            raise UserError(path.name, f"takes {size / 2**20:,.0f} MB of memory; {expected}")
         arrays = {name: stored.read(name) for name in array_names if rows is None or name not in thinned}
         if rows is not None:
             arrays |= {name: stored.rows(name, rows) for name in thinned}
@@ -214,12 +221,12 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
 
 @contextmanager
 def open_features(folder: Path, epoch: int) -> Iterator[ArrayFile]:
-    """The file of a snapshot whose arrays `features` and `feature_index` are sound, to be read in parts.
+    """Open a snapshot whose arrays `features` and `feature_index` are sound, to read it in parts.
 
-    What is found to be damaged while it is read, also inside the `with`, becomes a `UserError`.
+    Damage that is found while reading, also inside the `with`, becomes a `UserError`.
     """
     path = folder / f"epoch-{epoch:04d}.npz"
-    with _opened(path) as stored:
+    with _open_arrays(path) as stored:
         features, index = stored.head("features"), stored.head("feature_index")
         for name, head in {"features": features, "feature_index": index}.items():
             _check_head(path.name, name, head)
@@ -229,8 +236,8 @@ def open_features(folder: Path, epoch: int) -> Iterator[ArrayFile]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[ArrayFile]:
-    """An .npz of a version that is known; whatever is damaged, also inside the `with`, becomes a `UserError`."""
+def _open_arrays(path: Path) -> Iterator[ArrayFile]:
+    """Open an .npz of a known version; any damage, also inside the `with`, becomes a `UserError`."""
     try:
         with open_regular(path) as file, ArrayFile(file) as stored:
             if "version" in stored.names:
@@ -250,20 +257,20 @@ def _opened(path: Path) -> Iterator[ArrayFile]:
 
 
 def _check_head(file_name: str, name: str, head: ArrayHead) -> int:
-    """The bytes that an array takes; raises `UserError` unless it has the form of its name."""
-    kinds, most, width = _FORMS.get(name, (head.dtype.kind, head.shape, head.dtype.itemsize))
+    """Return the bytes that an array takes; raises `UserError` unless it has the form for its name."""
+    kinds, limits, width = _ARRAY_KINDS.get(name, (head.dtype.kind, head.shape, head.dtype.itemsize))
     dtype, shape = head.dtype, head.shape
-    if dtype.hasobject or dtype.kind not in kinds or len(shape) != len(most) or dtype.itemsize > width:
+    if dtype.hasobject or dtype.kind not in kinds or len(shape) != len(limits) or dtype.itemsize > width:
         raise UserError(
             file_name, f"is damaged ({name} has an unexpected type or shape: {shorten(f'{dtype} {shape}')})"
         )
-    if any(side > limit for side, limit in zip(shape, most)):
-        raise UserError(file_name, f"is damaged ({name} has the shape {shape}; expected at most {most})")
+    if any(side > limit for side, limit in zip(shape, limits)):
+        raise UserError(file_name, f"is damaged ({name} has the shape {shape}; expected at most {limits})")
     return head.size if name != "features" else math.prod(shape) * 4  # they are worked with as float32
 
 
 def _check_split(arrays: dict[str, np.ndarray]) -> None:
-    """Raises `UserError` for numbers that no split has."""
+    """Raise `UserError` for numbers that no split has."""
     images, classes = len(arrays["targets"]), len(arrays["class_order"])
     ids = [arrays[name] for name in ("labeled", "unlabeled", "test", "validation", "confirmed") if name in arrays]
     checks = [(ids_of_part, 0, images) for ids_of_part in ids] + [

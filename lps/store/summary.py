@@ -5,15 +5,17 @@ import threading
 from functools import lru_cache
 from pathlib import Path
 
-from lps.store.event_follower import Change, Follower
-from lps.store.events import Names, can_void
+from lps.store.event_follower import Change, EventFollower
+from lps.store.events import MeasurementNames, can_void
 from lps.store.runs import Run
 
 CRITERIA = ("accuracy/validation", "accuracy/all")  # the second looks at unlabeled truth: an oracle
 
 
 def criterion(values: dict) -> str:
-    """The measurement by which an epoch is the best: on withheld labels where there are some, else the oracle's."""
+    """Return the measurement that decides the best epoch: on withheld labels if there are some, else that of the
+    oracle.
+    """
     return next((name for name in CRITERIA if isinstance(values.get(name), (int, float))), CRITERIA[-1])
 
 
@@ -35,14 +37,14 @@ class Summary:
     """Follows one `events.jsonl` with a memory of one epoch's values. Safe to share between threads."""
 
     def __init__(self, path: Path):
-        self._follower = Follower(path)
+        self._follower = EventFollower(path)
         self._lock = threading.Lock()
         self._forget()
 
     def read(self) -> dict:
         """Return the summary of the events so far, as `summarize` does."""
         with self._lock:
-            change = self._follower.look()
+            change = self._follower.check()
             if change is Change.REPLACED or change is Change.GREW and not self._add_new():
                 self._forget()
                 for event in self._follower.history():
@@ -53,21 +55,21 @@ class Summary:
         self._last: dict[str, object] = {}
         self._best: dict[str, dict] = {}  # criterion -> evaluation
         self._by, self._epochs = "", 0
-        self._names = Names()
+        self._names = MeasurementNames()
         self._newest, self._pretrained = 0, 0  # epoch up to which there are records
 
     def _add_new(self) -> bool:
         """Add new records; return False if they void earlier records, which are already counted."""
         for event in itertools.chain.from_iterable(self._follower.new_records()):
-            done = self._newest if event["kind"] == "start" else self._pretrained + 1
-            if can_void(event) and event["epoch"] < done:
+            voided_from = self._newest if event["kind"] == "start" else self._pretrained + 1
+            if can_void(event) and event["epoch"] < voided_from:
                 return False
             self._add(event)
         return True
 
     def _add(self, event: dict) -> None:
         kind, epoch, values = event["kind"], event["epoch"], event["values"]
-        self._last |= self._names.admit(event)["values"]
+        self._last |= self._names.drop_excess(event)["values"]
         if kind == "pretrain":
             self._pretrained = max(self._pretrained, epoch)
         elif kind != "start":

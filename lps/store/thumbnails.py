@@ -27,13 +27,13 @@ _QUALITY = 60  # of WebP: 2,000 photographs take 450 kB
 _GREY = 127  # of pictures that are not in the sheet
 
 
-def are_kept(run: Run) -> bool:
-    """Whether the run is a recording that brings its pictures along."""
+def has_thumbnails(run: Run) -> bool:
+    """Return whether the run is a recording with its own pictures."""
     return run.is_recorded and os.path.lexists(run.folder / FILE)
 
 
 def write_thumbnails(folder: Path, images: Images, split: Split) -> None:
-    """The sheet of the training pictures of `split`; raises `UserError` where they are too many."""
+    """Write the sheet of the training pictures of `split`; raises `UserError` if there are too many."""
     from PIL import Image
 
     ids = split.training
@@ -53,13 +53,13 @@ def write_thumbnails(folder: Path, images: Images, split: Split) -> None:
 
 
 def read_thumbnails(run: Run, split: Split, targets: np.ndarray) -> Images:
-    """The pictures of a recording by image id; grey where there is none. Raises `UserError` for a damaged sheet.
+    """Return the pictures of a recording by image id, grey if there is none. Raises `UserError` for a damaged sheet.
 
     targets: class id of every image, -1 unknown.
     """
     path = run.folder / FILE
     try:
-        tiles = _tiles(path, path.stat().st_mtime_ns, len(split.training))
+        tiles = _read_tiles(path, path.stat().st_mtime_ns, len(split.training))
     except (OSError, ValueError, Unreadable):
         raise UserError(FILE, "is damaged") from None
     if len(targets) > _MOST_SHOWN:
@@ -74,8 +74,9 @@ def read_thumbnails(run: Run, split: Split, targets: np.ndarray) -> Images:
 
 
 @lru_cache(maxsize=4)
-def _tiles(path: Path, moment: int, count: int) -> np.ndarray:
-    """uint8 (count, height, width, 3) of the file of that `moment`; raises `ValueError`, `OSError`, `Unreadable`.
+def _read_tiles(path: Path, mtime_ns: int, count: int) -> np.ndarray:
+    """Return uint8 (count, height, width, 3) of the file with this `mtime_ns`; raises `ValueError`, `OSError`,
+    `Unreadable`.
 
     The head is looked at before anything is decoded: no more pixels than `count` pictures have.
     """
@@ -84,8 +85,8 @@ def _tiles(path: Path, moment: int, count: int) -> np.ndarray:
     data, rows = read_small(path), -(-count // ACROSS)
     width, height = webp_size(data[:30]) or (0, 0)
     side, remainder = divmod(width, ACROSS)
-    tall, more = divmod(height, max(rows, 1))
-    if remainder or more or not 0 < side <= SIDE or not 0 < tall <= SIDE or count > MOST:
+    tall, row_remainder = divmod(height, max(rows, 1))
+    if remainder or row_remainder or not 0 < side <= SIDE or not 0 < tall <= SIDE or count > MOST:
         raise ValueError("the size of the sheet does not match the number of pictures")
     with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
         sheet = np.asarray(image.convert("RGB"))

@@ -34,19 +34,19 @@ def run_title(run: Run) -> str:
     if not RUN_ID.fullmatch(run.id):
         return run.id
     _, _, dataset, method, seed, _ = run.id.split("-")
-    return given_name(run) or about(
+    return given_name(run) or default_title(
         method, data_of(run, dataset), seed.removeprefix("s"), without_paths(changed_settings(run))
     )
 
 
 def given_name(run: Run) -> str:
-    """The name that a person or a sweep gave the run, "" for none.
+    """Return the name that a user or a sweep gave the run; "" for none.
 
     Before 0.3 what varied stood last, where narrow columns cut it: "lps seed 0, margin_scale=5". It comes first.
     """
     name = run.meta()["name"]
-    old = _OF_OLD_SWEEP.fullmatch(name)
-    return f"{old[2]}, {old[1]}" if old else name
+    match = _OF_OLD_SWEEP.fullmatch(name)
+    return f"{match[2]}, {match[1]}" if match else name
 
 
 def data_of(run: Run, dataset: str) -> str:
@@ -55,7 +55,7 @@ def data_of(run: Run, dataset: str) -> str:
     return Path(config.dataset_path).stem if config and config.dataset_path else dataset
 
 
-def about(method: str, dataset: str, seed: int | str, changed: Sequence[str] = ()) -> str:
+def default_title(method: str, dataset: str, seed: int | str, changed: Sequence[str] = ()) -> str:
     """Return the title of a run without a name. changed: its settings that are not the default, which come first."""
     return f"{', '.join([method_title(method), *changed])} on {dataset}, seed {seed}"
 
@@ -66,7 +66,7 @@ def without_paths(words: Sequence[str]) -> list[str]:
 
 
 def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
-    """The settings of a run that differ from the defaults of its method and data set, those of the method first.
+    """Return the settings of a run that differ from the defaults of its method and data set, those of the method first.
 
     They are words such as "margin_scale=5". What all runs `compared_runs` it share is left out. Of more than
     `_MOST_TOLD` settings the others are "…".
@@ -84,7 +84,9 @@ def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
         if other_run.id != run.id and (other_config := other_run.config_if_readable())
     ]
     changed_names = [
-        name for name in names if not other_configs or any(one.get(name) != config.get(name) for one in other_configs)
+        name
+        for name in names
+        if not other_configs or any(other.get(name) != config.get(name) for other in other_configs)
     ]
     changed_names.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
     return [setting_in_words(name, config.get(name)) for name in changed_names[:_MOST_TOLD]] + ["…"] * (
@@ -93,7 +95,7 @@ def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
 
 
 def setting_in_words(name: str, value: object) -> str:
-    """A setting as the command line writes it, "margin_scale=5"; a few in words, "10 % labels". Long values are cut."""
+    """Return a setting as on the command line, "margin_scale=5"; a few in words, "10 % labels". Long values are cut."""
     if name in _PHRASES and value is not None:
         return _PHRASES[name](value)
     text = text_of(value)
@@ -101,7 +103,7 @@ def setting_in_words(name: str, value: object) -> str:
 
 
 def _in_words_of_0_3(name: str, value: object) -> str:
-    """A setting as in the names of sweeps from 0.3.0, which users have stored: "margin scale 5", "without margin"."""
+    """Return a setting as in stored names of sweeps up to 0.3.0: "margin scale 5", "without margin"."""
     words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
     if isinstance(value, bool):
         return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
@@ -109,7 +111,7 @@ def _in_words_of_0_3(name: str, value: object) -> str:
 
 
 def setting_in_symbols(method: str, name: str, value: object) -> str:
-    """A setting as in formulas, "C=10"; in words where its method has no symbol for it."""
+    """Return a setting as in formulas, "C=10"; in words if its method has no symbol for it."""
     try:
         documented = parameters(method).get(name)
     except UserError:  # the method is gone
@@ -119,7 +121,7 @@ def setting_in_symbols(method: str, name: str, value: object) -> str:
 
 
 def name_in_symbols(name: str, config: Config) -> str:
-    """A name that a sweep gave, short enough for a narrow column: "margin_scale=5, lps seed 0" is "C=5, lps seed 0"."""
+    """Shorten a name of a sweep for a narrow column: "margin_scale=5, lps seed 0" becomes "C=5, lps seed 0"."""
     if not is_of_sweep(name, config):
         return name
     short = {
@@ -131,7 +133,7 @@ def name_in_symbols(name: str, config: Config) -> str:
 
 
 def symbols(method: str) -> dict[str, str]:
-    """The settings of a method that have a symbol, by symbol: "C" is margin_scale; none where the method is gone."""
+    """Return symbol -> setting of a method: "C" is margin_scale; empty if the method does not exist any more."""
     try:
         return {documented.sign: name for name, documented in parameters(method).items() if documented.sign}
     except UserError:
@@ -139,7 +141,9 @@ def symbols(method: str) -> dict[str, str]:
 
 
 def is_of_sweep(name: str, config: Config) -> bool:
-    """Whether a sweep named the run so, "margin_scale=5, lps seed 0" (before 0.3: "lps seed 0, margin_scale=5")."""
+    """Return whether a sweep gave this name: "margin_scale=5, lps seed 0" (before 0.3: "lps seed 0,
+    margin_scale=5").
+    """
     return bool(re.search(rf"(^|, ){config.method}( on \S+)? seed {config.seed}(,|$)", name))
 
 
@@ -152,12 +156,12 @@ def method_title(name: str) -> str:
 
 
 def run_label(run: Run) -> str:
-    """The title with the end of the id: short and unique. Recordings have names of their own, and say so."""
+    """Return the title with the end of the id, short and unique. A recording has its own name and "(recorded)"."""
     if run.is_recorded:
         return f"{run_title(run)} (recorded)"
     return f"{run_title(run)} ({short_id(run.id)})" if RUN_ID.fullmatch(run.id) else run.id
 
 
 def short_id(name: str) -> str:
-    """The end of a run's id, by which commands find it too; a folder of another name has nothing shorter."""
+    """Return the end of a run's id, which commands accept; the whole name if it is not a run id."""
     return name[-6:] if RUN_ID.fullmatch(name) else name

@@ -59,11 +59,11 @@ def count_classes(
     """
     rows = _sample(labels, seed)
     labels = labels[rows]
-    points = _in_class_scatter(_principal(unit_rows(features[rows])), labels)
+    points = _in_class_scatter(_principal_components(unit_rows(features[rows])), labels)
     is_labeled = labels >= 0
-    most = min(most or _usual_most(seen), len(points) - 1)
+    most = min(most or _default_most(seen), len(points) - 1)
     scores_by_number: dict[int, _Scores] = {}
-    began = time.monotonic()
+    start = time.monotonic()
 
     def score(total: int) -> tuple[float, float]:
         with threadpool_limits(1):
@@ -74,34 +74,34 @@ def count_classes(
     def score_all(numbers: list[int], later: int) -> None:
         """later: numbers that will be tried afterwards, about."""
         todo = [number for number in numbers if number not in scores_by_number]
-        for index, (number, scores) in enumerate(_side_by_side(score, todo), 1):
+        for index, (number, scores) in enumerate(_score_in_parallel(score, todo), 1):
             scores_by_number[number] = scores
-            done, remaining = sum(scores_by_number), sum(todo[index:]) + later
-            passed = time.monotonic() - began
-            report(done / (done + remaining), Span.about(passed / done * remaining, SPREAD))
+            work_done, remaining = sum(scores_by_number), sum(todo[index:]) + later
+            passed = time.monotonic() - start
+            report(work_done / (work_done + remaining), Span.about(passed / work_done * remaining, SPREAD))
 
     lowest = seen + 1
-    planned = _planned(lowest, most)
-    later = 0 if len(planned) == most - lowest + 1 else _NEARER * sum(planned) // len(planned)
-    score_all(planned, later)
+    planned = _first_numbers(lowest, most)
+    later_work = 0 if len(planned) == most - lowest + 1 else _NEARER * sum(planned) // len(planned)
+    score_all(planned, later_work)
     while True:
-        total = _chosen(scores_by_number, is_labeled.sum())
-        gaps = _between(sorted(scores_by_number), total)
+        total = _choose_number(scores_by_number, is_labeled.sum())
+        gaps = _untried_between(sorted(scores_by_number), total)
         if not gaps:
             break
         score_all(gaps, 0)
-    if later:
+    if later_work:
         report(1.0, Span.about(0.0))
     numbers = tuple(sorted(scores_by_number))
     accuracy, silhouette = (tuple(float(scores_by_number[n][part]) for n in numbers) for part in (0, 1))
     return ClassCount(numbers, accuracy, silhouette, _tolerance(max(accuracy), is_labeled.sum()), int(total), seen)
 
 
-def _usual_most(seen: int) -> int:
+def _default_most(seen: int) -> int:
     return max(seen + 20, 5 * seen)
 
 
-def _principal(points: np.ndarray) -> np.ndarray:
+def _principal_components(points: np.ndarray) -> np.ndarray:
     """(n, d) along the axes of largest variance, `_AXES` of them at most."""
     tensor = torch.from_numpy(points)
     mean, axes = principal_axes(tensor, min(_AXES, *points.shape))
@@ -109,7 +109,9 @@ def _principal(points: np.ndarray) -> np.ndarray:
 
 
 def _in_class_scatter(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Points (n, d) in units of how far labeled ones lie from the mean of their class; as they are where none do."""
+    """Return points (n, d) whitened by the scatter of labeled points around their class means; unchanged without any
+    scatter.
+    """
     is_labeled = labels >= 0
     labeled_points = points[is_labeled].astype(np.float64)
     classes, class_index = np.unique(labels[is_labeled], return_inverse=True)
@@ -124,13 +126,13 @@ def _in_class_scatter(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return (points @ axes / np.sqrt(variances)).astype(np.float32)
 
 
-def _planned(lowest: int, most: int) -> list[int]:
-    """The numbers that are tried first: all of them where they are few."""
-    every = range(lowest, most + 1)
-    return list(every) if len(every) <= _FEW else np.geomspace(lowest, most, _FEW // 2).round().astype(int).tolist()
+def _first_numbers(lowest: int, most: int) -> list[int]:
+    """Return the numbers to try first; all of them if there are few."""
+    numbers = range(lowest, most + 1)
+    return list(numbers) if len(numbers) <= _FEW else np.geomspace(lowest, most, _FEW // 2).round().astype(int).tolist()
 
 
-def _side_by_side(score: Callable[[int], _Scores], numbers: list[int]) -> Iterator[tuple[int, _Scores]]:
+def _score_in_parallel(score: Callable[[int], _Scores], numbers: list[int]) -> Iterator[tuple[int, _Scores]]:
     """Numbers with their scores, in this order: one a core at a time.
 
     Threads of one k-means wait for each other in a loop: on two busy cores (load 13) 600 features in 6 clusters took
@@ -144,7 +146,7 @@ def _side_by_side(score: Callable[[int], _Scores], numbers: list[int]) -> Iterat
 
 
 def _sample(labels: np.ndarray, seed: int) -> np.ndarray:
-    """Rows of at most `_ENOUGH` images, ascending; labeled and unlabeled ones in their proportion."""
+    """Return rows of at most `_ENOUGH` images, ascending, labeled and unlabeled ones in proportion."""
     if len(labels) <= _ENOUGH:
         return np.arange(len(labels))
     return np.sort(np.random.default_rng([seed, 1]).permutation(len(labels))[:_ENOUGH])
@@ -161,19 +163,21 @@ def _tolerance(best: float, count: int) -> float:
     return math.sqrt(max(best * (1 - best), 0) / max(int(count), 1))
 
 
-def _chosen(scores_by_number: dict[int, _Scores], count: int) -> int:
-    """The number of the best silhouette, NaN being none, among those of as good an accuracy."""
+def _choose_number(scores_by_number: dict[int, _Scores], count: int) -> int:
+    """Return the number with the best silhouette (NaN counts as none) among those whose accuracy is as good as the
+    best.
+    """
     best = max(accuracy for accuracy, _ in scores_by_number.values())
     equal = [n for n, (accuracy, _) in scores_by_number.items() if accuracy >= best - _tolerance(best, count)]
     return max(equal, key=lambda n: (np.nan_to_num(scores_by_number[n][1], nan=-1.0), n))
 
 
-def _between(numbers: list[int], chosen_number: int) -> list[int]:
+def _untried_between(numbers: list[int], chosen_number: int) -> list[int]:
     """Untried numbers half-way to both neighbours of `chosen_number`, where these are further off than 2 %."""
     index = numbers.index(chosen_number)
-    near = max(1, chosen_number // 50)
+    closest = max(1, chosen_number // 50)
     sides = numbers[max(0, index - 1) : index] + numbers[index + 1 : index + 2]
-    distant = [side for side in sides if abs(side - chosen_number) > near]
+    distant = [side for side in sides if abs(side - chosen_number) > closest]
     return [
         (chosen_number + side) // 2 if side > chosen_number else -(-(chosen_number + side) // 2) for side in distant
     ]
@@ -199,31 +203,31 @@ def search_count(
             "most", f"{most} is not a whole number from {split.classes.seen + 1} to {len(split.training) - 1}"
         )
     with working_on(config, class_count_path(config, root), is_begun, show_progress) as progress:
-        counting = _expected(len(split.training), split.classes.seen, most)
+        counting = _expected_duration(len(split.training), split.classes.seen, most)
         features, labels, seen = _training_features(config, root, progress, counting)
-        if caution := few_labels(int((labels >= 0).sum()), seen):
+        if caution := label_caution(int((labels >= 0).sum()), seen):
             report_line(caution)
-        progress.tell("count", 0.0, counting)
+        progress.report("count", 0.0, counting)
 
-        def tell(share: float, time_left: Span) -> None:
-            progress.tell("count", share, time_left)
+        def report_clustering(share: float, time_left: Span) -> None:
+            progress.report("count", share, time_left)
             progress.check()
 
-        count = count_classes(features, labels, seen, config.seed, most, tell)
+        count = count_classes(features, labels, seen, config.seed, most, report_clustering)
         write_class_count(class_count_path(config, root), count)
     return count
 
 
-def _expected(images: int, seen: int, most: int | None) -> Span:
-    """How long the clustering will take, before anything of it is known."""
+def _expected_duration(images: int, seen: int, most: int | None) -> Span:
+    """Return the expected duration of the clustering, before anything is measured."""
     images = min(images, _ENOUGH)
-    numbers = _planned(seen + 1, max(seen + 1, min(most or _usual_most(seen), images - 1)))
-    work = images * sum(numbers) * _RESTARTS * _CLUSTERING_S / available_cores()
-    return Span.about(work, costs.ROUGH, costs.load_per_core())
+    numbers = _first_numbers(seen + 1, max(seen + 1, min(most or _default_most(seen), images - 1)))
+    seconds = images * sum(numbers) * _RESTARTS * _CLUSTERING_S / available_cores()
+    return Span.about(seconds, costs.ROUGH, costs.load_per_core())
 
 
-def few_labels(count: int, seen: int) -> str:
-    """A caution where `count` labeled images of `seen` classes are too few to tell numbers apart; "" else.
+def label_caution(count: int, seen: int) -> str:
+    """Return a caution if `count` labeled images of `seen` classes are too few to distinguish numbers; else "".
 
     With n labels the accuracy that decides has a standard error of up to 0.5 / sqrt(n): 5 % at 100.
     """

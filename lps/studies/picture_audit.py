@@ -16,8 +16,8 @@ from lps.scheduler import preflight
 from lps.scheduler.background_jobs import ReportPhase, ignore_progress, working_on
 from lps.settings.config import Config
 from lps.settings.edit_log import Key
-from lps.studies import audits
-from lps.studies.audits import Audited, Doubt
+from lps.studies import audit_files
+from lps.studies.audit_files import Audited, Doubt
 from lps.studies.start_features import start_features
 
 _MOST_FINDINGS = 500  # findings of a kind
@@ -32,7 +32,7 @@ def audit_pictures(
     Others see how far it is, and may cancel it. is_begun: see `working_on`. Raises `UserError`, and `Cancelled` where a
     person wants it to end.
     """
-    path, config = audits.audit_path(config, root), audits.looked_at(config)
+    path, config = audit_files.audit_path(config, root), audit_files.undecided_config(config)
     images = sources.images_of(config)
     check_count(len(images.labels))
     preflight.check_config(config)
@@ -40,18 +40,18 @@ def audit_pictures(
         features, _ = start_features(config, root, progress, "compare", None)
 
         def tell(share: float) -> None:
-            progress.tell("compare", share)
+            progress.report("compare", share)
             progress.check()
 
         pixels = images.pixels if images.vectors is None else None  # titles that look alike are no duplicates
         result = audit_features(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
-        audited = _named(result, sources.original_keys(config)[0], images.class_names)
-        audits.write(path, audited)
+        audited = _with_names(result, sources.original_keys(config)[0], images.class_names)
+        audit_files.write(path, audited)
     return audited
 
 
-def _named(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
-    """The findings with what decisions call their pictures, and with names for classes."""
+def _with_names(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
+    """Return the findings with the keys of their pictures and names of classes."""
 
     def called(rows) -> tuple[Key, ...]:
         return tuple(keys[row] for row in rows[:_MEMBERS])

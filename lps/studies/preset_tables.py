@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lps.analysis import differences, effects, paper, run_groups, run_scores, score_tables
+from lps.analysis import differences, effects, paper_results, run_groups, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.files import tables
@@ -19,7 +19,7 @@ def fill_table(sheet: PaperTable, scored: Iterable[Scored]) -> dict[tuple[int, i
     """
     runs_by_cell: dict[tuple[int, int], list[Scored]] = {}
     for member in scored:
-        cell = sheet.places.get(cell_key(member.config))
+        cell = sheet.cell_by_key.get(cell_key(member.config))
         if cell is not None:
             runs_by_cell.setdefault(cell, []).append(member)
     return {
@@ -49,7 +49,7 @@ _NOTHING = "–"
 def build_grid(
     sheet: PaperTable, groups: Mapping[tuple[int, int], Group], scoring: tuple[str, ...] = ("orca", "last")
 ) -> Grid:
-    """What is known of the table. scoring: protocol, select and, where other than unlabeled, images."""
+    """Return the results in the cells of the table. scoring: protocol, select and, unless unlabeled, images."""
     measures = sheet.preset.measures
     columns = tuple(_NAMES[measure] for measure in measures)
     heads = []
@@ -61,8 +61,8 @@ def build_grid(
     for i, line in enumerate(sheet.lines):
         texts: list[str] = []
         for k in range(len(sheet.blocks)):
-            texts += [*_ours(groups.get((i, k)), measures, len(sheet.request.seeds))]
-            texts += _theirs(sheet.cells[i][k].row, measures)
+            texts += [*_own_cells(groups.get((i, k)), measures, len(sheet.request.seeds))]
+            texts += _paper_cells(sheet.cells[i][k].row, measures)
         rows.append((line.section, line.label, tuple(texts)))
     first = {"split.num_seen": "Novel classes", "split.labeled_ratio": "Labels"}.get(
         sheet.preset.setting, sheet.preset.setting or "Method"
@@ -70,23 +70,23 @@ def build_grid(
     return Grid(first, tuple(heads), tuple(rows), _bold(sheet, groups), tuple(grid_notes(sheet, groups, scoring)))
 
 
-def _ours(group: Group | None, measures: Sequence[str], num_seeds: int) -> list[str]:
+def _own_cells(group: Group | None, measures: Sequence[str], num_seeds: int) -> list[str]:
     if group is None:
         return [_NOTHING] * len(measures) + [f"0/{num_seeds}"]
-    done = len(group.members)
+    finished = len(group.members)
     return [score_tables.format_cell(group, measure) for measure in measures] + [
-        str(done) if done >= num_seeds else f"{done}/{num_seeds}"
+        str(finished) if finished >= num_seeds else f"{finished}/{num_seeds}"
     ]
 
 
-def _theirs(row: paper.Row | None, measures: Sequence[str]) -> list[str]:
+def _paper_cells(row: paper_results.Row | None, measures: Sequence[str]) -> list[str]:
     values = [None if row is None else getattr(row, measure) for measure in measures]
-    doubt = " †" if row is not None and paper.find_inconsistencies(row) else ""
+    doubt = " †" if row is not None and paper_results.find_inconsistencies(row) else ""
     return [_NOTHING if value is None else f"{value:g}{doubt}" for value in values]
 
 
 def named_groups(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list[Group]:
-    """The groups of all cells, called by line, section and block where there are several of these."""
+    """Return the groups of all cells, named by line, section and block if there are several."""
     sections, blocks = len({line.section for line in sheet.lines}) > 1, len(sheet.blocks) > 1
     cell_groups = []
     for (i, k), group in groups.items():
@@ -108,11 +108,11 @@ def _bold(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> frozens
 
 
 def grid_notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("orca", "last")) -> list[str]:
-    """What a reader must know: what is filled in, what may be held against the paper and what not."""
+    """Return notes on the table: how much is filled in, and what can be compared with the paper."""
     seeds = len(sheet.request.seeds)
-    done = sum(len(group.members) for group in groups.values())
+    num_finished = sum(len(group.members) for group in groups.values())
     runs = counted(len(sheet.all_cells) * seeds, "run")
-    lines = [f"mean ± sample standard deviation over n seeds, percent; {done} of {runs}"]
+    lines = [f"mean ± sample standard deviation over n seeds, percent; {num_finished} of {runs}"]
     if len(groups) > 1:
         lines.append(differences.ABOUT_BOLD if _bold(sheet, groups) else differences.ABOUT_NO_BOLD)
     if any(group.seen_is_matched for group in groups.values()) and "seen" in sheet.preset.measures:
@@ -125,7 +125,7 @@ def grid_notes(sheet: PaperTable, groups: Mapping, scoring: Sequence[str] = ("or
     lines.append("the paper's numbers are means of three runs without standard deviations")
     lines += _incomparable(sheet, scoring)
     lines += score_tables.notes_on_labels({_name(cell): cell.config for cell in sheet.all_cells})
-    if any(cell.row is not None and paper.find_inconsistencies(cell.row) for cell in sheet.all_cells):
+    if any(cell.row is not None and paper_results.find_inconsistencies(cell.row) for cell in sheet.all_cells):
         lines.append(
             "† the paper's three numbers contradict each other, or are the same with 10 % and 50 % labels (see Compare)"
         )
@@ -142,7 +142,9 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
     for cell in sheet.all_cells:
         if cell.row is not None:
             protocol, select, *images = scoring
-            _, why = paper.matching_row(cell.config, protocol, select, images=images[0] if images else "unlabeled")
+            _, why = paper_results.matching_row(
+                cell.config, protocol, select, images=images[0] if images else "unlabeled"
+            )
             reasons[_name(cell)] = why
     distinct = [why for why in reasons.values() if why]
     if not distinct:
@@ -159,18 +161,20 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
 
 def preset_curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
     """(value -> runs, value -> the paper's line) of a preset with a `setting`, in one block."""
-    our_runs, theirs = {}, {}
+    our_runs, paper_values = {}, {}
     for i, value in enumerate(curve_positions(sheet)):
         row = sheet.cells[i][block].row
         if (i, block) in groups:
             our_runs[value] = groups[i, block]
         if row is not None:
-            theirs[value] = row
-    return our_runs, theirs
+            paper_values[value] = row
+    return our_runs, paper_values
 
 
 def curve_positions(sheet: PaperTable) -> list[float]:
-    """Where the lines of a curve lie: at their value; of a split at what they are called by, such as novel classes."""
+    """Return the x positions of the lines of a curve: their values, or for a split their labels such as novel
+    classes.
+    """
     setting = sheet.preset.setting
     if setting.startswith("split."):
         return [float(line.label.removesuffix(" %")) for line in sheet.lines]
@@ -181,7 +185,7 @@ def curve_positions(sheet: PaperTable) -> list[float]:
 
 
 def latex_of_grid(grid: Grid, caption: str = "") -> str:
-    """A booktabs table; needs nothing but that package. caption: a comment above it."""
+    """Return the table for the LaTeX package booktabs. caption: a comment above it."""
     heads, rows = [("", 1), *((tables.escape_latex(words), len(columns)) for words, columns in grid.heads)], {}
     for row, (section, label, cells) in enumerate(grid.rows):
         texts = [tables.escape_latex(text) for text in cells]
@@ -205,7 +209,7 @@ _CSV_HEAD = ("preset", "scale", "section", "line", "dataset", "labeled_ratio", "
 
 
 def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list[list[str]]:
-    """The table as one row for each number, fractions, beside the paper's; the heads first."""
+    """Return one row per number (fractions), beside the number of the paper; the header first."""
     rows = [[*_CSV_HEAD, "paper_dataset", "paper", "against", "pairs", *score_tables.DIFFERENCE_CSV]]
     comparison, cells = differences.compare_groups(named_groups(sheet, groups)), list(groups)
     for i, line in enumerate(sheet.lines):
@@ -216,9 +220,9 @@ def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list
                 facts += [f"{cell.config.split_labeled_ratio:g}", measure]
                 numbers = [group.mean(measure), group.std(measure)] if group else [math.nan, math.nan]
                 seeds = [member.config.seed for member in group.members] if group else []
-                theirs = getattr(cell.row, measure) if cell.row is not None else None
+                paper_values = getattr(cell.row, measure) if cell.row is not None else None
                 values = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
-                published = "" if theirs is None else f"{theirs / 100:.6g}"
+                published = "" if paper_values is None else f"{paper_values / 100:.6g}"
                 more = [str(len(seeds)), " ".join(map(str, seeds)), block.published, published]
                 difference = comparison.found.get((cells.index((i, k)), measure)) if group else None
                 reference = (

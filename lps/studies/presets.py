@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 
-from lps.analysis import paper
+from lps.analysis import paper_results
 from lps.analysis.run_scores import REPEATED
 from lps.errors import UserError, shorten
 from lps.settings import cli_args
@@ -25,10 +25,10 @@ SCALES = {
 SEEDS = (0, 1, 2)  # the paper's numbers are means of three runs
 _ACCURACIES = ("seen", "novel", "all")
 _HALF, _TENTH = {"split.labeled_ratio": 0.5}, {"split.labeled_ratio": 0.1}
-_BY_HAND = "imagenet100"  # the one data set that needs dataset.path
+_NEEDS_PATH = "imagenet100"  # the one data set that needs dataset.path
 DEMO = "digits"
 NAME_LIMIT = TAG_LIMIT - len(PREFIX)
-_OUTSIDE = {"dataset": "--dataset", "method": "the preset", "seed": "--seeds"}  # who says it instead of --set
+_OPTION_OF_SETTING = {"dataset": "--dataset", "method": "the preset", "seed": "--seeds"}  # who says it instead of --set
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Preset:
 
     name: str
     title: str
-    place: str  # in the paper
+    paper_location: str  # in the paper
     description: str
     lines: tuple[Line, ...]
     datasets: tuple[str, ...] = ("cifar10", "cifar100")
@@ -74,17 +74,17 @@ class Preset:
     by_ratio: bool = False  # one block for each labeled ratio
 
     def blocks(self, scale: str) -> tuple[Block, ...]:
-        """The columns at a scale; on digits beside the paper's first data set."""
+        """Return the columns at a scale; on digits, the first data set of the paper stands beside them."""
         if scale not in SCALES:
             raise UserError("scale", f"{shorten(scale)} is not one of {', '.join(SCALES)}")
         pairs = [(DEMO, self.datasets[0])] if scale == "demo" else [(name, name) for name in self.datasets]
         blocks = []
         for name, published in pairs:
-            title = paper.DATASETS.get(name, name)
+            title = paper_results.DATASETS.get(name, name)
             ratios = (_TENTH, _HALF) if self.by_ratio else ({},)
             for ratio in ratios:
                 words = f", {100 * ratio['split.labeled_ratio']:g} % labels" if ratio else ""
-                blocks.append(Block(title + words, name, paper.DATASETS[published], ratio))
+                blocks.append(Block(title + words, name, paper_results.DATASETS[published], ratio))
         return tuple(blocks)
 
 
@@ -95,26 +95,26 @@ _METHODS = ("FixMatch", "DS3L", "DTC", "RankStats", "SimCLR", "ORCA", "GCD", "Op
 _SECTIONS = {"10 % labels": _TENTH, "50 % labels": _HALF}
 
 
-def _methods(names: Iterable[str], settings: Mapping, table: str, section: str = "") -> list[Line]:
+def _method_lines(names: Iterable[str], settings: Mapping, table: str, section: str = "") -> list[Line]:
     return [Line(name, {"method": name.lower()} | settings, table, name, section=section) for name in names]
 
 
-def _main() -> tuple[Line, ...]:
-    return tuple(line for words, ratio in _SECTIONS.items() for line in _methods(_METHODS, ratio, _MAIN, words))
+def _main_lines() -> tuple[Line, ...]:
+    return tuple(line for words, ratio in _SECTIONS.items() for line in _method_lines(_METHODS, ratio, _MAIN, words))
 
 
-def _fine_tuning() -> tuple[Line, ...]:
+def _fine_tuning_lines() -> tuple[Line, ...]:
     free, frozen = {"network.freeze_until": "none"}, {"network.freeze_until": "layer3"}
     half, tenth = ("ORCA", "OpenNCD", "NACH", "LPS"), ("ORCA", "NACH", "LPS")
     return (
-        *_methods(half, _HALF | free, _FINETUNED, "50 % labels, all layers trained"),
-        *_methods(half, _HALF | frozen, _MAIN, "50 % labels, first three stages frozen"),
-        *_methods(tenth, _TENTH | free, _FINETUNED_TENTH, "10 % labels, all layers trained"),
-        *_methods(tenth, _TENTH | frozen, _MAIN, "10 % labels, first three stages frozen"),
+        *_method_lines(half, _HALF | free, _FINETUNED, "50 % labels, all layers trained"),
+        *_method_lines(half, _HALF | frozen, _MAIN, "50 % labels, first three stages frozen"),
+        *_method_lines(tenth, _TENTH | free, _FINETUNED_TENTH, "10 % labels, all layers trained"),
+        *_method_lines(tenth, _TENTH | frozen, _MAIN, "10 % labels, first three stages frozen"),
     )
 
 
-def _ablation() -> tuple[Line, ...]:
+def _ablation_lines() -> tuple[Line, ...]:
     without = {
         "w/o L_AM": {"use_margin": False},
         "w/o L_PC": {"pseudo_label_weight": 0.0},
@@ -125,18 +125,18 @@ def _ablation() -> tuple[Line, ...]:
     return tuple(Line(label, _HALF | settings, "table4_ablation", label) for label, settings in without.items())
 
 
-def _curve(setting: str, values: Iterable[str], table: str) -> tuple[Line, ...]:
+def _curve_lines(setting: str, values: Iterable[str], table: str) -> tuple[Line, ...]:
     return tuple(Line(value, _HALF | {setting: float(value)}, table, value=value) for value in values)
 
 
-def _ratios() -> tuple[Line, ...]:
+def _ratio_lines() -> tuple[Line, ...]:
     ratio_sources = {0.1: _MAIN, 0.3: "", 0.5: _MAIN, 0.7: "", 0.9: ""}
     return tuple(
         Line(f"{100 * value:g} %", {"split.labeled_ratio": value}, ratio_sources[value]) for value in ratio_sources
     )
 
 
-def _novel(scale: str) -> tuple[Line, ...]:
+def _novel_lines(scale: str) -> tuple[Line, ...]:
     """Lines by number of novel classes; a half of all is said by none, so that it is the run of the other presets."""
     total = 10 if scale == "demo" else 100
     shares = (0.2, 0.3, 0.5, 0.7, 0.8)
@@ -154,29 +154,32 @@ PRESETS = {
     preset.name: preset
     for preset in (
         Preset("table1", "Main comparison", "Table 1", "All 10 methods with 10 % and with 50 % of the labels.",
-               _main(), ("cifar10", "cifar100", "imagenet100")),
+               _main_lines(), ("cifar10", "cifar100", "imagenet100")),
         Preset("nmi", "NMI of novel classes", "Table 2", "Normalized mutual information on images of novel classes.",
-               tuple(_methods(("ORCA", "NACH", "LPS"), {}, "table2_nmi_novel")), measures=("nmi",), by_ratio=True),
+               tuple(_method_lines(("ORCA", "NACH", "LPS"), {}, "table2_nmi_novel")), measures=("nmi",), by_ratio=True),
         Preset("finetuning", "Fine-tuning with and without freezing", "Table 3 and supplement",
-               "Training the whole network compared with freezing the first three stages.", _fine_tuning()),
+               "Training the whole network compared with freezing the first three stages.", _fine_tuning_lines()),
         Preset("ablation", "Ablation", "Table 4", "LPS without each of its parts: margin (plain cross-entropy), both "
-               "contrastive losses, entropy.", _ablation()),
+               "contrastive losses, entropy.", _ablation_lines()),
         Preset("eta1", "Weight of the pseudo-label contrastive loss", "supplement, eta1", _HALF_LABELED,
-               _curve("pseudo_label_weight", _WEIGHTS, "supp_eta1"), ("cifar100",), setting="pseudo_label_weight"),
+               _curve_lines("pseudo_label_weight", _WEIGHTS, "supp_eta1"), ("cifar100",),
+               setting="pseudo_label_weight"),
         Preset("eta2", "Weight of the unsupervised contrastive loss", "supplement, eta2", _HALF_LABELED,
-               _curve("unsupervised_weight", _WEIGHTS, "supp_eta2"), ("cifar100",), setting="unsupervised_weight"),
+               _curve_lines("unsupervised_weight", _WEIGHTS, "supp_eta2"), ("cifar100",),
+               setting="unsupervised_weight"),
         Preset("lambda_novel", "Final confidence threshold of novel classes", "supplement, lambda_novel",
                "The threshold rises from 0.4 to this value; LPS with half of the labels.",
-               _curve("threshold_novel_end", _ENDS, "supp_lambda_novel"), setting="threshold_novel_end"),
+               _curve_lines("threshold_novel_end", _ENDS, "supp_lambda_novel"), setting="threshold_novel_end"),
         Preset("C", "Scale of the margin", "supplement, C", _HALF_LABELED,
-               _curve("margin_scale", ("1", "5", "10", "15", "20"), "supp_C"), setting="margin_scale"),
+               _curve_lines("margin_scale", ("1", "5", "10", "15", "20"), "supp_C"), setting="margin_scale"),
         Preset("temperature", "Temperature of the contrastive losses", "supplement, tau", _HALF_LABELED,
-               _curve("temperature", ("0.2", "0.3", "0.4", "0.5", "0.6"), "supp_tau"), setting="temperature"),
+               _curve_lines("temperature", ("0.2", "0.3", "0.4", "0.5", "0.6"), "supp_tau"), setting="temperature"),
         Preset("novel", "Number of novel classes", "Table 1, half of the classes seen", "LPS with more or fewer novel "
-               f"classes. {_NO_NUMBERS.format('runs with half of the classes novel')}", _novel("paper"), ("cifar100",),
+               f"classes. {_NO_NUMBERS.format('runs with half of the classes novel')}", _novel_lines("paper"),
+               ("cifar100",),
                setting="split.num_seen"),
         Preset("labels", "Labeled ratio", "Table 1, 10 and 50 % of the labels", "LPS with more or fewer labels. "
-               f"{_NO_NUMBERS.format('10 and 50 %')}", _ratios(), setting="split.labeled_ratio"),
+               f"{_NO_NUMBERS.format('10 and 50 %')}", _ratio_lines(), setting="split.labeled_ratio"),
     )
 }  # fmt: skip
 
@@ -195,29 +198,33 @@ class PresetRequest:
     fixed: Mapping[str, str] = field(default_factory=dict)
 
     def as_record(self) -> dict:
-        """In JSON's own kinds, for `sweep_records`."""
+        """Return the request as JSON for `sweep_records`."""
         return {"preset": asdict(self) | {"seeds": list(self.seeds), "datasets": list(self.datasets)}}
 
     @property
     def name(self) -> str:
-        """The usual name of the sweep; other settings have another one."""
-        plain = f"{self.preset}-{self.scale}"
+        """Return the default name of the sweep; other settings give another name."""
+        default_name = f"{self.preset}-{self.scale}"
         if not self.fixed and not self.datasets:
-            return plain
-        words = [*self.datasets, *(f"{key}={text}" for key, text in self.fixed.items() if key != "dataset.path")]
-        full = "-".join([plain, *words])
-        digest = hashlib.sha256(full.encode()).hexdigest()[:6]
-        return full if len(full) <= NAME_LIMIT and full.isprintable() else f"{plain}-{digest}"
+            return default_name
+        parts = [*self.datasets, *(f"{key}={text}" for key, text in self.fixed.items() if key != "dataset.path")]
+        full_name = "-".join([default_name, *parts])
+        digest = hashlib.sha256(full_name.encode()).hexdigest()[:6]
+        return full_name if len(full_name) <= NAME_LIMIT and full_name.isprintable() else f"{default_name}-{digest}"
 
     def command(self, name: str = "") -> str:
-        """The command that starts it."""
+        """Return the command that starts the sweep."""
         options = {"preset": self.preset, "scale": self.scale, "seeds": cli_args.join_values(self.seeds)}
-        more = {"dataset": cli_args.join_values(self.datasets), "set": self.fixed, "name": name != self.name and name}
-        return cli_args.format_command("sweep", **options, **more)
+        other_options = {
+            "dataset": cli_args.join_values(self.datasets),
+            "set": self.fixed,
+            "name": name != self.name and name,
+        }
+        return cli_args.format_command("sweep", **options, **other_options)
 
 
 def from_record(record: Mapping) -> PresetRequest | None:
-    """What `PresetRequest.kept` has kept; None where it is something else or damaged."""
+    """Return the request in a stored record; None if it is another record or damaged."""
     stored = record.get("preset")
     if not isinstance(stored, dict):
         return None
@@ -232,7 +239,7 @@ def from_record(record: Mapping) -> PresetRequest | None:
 
 
 def _find_preset(name: str) -> Preset:
-    """The preset of that name; raises `UserError`."""
+    """Return the preset with this name; raises `UserError`."""
     if name not in PRESETS:
         raise UserError("preset", f"{shorten(name)} is not one of {', '.join(PRESETS)}")
     return PRESETS[name]
@@ -243,12 +250,12 @@ def _find_preset(name: str) -> Preset:
 
 @dataclass(frozen=True)
 class Cell:
-    """Where a line and a block meet. config: with the first seed. row: the paper's numbers; None where it has none."""
+    """Where a line and a block meet. config: with the first seed. row: the paper's numbers; None if it has none."""
 
     line: Line
     block: Block
     config: Config
-    row: paper.Row | None
+    row: paper_results.Row | None
 
 
 @dataclass(frozen=True)
@@ -261,8 +268,8 @@ class PaperTable:
     blocks: tuple[Block, ...]
     cells: tuple[tuple[Cell, ...], ...]
 
-    def words(self, line: Line) -> str:
-        """A line as it is called away from the table."""
+    def line_title(self, line: Line) -> str:
+        """Return the title of a line outside the table."""
         names = {
             "split.num_seen": f"{line.label} novel classes",
             "split.labeled_ratio": f"{line.label} labels",
@@ -275,27 +282,32 @@ class PaperTable:
         return [cell for row in self.cells for cell in row]
 
     @cached_property
-    def places(self) -> dict[str, tuple[int, int]]:
+    def cell_by_key(self) -> dict[str, tuple[int, int]]:
         """`cell_key` of a run -> (line, block)."""
         return {cell_key(c.config): (i, k) for i, row in enumerate(self.cells) for k, c in enumerate(row)}
 
-    def runs(self) -> list[tuple[Config, str]]:
+    def labeled_configs(self) -> list[tuple[Config, str]]:
         """(config, label) of every run, seed by seed: after the first seed every cell has a number."""
         several = len(self.blocks) > 1
         labeled_configs = []
         for seed in self.request.seeds:
             for cell in self.all_cells:
-                words = [self.words(cell.line), cell.line.section, cell.block.title if several else "", f"seed {seed}"]
+                words = [
+                    self.line_title(cell.line),
+                    cell.line.section,
+                    cell.block.title if several else "",
+                    f"seed {seed}",
+                ]
                 config = configure(cell.config.flat() | {"seed": seed})
                 labeled_configs.append((config, f"{self.preset.name}: {', '.join(filter(None, words))}"))
         return labeled_configs
 
 
 def build_paper_table(request: PresetRequest) -> PaperTable:
-    """The table that was asked for, every config checked; raises `UserError`."""
+    """Build the requested table and check every config; raises `UserError`."""
     chosen_preset = _find_preset(request.preset)
     blocks = chosen_preset.blocks(request.scale)
-    lines = _novel(request.scale) if chosen_preset.name == "novel" else chosen_preset.lines
+    lines = _novel_lines(request.scale) if chosen_preset.name == "novel" else chosen_preset.lines
     datasets = list(dict.fromkeys(block.dataset for block in blocks))
     for name in request.datasets:
         if name not in datasets:
@@ -315,12 +327,14 @@ def build_paper_table(request: PresetRequest) -> PaperTable:
 
 
 def _check_fixed(request: PresetRequest, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
-    """What is set for all runs is a setting of one of the methods and nothing that the table itself varies."""
+    """Check that every fixed setting belongs to one of the methods and is not varied by the table; raises
+    `UserError`.
+    """
     varied_keys = {key for line in lines for key in line.settings} | {key for block in blocks for key in block.settings}
     known_keys = {key: None for line in lines for key in parameters(str(line.settings.get("method", "lps")))}
     for name in request.fixed:
-        if name in _OUTSIDE:
-            raise UserError(name, f"cannot be set by name here; use {_OUTSIDE[name]}")
+        if name in _OPTION_OF_SETTING:
+            raise UserError(name, f"cannot be set by name here; use {_OPTION_OF_SETTING[name]}")
         if name in varied_keys:
             raise UserError(name, f"is varied by the preset {request.preset}; remove it")
         if name not in known_keys:
@@ -332,9 +346,9 @@ def _check_fixed(request: PresetRequest, lines: Sequence[Line], blocks: Sequence
 
 
 def _path_owner(blocks: Sequence[Block]) -> str | None:
-    """The data set that dataset.path is of: the one that cannot be downloaded, else the only one."""
+    """Return the data set that dataset.path belongs to: the one that cannot be downloaded, else the only one."""
     names = {block.dataset for block in blocks}
-    return _BY_HAND if _BY_HAND in names else names.pop() if len(names) == 1 else None
+    return _NEEDS_PATH if _NEEDS_PATH in names else names.pop() if len(names) == 1 else None
 
 
 def _cell(request: PresetRequest, line: Line, block: Block, path_owner: str | None) -> Cell:
@@ -350,10 +364,10 @@ def _cell(request: PresetRequest, line: Line, block: Block, path_owner: str | No
     return Cell(line, block, config, _published(line, block, config))
 
 
-def _published(line: Line, block: Block, config: Config) -> paper.Row | None:
+def _published(line: Line, block: Block, config: Config) -> paper_results.Row | None:
     if config.rests_on_labels:
         return None
-    for row in paper.paper_rows():
+    for row in paper_results.paper_rows():
         wanted_cell = (row.table, row.dataset, row.method, row.value, row.labeled_ratio)
         if wanted_cell == (line.table, block.published, line.name, line.value, config.split_labeled_ratio):
             return row

@@ -24,13 +24,13 @@ from lps.errors import UserError, shorten, shown
 from lps.files import disk, versions
 from lps.files.atomic import disk_error_in_words, open_regular, read_small, write_json
 from lps.files.locks import folder_lock, try_lock
-from lps.machine.background import detach, lps_command
+from lps.machine.detached_jobs import detach, lps_command
 from lps.scheduler import costs, run_slots, submit
 from lps.settings.config import Config, configure, configure_stored, parse_settings, protocol_parameters
 from lps.store.desired_state import stored_number
 from lps.store.run_folders import blocked_by, subfolders
 from lps.store.runs import Run
-from lps.studies.search_objective import objective_of, with_withheld_labels
+from lps.studies.search_objective import find_objective, with_withheld_labels
 from lps.studies.search_space import Dimension, read_space
 
 FOLDER = ".searches"
@@ -60,7 +60,7 @@ class Request:
     parallel: int | None = None
 
     def config(self, values: Mapping[str, object], seed: int) -> Config:
-        """The settings of one run of a trial; raises `UserError` where the values do not go together."""
+        """Return the settings of one run of a trial; raises `UserError` if the values do not fit together."""
         return configure(self.base.flat() | dict(values) | {"seed": seed})
 
     def as_json(self) -> dict:
@@ -81,7 +81,7 @@ class Search:
 
     @property
     def root(self) -> Path:
-        """The folder of the runs."""
+        """Return the runs folder."""
         return self.folder.parent.parent
 
     @property
@@ -101,7 +101,7 @@ class Search:
         return self.folder / "log.txt"
 
     def request(self) -> Request:
-        """What was asked; raises `UserError` where the file is missing or damaged."""
+        """Read the request; raises `UserError` if the file is missing or damaged."""
         try:
             stored = json.loads(read_small(self.folder / "search.json"))
             versions.check_version("search.json", stored.get("version"))
@@ -114,7 +114,7 @@ class Search:
 
     @property
     def identity(self) -> str:
-        """What tells this search from a later one of the same name; "" where the file is damaged."""
+        """Return an id that differs from that of a later search with the same name; "" if the file is damaged."""
         return str(Run(self.folder).read_json("search.json").get("id", ""))
 
     def is_stopping(self) -> bool:
@@ -135,11 +135,11 @@ def read_request(
     name: str = "",
     **more,
 ) -> Request:
-    """The request of what was typed; more: trials, prune, sampler_seed, parallel. Raises `UserError`.
+    """Parse a typed request; more: trials, prune, sampler_seed, parallel. Raises `UserError`.
 
     Without a name the search is named after what it searches, so that the same command means the same search.
     """
-    search_objective, seed = objective_of(objective), protocol_parameters()["seed"]
+    search_objective, seed = find_objective(objective), protocol_parameters()["seed"]
     fixed_settings = parse_settings(list(fixed), method)
     numbers = tuple(dict.fromkeys(seed.parse(text) for text in seeds.replace(",", " ").split()))
     for key in ("dataset", "method", "seed"):
@@ -148,16 +148,16 @@ def read_request(
     base = configure(fixed_settings | {"dataset": dataset, "method": method, "seed": numbers[0] if numbers else 0})
     base = with_withheld_labels(base, search_objective, "split.validation_ratio" in fixed_settings)
     dimensions = read_space(space, method)
-    both = next((dimension.name for dimension in dimensions if dimension.name in fixed_settings), None)
-    if both:
-        raise UserError(both, "is both set and searched; choose one")
+    duplicate = next((dimension.name for dimension in dimensions if dimension.name in fixed_settings), None)
+    if duplicate:
+        raise UserError(duplicate, "is both set and searched; choose one")
     request = Request(name, base, dimensions, numbers, objective, **more)
     return check_whole_request(request if name else replace(request, name=_digest(request)))
 
 
 def check_whole_request(request: Request) -> Request:
-    """The request, if its parts go together; raises `UserError`."""
-    objective_of(request.objective)
+    """Return the request if its parts fit together; raises `UserError`."""
+    find_objective(request.objective)
     if not NAME.fullmatch(request.name):
         raise UserError("name", f"{shorten(request.name)} is not 1 to 32 letters, digits, dots, dashes, underscores")
     limits = {"trials": (request.trials, MOST_TRIALS), "sampler-seed": (request.sampler_seed, 2**31 - 1)}
@@ -178,10 +178,10 @@ def check_whole_request(request: Request) -> Request:
     return request
 
 
-def check_request(request: Request, judge: Callable[[Config], None] | None = None) -> None:
-    """The slots, and the settings that all its runs share as `submit.check_configs` does; raises `UserError`."""
-    run_slots.demanded_cpu_slots()
-    submit.check_configs([request.base], judge=judge)
+def check_request(request: Request, check_start: Callable[[Config], None] | None = None) -> None:
+    """Check the slots, and the shared settings of its runs as in `submit.check_configs`; raises `UserError`."""
+    run_slots.cpu_slots_from_environment()
+    submit.check_configs([request.base], check_start=check_start)
 
 
 def _digest(request: Request) -> str:
@@ -194,7 +194,7 @@ def _digest(request: Request) -> str:
 
 
 def estimate_search(request: Request, root: Path) -> costs.Span | None:
-    """Of all its runs one after another and to their end, by what has run and runs; None where nothing tells."""
+    """Estimate the duration of all runs, one after another, from finished and running runs; None if unknown."""
     cost = costs.known_costs(root, {costs.cost_kind(request.base)}).estimate(request.base)
     return None if cost is None else cost.span.times(request.trials * len(request.seeds))
 
@@ -203,13 +203,13 @@ def estimate_search(request: Request, root: Path) -> costs.Span | None:
 
 
 def list_searches(root: Path) -> list[Search]:
-    """Every search beside the runs of `root`, the newest first; raises `UserError` as `list_runs` does."""
+    """Return the searches in the runs folder `root`, newest first; raises `UserError` as `list_runs` does."""
     searches = [Search(root / FOLDER / name) for name in subfolders(root / FOLDER) if NAME.fullmatch(name)]
-    return sorted(filter(_begun_at, searches), key=lambda search: (-_begun_at(search), search.name))
+    return sorted(filter(_start_time, searches), key=lambda search: (-_start_time(search), search.name))
 
 
 def find_search(root: Path, name: str) -> Search:
-    """The search called `name`; raises `UserError`."""
+    """Return the search called `name`; raises `UserError`."""
     searches = list_searches(root)
     search = next((search for search in searches if search.name == name), None)
     if search is None:
@@ -218,19 +218,19 @@ def find_search(root: Path, name: str) -> Search:
     return search
 
 
-def _begun_at(search: Search) -> float:
-    """Unix seconds of the first request; 0 where there is none."""
-    begun = stored_number(Run(search.folder).read_json("search.json").get("begun"))
+def _start_time(search: Search) -> float:
+    """Return the unix seconds of the first request; 0 if there is none."""
+    start = stored_number(Run(search.folder).read_json("search.json").get("begun"))
     try:
-        return os.stat(search.folder / "search.json").st_mtime if begun is None else begun
+        return os.stat(search.folder / "search.json").st_mtime if start is None else start
     except OSError:
         return 0.0
 
 
 def create_search(request: Request, root: Path) -> Search:
-    """Write the request down, or find it written; nothing is started. The same question may ask for more trials.
+    """Store the request, or find it stored; starts nothing. The same request may ask for more trials.
 
-    Raises `UserError` where a search of this name asks something else.
+    Raises `UserError` if a search of this name asks something else.
     """
     subfolders(Path(root))  # raises where something else is in its place
     search = Search(Path(root).resolve() / FOLDER / check_whole_request(request).name)
@@ -242,7 +242,7 @@ def create_search(request: Request, root: Path) -> Search:
             identity_fields = {"id": os.urandom(6).hex(), "begun": round(time.time(), 3)}
             if (search.folder / "search.json").exists():
                 _check_same(search.request(), request)
-                identity_fields = {"id": search.identity, "begun": _begun_at(search)}
+                identity_fields = {"id": search.identity, "begun": _start_time(search)}
             stored_request = versions.with_version("search.json", identity_fields | request.as_json())
             write_json(search.folder / "search.json", stored_request)
     except OSError as error:
@@ -251,37 +251,39 @@ def create_search(request: Request, root: Path) -> Search:
     return search
 
 
-def _check_same(before: Request, now: Request) -> None:
-    """Everything but how much of it is as before."""
-    old_request, new_request = before.as_json(), now.as_json()
+def _check_same(stored: Request, request: Request) -> None:
+    """Raise `UserError` unless both requests differ only in the numbers of trials and parallel trials."""
+    old_request, new_request = stored.as_json(), request.as_json()
     for key in ("objective", "space", "seeds", "prune", "sampler_seed"):
         if old_request[key] != new_request[key]:
             field_name = key.replace("_", " ")
-            raise UserError("name", f"{now.name} is an existing search with another {field_name}; choose another name")
+            raise UserError(
+                "name", f"{request.name} is an existing search with another {field_name}; choose another name"
+            )
     changed_key = next(
         (key for key in old_request["base"] if old_request["base"][key] != new_request["base"].get(key)), None
     )
     if changed_key:
-        raise UserError("name", f"{now.name} is an existing search with another {changed_key}; choose another name")
+        raise UserError("name", f"{request.name} is an existing search with another {changed_key}; choose another name")
 
 
 def extend_search(search: Search, trials: int | None = None, parallel: int | None = None) -> Request:
-    """The request with another number of trials altogether, or at a time; raises `UserError`."""
+    """Change the number of trials in total or in parallel; return the new request. Raises `UserError`."""
     request = search.request()
     request = replace(request, trials=trials or request.trials, parallel=parallel or request.parallel)
     create_search(check_whole_request(request), search.root)
     return request
 
 
-def request_state(search: Search, want: str) -> None:
+def request_state(search: Search, action: str) -> None:
     """Ask the driver to `run` or to `stop`; it follows within a second or two."""
-    write_json(search.folder / "want.json", {"want": want, "time": round(time.time(), 3)})
+    write_json(search.folder / "want.json", {"want": action, "time": round(time.time(), 3)})
 
 
 def start_driver(search: Search) -> bool:
-    """Carry the search out, or on, in a process of its own; False where one is at it already.
+    """Start or resume the search in a separate process; False if a driver is already working.
 
-    Raises `UserError` where Optuna is missing or no process can be started.
+    Raises `UserError` if Optuna is missing or no process can be started.
     """
     load_optuna()
     lock = None
@@ -304,7 +306,7 @@ def start_driver(search: Search) -> bool:
 
 
 def load_optuna():
-    """The module, quiet; raises `UserError` where it is not installed."""
+    """Import Optuna without its log messages; raises `UserError` if it is not installed."""
     try:
         import optuna
     except ImportError:
@@ -313,7 +315,7 @@ def load_optuna():
     return optuna
 
 
-class _HeldAlready:
+class _NoLock:
     """No-op lock for Optuna: the writer already holds the search lock, which the kernel frees on exit."""
 
     def acquire(self) -> bool:
@@ -324,7 +326,7 @@ class _HeldAlready:
 
 
 def open_study(search: Search, *, create: bool = False):
-    """The study in the journal; None where there is none yet. Only the driver, which holds the lock, may create it.
+    """Return the study in the journal; None if there is none yet. Only the driver, which holds the lock, may create it.
 
     Raises `UserError` for a damaged journal.
     """
@@ -336,7 +338,7 @@ def open_study(search: Search, *, create: bool = False):
     try:
         if os.path.lexists(search.journal):
             open_regular(search.journal).close()  # raises for a link, which Optuna would write through
-        backend = JournalFileBackend(str(search.journal), lock_obj=_HeldAlready())
+        backend = JournalFileBackend(str(search.journal), lock_obj=_NoLock())
         storage = optuna.storages.JournalStorage(backend)
         if create:
             study = optuna.create_study(
@@ -354,7 +356,7 @@ def open_study(search: Search, *, create: bool = False):
 
 
 def _check_trials(study) -> None:
-    """Raises `ValueError` for a trial that says what no driver has written."""
+    """Raise `ValueError` for a trial that no driver has written."""
     for trial in study.get_trials(deepcopy=False) if study else ():
         runs, numbers = trial.user_attrs.get("runs", []), [*trial.intermediate_values.values()]
         if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):

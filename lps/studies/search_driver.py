@@ -20,19 +20,19 @@ from lps.store.events import drop_repeated, end_of_events, read_events
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run, State
 from lps.studies.search import PRUNED, Request, Search, load_optuna, open_study, request_state
-from lps.studies.search_objective import ORACLE_TAG, Objective, objective_of, value_of
-from lps.studies.search_space import Dimension, usual_point
+from lps.studies.search_objective import ORACLE_TAG, Objective, find_objective, objective_value
+from lps.studies.search_space import Dimension, default_point
 from lps.wording import counted
 
 _PAUSE_S = 1.0  # between two looks at the runs
 STARTUP_TRIALS = 5  # drawn at random before the sampler learns; finished before the first one is pruned
 _WARM_UP = 1 / 3  # share of the epochs of a run in which none is pruned: novel classes are learned late
 _ATTEMPTS = 3  # of a run whose processes were killed
-_PATIENCE = 5  # trials that fail one after another before the search gives up
+_MOST_FAILURES = 5  # trials that fail one after another before the search gives up
 _HOPELESS = ("diverged", "out_of_memory")  # failures that say something about the settings, which others do not
 
 
-def carry_out(
+def run_search(
     search: Search,
     report: Callable[[str], None] = print,
     lock: int | None = None,
@@ -59,11 +59,11 @@ def carry_out(
         os.close(lock_fd)
 
 
-def begin_here(search: Search, report: Callable[[str], None], lock: int | None = None) -> str:
-    """As `carry_out`, wanted by whoever calls it."""
+def start_search(search: Search, report: Callable[[str], None], lock: int | None = None) -> str:
+    """Request and run the search in this process, see `run_search`."""
     if lock is None:
         request_state(search, "run")
-    return carry_out(search, report, lock)
+    return run_search(search, report, lock)
 
 
 @dataclass
@@ -74,8 +74,8 @@ class ActiveTrial:
     values: dict[str, object]
     finished: list[float] = field(default_factory=list)
     run: Run | None = None
-    is_own: bool = True  # the run was made for it
-    reported: int = -1  # the last step that the sampler and the pruner know
+    is_own_run: bool = True  # the run was made for it
+    reported_step: int = -1  # the last step that the sampler and the pruner know
     events: list[dict] = field(default_factory=list)
     offset: int = 0
 
@@ -83,12 +83,12 @@ class ActiveTrial:
     def number(self) -> int:
         return self.trial.number
 
-    def take(self, run: Run, is_own: bool) -> None:
-        """Follow this run from its first event on."""
-        self.run, self.is_own, self.events, self.offset = run, is_own, [], 0
+    def follow(self, run: Run, is_own: bool) -> None:
+        """Follow this run from its first event."""
+        self.run, self.is_own_run, self.events, self.offset = run, is_own, [], 0
 
     def evaluations(self) -> list[tuple[int, Mapping]]:
-        """(epoch, values) of what the run has measured so far, without what a later attempt did over."""
+        """Return (epoch, values) of all measurements so far, without those that a later attempt repeated."""
         fresh, offset = read_events(self.run.events, self.offset)
         self.events = fresh if offset < self.offset else self.events + fresh
         self.offset = offset
@@ -100,32 +100,32 @@ class Driver:
 
     def __init__(self, search: Search, request: Request, study, report: Callable[[str], None], trainer):
         self.optuna = load_optuna()
-        self.search, self.request, self.study, self.say, self.trainer = search, request, study, report, trainer
-        self.objective: Objective = objective_of(request.objective)
+        self.search, self.request, self.study, self.report, self.trainer = search, request, study, report, trainer
+        self.objective: Objective = find_objective(request.objective)
         self.root = search.root
         self.parallel = request.parallel or run_slots.num_parallel_runs([request.base], self.root)
         self.failures, self.last_failure = 0, ""  # one after another
         self.study.pruner = _pruner(request)
 
     def drive(self, pause_s: float) -> str:
-        """See `carry_out`."""
+        """Run the search, see `run_search`."""
         if self.objective.hidden:
-            self.say(self.objective.words)
-        courses = self._resume_trials()
+            self.report(self.objective.description)
+        active_trials = self._resume_trials()
         while True:
-            courses = [course for course in courses if not self._advance(course)]
-            if self.failures >= _PATIENCE:
-                why = f"{self.failures} trials failed in a row; the last one: {self.last_failure}"
-                raise UserError("search", why)
+            active_trials = [course for course in active_trials if not self._advance(course)]
+            if self.failures >= _MOST_FAILURES:
+                message = f"{self.failures} trials failed in a row; the last one: {self.last_failure}"
+                raise UserError("search", message)
             if self.search.is_stopping():
-                self._pause(courses)
+                self._pause_trials(active_trials)
                 return "stopped"
-            begun = self._count_started()
-            for _ in range(min(self.parallel - len(courses), self.request.trials - begun)):
-                course = self._next()
+            num_started = self._count_started()
+            for _ in range(min(self.parallel - len(active_trials), self.request.trials - num_started)):
+                course = self._next_trial()
                 if not self._advance(course):
-                    courses.append(course)
-            if not courses and begun >= self.request.trials:
+                    active_trials.append(course)
+            if not active_trials and num_started >= self.request.trials:
                 return "finished"
             launcher.dispatch(self.root, self.trainer)  # the runner that should have started the next run may be gone
             time.sleep(pause_s)
@@ -136,67 +136,67 @@ class Driver:
         return sum(trial.state.name != "WAITING" for trial in self.study.get_trials(deepcopy=False))
 
     def _resume_trials(self) -> list[ActiveTrial]:
-        """The trials that an earlier driver left under way."""
+        """Return the trials that an earlier driver left unfinished."""
         running_trials = [trial for trial in self.study.get_trials(deepcopy=False) if trial.state.name == "RUNNING"]
         if running_trials:
-            self.say(f"resuming {counted(len(running_trials), 'unfinished trial')}")
-        return [self._course(self._trial_again(frozen)) for frozen in running_trials]
+            self.report(f"resuming {counted(len(running_trials), 'unfinished trial')}")
+        return [self._active_trial(self._reopen_trial(frozen)) for frozen in running_trials]
 
-    def _next(self) -> ActiveTrial:
-        """A new trial: the usual settings first, where the space has them, then what the sampler draws."""
+    def _next_trial(self) -> ActiveTrial:
+        """Start a new trial: first the default settings if the space contains them, then what the sampler draws."""
         if not self.study.get_trials(deepcopy=False):
-            base_point = usual_point(self.request.space, self.request.base)
+            base_point = default_point(self.request.space, self.request.base)
             if base_point is not None:
                 self.study.enqueue_trial(base_point, user_attrs={"usual": True})
         self.study.sampler = _sampler(self.request, self._count_started())
-        return self._course(self.study.ask())
+        return self._active_trial(self.study.ask())
 
-    def _trial_again(self, frozen):
-        """A trial of the journal as one that can be told about; it may have been cut off before all was drawn."""
+    def _reopen_trial(self, frozen):
+        """Return a trial of the journal as one that can be reported to; some of its values may not be drawn yet."""
         self.study.sampler = _sampler(self.request, frozen.number)
         return self.optuna.trial.Trial(self.study, frozen._trial_id)
 
-    def _course(self, trial) -> ActiveTrial:
+    def _active_trial(self, trial) -> ActiveTrial:
         values = {dimension.name: _suggest(trial, dimension) for dimension in self.request.space}
-        steps = self._frozen(trial).intermediate_values
-        return ActiveTrial(trial, values, reported=max(steps, default=-1))
+        steps = self._stored_trial(trial).intermediate_values
+        return ActiveTrial(trial, values, reported_step=max(steps, default=-1))
 
-    def _frozen(self, trial):
+    def _stored_trial(self, trial):
         return self.study.get_trials(deepcopy=False)[trial.number]
 
-    def _advance(self, course: ActiveTrial) -> bool:
-        """Look at a trial's run and do what follows; True once the trial has ended."""
+    def _advance(self, active: ActiveTrial) -> bool:
+        """Check the run of a trial and do the next step; True once the trial has ended."""
         try:
-            if course.run is None:
-                self._begin_run(course)
-            return self._follow(course)
+            if active.run is None:
+                self._begin_run(active)
+            return self._follow_run(active)
         except UserError as error:
-            return self._fail(course, str(error))
+            return self._fail_trial(active, str(error))
 
     # ------------------------------------------------------------------------------------------------ runs
 
-    def _begin_run(self, course: ActiveTrial) -> None:
-        """Find or make the run of the trial's next seed, and queue it."""
-        seed_index = len(course.finished)
-        config = self.request.config(course.values, self.request.seeds[seed_index])
-        recorded_runs = self._frozen(course.trial).user_attrs.get("runs", [])
+    def _begin_run(self, active: ActiveTrial) -> None:
+        """Find or create the run of the trial's next seed, and queue it."""
+        seed_index = len(active.finished)
+        config = self.request.config(active.values, self.request.seeds[seed_index])
+        recorded_runs = self._stored_trial(active.trial).user_attrs.get("runs", [])
         if seed_index < len(recorded_runs) and not (self.root / recorded_runs[seed_index]).is_dir():
             raise UserError("run", f"{recorded_runs[seed_index]} was deleted")
         run = Run(self.root / recorded_runs[seed_index]) if seed_index < len(recorded_runs) else self._equal_run(config)
         is_own = run is None or self.search.tag in run.meta()["tags"]
-        token = f"{self.search.identity}/{self.search.name}/{course.number}/{config.seed}"
+        token = f"{self.search.identity}/{self.search.name}/{active.number}/{config.seed}"
 
         def tag_first_run(runs: list[Run]) -> None:
             runs[0].write_meta(add=[self.search.tag, *([ORACLE_TAG] if self.objective.hidden else [])])
             if seed_index >= len(recorded_runs):
-                course.trial.set_user_attr("runs", [*recorded_runs, runs[0].id])
-            course.take(runs[0], is_own)
+                active.trial.set_user_attr("runs", [*recorded_runs, runs[0].id])
+            active.follow(runs[0], is_own)
 
-        order = submit.RunRequest(config, self._title(course, config), token, run)
-        submit.create_runs(self.root, [order], self.trainer, note=tag_first_run, retries=_ATTEMPTS - 1)
+        run_request = submit.RunRequest(config, self._title(active, config), token, run)
+        submit.create_runs(self.root, [run_request], self.trainer, on_created=tag_first_run, retries=_ATTEMPTS - 1)
 
     def _equal_run(self, config: Config) -> Run | None:
-        """A run with these very settings that serves: a finished one, or one of this search that may yet."""
+        """Return a usable run with exactly these settings: a finished one, or an unfinished one of this search."""
         wanted_json = config.to_json()
         for run in list_runs(self.root):
             config = run.config_if_readable()
@@ -207,136 +207,136 @@ class Driver:
                 return run
         return None
 
-    def _title(self, course: ActiveTrial, config: Config) -> str:
+    def _title(self, active: ActiveTrial, config: Config) -> str:
         seed = f", seed {config.seed}" if len(self.request.seeds) > 1 else ""
-        return f"{self.search.name} {course.number}: {in_words(course.values)}{seed}"
+        return f"{self.search.name} {active.number}: {in_words(active.values)}{seed}"
 
-    def _follow(self, course: ActiveTrial) -> bool:
-        state = course.run.state()  # before the events: what is over has written all of them
-        if state.name == "unreadable" or not course.run.folder.is_dir():
-            return self._fail(course, f"{course.run.id} {'is unreadable' if state.name else ''} or was deleted")
-        measured = course.evaluations()
+    def _follow_run(self, active: ActiveTrial) -> bool:
+        state = active.run.state()  # before the events: what is over has written all of them
+        if state.name == "unreadable" or not active.run.folder.is_dir():
+            return self._fail_trial(active, f"{active.run.id} {'is unreadable' if state.name else ''} or was deleted")
+        measured = active.evaluations()
         if state.name == "finished":
-            return self._finish_run(course, measured)
-        is_pruned = PRUNED in course.run.meta()["tags"]
-        if not is_pruned and self._report(course, measured):
-            course.run.write_meta(add=[PRUNED])
+            return self._finish_run(active, measured)
+        is_pruned = PRUNED in active.run.meta()["tags"]
+        if not is_pruned and self._report_values(active, measured):
+            active.run.write_meta(add=[PRUNED])
             is_pruned = True
         if is_pruned:
-            return self._stop_pruned(course, state)
-        return state.is_over and self._recover(course, state)
+            return self._stop_pruned(active, state)
+        return state.is_over and self._recover_run(active, state)
 
-    def _finish_run(self, course: ActiveTrial, measured: list[tuple[int, Mapping]]) -> bool:
-        """Take the value of the last epoch; the trial has ended after its last seed."""
-        self._report(course, measured)
-        if PRUNED in course.run.meta()["tags"]:  # it was through before it could be stopped
-            course.run.write_meta(drop=[PRUNED])
-        value = self._measure(course, *measured[-1]) if measured else None
+    def _finish_run(self, active: ActiveTrial, measured: list[tuple[int, Mapping]]) -> bool:
+        """Use the value of the last epoch; the trial ends after its last seed."""
+        self._report_values(active, measured)
+        if PRUNED in active.run.meta()["tags"]:  # it was through before it could be stopped
+            active.run.write_meta(drop=[PRUNED])
+        value = self._measure_run(active, *measured[-1]) if measured else None
         if value is None:
-            return self._fail(course, f"{course.run.id} finished without a value of {self.objective.title}")
-        course.finished.append(value)
-        if len(course.finished) < len(self.request.seeds):
-            course.run = None
-            return self._advance(course)
-        self._end(course, sum(course.finished) / len(course.finished))
+            return self._fail_trial(active, f"{active.run.id} finished without a value of {self.objective.title}")
+        active.finished.append(value)
+        if len(active.finished) < len(self.request.seeds):
+            active.run = None
+            return self._advance(active)
+        self._end_trial(active, sum(active.finished) / len(active.finished))
         return True
 
-    def _report(self, course: ActiveTrial, measured: list[tuple[int, Mapping]]) -> bool:
-        """Tell what is new, epoch by epoch; True as soon as the trial is hopeless beside the others."""
-        epochs = int(self.request.config(course.values, self.request.seeds[0]).epochs)
-        before = len(course.finished)
+    def _report_values(self, active: ActiveTrial, measured: list[tuple[int, Mapping]]) -> bool:
+        """Report new values epoch by epoch; True once the trial is hopeless compared with the others."""
+        epochs = int(self.request.config(active.values, self.request.seeds[0]).epochs)
+        num_finished = len(active.finished)
         is_hopeless = False
         for epoch, values in measured:
-            step = before * epochs + epoch
-            if step <= course.reported:
-                is_hopeless = step == course.reported and self._is_hopeless(course, epoch, epochs)
-            elif (value := self._measure(course, epoch, values)) is not None:
-                course.trial.report((sum(course.finished) + value) / (before + 1), step)
-                course.reported = step
-                is_hopeless = self._is_hopeless(course, epoch, epochs)
+            step = num_finished * epochs + epoch
+            if step <= active.reported_step:
+                is_hopeless = step == active.reported_step and self._is_hopeless(active, epoch, epochs)
+            elif (value := self._measure_run(active, epoch, values)) is not None:
+                active.trial.report((sum(active.finished) + value) / (num_finished + 1), step)
+                active.reported_step = step
+                is_hopeless = self._is_hopeless(active, epoch, epochs)
             if is_hopeless:
                 return True
         return False
 
-    def _is_hopeless(self, course: ActiveTrial, epoch: int, epochs: int) -> bool:
-        """Whether the pruner would stop it; never after a run's last epoch, and no run that somebody else made."""
-        if not self.request.prune or epoch >= epochs or not course.is_own:
+    def _is_hopeless(self, active: ActiveTrial, epoch: int, epochs: int) -> bool:
+        """Return whether the pruner would stop the trial; never after a run's last epoch, nor for a run of others."""
+        if not self.request.prune or epoch >= epochs or not active.is_own_run:
             return False
-        return self.study.pruner.prune(self.study, self._frozen(course.trial))
+        return self.study.pruner.prune(self.study, self._stored_trial(active.trial))
 
-    def _measure(self, course: ActiveTrial, epoch: int, values: Mapping) -> float | None:
-        return value_of(self.objective, course.run, epoch, values)
+    def _measure_run(self, active: ActiveTrial, epoch: int, values: Mapping) -> float | None:
+        return objective_value(self.objective, active.run, epoch, values)
 
-    def _stop_pruned(self, course: ActiveTrial, state: State) -> bool:
-        """Stop a hopeless run; the trial has ended once it is over."""
+    def _stop_pruned(self, active: ActiveTrial, state: State) -> bool:
+        """Stop a hopeless run; the trial ends once the run is over."""
         if not state.is_over:
-            launcher.stop(course.run)
+            launcher.stop(active.run)
             return False
-        epochs = course.evaluations()[-1:]
+        epochs = active.evaluations()[-1:]
         reason = f"stopped after epoch {epochs[0][0]}: " if epochs else ""
-        self._end(course, None, f"{reason}worse than the median of the finished trials at that epoch")
+        self._end_trial(active, None, f"{reason}worse than the median of the finished trials at that epoch")
         return True
 
-    def _recover(self, course: ActiveTrial, state: State) -> bool:
-        """A run that is over and not finished: go on with it, or give the trial up."""
-        paused = self._frozen(course.trial).user_attrs.get("paused")
+    def _recover_run(self, active: ActiveTrial, state: State) -> bool:
+        """Resume a run that ended unfinished, or give the trial up."""
+        paused = self._stored_trial(active.trial).user_attrs.get("paused")
         was_killed = state.name == "crashed" or state.kind in ("killed", queue.PREEMPTED)
-        if queue.is_due(course.run, state):  # the queue itself will try it again
+        if queue.is_due(active.run, state):  # the queue itself will try it again
             return False
         if (state.name == "stopped" and paused) or (was_killed and state.attempt < _ATTEMPTS):
-            launcher.resume(course.run, self.trainer)
+            launcher.resume(active.run, self.trainer)
             if paused:
-                course.trial.set_user_attr("paused", False)
+                active.trial.set_user_attr("paused", False)
             return False
         if state.name == "failed" and state.kind in _HOPELESS:
-            course.trial.set_user_attr("failed", state.kind)
-            self._end(course, None, state.reason)
+            active.trial.set_user_attr("failed", state.kind)
+            self._end_trial(active, None, state.reason)
             return True
         by_hand = state.name == "stopped" and not state.kind
-        return self._fail(course, "its run was stopped" if by_hand else state.reason)
+        return self._fail_trial(active, "its run was stopped" if by_hand else state.reason)
 
     # ------------------------------------------------------------------------------------------------ ends
 
-    def _end(self, course: ActiveTrial, value: float | None, reason: str = "") -> None:
-        """Tell Optuna how a trial has ended: with a value, or pruned. The journal takes nothing of it afterwards."""
+    def _end_trial(self, active: ActiveTrial, value: float | None, reason: str = "") -> None:
+        """Tell Optuna how a trial ended: with a value, or pruned. The journal accepts nothing of it afterwards."""
         states = self.optuna.trial.TrialState
         if reason:
-            course.trial.set_user_attr("reason", reason)
+            active.trial.set_user_attr("reason", reason)
         if value is None:
-            self.study.tell(course.trial, state=states.PRUNED)
+            self.study.tell(active.trial, state=states.PRUNED)
         else:
-            self.study.tell(course.trial, value)
+            self.study.tell(active.trial, value)
         self.failures = 0
-        self._say_end(course, "pruned" if value is None else f"{value:.4f}", reason)
+        self._report_end(active, "pruned" if value is None else f"{value:.4f}", reason)
 
-    def _fail(self, course: ActiveTrial, reason: str) -> bool:
-        """Give a trial up; True."""
+    def _fail_trial(self, active: ActiveTrial, reason: str) -> bool:
+        """Give a trial up; return True."""
         reason = reason[:500]
-        course.trial.set_user_attr("reason", reason)
-        self.study.tell(course.trial, state=self.optuna.trial.TrialState.FAIL)
-        self._say_end(course, "failed", reason)
+        active.trial.set_user_attr("reason", reason)
+        self.study.tell(active.trial, state=self.optuna.trial.TrialState.FAIL)
+        self._report_end(active, "failed", reason)
         self.failures += 1
         self.last_failure = reason
         return True
 
-    def _say_end(self, course: ActiveTrial, outcome: str, reason: str) -> None:
+    def _report_end(self, active: ActiveTrial, outcome: str, reason: str) -> None:
         trials = self.study.get_trials(deepcopy=False)
-        ended = sum(trial.state.is_finished() for trial in trials)
+        num_ended = sum(trial.state.is_finished() for trial in trials)
         complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
         best = max(complete, key=lambda trial: (trial.value, -trial.number), default=None)
-        words = f", best {best.value:.4f} in trial {best.number}" if best else ""
-        why = f" ({shorten(reason, 160)[1:-1]})" if reason else ""
-        head = f"[{ended}/{self.request.trials}] trial {course.number}: {in_words(course.values)}"
-        self.say(f"{head}: {outcome}{why}{words}")
+        best_text = f", best {best.value:.4f} in trial {best.number}" if best else ""
+        reason_text = f" ({shorten(reason, 160)[1:-1]})" if reason else ""
+        prefix = f"[{num_ended}/{self.request.trials}] trial {active.number}: {in_words(active.values)}"
+        self.report(f"{prefix}: {outcome}{reason_text}{best_text}")
 
-    def _pause(self, courses: list[ActiveTrial]) -> None:
+    def _pause_trials(self, active_trials: list[ActiveTrial]) -> None:
         """Stop the runs under way, with a mark by which the next driver resumes them."""
-        for course in courses:
-            if course.run is not None and course.is_own and not course.run.state().is_over:
-                course.trial.set_user_attr("paused", True)
-                launcher.stop(course.run)
-        words = f"{counted(len(courses), 'trial')} running"
-        self.say(f"stopped with {words}; start the same search again to continue")
+        for active in active_trials:
+            if active.run is not None and active.is_own_run and not active.run.state().is_over:
+                active.trial.set_user_attr("paused", True)
+                launcher.stop(active.run)
+        num_running = f"{counted(len(active_trials), 'trial')} running"
+        self.report(f"stopped with {num_running}; start the same search again to continue")
 
 
 # ---------------------------------------------------------------------------------------------------- Optuna
@@ -359,7 +359,7 @@ def _pruner(request: Request):
 
 
 def _suggest(trial, dimension: Dimension):
-    """The value of a setting in a trial, drawn where it is not yet."""
+    """Return the value of a setting in a trial, drawn if it is not drawn yet."""
     if dimension.choices:
         return trial.suggest_categorical(dimension.name, dimension.choices)
     if dimension.kind == "int":

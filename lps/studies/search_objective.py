@@ -21,11 +21,11 @@ ORACLE_TAG = "oracle"  # of runs that were chosen by hidden labels
 
 @dataclass(frozen=True)
 class Objective:
-    """title: for headings and axes. words: what it is and what it is blind to, one sentence. hidden: it needs truth."""
+    """title: for headings and axes. description: what it measures and what it ignores. hidden: it needs the truth."""
 
     name: str
     title: str
-    words: str
+    description: str
     hidden: bool = False
 
 
@@ -56,21 +56,21 @@ OBJECTIVES = {
 }
 
 
-def objective_of(name: str) -> Objective:
-    """The objective called `name`; raises `UserError`."""
+def find_objective(name: str) -> Objective:
+    """Return the objective called `name`; raises `UserError`."""
     if name not in OBJECTIVES:
         raise UserError("objective", f"{shorten(name)} is not one of {', '.join(OBJECTIVES)}")
     return OBJECTIVES[name]
 
 
-def with_withheld_labels(config: Config, objective: Objective, is_asked: bool) -> Config:
-    """`config` with labels withheld where the objective needs some; raises `UserError` where none were asked for.
+def with_withheld_labels(config: Config, objective: Objective, is_set: bool) -> Config:
+    """Return `config` with withheld labels if the objective needs some; raises `UserError` if the user set none.
 
-    is_asked: whether a person has set `split.validation_ratio`, so that 0 is meant.
+    is_set: whether a person has set `split.validation_ratio`, so that 0 is meant.
     """
     if objective.hidden or config.split_validation_ratio > 0:
         return config
-    if is_asked:
+    if is_set:
         raise UserError(
             "split.validation_ratio",
             f"0 withholds no labels, but the objective {objective.name} needs some; expected more than 0",
@@ -78,10 +78,10 @@ def with_withheld_labels(config: Config, objective: Objective, is_asked: bool) -
     return configure(config.flat() | {"split.validation_ratio": _VALIDATION_RATIO})
 
 
-def value_of(objective: Objective, run: Run, epoch: int, measured: Mapping[str, object]) -> float | None:
-    """The value of `run` after `epoch`, in [0, 1], the larger the better; None where it was not measured.
+def objective_value(objective: Objective, run: Run, epoch: int, measured: Mapping[str, object]) -> float | None:
+    """Return the value of `run` after `epoch`, in [0, 1], larger is better; None if it was not measured.
 
-    measured: the values of the `eval` event of this epoch. Raises `UserError` where the run's files are damaged.
+    measured: the values of the `eval` event of this epoch. Raises `UserError` if the run's files are damaged.
     """
     accuracy = stored_number(measured.get("accuracy/all" if objective.hidden else "accuracy/validation"))
     if accuracy is None or objective.name != "balanced":
@@ -90,7 +90,7 @@ def value_of(objective: Objective, run: Run, epoch: int, measured: Mapping[str, 
 
 
 def class_shares(run: Run, epoch: int) -> np.ndarray:
-    """Share of the training images under each id, (total,): labeled ones by label, the others by prediction."""
+    """Return the share of training images under each id, (total,): labeled ones by label, the others by prediction."""
     split, truth = read_split(run.folder)
     predicted = read_snapshot(run.snapshots, epoch).predicted
     ids = np.concatenate([truth[split.labeled], predicted.astype(np.int64)])
@@ -98,6 +98,8 @@ def class_shares(run: Run, epoch: int) -> np.ndarray:
 
 
 def evenness(shares: np.ndarray) -> float:
-    """How many equally large classes there might be, exp of the entropy (nats), over how many there are: in (0, 1]."""
+    """Return exp of the entropy (nats) of the shares, divided by the number of classes: in (0, 1], 1 for equal
+    shares.
+    """
     used = shares[shares > 0]
     return float(np.exp(-(used * np.log(used)).sum()) / len(shares))

@@ -11,8 +11,8 @@ from lps.studies.search import Request, Search, load_optuna, open_study
 from lps.studies.search_objective import OBJECTIVES, Objective
 from lps.wording import counted
 
-_FEW = 10  # finished trials a setting below which shares of importance are guesses
-FEWEST = 4  # finished trials that importance takes at all
+_FEW_TRIALS = 10  # finished trials a setting below which shares of importance are guesses
+LEAST_TRIALS = 4  # finished trials that importance takes at all
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Trial:
     """One point of the space. state: running, complete, pruned or failed.
 
     values: the searched settings. runs: ids, one a seed, as far as they were begun. value: of a pruned one that at its
-    end. course: (step, value) by which it was judged on the way; steps count the epochs of all its runs.
+    end. scores: (step, value) by which it was judged on the way; steps count the epochs of all its runs.
     """
 
     number: int
@@ -29,15 +29,15 @@ class Trial:
     value: float | None
     runs: tuple[str, ...] = ()
     reason: str = ""
-    course: tuple[tuple[int, float], ...] = ()
-    is_usual: bool = False  # the settings that were searched around
+    scores: tuple[tuple[int, float], ...] = ()
+    is_default: bool = False  # the settings that were searched around
 
 
 @dataclass(frozen=True)
-class Result:
+class SearchResult:
     """Where a search stands. state: new, running, stopping, stopped, interrupted, finished.
 
-    importance: setting -> share, most first; empty where there are too few finished trials.
+    importance: setting -> share, most first; empty if there are too few finished trials.
     """
 
     request: Request
@@ -49,16 +49,16 @@ class Result:
         return sum(trial.state in states for trial in self.trials)
 
     @property
-    def ended(self) -> int:
+    def num_ended(self) -> int:
         return self.count("complete", "pruned", "failed")
 
     @property
     def best(self) -> Trial | None:
-        """The finished trial with the largest value, the first of equals."""
-        return max(self.complete, key=lambda trial: (trial.value, -trial.number), default=None)
+        """Return the finished trial with the largest value, the first one of equal ones."""
+        return max(self.complete_trials, key=lambda trial: (trial.value, -trial.number), default=None)
 
     @property
-    def complete(self) -> list[Trial]:
+    def complete_trials(self) -> list[Trial]:
         return [trial for trial in self.trials if trial.state == "complete"]
 
     @property
@@ -66,27 +66,27 @@ class Result:
         return OBJECTIVES[self.request.objective]
 
 
-def read_results(search: Search, with_importance: bool = True) -> Result:
-    """Where a search stands, from its files; raises `UserError` where they are damaged or Optuna is missing."""
+def read_results(search: Search, with_importance: bool = True) -> SearchResult:
+    """Read the state and results of a search; raises `UserError` if its files are damaged or Optuna is missing."""
     request = search.request()
     is_running = is_held(search.lock)
     study = open_study(search)
-    trials = tuple(_trial(frozen) for frozen in study.get_trials(deepcopy=False)) if study else ()
-    result = Result(request, "new", tuple(trial for trial in trials if trial.state != "waiting"))
+    trials = tuple(_read_trial(frozen) for frozen in study.get_trials(deepcopy=False)) if study else ()
+    result = SearchResult(request, "new", tuple(trial for trial in trials if trial.state != "waiting"))
     shares = _importance(study, result) if study and with_importance else {}
     return replace(result, state=_state(search, result, is_running), importance=shares)
 
 
-def _trial(frozen) -> Trial:
-    """One of Optuna's as one of ours."""
+def _read_trial(frozen) -> Trial:
+    """Convert a trial of Optuna."""
     attributes = frozen.user_attrs
     runs, reason, shown_error = attributes.get("runs", []), attributes.get("reason", ""), attributes.get("failed")
     names = {"RUNNING": "running", "COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "WAITING": "waiting"}
     state = "failed" if shown_error else names[frozen.state.name]
-    course = tuple(sorted(frozen.intermediate_values.items()))
+    scores = tuple(sorted(frozen.intermediate_values.items()))
     value = frozen.value if frozen.values and math.isfinite(frozen.value) else None
-    if state == "running" and course:
-        value = course[-1][1]
+    if state == "running" and scores:
+        value = scores[-1][1]
     return Trial(
         frozen.number,
         state,
@@ -94,35 +94,38 @@ def _trial(frozen) -> Trial:
         None if state == "failed" else value,
         tuple(str(run) for run in runs),
         clean_text(str(reason)),
-        course,
+        scores,
         bool(attributes.get("usual")),
     )
 
 
-def _state(search: Search, result: Result, is_running: bool) -> str:
+def _state(search: Search, result: SearchResult, is_running: bool) -> str:
     if is_running:
         return "stopping" if search.is_stopping() else "running"
-    if result.ended >= result.request.trials:
+    if result.num_ended >= result.request.trials:
         return "finished"
     if search.is_stopping():
         return "stopped"
     return "interrupted" if search.journal.exists() else "new"
 
 
-def read_importance(search: Search, result: Result) -> dict[str, float]:
-    """As `Result.importance`, for a result that was read without it; raises `UserError` as `read_results` does."""
+def read_importance(search: Search, result: SearchResult) -> dict[str, float]:
+    """Compute `SearchResult.importance` for a result that was read without it; raises `UserError` as `read_results`
+    does.
+    """
     study = open_study(search)
     return _importance(study, result) if study else {}
 
 
-def _importance(study, result: Result) -> dict[str, float]:
-    """Share of each searched setting in what the finished trials differ by, most first; sums to 1.
+def _importance(study, result: SearchResult) -> dict[str, float]:
+    """Return the share of each searched setting in the variance of the finished trials, largest first; sums to 1.
 
     fANOVA (Hutter, Hoos, Leyton-Brown, ICML 2014) by Optuna with a fixed seed: a forest is fitted to the finished
-    trials and its variance over the space taken apart. Empty below `FEWEST` trials and where all values are the same.
+    trials and its variance over the space taken apart. Empty below `LEAST_TRIALS` trials and where all values are the
+    same.
     """
-    values = {trial.value for trial in result.complete}
-    if len(result.complete) < FEWEST or len(values) < 2:
+    values = {trial.value for trial in result.complete_trials}
+    if len(result.complete_trials) < LEAST_TRIALS or len(values) < 2:
         return {}
     optuna = load_optuna()
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
@@ -133,19 +136,19 @@ def _importance(study, result: Result) -> dict[str, float]:
     return {name: float(share) for name, share in importance.items() if math.isfinite(share)}
 
 
-def importance_caution(result: Result) -> str:
-    """What the shares of importance rest on, one sentence."""
-    trials, settings = len(result.complete), len(result.request.space)
+def importance_caution(result: SearchResult) -> str:
+    """Return one sentence on the basis of the shares of importance."""
+    trials, settings = len(result.complete_trials), len(result.request.space)
     basis = f"{counted(trials, 'finished trial')}; pruned ones are left out"
-    if trials < FEWEST:
-        return f"Importance needs at least {FEWEST} finished trials; there are {trials}."
-    if trials < _FEW * settings:
+    if trials < LEAST_TRIALS:
+        return f"Importance needs at least {LEAST_TRIALS} finished trials; there are {trials}."
+    if trials < _FEW_TRIALS * settings:
         return f"From {basis}. For {counted(settings, 'setting')} this is only a rough estimate."
     return f"From {basis}."
 
 
 def best_so_far(trials: Sequence[Trial]) -> list[float]:
-    """The largest value of a finished trial up to each of `trials`, NaN before the first one."""
+    """Return the largest value of a finished trial up to each of `trials`, NaN before the first one."""
     best, best_values = math.nan, []
     for trial in trials:
         if trial.state == "complete" and not best >= trial.value:
@@ -155,18 +158,20 @@ def best_so_far(trials: Sequence[Trial]) -> list[float]:
 
 
 def settings_of(request: Request, trial: Trial) -> dict[str, object]:
-    """What a trial's runs set that is not as usual, seed and split's withheld labels included where they differ."""
+    """Return the settings of a trial's runs that differ from the defaults, including seed and withheld labels."""
     config = request.config(trial.values, request.seeds[0])
     return cli_args.differing_settings(config.flat(), config.defaults())
 
 
 def sweep_name(request: Request) -> str:
-    """Of the sweep that runs the best settings with several seeds; says so where hidden labels chose them."""
-    by = "oracle-best-of" if OBJECTIVES[request.objective].hidden else "best-of"
-    return f"{by}-{request.name}"[:32]
+    """Return the name of the sweep that runs the best settings with several seeds; it says if hidden labels chose
+    them.
+    """
+    prefix = "oracle-best-of" if OBJECTIVES[request.objective].hidden else "best-of"
+    return f"{prefix}-{request.name}"[:32]
 
 
 def sweep_command(request: Request, trial: Trial, seeds: Sequence[int] = (0, 1, 2)) -> str:
-    """The command that runs a trial's settings with several seeds."""
+    """Return the command that runs a trial's settings with several seeds."""
     options = {"dataset": request.base.dataset, "method": request.base.method, "seeds": cli_args.join_values(seeds)}
     return cli_args.format_command("sweep", **options, name=sweep_name(request), set=settings_of(request, trial))

@@ -32,25 +32,25 @@ class Dimension:
 
     @property
     def text(self) -> str:
-        """As it is typed; `read_dimension` gives the same back."""
+        """Return the dimension as typed; `read_dimension` reads it back."""
         if self.choices:
             return f"{self.name}={','.join(text_of(choice) for choice in self.choices)}"
         return f"{self.name}={text_of(self.low)}..{text_of(self.high)}{':log' * self.log}"
 
-    def holds(self, value) -> bool:
-        """Whether the search could try `value`."""
+    def contains(self, value) -> bool:
+        """Return whether the search could try `value`."""
         if self.choices:
             return any(value == choice and type(value) is type(choice) for choice in self.choices)
         return type(value) in (int, float) and self.low <= value <= self.high
 
 
 def can_be_searched(name: str) -> bool:
-    """Whether runs that differ in this setting can be held against each other by one number."""
+    """Return whether runs that differ in this setting can be compared by one number."""
     return name not in _FIXED and not name.startswith(_FIXED_GROUPS)
 
 
 def read_space(texts: Sequence[str], method: str) -> tuple[Dimension, ...]:
-    """The dimensions of what was typed, NAME=... each; raises `UserError`."""
+    """Parse dimensions NAME=...; raises `UserError`."""
     dimensions = tuple(read_dimension(text, method) for text in texts)
     names = [dimension.name for dimension in dimensions]
     if not dimensions:
@@ -64,7 +64,7 @@ def read_space(texts: Sequence[str], method: str) -> tuple[Dimension, ...]:
 
 
 def read_dimension(text: str, method: str) -> Dimension:
-    """The dimension of `text`; raises `UserError` where the setting or its values do not fit the method."""
+    """Parse the dimension `text`; raises `UserError` if the setting or its values do not fit the method."""
     name, equals, values = (part.strip() for part in text.partition("="))
     if not equals or not name:
         raise UserError("--space", f"{shorten(text)} is not of the form NAME=VALUES; {_HELP}")
@@ -138,8 +138,8 @@ def _range_around(parameter: Parameter, value: float) -> tuple[float, float]:
     return kind(max(low, least)), kind(min(high, most))
 
 
-def usual_point(space: Sequence[Dimension], base: Config) -> dict[str, object] | None:
-    """The settings of `base` as a point of the space; None where it lies outside."""
+def default_point(space: Sequence[Dimension], base: Config) -> dict[str, object] | None:
+    """Return the settings of `base` as a point of the space; None if it is outside."""
     flat = base.flat()
-    point = {dimension.name: flat[dimension.name] for dimension in space}
-    return point if all(dimension.holds(point[dimension.name]) for dimension in space) else None
+    values = {dimension.name: flat[dimension.name] for dimension in space}
+    return values if all(dimension.contains(values[dimension.name]) for dimension in space) else None

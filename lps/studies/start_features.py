@@ -9,7 +9,7 @@ from torch import nn
 
 from lps.data import features
 from lps.data.batches import Pictures
-from lps.data.material import Material, prepare
+from lps.data.training_data import TrainingData, prepare
 from lps.network import start_weights
 from lps.scheduler.background_jobs import JobProgress
 from lps.scheduler.costs import SPREAD, Span
@@ -24,7 +24,7 @@ _PIECE = 128  # images
 
 def start_features(
     config: Config, root: Path, progress: JobProgress, phase: str, afterwards: Span | None
-) -> tuple[np.ndarray, Material]:
+) -> tuple[np.ndarray, TrainingData]:
     """(features (n, d) float32 of all images, test images last, what they are of).
 
     The start weights are made first where there are none yet, and kept for runs below `root`. phase: of what comes
@@ -33,7 +33,7 @@ def start_features(
     material = prepare(config)
     progress.check()
     if config.features == "stored":
-        return _stored(config, progress, phase, afterwards), material
+        return _stored_features(config, progress, phase, afterwards), material
     method, _ = build(config, material)
     backbone = method.network.backbone
     if config.network_start in start_weights.ELSEWHERE:
@@ -44,16 +44,16 @@ def start_features(
         progress.check()
         backbone.load_state_dict(checkpoints.load_checkpoint(path.parent, path.stem)["backbone"])
     image_features = _features(backbone, material.images, config, progress, afterwards)
-    progress.tell(phase, 0.0, afterwards)
+    progress.report(phase, 0.0, afterwards)
     return image_features, material
 
 
-def _stored(config: Config, progress: JobProgress, phase: str, afterwards: Span | None) -> np.ndarray:
+def _stored_features(config: Config, progress: JobProgress, phase: str, afterwards: Span | None) -> np.ndarray:
     """float32 (n, d) from the store, which is made now where it is not there yet and stays for runs."""
     speed = _Speed(progress, "features", afterwards)
     stored = features.plain_features(config, speed, progress.should_stop)
     progress.check()
-    progress.tell(phase, 0.0, afterwards)
+    progress.report(phase, 0.0, afterwards)
     return np.asarray(stored, np.float32)
 
 
@@ -79,7 +79,7 @@ class _Speed:
     def __call__(self, done: int, total: int) -> None:
         """done of `total` steps, or pictures."""
         now = time.monotonic()
-        began, first = self._first = self._first or (now, done)
-        phase_left = Span.about((now - began) / (done - first) * (total - done), SPREAD) if done > first else None
+        start, first = self._first = self._first or (now, done)
+        phase_left = Span.about((now - start) / (done - first) * (total - done), SPREAD) if done > first else None
         total_left = phase_left.plus(self._afterwards) if phase_left and self._afterwards else phase_left
-        self._progress.tell(self._phase, done / max(1, total), total_left)
+        self._progress.report(self._phase, done / max(1, total), total_left)

@@ -17,7 +17,7 @@ MODES = {
     "random": "random combinations of the grid, drawn with a seed",
 }
 MOST_RUNS = 2000
-ASKED_ELSEWHERE = {"dataset": "--dataset", "method": "--method", "seed": "--seeds"}
+OPTION_OF_SETTING = {"dataset": "--dataset", "method": "--method", "seed": "--seeds"}
 _BEFORE_TRAINING = ("dataset.", "split.", "network.", "pretrain.", "device", "processes", "threads", "precision")
 
 
@@ -39,17 +39,20 @@ class SweepSpec:
     sample_seed: int = 0
 
     def as_record(self) -> dict:
-        """In JSON's own kinds, for `sweep_records`."""
+        """Return the layout as JSON for `sweep_records`."""
         return {"layout": json.loads(json.dumps(asdict(self)))}
 
     def command(self, name: str = "") -> str:
-        """The command that starts it."""
+        """Return the command that starts the sweep."""
         options = {"dataset": self.datasets, "method": self.methods, "seeds": self.seeds}
         varied = {key: ("," if "," not in "".join(texts) else "|").join(texts) for key, texts in self.varied.items()}
         sampling = {"samples": self.samples, "sample_seed": self.sample_seed} if self.samples else {}
-        more = {"set": self.fixed, "vary": varied, "mode": self.mode != "grid" and self.mode} | sampling
+        other_options = {"set": self.fixed, "vary": varied, "mode": self.mode != "grid" and self.mode} | sampling
         return cli_args.format_command(
-            "sweep", **{key: cli_args.join_values(values) for key, values in options.items()}, **more, name=name
+            "sweep",
+            **{key: cli_args.join_values(values) for key, values in options.items()},
+            **other_options,
+            name=name,
         )
 
 
@@ -59,23 +62,23 @@ class SweepSpec:
 def read_layout(
     datasets: str, methods: str, seeds: str, fixed: Sequence[str] = (), varied: Sequence[str] = (), **more
 ) -> SweepSpec:
-    """The layout of what was typed: comma-separated names and seeds, texts NAME=VALUE and NAME=VALUE,VALUE.
+    """Parse a sweep: comma-separated names and seeds, texts NAME=VALUE and NAME=VALUE,VALUE.
 
     methods: also "all". A setting that is varied twice has the values of both. more: mode, samples, sample_seed.
     Raises `UserError`.
     """
     fixed_settings = parse_assignments(fixed)
-    many: dict[str, tuple[str, ...]] = {}
+    values_by_name: dict[str, tuple[str, ...]] = {}
     for name, text in (_assignment(text, "--vary") for text in varied):
-        many[name] = many.get(name, ()) + split_values(name, text)
-    named = catalog.method_names() if methods.strip() == "all" else _split_list(methods)
+        values_by_name[name] = values_by_name.get(name, ()) + split_values(name, text)
+    method_names = catalog.method_names() if methods.strip() == "all" else _split_list(methods)
     seed = protocol_parameters()["seed"]
     numbers = tuple(seed.parse(text) for text in _split_list(seeds))
-    return SweepSpec(tuple(_split_list(datasets)), tuple(named), numbers, fixed_settings, many, **more)
+    return SweepSpec(tuple(_split_list(datasets)), tuple(method_names), numbers, fixed_settings, values_by_name, **more)
 
 
 def parse_assignments(texts: Sequence[str]) -> dict[str, str]:
-    """Texts NAME=VALUE by name; raises `UserError`, also for a name that stands there twice."""
+    """Parse texts NAME=VALUE into a dict; raises `UserError`, also for a repeated name."""
     text_by_name: dict[str, str] = {}
     for name, text in (_assignment(text, "--set") for text in texts):
         if name in text_by_name:
@@ -87,7 +90,9 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, str]:
 
 
 def split_values(name: str, text: str) -> tuple[str, ...]:
-    """ "0.1,0.2" as its values; "0,1,2|3,4,5" as two values that hold commas. Raises `UserError` for empty ones."""
+    """Split "0.1,0.2" into its values; "0,1,2|3,4,5" has two values with commas. Raises `UserError` for empty
+    values.
+    """
     values = tuple(part.strip() for part in text.split("|" if "|" in text else ","))
     if not all(values):
         raise UserError(name, f'{shorten(text)} has an empty value; expected values such as 1,2 (or "none")')
@@ -97,7 +102,7 @@ def split_values(name: str, text: str) -> tuple[str, ...]:
 def combinations(
     varied: Mapping[str, tuple[str, ...]], mode: str = "grid", samples: int | None = None, sample_seed: int = 0
 ) -> list[dict[str, str]]:
-    """One text per varied setting, for every combination; the last setting changes fastest.
+    """Return one text per varied setting for every combination; the last setting changes fastest.
 
     A `random` draw of more samples with the same seed begins with those of fewer. Raises `UserError`.
     """
@@ -108,14 +113,16 @@ def combinations(
             "samples", "needs a number of combinations with --mode random" if samples is None else "need --mode random"
         )
     if mode == "random":
-        return _drawn({name: tuple(dict.fromkeys(values)) for name, values in varied.items()}, samples, sample_seed)
+        return _random_combinations(
+            {name: tuple(dict.fromkeys(values)) for name, values in varied.items()}, samples, sample_seed
+        )
     if mode == "list":
-        return _side_by_side(varied)
+        return _paired_combinations(varied)
     check_size(_grid_size(varied))
     return [dict(zip(varied, values)) for values in itertools.product(*varied.values())]
 
 
-def _side_by_side(varied: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]:
+def _paired_combinations(varied: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]:
     lengths = {name: len(values) for name, values in varied.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -123,7 +130,7 @@ def _side_by_side(varied: Mapping[str, tuple[str, ...]]) -> list[dict[str, str]]
     return [dict(zip(varied, values)) for values in zip(*varied.values())] if varied else [{}]
 
 
-def _drawn(varied: Mapping[str, tuple[str, ...]], samples: int, seed: int) -> list[dict[str, str]]:
+def _random_combinations(varied: Mapping[str, tuple[str, ...]], samples: int, seed: int) -> list[dict[str, str]]:
     total = _grid_size(varied)
     if not 1 <= samples <= total:
         raise UserError("samples", f"{samples} is not a whole number from 1 to {total}, the size of the grid")
@@ -132,11 +139,11 @@ def _drawn(varied: Mapping[str, tuple[str, ...]], samples: int, seed: int) -> li
     positions: dict[int, None] = {}
     while len(positions) < samples:
         positions[generator.randrange(total)] = None
-    return [_at(varied, position) for position in positions]
+    return [_combination_at(varied, position) for position in positions]
 
 
-def _at(varied: Mapping[str, tuple[str, ...]], position: int) -> dict[str, str]:
-    """The combination that the grid, too large to be written down, has at `position`."""
+def _combination_at(varied: Mapping[str, tuple[str, ...]], position: int) -> dict[str, str]:
+    """Return the combination at `position` of the grid, without building the grid."""
     settings = {}
     for name, values in reversed(varied.items()):
         position, digit = divmod(position, len(values))
@@ -149,7 +156,7 @@ def _grid_size(varied: Mapping[str, tuple[str, ...]]) -> int:
 
 
 def plan_runs(layout: SweepSpec) -> list[Config]:
-    """A checked config for every run, each once, seed by seed: after the first seed every row of a table has a number.
+    """Return a checked config for every distinct run, seed by seed: after the first seed, every table row has a number.
 
     A setting that only some of the methods have is left out for the others, and what is varied of training for methods
     that train nothing: it would lay out the same run several times. Raises `UserError`.
@@ -171,19 +178,19 @@ def plan_runs(layout: SweepSpec) -> list[Config]:
 
 
 def affects_result(name: str, method: str) -> bool:
-    """Whether a setting can change what the method finds."""
+    """Return whether a setting can change the result of the method."""
     info = catalog.method_info(method)
     return info.trains or name in info.parameters or name.startswith(_BEFORE_TRAINING)
 
 
 def redundant_requests(layout: SweepSpec) -> list[str]:
-    """A sentence for all that is asked for and makes no run of its own, or one that finds what another one finds."""
+    """Return one sentence for each request that creates no run, or a run with the same result as another one."""
     parameters_by_method = {method: parameters(method) for method in layout.methods}
-    everything = {name: p for method in layout.methods for name, p in parameters_by_method[method].items()}
+    parameter_by_name = {name: p for method in layout.methods for name, p in parameters_by_method[method].items()}
     sentences = []
     for name, texts in layout.varied.items():
-        parsed = [everything[name].parse(text) for text in texts]
-        without = [
+        parsed = [parameter_by_name[name].parse(text) for text in texts]
+        unaffected = [
             catalog.method_info(m).title
             for m in layout.methods
             if not (name in parameters_by_method[m] and affects_result(name, m))
@@ -193,8 +200,10 @@ def redundant_requests(layout: SweepSpec) -> list[str]:
             sentences.append(f"{name} has only one value, so it does not vary")
         elif layout.mode != "list" and len(set(parsed)) < len(parsed):
             sentences.append(f"{name} has a value twice: {', '.join(texts)}; duplicates are ignored")
-        if without and len(parsed) > 1:
-            sentences.append(f"{', '.join(without)}: {name} has no effect here, so one run stands for all its values")
+        if unaffected and len(parsed) > 1:
+            sentences.append(
+                f"{', '.join(unaffected)}: {name} has no effect here, so one run stands for all its values"
+            )
         for switch in switches if len(parsed) > 1 else ():
             if "false" in (*layout.varied.get(switch, ()), layout.fixed.get(switch)):
                 sentences.append(
@@ -206,21 +215,23 @@ def redundant_requests(layout: SweepSpec) -> list[str]:
     return sentences + [
         f"{name}={text} is the default, so it changes nothing"
         for name, text in layout.fixed.items()
-        if _is_usual(layout, name)
+        if _is_default(layout, name)
     ]
 
 
-def _is_usual(layout: SweepSpec, name: str) -> bool:
-    """Whether a setting of all runs has the value that it would have without being set, in all of them."""
+def _is_default(layout: SweepSpec, name: str) -> bool:
+    """Return whether a fixed setting has its default value in all runs."""
     other_settings = {key: text for key, text in layout.fixed.items() if key != name}
     for dataset, method in itertools.product(layout.datasets, layout.methods):
         documented = parameters(method)
-        both = [
+        setting_pairs = [
             {key: documented[key].parse(text) for key, text in settings.items() if key in documented}
             for settings in (layout.fixed, other_settings)
         ]
         try:
-            values = [configure({"dataset": dataset, "method": method} | settings).get(name) for settings in both]
+            values = [
+                configure({"dataset": dataset, "method": method} | settings).get(name) for settings in setting_pairs
+            ]
         except UserError:  # it is needed
             return False
         if values[0] != values[1]:
@@ -229,11 +240,11 @@ def _is_usual(layout: SweepSpec, name: str) -> bool:
 
 
 def _check_names(layout: SweepSpec) -> None:
-    """Every setting is one of some method, is not asked for by an option of its own, and is either set or varied."""
+    """Check that every setting belongs to a method, has no own option, and is either set or varied."""
     known_names = {name: None for method in layout.methods for name in parameters(method)}
     for name in (*layout.fixed, *layout.varied):
-        if name in ASKED_ELSEWHERE:
-            raise UserError(name, f"cannot be set or varied by name; use {ASKED_ELSEWHERE[name]}")
+        if name in OPTION_OF_SETTING:
+            raise UserError(name, f"cannot be set or varied by name; use {OPTION_OF_SETTING[name]}")
         if name not in known_names:
             methods = ", ".join(layout.methods)
             raise UserError(

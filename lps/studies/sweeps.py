@@ -31,7 +31,7 @@ _START_PATIENCE_S = 60.0
 class Item:
     """One run of a sweep. action: new, exists (an equal run is used as it is) or resumed (it goes on).
 
-    run, state: of the equal run; None where there is none yet.
+    run, state: of the equal run; None if there is none yet.
     """
 
     config: Config
@@ -75,7 +75,7 @@ class Estimate:
 
 
 def plan_sweep(layout: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
-    """The sweep as it would be started now; everything is checked, nothing is written. Raises `UserError`.
+    """Plan the sweep as it would start now, with all checks; writes nothing. Raises `UserError`.
 
     name: without one the sweep is named after its settings, so that the same command means the same sweep.
     """
@@ -85,12 +85,12 @@ def plan_sweep(layout: SweepSpec | presets.PresetRequest, root: Path, name: str 
 
 
 def sketch_sweep(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
-    """As `plan_sweep`, but without a look at data, split and device: what it would be once these are there."""
+    """Plan the sweep as `plan_sweep` does, but without checks of data, split and device."""
     if isinstance(request, SweepSpec):
         labelled_configs = [(config, item_label(config, request)) for config in plan_runs(request)]
         name = name or _digest([config for config, _ in labelled_configs])
     else:
-        labelled_configs = presets.build_paper_table(request).runs()
+        labelled_configs = presets.build_paper_table(request).labeled_configs()
         name = name or request.name
     check_size(len(labelled_configs))
     items = [Item(config, words) for config, words in labelled_configs]
@@ -98,7 +98,7 @@ def sketch_sweep(request: SweepSpec | presets.PresetRequest, root: Path, name: s
 
 
 def from_record(record: Mapping) -> SweepSpec | presets.PresetRequest | None:
-    """What was asked for by what `sweep_records` kept of it; None where that is nothing or damaged."""
+    """Return the request in a record of `sweep_records`; None if there is none or it is damaged."""
     stored = record.get("layout")
     if not isinstance(stored, dict):
         return presets.from_record(record)
@@ -117,13 +117,13 @@ def from_record(record: Mapping) -> SweepSpec | presets.PresetRequest | None:
 def check_sweep(
     configs: Sequence[Config], on_this_machine: bool = True, judge: Callable[[Config], None] | None = None
 ) -> None:
-    """The slots, and every config as `submit.check_configs` does; raises `UserError`."""
-    run_slots.demanded_cpu_slots()
-    submit.check_configs(configs, on_this_machine, judge=judge)
+    """Check the slots, and every config as in `submit.check_configs`; raises `UserError`."""
+    run_slots.cpu_slots_from_environment()
+    submit.check_configs(configs, on_this_machine, check_start=judge)
 
 
 def item_label(config: Config, layout: SweepSpec) -> str:
-    """A run within its sweep, what varies first: "10 % labels, margin_scale=5, orca seed 1"."""
+    """Return the label of a run in its sweep, varied settings first: "10 % labels, margin_scale=5, orca seed 1"."""
     flat = config.flat()
     varied = [name for name in layout.varied if name in flat and affects_result(name, config.method)]
     words = [titles.setting_in_words(name, flat[name]) for name in varied]
@@ -132,7 +132,7 @@ def item_label(config: Config, layout: SweepSpec) -> str:
 
 
 def match_existing(items: Sequence[Item], root: Path) -> list[Item]:
-    """The same runs with what exists of them in `root` by now: an equal config means the same run."""
+    """Return the same items with the runs that exist in `root` now: an equal config means the same run."""
     existing = _existing(root, {item.config.to_json() for item in items})
     matched = []
     for item in items:
@@ -158,13 +158,15 @@ def _existing(root: Path, wanted_identities: set[str]) -> dict[str, tuple[Run, S
 
 
 def estimate_sweep(sweep: Sweep, root: Path) -> Estimate:
-    """What the new and the resumed runs will cost, by the finished runs in `root`, else by recordings."""
+    """Estimate the cost of the new and the resumed runs, from the finished runs in `root`, else from recordings."""
     remaining_configs = [item.config for item in sweep.items if item.action != "exists"]
     return total_estimate(remaining_configs, estimate_costs(remaining_configs, root))
 
 
 def estimate_costs(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
-    """The cost of each, by the finished runs in `root`, else by recordings; None where none is of its kind."""
+    """Estimate the cost of each run, from the finished runs in `root`, else from recordings; None if none is
+    comparable.
+    """
     known_costs, pretrained_starts, expected_costs = (
         costs.known_costs(root, {costs.cost_kind(config) for config in configs}),
         set(),
@@ -177,12 +179,12 @@ def estimate_costs(configs: Sequence[Config], root: Path) -> list[costs.Cost | N
 
 
 def total_estimate(remaining_configs: Sequence[Config], expected: Sequence[costs.Cost | None]) -> Estimate:
-    """The cost of all that is left to do, of what is known of each."""
+    """Return the total of the known costs of all remaining runs."""
     known_costs = [cost for cost in expected if cost is not None]
     unknown = dict.fromkeys(
         f"{c.method} on {c.dataset}" for c, cost in zip(remaining_configs, expected) if cost is None
     )
-    span, size = costs.at_a_time((cost.span for cost in known_costs), 1), disk_use.expected_bytes(known_costs)
+    span, size = costs.parallel_duration((cost.span for cost in known_costs), 1), disk_use.expected_bytes(known_costs)
     return Estimate(span, size, len(remaining_configs), len(remaining_configs) - len(known_costs), tuple(unknown))
 
 
@@ -227,7 +229,9 @@ def start_sweep(
                 raise UserError("run", f"{item.run.id} is stopping; start the sweep again when it has stopped")
         orders = [submit.RunRequest(item.config, item.label, run=item.run) for item in items]
         tag_and_record = partial(_tag_and_record, sweep, root)
-        runs = submit.create_runs(root, orders, trainer, note=tag_and_record, array=sweep.name, retries=retries, on=on)
+        runs = submit.create_runs(
+            root, orders, trainer, on_created=tag_and_record, array=sweep.name, retries=retries, on=on
+        )
     finally:
         os.close(start_lock)
     created = [replace(item, run=run, state=run.state()) for item, run in zip(items, runs)]
@@ -235,7 +239,7 @@ def start_sweep(
 
 
 def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> str:
-    """A sentence on the runs that wait in another place than the one that is asked for; "" where none does.
+    """Return a sentence on the runs that wait on another backend than the requested one; "" if there are none.
 
     on: as of `start_sweep`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
     """
@@ -263,7 +267,7 @@ def _tag_and_record(sweep: Sweep, root: Path, runs: Sequence[Run]) -> None:
 
 
 def watch_items(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float = 0.5) -> Iterator[Item]:
-    """Every item with the state that it has come to, as soon as its run is over, finished ones first; stops nothing."""
+    """Yield every item with its final state as soon as its run is over, finished ones first; stops nothing."""
     pending = list(items)
     while pending:
         for item in list(pending):
@@ -280,13 +284,13 @@ def watch_items(items: Sequence[Item], trainer=launcher.TRAINER, pause_s: float 
 
 
 def tagged_items(runs: Sequence[Run]) -> tuple[Item, ...]:
-    """The runs of a sweep of which only the tag is known, the oldest first; those that cannot be read are left out."""
+    """Return the runs of a sweep of which only the tag is known, oldest first, without unreadable ones."""
     runs_with_config = [(run, config) for run in reversed(runs) if (config := run.config_if_readable())]
     return tuple(Item(config, run.title, "exists", run, run.state()) for run, config in runs_with_config)
 
 
 def runs_with_tag(root: Path, tag: str) -> list[Run]:
-    """The runs that carry `tag`, newest first; raises `UserError` where there is none."""
+    """Return the runs with this tag, newest first; raises `UserError` if there are none."""
     runs = [run for run in list_runs(root) if tag in run.meta()["tags"]]
     if not runs:
         known_tags = sorted({tag for run in list_runs(root) for tag in run.meta()["tags"]})

@@ -53,8 +53,8 @@ def _differing(configs: Sequence[Config | None]) -> set[str]:
     first: dict[tuple[str, str], dict[str, object]] = {}
     for config in filter(None, configs):
         flat = config.flat()
-        other = first.setdefault((config.method, config.dataset), flat)
-        differing.update(key for key, value in flat.items() if value != other[key])
+        first_settings = first.setdefault((config.method, config.dataset), flat)
+        differing.update(key for key, value in flat.items() if value != first_settings[key])
     return differing
 
 

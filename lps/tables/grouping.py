@@ -81,7 +81,7 @@ def compare_to_baseline(
 ) -> dict[int, Difference | None]:
     """Place -> that group minus `base`, fractions where the measurement is one; all corrected together (Holm).
 
-    None where they do not compare: other data, another split, no numbers.
+    None if they do not compare: other data, another split, no numbers.
     """
     keys = {name.key for name in by}
     compared = {index: group for index, group in enumerate(groups) if group is not base}

@@ -55,7 +55,7 @@ class Filter:
     is_slow: bool = False
 
     def select(self, entries: Iterable[RunRow]) -> list[RunRow]:
-        """Those that fit, in their order; raises `UserError` where expressions take too long."""
+        """Those that fit, in their order; raises `UserError` if expressions take too long."""
         if not self.is_slow:
             return [entry for entry in entries if self.fits(entry)]
         end, selected = time.monotonic() + _MOST_S, []
@@ -309,5 +309,5 @@ def _length(simple: str) -> int:
     """Of a text that it matches in at most `_MOST_WAYS`: n repetitions part k letters in k^n / n! ways, | in two."""
     repetitions, forks = (len(re.findall(signs, simple)) for signs in (r"[*+{]", r"[|?]"))
     ways = _MOST_WAYS / 2.0**forks
-    most = min(_TEXT[1], int(60 * ways))  # it may begin at any letter
-    return min(most, int((ways * math.factorial(repetitions)) ** (1 / repetitions))) if repetitions else most
+    most_text = min(_TEXT[1], int(60 * ways))  # it may begin at any letter
+    return min(most_text, int((ways * math.factorial(repetitions)) ** (1 / repetitions))) if repetitions else most_text

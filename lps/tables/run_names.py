@@ -46,7 +46,7 @@ class Name:
         return self.kind == "percent" or self.help.startswith("At the newest epoch")
 
     def display_value(self, entry: RunRow) -> object:
-        """The value as people read it: percent for fractions, one text for several, None where there is none."""
+        """The value as people read it: percent for fractions, one text for several, None if there is none."""
         value = self.read_value(entry)
         if isinstance(value, tuple):
             return ", ".join(map(str, value)) or None
@@ -92,7 +92,7 @@ class Vocabulary:
 
     @cached_property
     def _measured(self) -> set[str]:
-        return set(_COMMON).union(*(entry.measured.recent.last for entry in self._entries))
+        return set(_COMMON).union(*(entry.measured.recent.newest_values for entry in self._entries))
 
     @property
     def settings(self) -> list[str]:
@@ -114,10 +114,10 @@ class Vocabulary:
             return _difference(self.find(first.strip()), self.find(second.strip()))
         if match := self._exact(SHORT.get(text, text)):
             return match
-        ending = [key for key in self._settings if key.endswith(f".{text}")]
-        if len(ending) == 1:
-            return self._exact(ending[0])
-        close = ending or get_close_matches(text, {*FIELDS, *SHORT, *self._settings, *self._measured}, 3)
+        matching_keys = [key for key in self._settings if key.endswith(f".{text}")]
+        if len(matching_keys) == 1:
+            return self._exact(matching_keys[0])
+        close = matching_keys or get_close_matches(text, {*FIELDS, *SHORT, *self._settings, *self._measured}, 3)
         guess = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UserError("name", f"not a field ({', '.join(FIELDS)}), setting or measurement{guess}")
 

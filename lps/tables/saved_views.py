@@ -30,7 +30,7 @@ class SavedViews:
     sound: Callable[[object], bool]
 
     def read_views(self) -> dict[str, object]:
-        """What is kept, by name in alphabetical order; empty where the file is missing or damaged."""
+        """What is kept, by name in alphabetical order; empty if the file is missing or damaged."""
         try:
             stored = self._stored()
         except UserError:

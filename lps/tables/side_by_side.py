@@ -9,7 +9,7 @@ from lps.errors import UserError
 from lps.scores.measurement_names import measurement_name
 from lps.settings.parameters import text_of
 from lps.store import provenance, snapshots
-from lps.store.event_follower import Follower
+from lps.store.event_follower import EventFollower
 from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.tables.run_names import PERCENT
@@ -87,7 +87,7 @@ def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fac
 
 def _start(run: Run) -> dict[str, object]:
     """What the newest start says of data and network: numbers of images, parameters, baselines, stored features."""
-    events = Follower(run.events).history()
+    events = EventFollower(run.events).history()
     started = [event for event in events if event["kind"] == "start"]
     if not started:
         return {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from lps.files import disk, limited
+from lps.files import disk, limited_process
 from lps.files.atomic import read_checked, write_checked
 
 _ASIDE = "damaged-"  # prefix of damaged checkpoints
@@ -34,7 +34,7 @@ def _read(folder: Path, name: str) -> tuple[dict | None, str]:
     if data is None:
         return None, DAMAGED
     try:
-        limited.run_limited(lambda: _load(data), len(data))
+        limited_process.run_limited(lambda: _load(data), len(data))
         state = _load(data)
     except (MemoryError, torch.OutOfMemoryError):
         raise  # the file itself may be intact

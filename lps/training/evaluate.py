@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from lps.data.batches import PIECE, Pictures
 from lps.data.class_shares import class_sizes, true_shares
-from lps.data.material import Material
 from lps.data.split import Split
+from lps.data.training_data import TrainingData
 from lps.data.views import views_of
 from lps.methods import Inference, Method
 from lps.methods.parts.clustering import kmeans, knn_accuracy
@@ -59,16 +59,16 @@ def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -
 def _joined(parts: Iterable[Sequence[Tensor]], count: int) -> list[Tensor]:
     """Join each column of the parts to one float32 tensor of `count` rows; joined parts are released."""
     columns: list[Tensor] = []
-    done = 0
+    num_done = 0
     for part in parts:
         columns = columns or [column.new_empty((count, *column.shape[1:]), dtype=torch.float32) for column in part]
         for column, values in zip(columns, part):
-            column[done : done + len(values)] = values
-        done += len(part[0])
+            column[num_done : num_done + len(values)] = values
+        num_done += len(part[0])
     return columns
 
 
-def build_inference(method: Method, material: Material, config: Config) -> Inference:
+def build_inference(method: Method, material: TrainingData, config: Config) -> Inference:
     """Return a method's input between epochs: all training images, and the targets of only the labeled ones."""
     network, images, split = method.evaluated_network, material.images, material.split
     return Inference(
@@ -80,7 +80,7 @@ def build_inference(method: Method, material: Material, config: Config) -> Infer
 
 
 def inference_on_test(
-    method: Method, material: Material, config: Config, training: Inference, fitted: dict[str, Tensor]
+    method: Method, material: TrainingData, config: Config, training: Inference, fitted: dict[str, Tensor]
 ) -> Inference:
     """Return the same as `build_inference`, with the test images as the unlabeled ones: the method only predicts them.
 
@@ -96,7 +96,7 @@ def inference_on_test(
     )
 
 
-def evaluate(method: Method, material: Material, config: Config) -> tuple[dict, Snapshot]:
+def evaluate(method: Method, material: TrainingData, config: Config) -> tuple[dict, Snapshot]:
     """Return (measurements by event name, snapshot) on the unlabeled images, and on any test images."""
     split, truth = material.split, material.truth
     seen_by = build_inference(method, material, config)
@@ -136,7 +136,7 @@ def _prior_error(method: Method, split: Split, truth: np.ndarray, ids: np.ndarra
 
 
 def _predict_test(
-    method: Method, material: Material, config: Config, training: Inference, fitted: dict[str, Tensor]
+    method: Method, material: TrainingData, config: Config, training: Inference, fitted: dict[str, Tensor]
 ) -> np.ndarray:
     """Return the class id of every test image; empty without test images."""
     if len(material.split.test) == 0:
@@ -155,7 +155,7 @@ def sample_rows(truth: np.ndarray, seed: int, size: int | None) -> np.ndarray:
     return np.sort(by_class[np.linspace(0, len(truth) - 1, size).round().astype(int)])
 
 
-def start_quality(backbone: nn.Module, material: Material, config: Config) -> dict[str, float]:
+def start_quality(backbone: nn.Module, material: TrainingData, config: Config) -> dict[str, float]:
     """Return the `baseline` of a run; above `_MOST_JUDGED` images, from a sample stratified by class."""
     images, truth, split = material.images, material.truth, material.split
     if (split.judged(truth) < 0).all():

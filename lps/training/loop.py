@@ -28,8 +28,8 @@ from lps.data import features
 from lps.data.batches import TRAINING, seeded, training_batches
 from lps.data.class_shares import first_prior
 from lps.data.features import StoredFeatures
-from lps.data.material import Material, prepare, resolve_device
-from lps.data.referred_pictures import rate_of_workers
+from lps.data.referenced_pictures import rate_of_workers
+from lps.data.training_data import TrainingData, prepare, resolve_device
 from lps.data.views import views_of
 from lps.errors import UserError
 from lps.files import disk
@@ -42,16 +42,16 @@ from lps.network import backbones, parallel, start_weights
 from lps.network.network import Network, autocast, precision
 from lps.settings.backbone_names import GIVEN
 from lps.settings.config import Config
-from lps.store import inherited, provenance, snapshots
+from lps.store import inherited_files, provenance, snapshots
 from lps.store.events import EventWriter
 from lps.store.runs import Run
 from lps.store.summary import criterion
-from lps.training import checkpoints, continued, ranks
+from lps.training import checkpoints, parent_weights, ranks
+from lps.training.end_reason import CHANGED, Diverged, explain_end
 from lps.training.evaluate import build_inference, evaluate, start_quality
-from lps.training.failure import CHANGED, Diverged, explain_end
 from lps.training.pretrain import pretrained_backbone
 from lps.training.step_clock import StepClock
-from lps.training.step_trail import StepTrail
+from lps.training.step_measurements import StepMeasurements
 from lps.wording import step_in_words
 
 _TELLING = 10_000  # sample size for the principal components of stored features
@@ -66,7 +66,7 @@ class _Position:
     step: int = 0
     averages: Averages = field(default_factory=Averages)
     best: float = -1.0
-    trail: StepTrail | None = None  # of the current epoch
+    trail: StepMeasurements | None = None  # of the current epoch
 
 
 def train(run: Run) -> int:
@@ -167,7 +167,7 @@ class RunTraining:
             remove_abandoned(self.run.folder)
         disk.make_folder(self.run.checkpoints)
         disk.make_folder(self.run.snapshots)
-        self.material = prepare(config, inherited.read_confirmed(self.run))
+        self.material = prepare(config, inherited_files.read_confirmed(self.run))
         self.steps_per_epoch = self.material.plan.steps
         if self.is_first:
             snapshots.write_split(self.run.folder, self.material.split, self.material.truth)
@@ -232,7 +232,7 @@ class RunTraining:
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
         averages = Averages(state["averages"])
-        trail = StepTrail(self.material.split.classes.seen, state.get("trail"))
+        trail = StepMeasurements(self.material.split.classes.seen, state.get("trail"))
         self.position = _Position(state["epoch"], state["step"], averages, state["best"], trail)
         if state["is_best"] and self.is_first:  # the attempt may have been killed before it marked it
             checkpoints.keep_as_best(self.run.checkpoints, name)
@@ -265,10 +265,10 @@ class RunTraining:
             return False
         parallel.broadcast_module(self.method)
         if self.is_first:
-            began = time.perf_counter()
+            start = time.perf_counter()
             values = start_quality(self.method.network.backbone, self.material, self.config)
             self._log_start(values)
-            self._start_s = time.perf_counter() - began  # first estimate of a method's epoch start
+            self._start_s = time.perf_counter() - start  # first estimate of a method's epoch start
         return True
 
     def _load_start_weights(self) -> bool:
@@ -289,12 +289,12 @@ class RunTraining:
 
     def _load_weights_of_parent(self) -> str:
         """Load the parent run's weights into all networks as far as they fit, and log it."""
-        stored = checkpoints.load_checkpoint(self.run.folder, inherited.WEIGHTS)
-        name = inherited.weights_name(self.run.read_json(f"{inherited.WEIGHTS}.json"))
+        stored = checkpoints.load_checkpoint(self.run.folder, inherited_files.WEIGHTS)
+        name = inherited_files.weights_name(self.run.read_json(f"{inherited_files.WEIGHTS}.json"))
         if stored is None or name != self.config.network_continues or not isinstance(stored.get("method"), dict):
-            raise UserError(inherited.CONTINUES, f"{inherited.WEIGHTS}.pt of the run is missing or damaged")
-        rows = torch.from_numpy(inherited.read_confirmed(self.run).rows)
-        used = continued.load_parent_weights(self.method, stored["method"], rows)
+            raise UserError(inherited_files.CONTINUES, f"{inherited_files.WEIGHTS}.pt of the run is missing or damaged")
+        rows = torch.from_numpy(inherited_files.read_confirmed(self.run).rows)
+        used = parent_weights.load_parent_weights(self.method, stored["method"], rows)
         return f"{used} start weights from the parent run"
 
     def _pretrain(self) -> dict | None:
@@ -329,7 +329,7 @@ class RunTraining:
             parallel.broadcast_module(self.method)
             self._start_s = time.perf_counter() - began
         self._tell_progress()
-        at.trail = at.trail or StepTrail(material.split.classes.seen)
+        at.trail = at.trail or StepMeasurements(material.split.classes.seen)
         self.method.train()
         clock = StepClock(material.images.device)
         for batch in training_batches(
@@ -374,17 +374,17 @@ class RunTraining:
 
     def _evaluate_epoch(self) -> None:
         """Write the `eval` event and the snapshot of the epoch just trained, then its checkpoint."""
-        began, at = time.perf_counter(), self.position
+        start, position = time.perf_counter(), self.position
         values, snapshot = evaluate(self.method, self.material, self.config)
         if self.is_first:
-            snapshots.write_snapshot(self.run.snapshots, at.epoch, snapshot)
-        self.log("eval", values | {"time/eval_s": time.perf_counter() - began})
+            snapshots.write_snapshot(self.run.snapshots, position.epoch, snapshot)
+        self.log("eval", values | {"time/eval_s": time.perf_counter() - start})
         accuracy = values.get(criterion(values), -1.0)  # without a criterion no epoch is the best
-        is_best, at.best = accuracy > at.best, max(accuracy, at.best)
+        is_best, position.best = accuracy > position.best, max(accuracy, position.best)
         name = self._commit(is_best)
         if is_best and self.is_first:
             checkpoints.keep_as_best(self.run.checkpoints, name)
-        self._evaluation_s = time.perf_counter() - began
+        self._evaluation_s = time.perf_counter() - start
 
     def _commit(self, is_best: bool = False) -> str:
         """Write a checkpoint and remove old ones; returns its name."""
@@ -447,14 +447,14 @@ class ProgressFile:
         is_news = stop_s > 2 * self._written_stop_s
         if now - self._written < 1 and step < steps and not is_news:
             return
-        self._events.check_there()
-        self._written, self._written_stop_s, done = now, max(stop_s, 1.0), step - self._first_step
-        eta = (now - self._began) / done * (steps - step) if done else None
+        self._events.check_exists()
+        self._written, self._written_stop_s, steps_done = now, max(stop_s, 1.0), step - self._first_step
+        eta = (now - self._began) / steps_done * (steps - step) if steps_done else None
         report = {"phase": phase, "epoch": epoch, "epochs": epochs, "step": step, "steps": steps, "eta_s": eta}
         write_json(self._path, report | {"stop_s": round(stop_s, 3), "time": time.time()})
 
 
-def build(config: Config, material: Material) -> tuple[Method, torch.optim.Optimizer]:
+def build(config: Config, material: TrainingData) -> tuple[Method, torch.optim.Optimizer]:
     """Build method and optimizer with seeded random weights."""
     torch.manual_seed(seeded(torch.device("cpu"), config.seed, TRAINING.weights).initial_seed())
     network = Network(config, material.images.shape[1], material.split.classes.total)
@@ -486,7 +486,7 @@ def _learning_rate(config: Config, epoch: int) -> float:
     return config.lr * 0.5 * (1 + math.cos(math.pi * epoch / config.epochs))
 
 
-def _facts(material: Material, method: Method) -> dict[str, int]:
+def _facts(material: TrainingData, method: Method) -> dict[str, int]:
     """Return sizes of data and model for the `start` event."""
     split = material.split
     return {

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from lps.data.batches import PRETRAINING, Pictures, seeded
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.data.views import views_of
 from lps.errors import UserError
 from lps.files import disk, locks
@@ -30,7 +30,7 @@ from lps.network import backbones
 from lps.network.network import autocast
 from lps.settings.config import Config
 from lps.training import checkpoints
-from lps.training.quality import feature_quality
+from lps.training.feature_quality import feature_quality
 
 Report = Callable[[int, int, dict], None]  # epoch, step, values
 _QUALITY_EVERY = 5  # epochs between two measurements of the features, in short pretrainings
@@ -198,8 +198,8 @@ class Pretraining:
 
     def is_time_to_look(self) -> bool:
         """Whether to measure the quality of the features after the epoch that has just ended."""
-        every = max(_QUALITY_EVERY, self.config.pretrain_epochs // _LOOKS)
-        return self.epoch == self.config.pretrain_epochs or self.epoch % every == 0
+        interval = max(_QUALITY_EVERY, self.config.pretrain_epochs // _LOOKS)
+        return self.epoch == self.config.pretrain_epochs or self.epoch % interval == 0
 
     def _save(self) -> None:
         if self.partial is None:

@@ -1,6 +1,6 @@
 """The processes of one run that trains on several GPUs: started together, ended together, one reason for a failure.
 
-On several machines each has such a parent for its part (lps.training.parts); the following describes one of them.
+On several machines each has such a parent for its part (lps.training.multi_node); the following describes one of them.
 
 `python -m lps train --run FOLDER` becomes their parent if the run's `processes` is more than 1; to the runner it is
 the training process. Every one (a rank, 0 .. processes - 1) gets the environment that torchrun would give it, and under
@@ -22,7 +22,7 @@ from lps.files.atomic import clean_line
 from lps.machine.processes import die_with_parent
 from lps.store.events import EventWriter
 from lps.store.runs import Run
-from lps.training import parts
+from lps.training import multi_node
 
 REPORT = "LPS_REPORT"  # descriptor on which a rank reports its failure to its parent
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # set by torchrun; RANK alone is also set by schedulers of clusters
@@ -49,7 +49,7 @@ def report_rank_failure(failure: str, reason: str, step: int, epoch: int) -> boo
 
 def ranks_to_start(run: Run) -> int:
     """Return how many ranks this process should start for `run`; 0 if it should train itself."""
-    part = parts.own_part()
+    part = multi_node.own_part()
     try:
         processes = run.config().processes
     except UserError:
@@ -66,9 +66,9 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
     SIGTERM is passed on to the first rank, which agrees with the others. If one fails, the others are ended, and the
     earliest reason becomes the `fail` event. If one was killed by a signal, so is this process.
     """
-    part = parts.own_part()
+    part = multi_node.own_part()
     own_ranks = part.ranks(count)
-    address, port = parts.find_meeting_point(run, part)
+    address, port = multi_node.find_meeting_point(run, part)
     reading, writing = os.pipe()
     command = command or [sys.executable, "-m", "lps", "train", "--run", str(run.folder)]
     environment = {"WORLD_SIZE": str(count), "MASTER_ADDR": address, "MASTER_PORT": str(port)}
@@ -85,8 +85,8 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
     ]
     os.close(writing)
     signal.signal(signal.SIGTERM, lambda *_: processes[0].send_signal(signal.SIGTERM))
-    first = _watch(processes, lambda: bool(parts.read_part_reports(run, part)))
-    reason, elsewhere = _first_report(reading), parts.read_part_reports(run, part)
+    first = _watch(processes, lambda: bool(multi_node.read_part_reports(run, part)))
+    reason, elsewhere = _first_report(reading), multi_node.read_part_reports(run, part)
     if processes[0].returncode == 0 or not first:
         return 0
     killers = [-process.returncode for process in first if process.returncode < 0]
@@ -95,7 +95,7 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
     reasons = [*([reason] if reason else []), *elsewhere]
     if reasons:
         earliest = min(reasons, key=lambda record: record["time"])
-        _record(run, earliest) if part.is_first else parts.report_part_failure(run, part, earliest)
+        _record(run, earliest) if part.is_first else multi_node.report_part_failure(run, part, earliest)
     return first[0].returncode
 
 

@@ -43,10 +43,10 @@ class StepClock:
         self._marks.append((stage, event))
         return None
 
-    def _count(self, left: int) -> None:
-        """Add up the oldest events until `left` remain."""
-        while len(self._marks) > left:
-            _, began = self._marks.popleft()
-            stage, ended = self._marks[0]
-            ended.synchronize()
-            self._seconds[stage] += began.elapsed_time(ended) / 1000
+    def _count(self, num_kept: int) -> None:
+        """Add up the oldest events until `num_kept` remain."""
+        while len(self._marks) > num_kept:
+            _, start = self._marks.popleft()
+            stage, end = self._marks[0]
+            end.synchronize()
+            self._seconds[stage] += start.elapsed_time(end) / 1000

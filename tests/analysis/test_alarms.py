@@ -128,7 +128,7 @@ def test_the_end_of_the_file_says_what_the_whole_says(run, window, monkeypatch):
     last, evals = whole(run.events)
     assert list(recent.evaluations) == evals[-EPOCHS:] and recent.epoch == evals[-1][0]
     assert recent.seen == last["classes/seen"]
-    assert recent.last.items() <= last.items() and recent.number("accuracy/all") == last["accuracy/all"]
+    assert recent.newest_values.items() <= last.items() and recent.number("accuracy/all") == last["accuracy/all"]
 
 
 def write(path, events):

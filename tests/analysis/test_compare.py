@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from lps.__main__ import main
-from lps.analysis import differences, paper, run_groups, run_scores, score_tables
+from lps.analysis import differences, paper_results, run_groups, run_scores, score_tables
 from lps.analysis.run_groups import Group, group_runs
 from lps.analysis.run_scores import Scored, score_run
 from lps.charts import group_tables
@@ -397,12 +397,12 @@ def test_the_row_that_others_are_held_against_can_be_named(tmp_path, capsys):
 
 
 def test_the_audit_of_table_1():
-    table = [row for row in paper.paper_rows() if row.table == "table1_main"]
+    table = [row for row in paper_results.paper_rows() if row.table == "table1_main"]
     assert len(table) == 60
     above = {
         (r.dataset, r.labeled_ratio, r.method)
         for r in table
-        if any("above" in doubt for doubt in paper.find_inconsistencies(r))
+        if any("above" in doubt for doubt in paper_results.find_inconsistencies(r))
     }
     assert above == {
         ("ImageNet-100", 0.1, "RankStats"),
@@ -413,19 +413,19 @@ def test_the_audit_of_table_1():
     copied = {
         (r.dataset, r.labeled_ratio, r.method)
         for r in table
-        if any("same three" in d for d in paper.find_inconsistencies(r))
+        if any("same three" in d for d in paper_results.find_inconsistencies(r))
     }
     assert copied == {("CIFAR-10", 0.5, "GCD"), ("ImageNet-100", 0.5, "GCD")}
-    excess = paper.find_inconsistencies(paper.main_row("ImageNet-100", 0.5, "RankStats"))[0]
+    excess = paper_results.find_inconsistencies(paper_results.main_row("ImageNet-100", 0.5, "RankStats"))[0]
     assert "5.4 points" in excess  # 40.3 - (47.3 + 2 * 28.7) / 3
 
 
 def test_the_counterpart_of_a_run_as_in_the_paper():
-    row, reasons = paper.matching_row(as_in_paper())
+    row, reasons = paper_results.matching_row(as_in_paper())
     assert reasons == [] and (row.seen, row.novel, row.all, row.nmi) == (90.2, 93.4, 92.4, 86.45)
-    assert paper.matching_row(as_in_paper("openncd", ratio=0.1))[0].all == 85.3
-    assert paper.matching_row(as_in_paper("gcd", "imagenet100"))[0].all == 68.2
-    assert paper.matching_row(replace(as_in_paper(), split_num_seen=5))[0] is not None
+    assert paper_results.matching_row(as_in_paper("openncd", ratio=0.1))[0].all == 85.3
+    assert paper_results.matching_row(as_in_paper("gcd", "imagenet100"))[0].all == 68.2
+    assert paper_results.matching_row(replace(as_in_paper(), split_num_seen=5))[0] is not None
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_the_counterpart_of_a_run_as_in_the_paper():
     ],
 )
 def test_the_counterpart_of_an_ablation(own, expected):
-    row, _ = paper.matching_row(as_in_paper(**own))
+    row, _ = paper_results.matching_row(as_in_paper(**own))
     assert (row.seen, row.novel, row.all) == expected
 
 
@@ -468,25 +468,27 @@ def test_the_counterpart_of_an_ablation(own, expected):
     ],
 )
 def test_every_reason_against_a_counterpart(changed, reason):
-    row, reasons = paper.matching_row(replace(as_in_paper(), **changed))
+    row, reasons = paper_results.matching_row(replace(as_in_paper(), **changed))
     assert row is None and reason in reasons
 
 
 def test_a_ratio_that_the_paper_does_not_have_is_the_only_reason():
-    assert paper.matching_row(as_in_paper(ratio=0.3)) == (None, ["30 % labels"])
+    assert paper_results.matching_row(as_in_paper(ratio=0.3)) == (None, ["30 % labels"])
 
 
 def test_changed_settings_and_another_way_to_score_have_no_counterpart():
-    assert paper.matching_row(as_in_paper(margin_scale=7.0)) == (None, ["margin_scale=7.0"])
-    assert paper.matching_row(as_in_paper(use_margin=False, temperature=0.2))[1] == [
+    assert paper_results.matching_row(as_in_paper(margin_scale=7.0)) == (None, ["margin_scale=7.0"])
+    assert paper_results.matching_row(as_in_paper(use_margin=False, temperature=0.2))[1] == [
         "use_margin=false, temperature=0.2"
     ]
-    assert paper.matching_row(as_in_paper("gcd", freeze="none"))[1] == ["nothing frozen"]
-    assert paper.matching_row(as_in_paper(), "strict")[1] == ["protocol strict"]
-    assert paper.matching_row(as_in_paper(), select="oracle")[1] == ["epoch chosen by an oracle"]
-    assert paper.matching_row(as_in_paper(), seen_is_matched=True)[1] == ["seen accuracy matched, not raw"]
-    assert paper.matching_row(as_in_paper("gcd"), seen_is_matched=False)[1] == ["seen accuracy raw, not matched"]
-    assert paper.matching_row(as_in_paper("gcd"), seen_is_matched=True)[1] == []
+    assert paper_results.matching_row(as_in_paper("gcd", freeze="none"))[1] == ["nothing frozen"]
+    assert paper_results.matching_row(as_in_paper(), "strict")[1] == ["protocol strict"]
+    assert paper_results.matching_row(as_in_paper(), select="oracle")[1] == ["epoch chosen by an oracle"]
+    assert paper_results.matching_row(as_in_paper(), seen_is_matched=True)[1] == ["seen accuracy matched, not raw"]
+    assert paper_results.matching_row(as_in_paper("gcd"), seen_is_matched=False)[1] == [
+        "seen accuracy raw, not matched"
+    ]
+    assert paper_results.matching_row(as_in_paper("gcd"), seen_is_matched=True)[1] == []
 
 
 def test_the_notes_on_the_paper_read_well():
@@ -589,6 +591,9 @@ def test_runs_whose_test_images_were_clustered_otherwise_are_told_apart():
 @pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "imagenet100"])
 def test_the_papers_recipes_train_in_fp32_and_other_precisions_do_not_compare(dataset):
     config = as_in_paper(dataset=dataset)
-    assert config.precision == "fp32" and paper.matching_row(config)[0] is not None
+    assert config.precision == "fp32" and paper_results.matching_row(config)[0] is not None
     for other in ("auto", "bf16"):
-        assert paper.matching_row(as_in_paper(dataset=dataset, precision=other)) == (None, [f"precision={other}"])
+        assert paper_results.matching_row(as_in_paper(dataset=dataset, precision=other)) == (
+            None,
+            [f"precision={other}"],
+        )

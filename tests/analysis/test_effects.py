@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lps.analysis import ablation, effects, paper
+from lps.analysis import ablation, effects, paper_results
 from lps.analysis.effects import (
     find_backgrounds,
     missing_configs,
@@ -343,7 +343,9 @@ def test_the_papers_curve_stands_beside_a_run_that_is_like_it():
     member = scored(dataset="cifar10", margin_scale=7)
     found, reasons = effects.paper_curve(member, "margin_scale")
     printed = {
-        float(row.value): row.novel for row in paper.paper_rows() if (row.table, row.dataset) == ("supp_C", "CIFAR-10")
+        float(row.value): row.novel
+        for row in paper_results.paper_rows()
+        if (row.table, row.dataset) == ("supp_C", "CIFAR-10")
     }
     assert {value: row.novel for value, row in found.items()} == printed and len(printed) == 5 and reasons == []
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lps.__main__ import main
-from lps.analysis import ledger, paper
+from lps.analysis import ledger, paper_results
 from lps.analysis.run_groups import group_runs
 from lps.analysis.run_scores import score_all
 from tests.sample_runs import make_run
@@ -49,7 +49,7 @@ def test_the_verdict_is_the_intervals(values, official, expected):
 
 def test_every_number_of_the_papers_first_table_and_of_later_methods_has_a_line():
     found = ledger.ledger_claims([])
-    table1 = [row for row in paper.paper_rows() if row.table == "table1_main"]
+    table1 = [row for row in paper_results.paper_rows() if row.table == "table1_main"]
     own = [line for line in found if line.official.source == "LPS, Table 1"]
     assert len(own) == len(table1) and {line.verdict for line in found} == {ledger.MISSING}
     later = [line for line in found if line not in own]
@@ -66,11 +66,11 @@ def test_a_run_beside_nothing_says_so(groups):
 
 
 def test_a_comparable_group_is_judged_and_another_one_says_what_differs(groups, monkeypatch):
-    row = paper.main_row("CIFAR-10", 0.5, "LPS")
-    monkeypatch.setattr(paper, "matching_row", lambda *_: (row, []))
+    row = paper_results.main_row("CIFAR-10", 0.5, "LPS")
+    monkeypatch.setattr(paper_results, "matching_row", lambda *_: (row, []))
     line = ledger._claim_of(group_runs(groups[0].members)[0])
     assert line.verdict == ledger.BELOW and line.official.all == row.all and "92.4" in line.cells()["official"]
-    monkeypatch.setattr(paper, "matching_row", lambda *_: (None, ["20 epochs"]))
+    monkeypatch.setattr(paper_results, "matching_row", lambda *_: (None, ["20 epochs"]))
     monkeypatch.setattr(
         ledger, "published_numbers", lambda: (ledger.Official("digits", 0.5, "lps", 1.0, 2.0, 3.0, "a book"),)
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lps.analysis import mixtures
+from lps.analysis import mixed_clusters
 
 WIDTH = 32
 
@@ -19,34 +19,34 @@ def test_a_cluster_among_others_is_suspected_where_the_network_is_not_sure_of_it
     features = np.concatenate([kinds(100, seed=1), kinds(120, seed=2) * -1])
     here = np.repeat([0, 1], [100, 120])
     here[100:] += np.arange(120) % 2  # one kind, strewn over two clusters
-    assert mixtures.find_mixed(features, here, np.full(4, 0.6)).tolist() == [False, True, True, False]
-    assert mixtures.find_mixed(features, here, np.array([0.6, 0.9, 0.6, np.nan])).tolist() == [
+    assert mixed_clusters.find_mixed(features, here, np.full(4, 0.6)).tolist() == [False, True, True, False]
+    assert mixed_clusters.find_mixed(features, here, np.array([0.6, 0.9, 0.6, np.nan])).tolist() == [
         False,
         False,
         True,
         False,
     ]
     few = np.r_[:100, 100:114]  # seven pictures of each of two clusters
-    assert not mixtures.find_mixed(features[few], here[few], np.full(3, 0.6)).any(), "too few to say"
-    assert mixtures.find_mixed(np.zeros((0, 4)), np.zeros(0, int), np.full(3, 0.6)).tolist() == [False] * 3
+    assert not mixed_clusters.find_mixed(features[few], here[few], np.full(3, 0.6)).any(), "too few to say"
+    assert mixed_clusters.find_mixed(np.zeros((0, 4)), np.zeros(0, int), np.full(3, 0.6)).tolist() == [False] * 3
 
 
 @pytest.mark.parametrize("sizes", [(30, 50), (20, 60, 40)])
 def test_parts_are_the_kinds_the_largest_first(sizes):
-    parts = mixtures.split_features(kinds(*sizes), len(sizes))
+    parts = mixed_clusters.split_features(kinds(*sizes), len(sizes))
     assert sorted(np.bincount(parts).tolist(), reverse=True) == np.bincount(parts).tolist() == sorted(sizes)[::-1]
     ends = np.cumsum(sizes)
     assert all(len(set(parts[start:end].tolist())) == 1 for start, end in zip([0, *ends], ends))
 
 
 def test_what_cannot_be_told_apart_does_no_harm():
-    assert mixtures.split_features(np.ones((5, 4)), 3).shape == (5,)
-    assert mixtures.split_features(np.full((4, 2), np.nan), 2).shape == (4,)
+    assert mixed_clusters.split_features(np.ones((5, 4)), 3).shape == (5,)
+    assert mixed_clusters.split_features(np.full((4, 2), np.nan), 2).shape == (4,)
 
 
 def test_the_most_typical_and_the_nearest():
     features = kinds(30, 30)
-    assert set(mixtures.most_typical(features[:30], 5).tolist()) <= set(range(30))
-    near = mixtures.nearest_to(features, np.array([2, 5]))
+    assert set(mixed_clusters.most_typical(features[:30], 5).tolist()) <= set(range(30))
+    near = mixed_clusters.nearest_to(features, np.array([2, 5]))
     assert set(near[:20].tolist()) <= set(range(30)) - {2, 5} and len(near) == 58
-    assert len(mixtures.nearest_to(features, np.array([], int))) == 0
+    assert len(mixed_clusters.nearest_to(features, np.array([], int))) == 0

@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 import pytest
 
-from lps.race import document, numbers
+from lps.race import race_data, race_document
 from tests.sample_runs import RunWriter, held, make_run
 
 RACE = ".lps-race"
@@ -39,7 +39,7 @@ def third(studio):
 @pytest.fixture(scope="module")
 def file(runs, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "replay.html"
-    return document.write(runs, path)
+    return race_document.write(runs, path)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_who_wants_less_motion_starts_it_by_hand(open_file):
 
 def test_a_pause_ends_at_a_measurement_and_numbers_are_measured(open_file, runs):
     page = open_file("#at=2")
-    race = numbers.race_of_runs(runs)
+    race = race_data.race_of_runs(runs)
     for _ in range(3):
         page.keyboard.press("Space")
         page.wait_for_timeout(700)
@@ -108,7 +108,7 @@ def test_a_pause_ends_at_a_measurement_and_numbers_are_measured(open_file, runs)
 
 
 def test_every_number_that_is_read_while_it_moves_was_measured(open_file, runs):
-    page, race = open_file("#at=12&speed=4"), numbers.race_of_runs(runs)
+    page, race = open_file("#at=12&speed=4"), race_data.race_of_runs(runs)
     known = {percent(value) for value in race["runs"][0]["novel"]}
     page.evaluate(
         """() => { window.seenTexts = new Set();
@@ -155,7 +155,7 @@ def test_marks_rest_at_their_numbers_and_no_number_is_read_beside_a_mark_that_tr
 def test_numbers_of_quick_steps_tick_and_do_not_blink(open_file, studio, tmp_path):
     run = make_run(studio.runs, epochs=2, seed=8)
     measure(run, {"steps/kl": [0.8 - 0.04 * step for step in range(16)]})
-    page = open_file("#at=0.06", path=document.write([run], tmp_path / "quick.html"))
+    page = open_file("#at=0.06", path=race_document.write([run], tmp_path / "quick.html"))
     page.evaluate(
         """() => { window.hidden = 0;
         const text = document.querySelector('[data-of=kl]');
@@ -275,7 +275,7 @@ def test_a_strange_link_is_no_accident(open_file, link):
 def test_a_shorter_run_stays_at_its_end_and_says_so(open_file, runs):
     page = open_file("#at=12")
     assert page.locator(".race-lane h3").nth(1).get_attribute("data-flag") == " ⚑ ended at epoch 8"
-    last = numbers.race_of_runs(runs)["runs"][1]["novel"][7]
+    last = race_data.race_of_runs(runs)["runs"][1]["novel"][7]
     assert readings(page, 1)["novel"] == percent(last)
 
 
@@ -283,7 +283,7 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
     """What each run has measured last, and what it had before where that is 5 points more."""
     page = open_file("#at=20")
     said = page.inner_text(".race-news")
-    for run in numbers.race_of_runs(runs)["runs"]:
+    for run in race_data.race_of_runs(runs)["runs"]:
         novel = [x for x in run["novel"] if x is not None]
         lost = f" (after {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
         assert f"{run['letter']} {percent(novel[-1])}" in said
@@ -305,17 +305,17 @@ def test_at_the_end_the_whole_course_is_drawn_with_the_brake_as_it_was_measured(
     assert page.evaluate("drawn") == {}
     page.keyboard.press("End")
     drawn = page.evaluate("drawn")
-    by_epoch = numbers.race_of_runs(runs)["runs"][0]["steps"]["brake"]["seen"]
+    by_epoch = race_data.race_of_runs(runs)["runs"][0]["steps"]["brake"]["seen"]
     assert [margin for _, margin in drawn["A"]] == pytest.approx([margin for row in by_epoch for margin in row])
     assert [place for place, _ in drawn["A"]][:5] == [-0.75, -0.5, -0.25, 0, 0.25]
-    race = numbers.race_of_runs(runs)
+    race = race_data.race_of_runs(runs)
     means = [sum(row[: race["classes"]["seen"]]) / race["classes"]["seen"] for row in race["runs"][1]["margins"] if row]
     assert [margin for _, margin in drawn["B"]] == pytest.approx(means)
 
 
 def test_a_mark_on_the_way_leads_to_its_epoch(open_file, runs):
     page = open_file("#at=1")
-    mark = numbers.race_of_runs(runs)["marks"][-1]
+    mark = race_data.race_of_runs(runs)["marks"][-1]
     page.locator(".race-flags button").last.click(force=True)
     assert at(page) == str(mark["epoch"]) and mark["words"] in page.inner_text(".race-news")
 
@@ -345,7 +345,7 @@ LANES_END = """race => {
 
 @pytest.mark.parametrize("width, height", SCREENS)
 def test_three_lanes_of_the_file_fit_the_window(open_file, runs, third, tmp_path, width, height):
-    path = document.write([*runs, third], tmp_path / "three.html")
+    path = race_document.write([*runs, third], tmp_path / "three.html")
     page = open_file("#at=3", width=width, height=height, path=path)
     assert page.evaluate("document.documentElement.scrollHeight") <= height
     below_bar, below_window, cut = page.locator(RACE).evaluate(LANES_END)
@@ -358,7 +358,7 @@ def test_without_truth_one_sentence_stands_in_for_the_tracks(open_file, studio, 
     for line in lines:
         line["values"] = {k: v for k, v in line["values"].items() if not k.startswith(("accuracy", "class/"))}
     run.events.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    page = open_file("#at=1", path=document.write([run], tmp_path / "blind.html"))
+    page = open_file("#at=1", path=race_document.write([run], tmp_path / "blind.html"))
     assert "the classes of these images are not known" in page.inner_text(".race-unknown")
     assert readings(page)["seen"] == "" and readings(page)["kl"].startswith("KL ")
 
@@ -408,7 +408,7 @@ def test_the_page_gives_the_race_as_a_file(open_page, open_file, runs, tmp_path)
         page.click(".st-key-take_race button")
     path = tmp_path / "taken.html"
     download.value.save_as(path)
-    assert path.read_bytes() == document.as_bytes(runs)
+    assert path.read_bytes() == race_document.as_bytes(runs)
     assert at(open_file("#at=4", path=path)) == "4"
 
 

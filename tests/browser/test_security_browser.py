@@ -100,9 +100,9 @@ def test_the_report_of_hostile_runs_fetches_nothing(look, hostile, tmp_path):
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_race_of_hostile_runs_fetches_nothing(look, hostile, tmp_path, count):
     """`replay.html` with hostile names of runs and classes, played and gone through by keys."""
-    from lps.race import document
+    from lps.race import race_document
 
-    path = document.write([hostile[0], hostile[3], hostile[2]][:count], tmp_path / "replay.html")
+    path = race_document.write([hostile[0], hostile[3], hostile[2]][:count], tmp_path / "replay.html")
     watch = look(path)
     watch.page.wait_for_selector(".lps-race canvas")
     for key in ("Space", "ArrowRight", "ArrowRight", "ArrowLeft", "Space", "End"):

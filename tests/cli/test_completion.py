@@ -85,7 +85,7 @@ def test_a_command_imports_its_own_module_and_no_torch():
         "print([n for n in sys.modules if n.startswith('lps.cli.') and '._' not in n], 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "['lps.cli.one_run'] False"
+    assert done.stdout.splitlines()[-1] == "['lps.cli.run_commands'] False"
 
 
 @pytest.mark.slow

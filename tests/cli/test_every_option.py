@@ -68,7 +68,7 @@ def nothing_begins(monkeypatch):
     monkeypatch.setattr("lps.cli._follow.follow", lambda run: over)
     monkeypatch.setattr("os.execve", _not_here)
     monkeypatch.setattr("lps.studies.search.start_driver", lambda search: True)
-    monkeypatch.setattr("lps.studies.search_driver.begin_here", lambda *arguments: "finished")
+    monkeypatch.setattr("lps.studies.search_driver.start_search", lambda *arguments: "finished")
     monkeypatch.setattr("lps.interop.recording._write_epochs", lambda *arguments: None)
     for name in ("lps.training.pretrain.pretrain_alone", "lps.studies.class_search.search_count",
                  "lps.data.sources.fetch",

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from lps.cluster import executors, job_options
-from lps.cluster.jobs import BackendUnavailable, Board, Job
+from lps.cluster.jobs import BackendUnavailable, Job, JobCache
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from tests.patience import is_gone
@@ -31,7 +31,7 @@ class FolderJob(Job):
         super().__init__(id, state, reason, place=TITLE)
 
 
-class FolderBoard(Board):
+class FolderBoard(JobCache):
     kind = FolderJob
 
     def ask(self):

@@ -84,7 +84,7 @@ def test_every_place_offers_what_the_house_asks_for(place):
 def test_a_run_is_carried_from_launch_to_finished(run):
     begin(run)
     assert run.desired().on == "folder_place" and run.waiting_attempt() == 0, "nobody here starts it"
-    assert launcher.wait(run, PATIENCE_S).name == "finished"
+    assert launcher.wait_for_end(run, PATIENCE_S).name == "finished"
     assert run.read_json("process.json")["slot"] == f"folder_place-{run.read_json(RECORD)['job']}"
     assert kinds(run) == ["start", "finish"]
 
@@ -93,12 +93,12 @@ def test_a_run_is_carried_from_launch_to_finished(run):
 def test_a_run_is_stopped_and_resumed_there(run, place):
     at_work(begin(run, "wait"))
     launcher.stop(run)
-    state = launcher.wait(run, PATIENCE_S)
+    state = launcher.wait_for_end(run, PATIENCE_S)
     assert (state.name, state.reason) == ("stopped", "stopped by request")
     write_json(run.folder / "plan.json", {"do": "finish"})
     launcher.resume(run, TRAINER)
     assert run.desired().on == "folder_place" and run.read_json(RECORD)["job"] == "1", "it goes back, as another job"
-    state = launcher.wait(run, PATIENCE_S)
+    state = launcher.wait_for_end(run, PATIENCE_S)
     assert (state.name, state.attempt) == ("finished", 2)
 
 
@@ -121,7 +121,7 @@ def test_a_machine_that_is_taken_away_lets_the_run_go_on_later(run, place):
     assert ending["kind"] == "preempted" and ending["reason"].startswith("interrupted by the folder; it continues")
     assert until(lambda: run.state().name == "queued")
     (place / "full").unlink()
-    state = launcher.wait(run, PATIENCE_S)
+    state = launcher.wait_for_end(run, PATIENCE_S)
     assert (state.name, state.attempt) == ("finished", 2) and run.read_json(RECORD)["job"] == "0", "the same job"
 
 
@@ -140,7 +140,7 @@ def test_several_runs_are_handed_over_together(tmp_path, place):
     runs = [create_run(tmp_path / "runs", configure({"device": "cpu", "seed": seed})) for seed in (0, 1)]
     launcher.launch_all(runs, TRAINER, on=PLAIN, name="two")
     assert [run.read_json(RECORD)["job"] for run in runs] == ["0_0", "0_1"]
-    assert [launcher.wait(run, PATIENCE_S).name for run in runs] == ["finished"] * 2
+    assert [launcher.wait_for_end(run, PATIENCE_S).name for run in runs] == ["finished"] * 2
 
 
 def test_what_the_place_refuses_is_one_sentence_and_leaves_the_run_as_it_was(run, place, capsys):
@@ -174,7 +174,7 @@ def test_a_place_that_falls_silent_makes_no_end_of_a_run(run, place):
     (place / "silent").unlink()
     assert until(lambda: run.state().name == "queued")
     (place / "full").unlink()
-    assert launcher.wait(run, PATIENCE_S).name == "finished"
+    assert launcher.wait_for_end(run, PATIENCE_S).name == "finished"
 
 
 def test_a_place_that_another_version_knows_is_left_alone(run):

@@ -15,8 +15,8 @@ import pytest
 from lps.__main__ import main
 from lps.cluster import jobs
 from lps.cluster.executors import slurm
-from lps.cluster.executors.slurm import SlurmBoard as Board
 from lps.cluster.executors.slurm import SlurmJob as Job
+from lps.cluster.executors.slurm import SlurmJobCache as Board
 from lps.cluster.executors.slurm import read_jobs, read_options
 from lps.cluster.jobs import RECORD, BackendUnavailable, state_from_job
 from lps.errors import UserError

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from lps.data import dataset_edits, sources
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.errors import UserError
 from lps.settings import edit_log
 from lps.settings.config import configure

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lps.data import feature_parts, feature_store
-from lps.files import shared_parts
+from lps.files import shared_work
 from tests.data.store_faults import COUNT, VIEWS, WIDTH, content, is_right
 from tests.patience import until
 
@@ -18,7 +18,7 @@ PIECES = {(view, start) for view in VIEWS for start in (0, 256, 512)}
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(feature_parts, "_PART", 512)
-    monkeypatch.setattr(shared_parts, "_LOOK_S", 0.05)
+    monkeypatch.setattr(shared_work, "_LOOK_S", 0.05)
 
 
 def make_together(log: Path, pause_s: float = 0.0, die_at: int = 0, should_stop=lambda: False):

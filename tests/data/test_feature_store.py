@@ -16,7 +16,7 @@ from lps.data import feature_store
 from lps.errors import UserError
 from lps.files import disk
 from lps.files.locks import try_lock
-from lps.training.failure import explain_failure
+from lps.training.end_reason import explain_failure
 from tests.data.store_faults import COUNT, VIEWS, WIDTH, content, is_right, make
 from tests.patience import until
 

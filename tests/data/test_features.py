@@ -9,8 +9,8 @@ import torch
 from lps.data import extraction, feature_store, features, sources
 from lps.data.batches import seeded
 from lps.data.features import StoredFeatures
-from lps.data.material import pictures_on_device, prepare
 from lps.data.sources import images_of as images_of
+from lps.data.training_data import pictures_on_device, prepare
 from lps.data.views import views_of, views_of_pictures
 from lps.errors import UserError
 from lps.network import backbones

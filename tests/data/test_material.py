@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from lps.data import material
+from lps.data import training_data
 from lps.data.batches import Pictures
 from lps.data.split import open_world_split
 from lps.datasets import Images
-from lps.datasets.readers import store
+from lps.datasets.readers import picture_cache
 from lps.settings.config import configure
 
 CPU = torch.device("cpu")
@@ -24,7 +24,7 @@ def mapped(tmp_path):
 
 
 def test_pretraining_looks_at_the_pixels_of_the_run_and_copies_none():
-    whole = material.prepare(configure({"split.test_ratio": 0.5, "device": "cpu"}))
+    whole = training_data.prepare(configure({"split.test_ratio": 0.5, "device": "cpu"}))
     images, truth = whole.training
     assert images.pixels is whole.images.pixels and len(images) == len(truth) == len(whole.split.training) < 1000
     chosen = torch.tensor([0, 5, len(images) - 1])
@@ -33,10 +33,10 @@ def test_pretraining_looks_at_the_pixels_of_the_run_and_copies_none():
 
 def test_pixels_beyond_the_limit_stay_in_their_file_and_are_taken_as_they_would_be(mapped, monkeypatch, recwarn):
     images = Images(mapped, np.zeros(30, np.int64), ("only",))
-    copied = material.pictures_on_device(images, CPU)
+    copied = training_data.pictures_on_device(images, CPU)
     monkeypatch.setattr("lps.datasets.ON_DEVICE", PIXELS.nbytes - 1)
     monkeypatch.setattr("lps.data.batches.PIECE", 12)
-    kept = material.pictures_on_device(images, CPU)
+    kept = training_data.pictures_on_device(images, CPU)
     assert kept.pixels.data_ptr() == mapped.ctypes.data != copied.pixels.data_ptr() and not recwarn.list
     ids = torch.tensor([3, 3, 29, 0])
     assert torch.equal(kept.taken(ids), copied.taken(ids)) and kept.taken(ids).is_contiguous()
@@ -66,7 +66,7 @@ def test_views_are_told_the_sizes_of_squeezed_images():
 
 def test_a_run_knows_its_pixels_again_wherever_they_lie(monkeypatch):
     def digest():
-        return material.prepare(configure({"device": "cpu"})).digest
+        return training_data.prepare(configure({"device": "cpu"})).digest
 
     here = digest()
     monkeypatch.setattr("lps.datasets.ON_DEVICE", 0)
@@ -74,23 +74,23 @@ def test_a_run_knows_its_pixels_again_wherever_they_lie(monkeypatch):
 
 
 def test_pixels_in_a_file_stay_there_on_a_processor_and_are_read_for_their_digest_once(mapped, monkeypatch):
-    digest = material.digest_of_pictures
-    monkeypatch.setattr(material, "_MIN_MAPPED_BYTES", 0)
-    monkeypatch.setattr(store, "_SETTLED_NS", -1)
-    images = material.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)
-    in_memory = material.pictures_on_device(Images(PIXELS, np.zeros(30, np.int64), ("a",)), CPU)
+    digest = training_data.digest_of_pictures
+    monkeypatch.setattr(training_data, "_MIN_MAPPED_BYTES", 0)
+    monkeypatch.setattr(picture_cache, "_SETTLED_NS", -1)
+    images = training_data.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)
+    in_memory = training_data.pictures_on_device(Images(PIXELS, np.zeros(30, np.int64), ("a",)), CPU)
     assert images.pixels.data_ptr() == mapped.ctypes.data and images.file is not None and in_memory.file is None
     assert digest(images) == digest(in_memory) != digest(images.part(np.arange(3)))
     expected, ids = digest(images), torch.tensor([7, 2, 29])
     assert torch.equal(images.taken(ids), in_memory.taken(ids))
     monkeypatch.setattr(Pictures, "feed", lambda *_: pytest.fail("the pixels were read again"))
-    assert digest(material.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) == expected
+    assert digest(training_data.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) == expected
     monkeypatch.undo()
     changed = np.memmap(mapped.filename, np.uint8, "r+", shape=PIXELS.shape)
     changed[0, 0, 0, 0] ^= 255
     changed.flush()
     os.utime(mapped.filename, ns=(1, 1))
-    assert digest(material.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) != expected
+    assert digest(training_data.pictures_on_device(Images(mapped, np.zeros(30, np.int64), ("a",)), CPU)) != expected
 
 
 def test_data_keep_the_name_that_earlier_versions_gave_them(mapped):
@@ -98,8 +98,8 @@ def test_data_keep_the_name_that_earlier_versions_gave_them(mapped):
         config = configure({"dataset": "digits", "device": "cpu"})
         labels = np.arange(30) % 3
         split = open_world_split(labels, ("a", "b", "c"), config)
-        return material.Material(
-            material.pictures_on_device(Images(pixels, labels, ("a", "b", "c")), CPU), labels, split, None
+        return training_data.TrainingData(
+            training_data.pictures_on_device(Images(pixels, labels, ("a", "b", "c")), CPU), labels, split, None
         )
 
     in_file, in_memory = of(mapped), of(PIXELS)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
-from lps.data import material, sources
+from lps.data import sources, training_data
 from lps.data.batches import training_batches
-from lps.data.referred_pictures import ReferredPictures, rate_of_workers
+from lps.data.referenced_pictures import ReferencedPictures, rate_of_workers
 from lps.data.views import views_of
 from lps.errors import UserError
 from lps.settings.config import configure
@@ -61,13 +61,13 @@ def both(config, tmp_path, monkeypatch):
         monkeypatch.setenv("LPS_CACHE", str(tmp_path / f"cache {gigabytes}"))
         monkeypatch.setenv("LPS_DECODED_GB", gigabytes)
         sources._load.cache_clear()
-        found.append(material.prepare(config))
+        found.append(training_data.prepare(config))
     return found
 
 
 def test_pictures_by_reference_are_the_decoded_ones_under_the_same_name(both, config, tmp_path):
     decoded, referred = both
-    assert isinstance(referred.images, ReferredPictures) and not list(tmp_path.glob("cache 0/**/pixels.u8"))
+    assert isinstance(referred.images, ReferencedPictures) and not list(tmp_path.glob("cache 0/**/pixels.u8"))
     assert referred.digest == decoded.digest and referred.images.shape == decoded.images.shape
     ids = torch.tensor([3, 39, 0, 3])
     assert torch.equal(referred.images.taken(ids), decoded.images.taken(ids))

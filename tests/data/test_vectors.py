@@ -8,11 +8,11 @@ from lps.__main__ import main
 from lps.analysis.labels import label_all
 from lps.data import features, sources, vectors
 from lps.data.batches import seeded
-from lps.data.material import pictures_on_device, prepare
+from lps.data.training_data import pictures_on_device, prepare
 from lps.errors import UserError
 from lps.inference import new_pictures, prediction_files
+from lps.inference.folder_watch import FolderWatch
 from lps.inference.prediction import predict
-from lps.inference.watching import Watch
 from lps.interop import label_files
 from lps.settings.config import configure
 from lps.store.runs import Run
@@ -140,7 +140,7 @@ def test_new_vectors_are_predicted_from_each_kind_of_source(trained, tmp_path):
     assert by_npy.files[2] == "2" and by_npz.files[2] == "x/2"
     right = [name == KINDS[kind] for name, kind in zip(by_array.names(), kinds.tolist()) if kind < 2]
     assert np.mean(right) > 0.9
-    form = new_pictures.Form(0, 0, WIDTH, False, False, True)
+    form = new_pictures.PictureForm(0, 0, WIDTH, False, False, True)
     pixels = (one for images in new_pictures.open_pictures(file, form).pieces() for one in images.pixels)
     place = prediction_files.write_folder(tmp_path / "sorted", by_npz, 1.0, pixels)
     assert len(list(place.rglob("*.png"))) == 30
@@ -167,7 +167,7 @@ def test_what_cannot_be_predicted_gets_one_sentence(trained, tmp_path):
         with pytest.raises(UserError, match=sentence):
             predict(run, what)
     with pytest.raises(UserError, match="cannot be watched: this run was trained on vectors"):
-        Watch(run, tmp_path)
+        FolderWatch(run, tmp_path)
 
 
 def test_the_command_line_calls_them_items(trained, capsys):

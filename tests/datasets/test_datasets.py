@@ -24,7 +24,7 @@ from scipy.io import savemat
 from lps import datasets
 from lps.data import sources
 from lps.datasets import Images, _torchvision, folder
-from lps.datasets.readers import decoding, pictures, store
+from lps.datasets.readers import decoding, picture_cache, pictures
 from lps.errors import UserError
 from lps.settings import catalog
 from lps.settings.config import configure
@@ -337,7 +337,7 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(store.Writer, "add", fail)
+    monkeypatch.setattr(picture_cache.Writer, "add", fail)
     with pytest.raises(UserError, match=r"cannot be stored in .*No space left.*LPS_CACHE"):
         sources.load("folder", str(animals), 16)
     assert not list(cache.glob("pictures/*/*"))
@@ -345,13 +345,13 @@ def test_a_failure_leaves_nothing_half_made(animals, cache, monkeypatch):
 
 def test_a_disk_that_is_too_small_is_noticed_first(animals, monkeypatch):
     decoded = sources.load("folder", str(animals), 16).pixels[:]
-    shutil.rmtree(store.cache_folder())
+    shutil.rmtree(picture_cache.cache_folder())
     sources._load.cache_clear()
-    monkeypatch.setattr(store.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(picture_cache.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(UserError, match="cannot be stored in .*GB are needed"):
-        store.cached_images(("arrays", "x.npz"), "now", lambda writer: pytest.fail("decoded"), space=1001)
+        picture_cache.cached_images(("arrays", "x.npz"), "now", lambda writer: pytest.fail("decoded"), space=1001)
     assert np.array_equal(sources.load("folder", str(animals), 16).pixels[:], decoded)  # read from their files
-    assert not list(store.cache_folder().glob("pictures/**/pixels.u8"))
+    assert not list(picture_cache.cache_folder().glob("pictures/**/pixels.u8"))
 
 
 def test_folders_that_make_no_data_set(tmp_path, animals):

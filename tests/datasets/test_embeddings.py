@@ -8,8 +8,8 @@ from PIL import Image
 
 from lps.data import sources
 from lps.datasets import embeddings, take
-from lps.datasets.readers import drawn, vector_files
-from lps.datasets.readers.drawn import SIDE, Drawn
+from lps.datasets.readers import item_pictures, vector_files
+from lps.datasets.readers.item_pictures import SIDE, ItemPictures
 from lps.errors import UserError
 from lps.files import versions
 from lps.machine import memory
@@ -108,7 +108,7 @@ def test_pictures_lie_beside_the_file_and_titles_stand_for_those_that_do_not(tmp
 
 def test_an_item_without_anything_shows_its_id(tmp_path):
     images = embeddings.load(str(npz(tmp_path / "a.npz", titles=None)))
-    assert images.title(4) == "bird-4" and np.array_equal(images.pixels[4], Drawn(["bird-4"])[0])
+    assert images.title(4) == "bird-4" and np.array_equal(images.pixels[4], ItemPictures(["bird-4"])[0])
     numbered = embeddings.load(str(npz(tmp_path / "b.npz", titles=None, ids=None)))
     assert numbered.file_names[:2] == ("0", "1")
 
@@ -273,9 +273,9 @@ def test_without_pyarrow_a_sentence_says_what_to_do(tmp_path, monkeypatch):
 
 
 def test_titles_in_other_scripts_are_drawn_by_a_font_that_has_their_letters():
-    assert drawn._font(17, "Plain") is drawn._fonts(17)[0], "Latin titles look as before"
-    russian = drawn._font(17, "Щука")
-    if not drawn._has(russian, "Щ"):
+    assert item_pictures._font(17, "Plain") is item_pictures._fonts(17)[0], "Latin titles look as before"
+    russian = item_pictures._font(17, "Щука")
+    if not item_pictures._has(russian, "Щ"):
         pytest.skip("no font of this machine has Cyrillic letters")
-    first, second = (Drawn([title])[0] for title in ("Щука", "Жаба"))
+    first, second = (ItemPictures([title])[0] for title in ("Щука", "Жаба"))
     assert (first != second).any(), "four boxes look alike"

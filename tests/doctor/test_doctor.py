@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from lps.__main__ import main
+from lps.doctor import checks, environment, runs_folder
 from lps.doctor import diagnostic as doctor_finding
-from lps.doctor import environment, examine, runs_folder
 from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Machine
 from lps.files.atomic import write_json
 from lps.files.atomic_folder import draft_folder
@@ -71,7 +71,7 @@ def root(tmp_path):
 
 def findings_of(check, machine):
     """What the row of a check finds."""
-    return list(next(row for row in examine.CHECKS if row.look is check).findings(machine))
+    return list(next(row for row in checks.CHECKS if row.look is check).findings(machine))
 
 
 def found(check, machine, level):
@@ -84,7 +84,7 @@ def found(check, machine, level):
 
 @pytest.mark.slow
 def test_a_good_machine_has_no_problem(root):
-    findings = list(examine.examine(Fake(root)))
+    findings = list(checks.examine(Fake(root)))
     assert [finding for finding in findings if finding.level == PROBLEM] == []
     assert {"Python", "torch", "imports", "memory", "runs", "disk", "locks", "clock"} <= {f.about for f in findings}
 
@@ -203,7 +203,7 @@ def test_runs_that_are_a_file(tmp_path):
     assert found(runs_folder.check_runs_folder, Fake(tmp_path / "runs"), PROBLEM)[0][1].endswith(
         "is a file, where a folder should be"
     )
-    everything = list(examine.examine(Fake(tmp_path / "runs")))
+    everything = list(checks.examine(Fake(tmp_path / "runs")))
     assert [finding.about for finding in everything if finding.level == PROBLEM] == ["runs"], "and no check breaks off"
 
 
@@ -396,9 +396,9 @@ def test_a_check_that_fails_stops_no_other(root, monkeypatch):
         yield
 
     monkeypatch.setattr(
-        examine, "CHECKS", (examine.Check("broken", broken), examine.Check("clock", runs_folder.check_clock))
+        checks, "CHECKS", (checks.Check("broken", broken), checks.Check("clock", runs_folder.check_clock))
     )
-    first, second = examine.examine(Fake(root))
+    first, second = checks.examine(Fake(root))
     assert (
         first == doctor_finding.Diagnostic(PROBLEM, "broken", "could not be checked (surprise)")
         and second.about == "clock"
@@ -411,7 +411,7 @@ def test_the_command_and_its_exit_code(root, monkeypatch, capsys):
         doctor_finding.Diagnostic(PROBLEM, "b", "broken", "mend it"),
     )
     for findings, code in (([fine], 0), ([fine, wrong], 1)):
-        monkeypatch.setattr(examine, "examine", lambda machine, found=findings: iter(found))
+        monkeypatch.setattr(checks, "examine", lambda machine, found=findings: iter(found))
         assert main(["doctor", "--runs", str(root)]) == code
         text = capsys.readouterr().out
         assert ("PROBLEM b: broken\n        -> mend it" in text) == bool(code)
@@ -424,7 +424,7 @@ def test_the_command_and_its_exit_code(root, monkeypatch, capsys):
 def test_looking_changes_nothing(root):
     run = create_run(root, configure({}), "")
     before = sorted((p.relative_to(root), p.lstat().st_mtime_ns) for p in root.rglob("*"))
-    list(examine.examine(Fake(root)))
+    list(checks.examine(Fake(root)))
     assert sorted((p.relative_to(root), p.lstat().st_mtime_ns) for p in root.rglob("*")) == before
     with open(run.lock) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -432,8 +432,8 @@ def test_looking_changes_nothing(root):
 
 def test_without_psutil_the_doctor_notes_it_and_lists_unfinished_folders(root, monkeypatch):
     (root / ".incoming" / "half.1234").mkdir(parents=True)
-    monkeypatch.setitem(sys.modules, "lps.machine.whose", None)
-    monkeypatch.delattr("lps.machine.whose", raising=False)  # an earlier test may have imported it
+    monkeypatch.setitem(sys.modules, "lps.machine.system_queries", None)
+    monkeypatch.delattr("lps.machine.system_queries", raising=False)  # an earlier test may have imported it
     later = Fake(root, now=lambda: time.time() + 2 * 3600)
     unfinished, processes = sorted(findings_of(runs_folder.check_leftovers, later), key=lambda finding: finding.says)
     assert unfinished.level == processes.level == NOTE

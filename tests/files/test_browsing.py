@@ -3,7 +3,7 @@
 import pytest
 
 from lps.errors import UserError
-from lps.files import browsing
+from lps.files import browsable_folders
 
 
 @pytest.fixture
@@ -18,21 +18,27 @@ def home(tmp_path, monkeypatch):
 
 
 def test_sub_folders_are_listed_without_hidden_ones_and_links(home):
-    assert browsing.allowed_roots() == [home] and browsing.list_subfolders(home) == [home / "a", home / "b"]
-    assert browsing.check_folder("~/a") == home / "a"
+    assert browsable_folders.allowed_roots() == [home] and browsable_folders.list_subfolders(home) == [
+        home / "a",
+        home / "b",
+    ]
+    assert browsable_folders.check_folder("~/a") == home / "a"
 
 
 @pytest.mark.parametrize("where", ["home/way out", "home/../disk", "disk", "/"])
 def test_what_lies_elsewhere_is_refused_until_it_is_allowed(home, monkeypatch, where):
     with pytest.raises(UserError, match="is not inside .*; set LPS_FOLDERS=FOLDER"):
-        browsing.check_folder(home.parent / where)
+        browsable_folders.check_folder(home.parent / where)
     monkeypatch.setenv("LPS_FOLDERS", f"{home.parent / 'disk'}:/")
-    assert browsing.check_folder(home.parent / where).is_dir() and home.parent / "disk" in browsing.allowed_roots()
+    assert (
+        browsable_folders.check_folder(home.parent / where).is_dir()
+        and home.parent / "disk" in browsable_folders.allowed_roots()
+    )
 
 
 @pytest.mark.parametrize("text", ["~nobody-of-that-name/a", "no\0thing", "a file", "x" * 5000])
 def test_what_is_no_folder_is_one_sentence(home, monkeypatch, text):
     monkeypatch.chdir(home)
     with pytest.raises(UserError, match="is not a folder|cannot be read"):
-        browsing.check_folder(text)
-    assert browsing.check_folder("somewhere/../a") == home / "a"
+        browsable_folders.check_folder(text)
+    assert browsable_folders.check_folder("somewhere/../a") == home / "a"

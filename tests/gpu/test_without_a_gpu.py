@@ -48,11 +48,11 @@ OTHERWISE = [
 # Where the host waits between epochs, how often an epoch at most, and why it has to.
 WAITS = {
     "lps/methods/parts/measurements.py Averages.result": (1, "the means of an epoch's steps are logged"),
-    "lps/training/step_trail.py _stretches": (4, "so is what is kept of every step, a curve each"),
+    "lps/training/step_measurements.py _stretches": (4, "so is what is kept of every step, a curve each"),
     "lps/training/evaluate.py infer_features": (2, "features of the start are judged by scikit-learn"),
     "lps/training/evaluate.py evaluate": (3, "classes, confidence and features of a snapshot go to a file"),
     "lps/training/evaluate.py _predict_test": (1, "so do the classes of test images"),
-    "lps/training/quality.py feature_quality": (2, "features of a pretraining are judged by scikit-learn"),
+    "lps/training/feature_quality.py feature_quality": (2, "features of a pretraining are judged by scikit-learn"),
     "lps/training/pretrain.py train_simclr": (130, "once: the loss, and the weights that are kept"),
     "lps/data/batches.py Pictures.pieces": (8, "once: the digest of all pixels"),
     "lps/network/network.py FeatureHead.begin_at": (1, "once: whether features differ, for a sentence in the log"),

@@ -252,10 +252,12 @@ def test_reasons_of_skipped_pictures_are_words(animals):
 
 
 def test_few_labels_are_cautioned_against_and_many_are_not():
-    assert class_search.few_labels(100, 10) == "" == class_search.few_labels(5000, 50)
-    assert "only 99 labels of 5 classes" in class_search.few_labels(99, 5) and "5 %" in class_search.few_labels(99, 5)
-    assert "200 labels of 50 classes" in class_search.few_labels(200, 50)
-    assert "only 0 labels" in class_search.few_labels(0, 1)
+    assert class_search.label_caution(100, 10) == "" == class_search.label_caution(5000, 50)
+    assert "only 99 labels of 5 classes" in class_search.label_caution(99, 5) and "5 %" in class_search.label_caution(
+        99, 5
+    )
+    assert "200 labels of 50 classes" in class_search.label_caution(200, 50)
+    assert "only 0 labels" in class_search.label_caution(0, 1)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from streamlit.testing.v1.element_tree import Block, Element
 
 from lps.cluster.executors import slurm
 from lps.errors import UserError
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.scheduler import launcher, queue
 from lps.settings.config import parameters
 from lps.settings.parameters import Parameter, text_of
@@ -40,7 +40,7 @@ def root(monkeypatch, tmp_path):
         monkeypatch.setattr(launcher, name, never)
     monkeypatch.setattr(launcher, "dispatch", lambda root, trainer=None: [])
     for module, name in (
-        (search, "start_driver"), (search, "create_search"), (sweeps, "start_sweep"), (background, "start_job"),
+        (search, "start_driver"), (search, "create_search"), (sweeps, "start_sweep"), (detached_jobs, "start_job"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, never)
     monkeypatch.setattr(slurm, "is_here", lambda: False)

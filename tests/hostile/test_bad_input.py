@@ -147,7 +147,7 @@ def lps(monkeypatch, tmp_path, capsys):
     for name in (
         "lps.scheduler.launcher.launch",
         "lps.scheduler.launcher.launch_all",
-        "lps.studies.search_driver.begin_here",
+        "lps.studies.search_driver.start_search",
         "os.execve",
         "lps.studies.search.start_driver",
     ):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lps.datasets import Images
-from lps.datasets.readers import store
+from lps.datasets.readers import picture_cache
 from lps.errors import UserError
 
 PIXELS = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4, 1)
@@ -23,12 +23,12 @@ def make(writer) -> Images:
 
 
 def kept() -> Images:
-    return store.cached_images(("folder", "/pictures"), "content", make, 1)
+    return picture_cache.cached_images(("folder", "/pictures"), "content", make, 1)
 
 
 def folder():
     kept()
-    (found,) = (path.parent for path in store.cache_folder().glob("pictures/*/*/facts.json"))
+    (found,) = (path.parent for path in picture_cache.cache_folder().glob("pictures/*/*/facts.json"))
     return found
 
 

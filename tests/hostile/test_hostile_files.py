@@ -24,13 +24,13 @@ from lps.datasets import Images
 from lps.errors import UserError
 from lps.files.atomic import open_regular, read_checked, read_small, write_checked
 from lps.interop import imports, label_files
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.network import start_weights
 from lps.scheduler import launcher, run_slots
 from lps.scheduler.log_file import Log
 from lps.settings.config import configure
 from lps.store.events import EventWriter, check_version, end_of_events, read_events, read_history, read_last_event
-from lps.store.events_tail import Recent, read_recent
+from lps.store.events_tail import RecentEvents, read_recent
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
@@ -231,8 +231,8 @@ def test_every_reader_takes_a_link_or_pipe_for_no_file(run, replace):
             open_regular(run.folder / name)
     assert read_events(run.events) == ([], 0) and list(read_history(run.events)) == []
     assert read_last_event(run.events) is None and check_version(run.events) == 0
-    assert read_recent(run.events) == Recent() and summarize(run)["epochs"] == 0
-    assert read_log_tail(run) == api.Run(run.folder).log() == "" and background.last_line(run.log) == ""
+    assert read_recent(run.events) == RecentEvents() and summarize(run)["epochs"] == 0
+    assert read_log_tail(run) == api.Run(run.folder).log() == "" and detached_jobs.last_line(run.log) == ""
     for read in (lambda: read_split(run.folder), lambda: read_snapshot(run.snapshots, 3)):
         with pytest.raises(UserError, match=r"npz: cannot be read \(it is (not a regular file|a link, .*)\)$"):
             read()
@@ -261,7 +261,7 @@ def test_nothing_is_written_through_a_link(run, tmp_path):
     for write in (lambda: EventWriter(run.events), lambda: Log(run.log)):
         with pytest.raises(OSError):
             write()
-    background.start_job(run.folder / "map.npz", ["true"])
+    detached_jobs.start_job(run.folder / "map.npz", ["true"])
     assert mine.read_bytes() == b"a letter\nwithout an end" and not (run.folder / "map.log").is_symlink()
 
 
@@ -321,7 +321,7 @@ def test_folders_of_a_run_that_are_links_are_not_written_into(run, tmp_path):
     shutil.rmtree(run.projections, ignore_errors=True)
     run.projections.symlink_to(tmp_path / "outside")
     with pytest.raises(OSError, match="symbolic"):
-        background.start_job(run.projections / "map.npz", ["true"])
+        detached_jobs.start_job(run.projections / "map.npz", ["true"])
     with pytest.raises(OSError, match="symbolic"):
         projection.compute_map(run, "pca", 3)
     assert not list((tmp_path / "outside").iterdir())

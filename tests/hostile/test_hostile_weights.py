@@ -122,10 +122,10 @@ READ = """
 import resource, sys
 from pathlib import Path
 from lps.errors import UserError
-from lps.files import limited
+from lps.files import limited_process
 from lps.network.weight_files import read_tensors
 from lps.training import checkpoints
-limited._SECONDS = 1  # what is too slow is not waited for: tests/files/test_limited.py has the limit itself
+limited_process._SECONDS = 1  # what is too slow is not waited for: tests/files/test_limited.py has the limit itself
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 path = Path(sys.argv[1])
 try:

@@ -22,13 +22,13 @@ from lps.errors import UserError
 from lps.files.versions import MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
 from lps.interop import imports
 from lps.store.events import (
-    Names,
+    MeasurementNames,
     can_void,
     drop_repeated,
     first_shown_byte,
-    first_starts,
     parse_event,
     read_events,
+    read_first_starts,
     read_history,
 )
 from lps.store.events_tail import read_recent
@@ -322,16 +322,16 @@ def test_measurements_beyond_the_first_thousand_are_left_out_by_every_reader(run
     met = {name for event in read_history(run.events) for name in event["values"]}
     for names in (met, {*log.epochs, *log.pretrain, *log.vectors, *log.start}, summarize(run)["last"].keys()):
         assert 500 < len(names) <= MOST_NAMES and {"accuracy/all", "pi_hat"} <= names
-    assert len(read_recent(run.events).last) <= MOST_NAMES
+    assert len(read_recent(run.events).newest_values) <= MOST_NAMES
 
 
 def test_names_are_the_first_ones_also_within_an_event():
-    names = Names()
+    names = MeasurementNames()
     few = an_event(values={f"few/{i}": 1.0 for i in range(10)})
     many = an_event(values={f"many/{i}": 1.0 for i in range(MOST_NAMES)})
-    assert names.admit(few) is few
-    assert list(names.admit(many)["values"]) == [f"many/{i}" for i in range(MOST_NAMES - 10)]
-    assert names.admit(few) is few
+    assert names.drop_excess(few) is few
+    assert list(names.drop_excess(many)["values"]) == [f"many/{i}" for i in range(MOST_NAMES - 10)]
+    assert names.drop_excess(few) is few
 
 
 def test_a_line_that_is_too_long_is_no_event_and_what_follows_is_read(run):
@@ -427,7 +427,7 @@ def test_what_is_shown_of_records_counts_as_in_the_whole_file(run, short):
         add_events(run, *(an_event(epoch=k) for k in range(4, 300)), an_event(kind="start", epoch=150, values={}))
     start = first_shown_byte(run.events)
     whole, shown = list(read_history(run.events)), list(read_history(run.events, start=start))
-    said = len(first_starts(run.events, start))
+    said = len(read_first_starts(run.events, start))
     assert start and shown[said:] == whole[len(whole) - len(shown) + said :]
     assert max(event["epoch"] for event in shown) == 150
 

@@ -215,7 +215,7 @@ def test_arrays_that_the_disk_has_no_room_for_are_refused_before_they_are_unpack
     monkeypatch.setattr(arrays, "LARGE", 1)
     np.savez(tmp_path / "c.npz", x_train=np.zeros((100, 80, 80), np.uint8), y_train=np.arange(100) % 5)
     monkeypatch.setattr(
-        "lps.datasets.readers.store.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1000})
+        "lps.datasets.readers.picture_cache.shutil.disk_usage", lambda folder: type("Usage", (), {"free": 1000})
     )
     with pytest.raises(UserError, match="0.0 GB are needed"):
         arrays.load(str(tmp_path / "c.npz"))

@@ -26,7 +26,7 @@ root, trainer = Path(sys.argv[1]), (sys.executable, sys.argv[2])
 run = create_run(root, configure({"device": "cpu"}), "mine")
 write_json(run.folder / "plan.json", {"do": "finish"})
 launcher.launch(run, trainer)
-assert launcher.wait(run, 30).name == "finished"
+assert launcher.wait_for_end(run, 30).name == "finished"
 run.write_meta(notes="secret")
 sweep_records.write_sweep_record(root, "mine", {"layout": {}})
 other = create_run(root, configure({"device": "cpu", "seed": 1}), "deleted")

@@ -34,10 +34,10 @@ EXCEPT = {
     ): "what a dead runner left behind, by a handle that no other pid reuses",
     ("lps/training/ranks.py", "os.kill"): "itself",
     (
-        "lps/files/limited.py",
+        "lps/files/limited_process.py",
         "os.fork",
     ): "reads one file under limits and ends, where torch is loaded already",
-    ("lps/files/limited.py", "os.kill"): "its own child, before it is waited for",
+    ("lps/files/limited_process.py", "os.kill"): "its own child, before it is waited for",
     (
         "lps/data/index_files.py",
         "pickle",
@@ -172,7 +172,7 @@ def test_the_ban_lets_pass_what_is_safe():
 
 
 # Whoever reads or writes files of a run, which a stranger may have made links or pipes of: by `lps.files.atomic` alone.
-READERS = """api machine/background scheduler/log_file store/events store/event_follower cli/_follow
+READERS = """api machine/detached_jobs scheduler/log_file store/events store/event_follower cli/_follow
 analysis/labels analysis/naming analysis/projection store/events_tail store/runs store/run_folders
 store/score_cache store/snapshots store/summary charts/event_log ui/shared/history ui/live/sections
 ui/pictures/predictions"""

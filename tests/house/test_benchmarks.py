@@ -33,7 +33,7 @@ from benchmarks.reference import Pictures, Reference, lps_loss
 from lps.data.batches import seeded
 from lps.data.classes import Classes
 from lps.data.crops import random_cutout
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.data.views import FAMILIES
 from lps.methods import Progress
 from lps.scores.protocols import open_world

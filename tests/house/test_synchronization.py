@@ -8,7 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lps.data.batches import seeded, training_batches
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.data.views import FAMILIES
 from lps.methods import Progress
 from lps.settings import catalog

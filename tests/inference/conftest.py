@@ -4,20 +4,20 @@ import functools
 
 import pytest
 
-from lps.inference import trained
+from lps.inference import trained_model
 
 
 @pytest.fixture(scope="session")
 def loaded(trained_run):
-    return functools.cache(functools.partial(trained.load_model, trained_run))
+    return functools.cache(functools.partial(trained_model.load_model, trained_run))
 
 
 @pytest.fixture
 def live(trained_run, loaded, monkeypatch):
     """The run, whose weights and training pictures the tests share."""
-    load = trained.load_model
+    load = trained_model.load_model
     monkeypatch.setattr(
-        trained,
+        trained_model,
         "load_model",
         lambda run, *threads: loaded() if run.folder == trained_run.folder else load(run, *threads),
     )

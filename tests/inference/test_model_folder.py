@@ -16,7 +16,7 @@ from lps.__main__ import main
 from lps.analysis import naming
 from lps.data import sources
 from lps.errors import UserError
-from lps.inference import model_folder, model_graph, model_work
+from lps.inference import export_job, model_folder, model_graph
 from lps.inference.prediction import predict
 from tests.data.test_features import STORED
 from tests.inference.test_prediction import KINDS, digits, saved
@@ -122,7 +122,7 @@ def test_what_cannot_leave_says_why_and_writes_nothing(tmp_path, monkeypatch, ca
     ):
         model_folder.write_model_folder(run, tmp_path / "out" / "model")
     assert not list((tmp_path / "out").iterdir())
-    monkeypatch.setattr(model_work.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(export_job.importlib.util, "find_spec", lambda name: None)
     assert main(["export", run.id, "--to", "model", "--runs", str(run.root)]) == 2
     assert "model needs onnx and onnxscript: python -m pip install -r requirements-onnx.txt" in capsys.readouterr().err
     assert main(["export", "--to", "model", "--runs", str(run.root)]) == 2

@@ -15,9 +15,9 @@ from lps.__main__ import main
 from lps.analysis import naming
 from lps.data import sources
 from lps.errors import UserError
-from lps.inference import none_of_these, prediction_files, prediction_work, trained, training_on
-from lps.inference.predicted import NONE
+from lps.inference import continued_training, prediction_files, prediction_job, rejection, trained_model
 from lps.inference.prediction import _clusters, predict
+from lps.inference.prediction_result import NONE
 from lps.interop import archives, imports
 from lps.store.run_folders import create_run
 from lps.store.snapshots import read_snapshot, read_split
@@ -91,7 +91,7 @@ def test_a_folder_of_picture_files_is_read_as_the_data_set_folder_reads_it(tmp_p
 def test_a_run_that_goes_on_from_another_one_predicts_by_its_own_labels(own, monkeypatch):
     usual = int(np.bincount(read_snapshot(own.snapshots, 2).predicted).argmax())
     naming.record_steps(own, 2, [{"do": "name", "id": usual, "name": "usual"}])
-    run = launched(training_on.plan_training_on(own, rule="all"), monkeypatch)
+    run = launched(continued_training.plan_continued_training(own, rule="all"), monkeypatch)
     assert loop.train(run) == 0
     split, _ = read_split(run.folder)
     found = predict(run, digits(run))
@@ -107,13 +107,13 @@ def test_what_is_far_from_everything_is_none_of_these():
     points = centres[clusters] + 0.05 * generator.normal(size=(200, 8)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     withheld = np.arange(0, 200, 10)
-    found = none_of_these.measure_trade_off(points, withheld, np.arange(20) < 15)
+    found = rejection.measure_trade_off(points, withheld, np.arange(20) < 15)
     limit = found.threshold(0.95)
     at = np.searchsorted(found.thresholds, limit)
     assert (np.diff(found.kept) >= 0).all()
     assert found.kept[at] >= 0.95 > found.kept[at - 1] or found.withheld_kept[at] >= 0.95 > found.withheld_kept[at - 1]
     assert found.right[-1] == 0.75 and found.withheld == 20
-    away, _ = none_of_these.nearest_images(np.eye(8, dtype=np.float32)[4:6], points)
+    away, _ = rejection.nearest_images(np.eye(8, dtype=np.float32)[4:6], points)
     assert (away.mean(axis=1) > limit).all()
     assert "measured on 200 training images" in found.in_words(limit)
     assert "how many pictures of other classes this limit rejects" in found.in_words(limit)
@@ -313,16 +313,16 @@ def test_another_data_set_than_the_run_had_is_noticed(own, monkeypatch):
 
 
 def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_with(trained_run, monkeypatch):
-    model = trained.load_model(trained_run)
+    model = trained_model.load_model(trained_run)
     assert (model.epoch, model.step) == (2, 0) and model.form.in_words == "8 x 8 pixels with 1 channel"
     assert np.array_equal(model.references.images, read_split(trained_run.folder)[0].training)
-    monkeypatch.setattr(trained, "_MOST_COMPARED", 50)
-    assert len(trained.load_model(trained_run).references.images) == 50
+    monkeypatch.setattr(trained_model, "_MOST_COMPARED", 50)
+    assert len(trained_model.load_model(trained_run).references.images) == 50
     assert config().features == "stored"
 
 
 def test_a_link_that_leads_nowhere_among_the_results_stops_nothing(tmp_path):
     (tmp_path / "old.npz").symlink_to(tmp_path / "gone")
     (tmp_path / "new.npz").write_bytes(b"x")
-    prediction_work.forget_old(tmp_path, ".npz", 1)
+    prediction_job.forget_old(tmp_path, ".npz", 1)
     assert not os.path.lexists(tmp_path / "old.npz") and (tmp_path / "new.npz").exists()

@@ -16,7 +16,7 @@ import lps
 from lps.__main__ import main
 from lps.errors import UserError
 from lps.files import locks
-from lps.inference import new_pictures, prediction_work
+from lps.inference import new_pictures, prediction_job
 from lps.inference.prediction import predict
 from lps.inference.shared_prediction import predict_together
 from lps.store.runs import Run
@@ -52,7 +52,7 @@ def small_parts(monkeypatch):
 @pytest.fixture
 def folder(live, tmp_path):
     """64 pictures in four parts; one of them is none. No prediction is there yet."""
-    shutil.rmtree(live.root / prediction_work.FOLDER, ignore_errors=True)
+    shutil.rmtree(live.root / prediction_job.FOLDER, ignore_errors=True)
     saved(tmp_path / "new", digits(live)[:64])
     (tmp_path / "new" / "020.png").write_bytes(b"no picture")
     return tmp_path / "new"
@@ -80,9 +80,9 @@ def test_two_processes_share_the_parts_and_the_result_is_that_of_one(live, folde
     assert [child.wait() for child in children] == [0, 0]
     computed = [log.read_text().split() if log.exists() else [] for log in logs]
     assert sorted(computed[0] + computed[1]) == ["000000", "000001", "000002", "000003"]
-    results = live.root / prediction_work.FOLDER
+    results = live.root / prediction_job.FOLDER
     assert not list(results.glob("*.parts"))
-    of_page = prediction_work.prediction_path(live, folder)  # the same file: a page does not predict again
+    of_page = prediction_job.prediction_path(live, folder)  # the same file: a page does not predict again
     assert len({path.stat().st_ino for path in results.glob("*.npz")}) == 1 and of_page.exists()
     assert_same(predict_together(live, folder), predict(live, folder))
 
@@ -93,14 +93,14 @@ def test_parts_in_progress_stay_and_all_others_count_among_the_newest(tmp_path):
         (tmp_path / f"{number}.npz").write_bytes(b"x")
     for age, name in enumerate(["0.npz", "1.parts", "2.npz", "3.parts"]):
         os.utime(tmp_path / name, (2e9 - age, 2e9 - age))
-    with locks.hold_together(tmp_path / "5.parts" / prediction_work.IN_USE):
-        with locks.hold_together(tmp_path / "5.parts" / prediction_work.IN_USE):  # by a second process
-            prediction_work.forget_old(tmp_path, ".npz", 4)
+    with locks.hold_together(tmp_path / "5.parts" / prediction_job.IN_USE):
+        with locks.hold_together(tmp_path / "5.parts" / prediction_job.IN_USE):  # by a second process
+            prediction_job.forget_old(tmp_path, ".npz", 4)
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {"0.npz", "1.parts", "2.npz", "3.parts", "5.parts"}
-        prediction_work.forget_old(tmp_path, ".npz", 0)
+        prediction_job.forget_old(tmp_path, ".npz", 0)
         assert [path.name for path in tmp_path.iterdir()] == ["5.parts"]
-    prediction_work.forget_old(tmp_path, ".npz", 0)
+    prediction_job.forget_old(tmp_path, ".npz", 0)
     assert not list(tmp_path.iterdir())
 
 
@@ -118,10 +118,10 @@ def test_the_part_of_a_killed_process_is_taken_again(live, folder, tmp_path, sma
 def test_a_damaged_part_and_a_damaged_result_are_computed_again(live, folder, tmp_path, small_parts):
     found = predict(live, folder)
     assert in_child(live, folder, tmp_path / "killed", die_at=3).wait() == -signal.SIGKILL
-    (part,) = (live.root / prediction_work.FOLDER).glob("*.parts/000001/rows.npz")
+    (part,) = (live.root / prediction_job.FOLDER).glob("*.parts/000001/rows.npz")
     part.write_bytes(part.read_bytes()[:-100])
     assert_same(predict_together(live, folder), found)
-    for result in (live.root / prediction_work.FOLDER).glob("*.npz"):
+    for result in (live.root / prediction_job.FOLDER).glob("*.npz"):
         result.write_bytes(b"")
     assert_same(predict_together(live, folder), found)
 

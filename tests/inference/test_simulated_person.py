@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import decisions
 from lps.analysis import labels, naming
-from lps.inference import training_on
+from lps.inference import continued_training
 from lps.store.snapshots import read_split
 from tests.sample_runs import make_run
 
@@ -33,7 +33,7 @@ def test_a_person_makes_as_many_decisions_as_are_asked_for(run, way):
     person = decisions.Person(run, 12, seed=0)
     rule = decisions.WAYS[way](person)
     said = naming.entries_in_effect(naming.read_entries(run), person.epoch)
-    assert person.left == 0 and len(said) <= 12 and rule in training_on.RULES
+    assert person.left == 0 and len(said) <= 12 and rule in continued_training.RULES
     _, targets = read_split(run.folder)
     confirmed = labels.read_clusters(run)
     for image in confirmed.said.confirmed:

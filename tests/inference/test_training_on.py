@@ -10,13 +10,13 @@ import pytest
 from lps.__main__ import main
 from lps.analysis import naming
 from lps.analysis.clusters import read_assignment
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.errors import UserError
-from lps.inference import training_on
+from lps.inference import continued_training
 from lps.inference.prediction import predict
 from lps.interop import archives, imports
 from lps.settings.config import configure
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.run_folders import create_run
 from lps.store.snapshots import read_split
 from lps.training import checkpoints
@@ -61,8 +61,8 @@ def pictures(planned, class_id):
 
 def test_a_named_cluster_becomes_a_seen_class(run):
     say(run, name(7, "seven"), name(5, "five"))
-    planned = training_on.plan_training_on(run, rule="all", from_weights=False)
-    assert planned.new == ("five", "seven") and planned.confirmed.names == planned.new
+    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    assert planned.new_classes == ("five", "seven") and planned.confirmed.names == planned.new_classes
     assert pictures(planned, 5) == members(run, 5).tolist() and pictures(planned, 6) == members(run, 7).tolist()
     assert planned.config.split_num_novel == 3 == planned.looked_for == planned.novel
     assert planned.config.split_confirmed == planned.confirmed.digest
@@ -76,8 +76,10 @@ def test_how_many_pictures_count_is_asked(run):
     some = members(run, 6)[:3].tolist()
     say(run, name(7, "seven"), {"do": "assign", "images": some, "to": 7})
     counts = {
-        rule: training_on.plan_training_on(run, rule=rule, threshold=0.9, from_weights=False).confirmed.images.tolist()
-        for rule in training_on.RULES
+        rule: continued_training.plan_continued_training(
+            run, rule=rule, threshold=0.9, from_weights=False
+        ).confirmed.images.tolist()
+        for rule in continued_training.RULES
     }
     assert counts["all"] == sorted({*members(run, 7).tolist(), *some}) and counts["looked-at"] == some
     assert counts["confident"] == sorted({*members(run, 7, 0.9).tolist(), *some}) and len(counts["confident"]) > 3
@@ -87,15 +89,15 @@ def test_a_class_of_single_pictures_takes_the_place_of_the_cluster_they_come_fro
     some, others = members(run, 7)[:3].tolist(), members(run, 8)[:2].tolist()
     say(run, {"do": "split", "images": [*some, *others], "new": 10}, name(10, "odd"))
     say(run, {"do": "assign", "images": [*some, *others], "to": 10})
-    planned = training_on.plan_training_on(run, rule="looked-at", from_weights=False)
-    assert (planned.new, planned.novel, planned.looked_for) == (("odd",), 4, 4)
+    planned = continued_training.plan_continued_training(run, rule="looked-at", from_weights=False)
+    assert (planned.new_classes, planned.novel, planned.looked_for) == (("odd",), 4, 4)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 6, 8, 9]
 
 
 def test_merged_clusters_are_one_class_and_one_may_add_to_a_seen_one(run):
     say(run, {"do": "merge", "id": 8, "into": 7}, name(7, "seven"), {"do": "merge", "id": 9, "into": 2})
-    planned = training_on.plan_training_on(run, rule="all", from_weights=False)
-    assert planned.new == ("seven",) and planned.added == ("2",)
+    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    assert planned.new_classes == ("seven",) and planned.added == ("2",)
     assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
     assert pictures(planned, 2) == members(run, 9).tolist()  # and none that the network itself put in class 2
     assert planned.looked_for == 2
@@ -106,7 +108,7 @@ def test_what_a_person_took_out_is_not_labeled(run):
     wrong, nothing = members(run, 7)[:2].tolist(), members(run, 7)[2:4].tolist()
     say(run, name(7, "seven"), {"do": "wrong", "images": wrong, "id": 7}, {"do": "nothing", "images": nothing})
     say(run, name(8, "eight"), {"do": "reject", "id": 8})
-    planned = training_on.plan_training_on(run, rule="all", from_weights=False)
+    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
     assert planned.confirmed.images.tolist() == members(run, 7)[4:].tolist() and planned.confirmed.named == 1
     assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
     told = planned.notices()[-1]
@@ -115,12 +117,14 @@ def test_what_a_person_took_out_is_not_labeled(run):
 
 def test_a_dissolved_cluster_is_continued_by_no_class(run):
     say(run, name(7, "seven"))
-    planned = training_on.plan_training_on(run, rule="all", from_weights=False, unnamed={6: None, 9: None})
+    planned = continued_training.plan_continued_training(
+        run, rule="all", from_weights=False, unnamed={6: None, 9: None}
+    )
     assert (planned.novel, planned.looked_for, planned.dissolved) == (2, 2, 2)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 8]
     assert not set(members(run, 6).tolist()) & set(planned.confirmed.images.tolist())
     assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters are dissolved")
-    all_dissolved = training_on.plan_training_on(
+    all_dissolved = continued_training.plan_continued_training(
         run, rule="all", from_weights=False, unnamed=dict.fromkeys((5, 6, 8, 9))
     )
     assert all_dissolved.in_words().endswith("; 4 clusters are dissolved")
@@ -129,7 +133,7 @@ def test_a_dissolved_cluster_is_continued_by_no_class(run):
 
 def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
     say(run, name(7, "seven"))
-    planned = training_on.plan_training_on(run, rule="all", from_weights=False, unnamed={8: 7})
+    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False, unnamed={8: 7})
     assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
     assert (planned.novel, planned.looked_for, planned.dissolved) == (3, 3, 0)
     assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).parents == {}, "nothing is written"
@@ -146,12 +150,14 @@ def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
 def test_only_clusters_without_a_name_are_dissolved_or_merged(run, unnamed, words):
     say(run, name(7, "seven"))
     with pytest.raises(UserError, match=re.escape(words)):
-        training_on.plan_training_on(run, rule="all", from_weights=False, unnamed=unnamed)
+        continued_training.plan_continued_training(run, rule="all", from_weights=False, unnamed=unnamed)
 
 
 def test_where_all_others_are_dissolved_one_class_is_looked_for(run):
     say(run, name(7, "seven"))
-    planned = training_on.plan_training_on(run, rule="all", from_weights=False, unnamed=dict.fromkeys([5, 6, 8, 9]))
+    planned = continued_training.plan_continued_training(
+        run, rule="all", from_weights=False, unnamed=dict.fromkeys([5, 6, 8, 9])
+    )
     assert (planned.novel, planned.looked_for, planned.dissolved) == (0, 1, 4)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
 
@@ -160,17 +166,20 @@ def test_shares_of_the_first_run_are_told_for_the_new_seen_classes(tmp_path):
     given = " ".join(["0.2", "0.2", "0.1", "0.1", "0.1", "0.12", "0.08", "0.05", "0.03", "0.02"])
     run = make_run(tmp_path, epochs=EPOCH, settings=SETTINGS | {"prior": "given", "prior.shares": given})
     say(run, name(9, "nine"), name(6, "six"))
-    (notice,) = training_on.plan_training_on(run, rule="all", from_weights=False).notices()
+    (notice,) = continued_training.plan_continued_training(run, rule="all", from_weights=False).notices()
     assert ": six 0.12, nine 0.08." in notice and "prior.shares" in notice
     for changes in ({"prior.shares": " ".join(["0.1"] * 10)}, {"prior": "labeled", "prior.shares": None}):
-        assert training_on.plan_training_on(run, rule="all", from_weights=False, changes=changes).notices() == []
+        assert (
+            continued_training.plan_continued_training(run, rule="all", from_weights=False, changes=changes).notices()
+            == []
+        )
 
 
 def test_a_name_without_a_picture_that_counts_waits(run):
     some = members(run, 6)[:3].tolist()
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": some, "to": 7})
-    planned = training_on.plan_training_on(run, rule="looked-at", from_weights=False)
-    assert planned.new == ("seven",) and planned.without_labels == ("eight",) and planned.looked_for == 4
+    planned = continued_training.plan_continued_training(run, rule="looked-at", from_weights=False)
+    assert planned.new_classes == ("seven",) and planned.without_labels == ("eight",) and planned.looked_for == 4
     (notice,) = planned.notices()
     assert "novel" in notice and notice.endswith(": eight.")
 
@@ -178,23 +187,25 @@ def test_a_name_without_a_picture_that_counts_waits(run):
 def test_a_cluster_without_an_image_waits_too(run):
     rest = members(run, 8).tolist() + [*set(view(run)[0].validation.tolist())]
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": rest, "to": 9})
-    looked = training_on.read_clusters(run)
+    looked = continued_training.read_clusters(run)
     assert looked.size(8) == 0
-    planned = training_on.plan_training_on(run, rule="confident", from_weights=False)
+    planned = continued_training.plan_continued_training(run, rule="confident", from_weights=False)
     assert planned.without_labels == ("eight",) and planned.looked_for == 4 and len(planned.notices()) == 1
-    assert planned.confirmed.named == 2 == len(planned.new) + len(planned.without_labels)
+    assert planned.confirmed.named == 2 == len(planned.new_classes) + len(planned.without_labels)
     words = "; 3 clusters without a name and 1 name without labeled pictures stay novel"
     assert planned.in_words().startswith("2 names: 1 new seen class") and planned.in_words().endswith(words)
 
 
 def test_one_class_is_looked_for_even_where_all_have_names(run):
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
-    planned = training_on.plan_training_on(run, rule="all", from_weights=False)
+    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
     assert (planned.novel, planned.looked_for) == (0, 1)
     (notice,) = planned.notices()
     assert "one novel class" in notice and "entropy_weight=0, use_margin=false" in notice
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
-    wished = training_on.plan_training_on(run, rule="all", from_weights=False, changes={"entropy_weight": 1.0})
+    wished = continued_training.plan_continued_training(
+        run, rule="all", from_weights=False, changes={"entropy_weight": 1.0}
+    )
     assert wished.config.hyperparameters["entropy_weight"] == 1
     assert "Nothing forces" in wished.notices()[0] and "has use_margin=false" in wished.notices()[0]
 
@@ -214,25 +225,25 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
 def test_what_cannot_be_is_one_sentence(run, how, words):
     say(run, name(7, "seven"))
     with pytest.raises(UserError, match=words):
-        training_on.plan_training_on(run, **{"from_weights": False} | how)
+        continued_training.plan_continued_training(run, **{"from_weights": False} | how)
 
 
 def test_a_confidence_that_nothing_reaches(run, monkeypatch):
     say(run, name(7, "seven"))
-    looked = training_on.read_clusters(run)
+    looked = continued_training.read_clusters(run)
     unsure = replace(looked, network=replace(looked.network, confidence=looked.network.confidence / 2))
-    monkeypatch.setattr(training_on, "read_clusters", lambda *asked: unsure)
+    monkeypatch.setattr(continued_training, "read_clusters", lambda *asked: unsure)
     with pytest.raises(UserError, match="90 % sure of any picture of a named cluster; lower the confidence"):
-        training_on.plan_training_on(run, from_weights=False)
+        continued_training.plan_continued_training(run, from_weights=False)
 
 
 def test_without_weights_or_names(run):
     with pytest.raises(UserError, match="names: do not exist at epoch 3; name clusters on the page Clusters"):
-        training_on.plan_training_on(run)
+        continued_training.plan_continued_training(run)
     say(run, name(7, "seven"))
     shutil.rmtree(run.checkpoints)
     with pytest.raises(UserError, match="were not found: it has no checkpoint"):
-        training_on.plan_training_on(run, rule="all")
+        continued_training.plan_continued_training(run, rule="all")
 
 
 # ---------------------------------------------------------------------------------------------------- the new run
@@ -240,40 +251,40 @@ def test_without_weights_or_names(run):
 
 def launched(planned, monkeypatch, **how):
     """The run of a plan without a process."""
-    monkeypatch.setattr(training_on.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
-    return training_on.start_training_on(planned, **how)
+    monkeypatch.setattr(continued_training.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
+    return continued_training.start_continued_training(planned, **how)
 
 
 def test_what_keeps_classes_in_use_is_on_again_where_one_has_no_name(run, monkeypatch):
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
-    child = launched(training_on.plan_training_on(run, rule="all", from_weights=False), monkeypatch)
+    child = launched(continued_training.plan_continued_training(run, rule="all", from_weights=False), monkeypatch)
     assert not child.config().hyperparameters["use_margin"]
-    assert training_on._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
-    assert training_on._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
+    assert continued_training._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
+    assert continued_training._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
 
 
 def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     say(run, name(7, "seven"))
-    planned = training_on.plan_training_on(run, rule="all")
+    planned = continued_training.plan_continued_training(run, rule="all")
     child = launched(planned, monkeypatch)
-    assert child.title == "digits + 1 name" and inherited.parent_of(child) == run.id
+    assert child.title == "digits + 1 name" and inherited_files.parent_of(child) == run.id
     count = len(members(run, 7))
     from_where = f"continues {run.id[-6:]} from its final weights, with {count} pictures labeled by 1 cluster name"
-    assert inherited.parent_in_words(child) == from_where
+    assert inherited_files.parent_in_words(child) == from_where
     shutil.rmtree(run.folder)
-    material = prepare(child.config(), inherited.read_confirmed(child))
+    material = prepare(child.config(), inherited_files.read_confirmed(child))
     assert material.split.classes.seen == 6 and material.split.class_names[5] == "seven"
     assert (material.truth[planned.confirmed.images] == 5).all()
-    assert checkpoints.load_checkpoint(child.folder, inherited.WEIGHTS) == {"method": {}}
+    assert checkpoints.load_checkpoint(child.folder, inherited_files.WEIGHTS) == {"method": {}}
 
 
 def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     say(run, name(7, "7"))
-    first = training_on.plan_training_on(run, rule="all", from_weights=False)
+    first = continued_training.plan_continued_training(run, rule="all", from_weights=False)
     child = make_run(run.root, epochs=EPOCH, run=launched(first, monkeypatch))
     naming.record_steps(child, EPOCH, [name(7, "eight or so")])
     naming.record_steps(child, EPOCH, [{"do": "reject", "id": 8}])
-    second = training_on.plan_training_on(child, rule="all", from_weights=False)
+    second = continued_training.plan_continued_training(child, rule="all", from_weights=False)
     assert second.confirmed.names == ("7", "eight or so") and second.confirmed.decisions == 3
     assert set(first.confirmed.images) < set(second.confirmed.images) and second.confirmed.named == 1
     assert (second.confirmed.given[np.isin(second.confirmed.images, first.confirmed.images)] == 5).all()
@@ -284,17 +295,19 @@ def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
 def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():
     parents = {"b": "a", "c": "b", "d": "a", "x": "w", "lost": ""}
     for one in "abcd":
-        assert inherited.run_family(one, parents) == {"a": "", "b": "a", "d": "a", "c": "b"}
-    assert inherited.run_family("x", parents) == {"w": "", "x": "w"} and inherited.run_family("z", parents) == {"z": ""}
-    assert inherited.run_family("lost", parents) == {"lost": ""}
-    assert set(inherited.run_family("p", {"p": "q", "q": "p"})) == {"p", "q"}
+        assert inherited_files.run_family(one, parents) == {"a": "", "b": "a", "d": "a", "c": "b"}
+    assert inherited_files.run_family("x", parents) == {"w": "", "x": "w"} and inherited_files.run_family(
+        "z", parents
+    ) == {"z": ""}
+    assert inherited_files.run_family("lost", parents) == {"lost": ""}
+    assert set(inherited_files.run_family("p", {"p": "q", "q": "p"})) == {"p", "q"}
 
 
 def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, monkeypatch):
     say(run, name(7, "seven"))
-    child = launched(training_on.plan_training_on(run, rule="all"), monkeypatch)
+    child = launched(continued_training.plan_continued_training(run, rule="all"), monkeypatch)
     again = create_run(run.root, configure(child.config().flat() | {"seed": 4}))
-    assert inherited.read_confirmed(again).digest == inherited.read_confirmed(child).digest
+    assert inherited_files.read_confirmed(again).digest == inherited_files.read_confirmed(child).digest
     assert (again.folder / "start.pt").read_bytes() == (child.folder / "start.pt").read_bytes()
     with pytest.raises(UserError, match="split.confirmed: .* was not found in any run here"):
         create_run(tmp_path / "elsewhere", child.config())
@@ -303,31 +316,36 @@ def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, m
 @pytest.mark.parametrize("damage", [b"", b"PK not an archive", None])
 def test_damaged_labels_are_told(run, monkeypatch, damage):
     say(run, name(7, "seven"))
-    child = launched(training_on.plan_training_on(run, rule="all"), monkeypatch)
-    path = child.folder / inherited.LABELS
+    child = launched(continued_training.plan_continued_training(run, rule="all"), monkeypatch)
+    path = child.folder / inherited_files.LABELS
     if damage is None:
-        other = training_on.plan_training_on(run, rule="confident", from_weights=False).confirmed
+        other = continued_training.plan_continued_training(run, rule="confident", from_weights=False).confirmed
         path.unlink()
-        inherited.write_inherited(child.folder, other, None)
+        inherited_files.write_inherited(child.folder, other, None)
     else:
         path.write_bytes(damage)
     with pytest.raises(UserError, match="confirmed.npz: is damaged.*; restore it from a copy of the run's folder"):
-        inherited.read_confirmed(child)
+        inherited_files.read_confirmed(child)
     child.checkpoints.mkdir(exist_ok=True)
     checkpoints.save_checkpoint(child.checkpoints, "step-00000093", {"method": {}, "epoch": EPOCH, "step": 0})
     with pytest.raises(UserError, match="confirmed.npz: is damaged.*lps train-on$"):
         predict(child, str(run.folder))
-    assert inherited.parent_of(child) == "" and inherited.parent_in_words(child) == ""
+    assert inherited_files.parent_of(child) == "" and inherited_files.parent_in_words(child) == ""
 
 
 def test_it_travels(run, tmp_path, monkeypatch):
     say(run, name(7, "7"))
-    child = make_run(run.root, epochs=EPOCH, run=launched(training_on.plan_training_on(run, rule="all"), monkeypatch))
+    child = make_run(
+        run.root, epochs=EPOCH, run=launched(continued_training.plan_continued_training(run, rule="all"), monkeypatch)
+    )
     (found,) = imports.import_runs(archives.pack_run(child, tmp_path / "out"), tmp_path / "there")
-    assert not found.notes and inherited.read_confirmed(found.run).digest == inherited.read_confirmed(child).digest
-    assert checkpoints.load_checkpoint(found.run.folder, inherited.WEIGHTS) == {"method": {}}
+    assert (
+        not found.notes
+        and inherited_files.read_confirmed(found.run).digest == inherited_files.read_confirmed(child).digest
+    )
+    assert checkpoints.load_checkpoint(found.run.folder, inherited_files.WEIGHTS) == {"method": {}}
     (found,) = imports.import_runs(archives.pack_run(child, tmp_path / "light", light=True), tmp_path / "lightly")
-    assert not (found.run.folder / "start.pt").exists() and inherited.parent_of(found.run) == run.id
+    assert not (found.run.folder / "start.pt").exists() and inherited_files.parent_of(found.run) == run.id
 
 
 # ---------------------------------------------------------------------------------------------------- the commands
@@ -347,7 +365,10 @@ def test_on_the_command_line(run, capsys):
     assert "cluster: 99 is not a cluster of epoch 3; choices: 0, 1" in capsys.readouterr().err
     assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).names == {7: "seven", 5: "five"}
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
-    told, planned = capsys.readouterr().err, training_on.plan_training_on(run, rule="all", from_weights=False)
+    told, planned = (
+        capsys.readouterr().err,
+        continued_training.plan_continued_training(run, rule="all", from_weights=False),
+    )
     assert "2 names: 2 new seen classes" in told
     assert all(f"{name}: {planned.labeled[name]} pictures" in told for name in ("seven", "five"))
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", "--dissolve", "6", *here]) == 0

@@ -83,7 +83,7 @@ def test_nobody_is_told_unless_somebody_is_named(run, monkeypatch, capsys):
 def test_the_end_of_a_run_is_told_once_by_its_runner_without_a_name_or_a_path(run, hook, tmp_path):
     run.write_meta(name="my secret garden")
     launcher.launch(run, TRAINER)
-    assert launcher.wait(run, 60).name == "finished"
+    assert launcher.wait_for_end(run, 60).name == "finished"
     until(lambda: hook)
     assert hook[0]["title"].startswith("LPS Studio: LPS on digits") and hook[0]["title"].endswith("finished")
     assert "secret" not in str(hook) and str(tmp_path) not in str(hook)
@@ -95,7 +95,7 @@ def test_a_failure_is_told_by_its_kind_and_by_its_reason_where_details_are_asked
     (run.folder / "plan.json").write_text(json.dumps({"do": "fail"}))
     monkeypatch.setenv(notifications.DETAILS, "1")
     launcher.launch(run, TRAINER)
-    assert launcher.wait(run, 60).name == "failed"
+    assert launcher.wait_for_end(run, 60).name == "failed"
     until(lambda: hook)
     assert hook[0]["title"].endswith("failed") and f"kind: {run.state().kind}" in hook[0]["message"]
     assert run.state().reason in hook[0]["message"] and str(run.folder) in hook[0]["message"]
@@ -139,7 +139,7 @@ def test_a_receiver_that_is_away_fails_nothing(run, monkeypatch):
     monkeypatch.setenv(notifications.SETTING, "json://127.0.0.1:9/hook")
     assert not notifications.send_message(run.root, SOME)
     launcher.launch(run, TRAINER)
-    assert launcher.wait(run, 60).name == "finished"
+    assert launcher.wait_for_end(run, 60).name == "finished"
 
 
 @pytest.mark.parametrize("address", ["nonsense://me:secret@host", "secret", "json://"])
@@ -217,7 +217,7 @@ def test_no_byte_that_leaves_tells_of_pictures_names_folders_or_this_machine(sta
         collapsed(made)
     else:
         launcher.launch(made, TRAINER)
-        launcher.wait(made, 60)
+        launcher.wait_for_end(made, 60)
         ended = made.read_json("exit.json") | {"state": state, "reason": f"no {secret}", "kind": f"/home/{secret}"}
         write_json(made.folder / "exit.json", ended)
     lock = try_lock(made.lock) if state == "collapsed" else None

@@ -16,7 +16,7 @@ from lps.data import sources
 from lps.errors import UserError
 from lps.files import disk
 from lps.files.atomic_folder import abandoned_drafts
-from lps.interop import own_pictures
+from lps.interop import uploaded_folders
 
 
 @pytest.fixture(autouse=True)
@@ -51,21 +51,21 @@ ANIMALS = {"cat/1.png": picture(1), "dog/2.PNG": picture(2), "unlabeled/3.png": 
 def test_an_archive_becomes_a_data_set(tmp_path, kept, below):
     members = {below + name: data for name, data in ANIMALS.items()} | {below + "cat/notes.txt": b"x"}
     members |= {"__MACOSX/cat/._1.png": b"x", below + ".DS_Store": b"x"}
-    found = own_pictures.keep_archive(archive(tmp_path / "zoo.zip", members))
+    found = uploaded_folders.keep_archive(archive(tmp_path / "zoo.zip", members))
     assert (found.folder, found.pictures, len(found.left_out)) == (kept / "zoo", 3, 3)
     assert below + "cat/notes.txt" in found.left_out
     images = sources.load("folder", str(found.folder))
     assert images.class_names == ("cat", "dog") and sorted(images.labels.tolist()) == [-1, 0, 1]
     assert [path.name for path in kept.iterdir()] == ["zoo"]
-    again = own_pictures.keep_archive(archive(tmp_path / "zoo.zip", members))
-    assert again.folder == kept / "zoo-2" and set(own_pictures.folders()) == {kept / "zoo", kept / "zoo-2"}
+    again = uploaded_folders.keep_archive(archive(tmp_path / "zoo.zip", members))
+    assert again.folder == kept / "zoo-2" and set(uploaded_folders.folders()) == {kept / "zoo", kept / "zoo-2"}
 
 
 def test_a_folder_of_the_browser_keeps_its_name(kept):
     files = [upload("animals/" + name, data) for name, data in ANIMALS.items()]
-    found = own_pictures.keep_files(files)
+    found = uploaded_folders.keep_files(files)
     assert found.folder == kept / "animals" and (kept / "animals" / "unlabeled" / "3.png").read_bytes() == picture(3)
-    loose = own_pictures.keep_files([upload("cat/1.png", picture()), upload("dog/2.png", picture())])
+    loose = uploaded_folders.keep_files([upload("cat/1.png", picture()), upload("dog/2.png", picture())])
     assert loose.folder == kept / "pictures" and (loose.folder / "dog" / "2.png").is_file()
 
 
@@ -76,9 +76,9 @@ def test_names_that_lead_elsewhere_are_refused_and_nothing_is_kept(tmp_path, kep
         file.writestr("cat/0.png", picture())
         file.writestr(zipfile.ZipInfo(name), picture())
     with pytest.raises(UserError, match="not a safe file name"):
-        own_pictures.keep_archive(path)
+        uploaded_folders.keep_archive(path)
     with pytest.raises(UserError, match="not a safe file name"):
-        own_pictures.keep_files([upload("cat/0.png", picture()), upload(name, picture())])
+        uploaded_folders.keep_files([upload("cat/0.png", picture()), upload(name, picture())])
     assert not list(kept.glob("*")) and sorted(os.listdir(tmp_path)) in (["zoo.zip"], ["kept", "zoo.zip"])
 
 
@@ -89,7 +89,7 @@ def test_links_bombs_and_too_many_files_are_refused(tmp_path, kept, monkeypatch)
     with zipfile.ZipFile(tmp_path / "link.zip", "w") as file:
         file.writestr(link, "/etc/passwd")
     bomb = archive(tmp_path / "bomb.zip", {"cat/1.png": bytes(64 << 20)})
-    monkeypatch.setattr(own_pictures, "MOST_PICTURES", 2)
+    monkeypatch.setattr(uploaded_folders, "MOST_PICTURES", 2)
     many = archive(tmp_path / "many.zip", ANIMALS)
     for path, words in (
         (tmp_path / "link.zip", "not a regular file"),
@@ -97,29 +97,29 @@ def test_links_bombs_and_too_many_files_are_refused(tmp_path, kept, monkeypatch)
         (many, "more than 2 entries"),
     ):
         with pytest.raises(UserError, match=words):
-            own_pictures.keep_archive(path)
+            uploaded_folders.keep_archive(path)
     with pytest.raises(UserError, match="more than 2 entries"):
-        own_pictures.keep_files([upload(f"cat/{i}.png", picture()) for i in range(3)])
-    monkeypatch.setattr(own_pictures, "MOST_BYTES", 100)
+        uploaded_folders.keep_files([upload(f"cat/{i}.png", picture()) for i in range(3)])
+    monkeypatch.setattr(uploaded_folders, "MOST_BYTES", 100)
     with pytest.raises(UserError, match="more than"):
-        own_pictures.keep_files([upload(f"cat/{i}.png", picture()) for i in range(2)])
+        uploaded_folders.keep_files([upload(f"cat/{i}.png", picture()) for i in range(2)])
     assert not list(kept.glob("*"))
 
 
 def test_what_is_no_picture_or_finds_no_room_leaves_nothing_behind(tmp_path, kept, monkeypatch):
     with pytest.raises(UserError, match="1 file, none of which is a picture"):
-        own_pictures.keep_archive(archive(tmp_path / "texts.zip", {"cat/1.txt": b"x"}))
+        uploaded_folders.keep_archive(archive(tmp_path / "texts.zip", {"cat/1.txt": b"x"}))
     (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 and no more")
     with pytest.raises(UserError, match="damaged or not an archive"):
-        own_pictures.keep_archive(tmp_path / "broken.zip")
+        uploaded_folders.keep_archive(tmp_path / "broken.zip")
 
     def full(path, size):
         raise disk.TooSmall(path, size, 0)
 
     monkeypatch.setattr(disk, "check_fits", full)
     with pytest.raises(UserError, match="the disk is full"):
-        own_pictures.keep_archive(archive(tmp_path / "zoo.zip", ANIMALS))
-    assert not list(kept.glob("*")) and own_pictures.folders() == []
+        uploaded_folders.keep_archive(archive(tmp_path / "zoo.zip", ANIMALS))
+    assert not list(kept.glob("*")) and uploaded_folders.folders() == []
 
 
 @pytest.mark.parametrize("words", [["-C", "animals", "."], ["./animals"], ["animals"]], ids=" ".join)
@@ -128,14 +128,16 @@ def test_an_ordinary_tar_is_taken(tmp_path, kept, words):
         (tmp_path / "animals" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "animals" / name).write_bytes(data)
     subprocess.run(["tar", "czf", "x.tgz", *words], cwd=tmp_path, check=True)
-    found = own_pictures.keep_archive(tmp_path / "x.tgz")
+    found = uploaded_folders.keep_archive(tmp_path / "x.tgz")
     assert (found.pictures, found.left_out) == (3, ())
     assert sources.load("folder", str(found.folder)).class_names == ("cat", "dog")
 
 
 def test_names_are_normalised_and_whatever_is_left_out_is_named(tmp_path):
     members = {"./a/1.png": picture(), "a//2.png": picture(), "a/./3.png": picture(), "b/4.png": picture()}
-    found = own_pictures.keep_archive(archive(tmp_path / "x.zip", members | {"a/.5.png": picture(), "b/n.txt": b"x"}))
+    found = uploaded_folders.keep_archive(
+        archive(tmp_path / "x.zip", members | {"a/.5.png": picture(), "b/n.txt": b"x"})
+    )
     assert found.pictures == 4 and set(found.left_out) == {"a/.5.png", "b/n.txt"}
     assert sorted(path.name for path in found.folder.rglob("*.png")) == ["1.png", "2.png", "3.png", "4.png"]
 
@@ -143,7 +145,7 @@ def test_names_are_normalised_and_whatever_is_left_out_is_named(tmp_path):
 @pytest.mark.parametrize("names", [("a.png", "a.png/b.png"), ("a.png/b.png", "a.png")], ids=" ".join)
 def test_a_name_that_is_a_file_and_a_folder_is_the_archives_fault(tmp_path, kept, names):
     with pytest.raises(UserError, match="^archive: uses 'a.png.* as a file and as a folder$"):
-        own_pictures.keep_archive(archive(tmp_path / "x.zip", {name: picture() for name in names}))
+        uploaded_folders.keep_archive(archive(tmp_path / "x.zip", {name: picture() for name in names}))
     assert list(kept.iterdir()) == []
 
 
@@ -156,7 +158,7 @@ def test_a_file_that_is_shorter_than_the_archive_says_is_refused(tmp_path, kept)
     data[entry + 24 : entry + 28] = struct.pack("<I", size + 5)
     path.write_bytes(data)
     with pytest.raises(UserError, match="whose size differs|damaged"):
-        own_pictures.keep_archive(path)
+        uploaded_folders.keep_archive(path)
     assert list(kept.iterdir()) == []
 
 
@@ -173,9 +175,9 @@ def test_an_entry_is_checked_under_the_name_that_it_is_extracted_by(tmp_path, ke
         is_taken = file.infolist()[0].filename == other.decode()
     if is_taken:
         with pytest.raises(UserError, match="not a safe file name"):
-            own_pictures.keep_archive(path)
+            uploaded_folders.keep_archive(path)
     else:
-        assert own_pictures.keep_archive(path).pictures == 1
+        assert uploaded_folders.keep_archive(path).pictures == 1
     assert not (tmp_path / "1.png").exists() and not (tmp_path.parent / "1.png").exists()
 
 
@@ -190,13 +192,13 @@ def test_an_entry_whose_name_python_changed_is_checked_as_changed(tmp_path, monk
 
     monkeypatch.setattr(zipfile.ZipFile, "infolist", infolist)
     with pytest.raises(UserError, match="not a safe file name"):
-        own_pictures.keep_archive(path)
+        uploaded_folders.keep_archive(path)
 
 
 KILLED = """
 import sys, time
 from pathlib import Path
-from lps.interop import own_pictures
+from lps.interop import uploaded_folders
 from lps.files.untrusted_files import UntrustedFile
 class Slow:
     def __enter__(self): return self
@@ -204,7 +206,7 @@ class Slow:
     def read(self, size):
         print("begun", flush=True)
         time.sleep(60)
-own_pictures._keep([UntrustedFile("a/1.png", 10, Slow)], "zoo", own_pictures.home_folder())
+uploaded_folders._keep([UntrustedFile("a/1.png", 10, Slow)], "zoo", uploaded_folders.home_folder())
 """
 
 
@@ -218,7 +220,7 @@ def test_what_a_killed_upload_left_is_listed_and_goes_with_the_next_one(tmp_path
     (kept / ".0123456789abcdef.tmp").mkdir()  # as earlier versions called them
     drafts = {path for path in kept.iterdir()}
     assert len(drafts) == 3 and len(abandoned_drafts(kept)) == 2
-    own_pictures.keep_archive(archive(tmp_path / "x.zip", ANIMALS))
+    uploaded_folders.keep_archive(archive(tmp_path / "x.zip", ANIMALS))
     assert len(drafts & {*kept.iterdir()}) == 1, "the one that is filled stays"
     going[1].kill()
     going[1].wait()

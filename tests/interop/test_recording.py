@@ -267,7 +267,7 @@ def test_the_recordings_that_come_along_are_whole_small_and_alike():
         first = read_split(found[alike].folder)
         assert run.state().name == "finished"
         assert folder_bytes(run.folder) < (1_000_000 if name in photographs else 420_000)
-        assert thumbnails.are_kept(run) == (name in photographs)
+        assert thumbnails.has_thumbnails(run) == (name in photographs)
         assert recording.without_local_paths(run.config()) == run.config()
         split, targets = read_split(run.folder)
         assert np.array_equal(split.unlabeled, first[0].unlabeled) and np.array_equal(targets, first[1])

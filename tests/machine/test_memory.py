@@ -73,7 +73,7 @@ def test_kills_for_want_of_memory(tmp_path, groups, cgroup, vmstat, expected):
     ],
 )
 def test_one_cause_is_named_and_memory_only_where_the_kernel_says_so(number, starved, kind, words, cause):
-    end = runner.classify(-number, None, "", starved=starved)
+    end = runner.classify(-number, None, "", memory_ran_out=starved)
     assert (end["state"], end["kind"], end["signal"]) == ("failed", kind, number) and words in end["reason"]
     said = f"{end['reason']}. {failures.advise(kind).cause}"
     assert [word for word in CAUSES if word in said.lower()] == ([cause] if cause else [])

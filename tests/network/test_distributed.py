@@ -131,13 +131,13 @@ def test_two_ranks_stop_together_and_resume_where_they_were(unbroken):
     run = create_run(unbroken.root, configure(SHORT | {"processes": 2}))
     launcher.launch(run)
     while (now := run.read_json("progress.json")).get("phase") != "train" or not now.get("step"):
-        assert not launcher.wait(run, 0.05).is_over, run.log.read_text()
+        assert not launcher.wait_for_end(run, 0.05).is_over, run.log.read_text()
     launcher.stop(run)
-    state = launcher.wait(run, 120)
+    state = launcher.wait_for_end(run, 120)
     assert (state.name, state.reason) == ("stopped", "stopped by request"), run.log.read_text()
     assert events(run)[-1]["kind"] == "stop" and 0 < events(run)[-1]["step"] < 42
     launcher.resume(run)
-    assert launcher.wait(run, 120).name == "finished", run.log.read_text()
+    assert launcher.wait_for_end(run, 120).name == "finished", run.log.read_text()
     assert_same_end(run, unbroken)
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from lps.data.views import views_of
 from lps.errors import UserError
 from lps.network import backbones, start_weights
-from lps.network import shipped as shipped_weights
+from lps.network import shipped_weights as shipped_weights
 from lps.network.weight_files import read_tensors
 from lps.settings import backbone_names
 from lps.settings.config import configure

@@ -9,8 +9,8 @@ import torch
 import torchvision
 
 from lps.data.classes import Classes
-from lps.data.material import prepare
 from lps.data.split import Split
+from lps.data.training_data import prepare
 from lps.errors import UserError
 from lps.network import backbones, start_weights, torchvision_models
 from lps.settings.config import configure

@@ -7,7 +7,7 @@ import pytest
 
 from lps.charts.event_log import EventLog
 from lps.errors import UserError
-from lps.race import numbers
+from lps.race import race_data
 from lps.store.events import read_events
 from tests.sample_runs import make_run, make_unreadable
 
@@ -33,7 +33,7 @@ def rewrite(run, change):
 
 
 def test_every_number_is_one_that_was_recorded(pair):
-    race = numbers.race_of_runs(pair)
+    race = race_data.race_of_runs(pair)
     for run, shown in zip(pair, race["runs"]):
         events, _ = read_events(run.events)
         for event in events:
@@ -52,28 +52,28 @@ def test_every_number_is_one_that_was_recorded(pair):
 
 
 def test_a_shorter_run_has_nothing_after_its_end(pair):
-    race = numbers.race_of_runs(pair)
+    race = race_data.race_of_runs(pair)
     assert race["epochs"] == [1, 2, 3, 4, 5, 6] and [run["last"] for run in race["runs"]] == [6, 4]
     assert race["runs"][1]["seen"][4:] == [None, None] and race["runs"][1]["shares"][4:] == [None, None]
 
 
 def test_runs_are_told_apart_by_what_differs(root, pair):
     other = make_run(root, epochs=2, settings={"use_margin": False})
-    titles = [run["title"] for run in numbers.race_of_runs([pair[0], other])["runs"]]
+    titles = [run["title"] for run in race_data.race_of_runs([pair[0], other])["runs"]]
     assert titles[1] == "LPS, use_margin=false" and titles[0].startswith("LPS") and titles[0] != titles[1]
 
 
 def test_runs_that_all_have_a_name_are_called_by_it(root):
     named = [make_run(root, epochs=2, name=name, settings={"use_margin": name == "Demo"}) for name in ("Demo", "Plain")]
-    first, second = numbers.race_of_runs(named)["runs"]
+    first, second = race_data.race_of_runs(named)["runs"]
     assert (first["title"], second["title"]) == ("Demo", "Plain") and "use_margin=false" in second["about"]
     same = [make_run(root, epochs=2, name="twin", settings={"use_margin": has_margin}) for has_margin in (True, False)]
-    assert [run["title"] for run in numbers.race_of_runs(same)["runs"]][1] == "LPS, use_margin=false"
+    assert [run["title"] for run in race_data.race_of_runs(same)["runs"]][1] == "LPS, use_margin=false"
 
 
 def test_time_goes_where_things_move(pair):
     pasts = [EventLog(run.events).read_history() for run in pair]
-    race = numbers.race_of_runs(pair, pasts)
+    race = race_data.race_of_runs(pair, pasts)
     moved = np.array(race["seconds"]) - min(race["seconds"])
     expected = np.zeros(6)
     for run in race["runs"]:
@@ -90,13 +90,13 @@ def test_time_goes_where_things_move(pair):
 
 def test_where_nothing_moves_all_epochs_take_the_same_time(root):
     still = rewrite(make_run(root, epochs=3, seed=5), lambda kind, values: values if kind == "start" else {"lr": 1.0})
-    assert numbers.race_of_runs([still])["seconds"] == [1.5, 1.5, 1.5]
+    assert race_data.race_of_runs([still])["seconds"] == [1.5, 1.5, 1.5]
 
 
 def test_steps_are_there_where_a_run_has_them(root):
     run = make_run(root, epochs=2, seed=6)
     steps = {"steps/kl": [0.9, 0.5], "steps/guessed_seen": [0.9, 0.6], "steps/margin/seen": [4.0, 2.0]}
-    race = numbers.race_of_runs([rewrite(run, lambda kind, values: values | (steps if kind == "train" else {}))])
+    race = race_data.race_of_runs([rewrite(run, lambda kind, values: values | (steps if kind == "train" else {}))])
     told = race["runs"][0]["steps"]
     assert told["kl"] == [[0.9, 0.5]] * 2 and told["guesses"] == [[0.9, 0.6]] * 2
     assert told["brake"] == {"seen": [[4.0, 2.0]] * 2, "novel": None}
@@ -108,7 +108,7 @@ def test_a_method_without_estimate_shows_what_it_takes_images_for(root):
         return {name: value for name, value in values.items() if name not in ("pi_hat", "margin", "kl")}
 
     run = rewrite(make_run(root, epochs=2, settings={"method": "gcd"}), bare)
-    race = numbers.race_of_runs([run])
+    race = race_data.race_of_runs([run])
     shown = race["runs"][0]
     assert shown["shares"] is shown["margins"] is shown["kl"] is None
     assert [sum(row) for row in shown["taken"]] == pytest.approx([1, 1], abs=1e-3)
@@ -116,7 +116,7 @@ def test_a_method_without_estimate_shows_what_it_takes_images_for(root):
 
 
 def test_a_method_with_an_estimate_shows_what_it_takes_images_for_too(root):
-    shown = numbers.race_of_runs([make_run(root, epochs=2, seed=11)])["runs"][0]
+    shown = race_data.race_of_runs([make_run(root, epochs=2, seed=11)])["runs"][0]
     assert [sum(row) for row in shown["taken"]] == pytest.approx([1, 1], abs=1e-3)
     assert shown["shares"] and shown["shares"] != shown["taken"]
 
@@ -125,7 +125,7 @@ def test_without_truth_there_are_no_accuracies(root):
     def blind(kind, values):
         return {name: value for name, value in values.items() if not name.startswith(("accuracy", "class", "baseline"))}
 
-    shown = numbers.race_of_runs([rewrite(make_run(root, epochs=2, seed=7), blind)])["runs"][0]
+    shown = race_data.race_of_runs([rewrite(make_run(root, epochs=2, seed=7), blind)])["runs"][0]
     assert shown["seen"] is shown["novel"] is None and shown["start"] == {"seen": None, "novel": None}
     assert shown["kl"] and shown["shares"]
 
@@ -141,7 +141,7 @@ def test_what_cannot_race_is_one_sentence(root, pair):
         ([pair[0], make_unreadable(root)], "its settings cannot be read"),
     ):
         with pytest.raises(UserError, match="replay: ") as refused:
-            numbers.race_of_runs(runs)
+            race_data.race_of_runs(runs)
         assert words in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -149,13 +149,13 @@ def test_a_run_with_a_damaged_split_and_settings_races_alone(root):
     run = make_run(root, epochs=2, seed=8)
     (run.folder / "split.npz").write_bytes(b"PK broken")
     (run.folder / "config.json").write_text("{")
-    race = numbers.race_of_runs([run])
+    race = race_data.race_of_runs([run])
     assert race["classes"]["seen"] == 5 and race["truth"] is None
     assert race["runs"][0]["about"] == ["its settings cannot be read"]
 
 
 def test_of_too_many_numbers_epochs_are_left_out_evenly(pair, monkeypatch):
-    monkeypatch.setattr(numbers, "_MOST_NUMBERS", 600)  # room for three epochs of two runs
-    race = numbers.race_of_runs(pair)
+    monkeypatch.setattr(race_data, "_MOST_NUMBERS", 600)  # room for three epochs of two runs
+    race = race_data.race_of_runs(pair)
     assert race["epochs"] == [1, 3, 4, 5, 6] and race["left_out"] == 1  # every second, and where each of them ends
     assert len(race["seconds"]) == len(race["runs"][0]["seen"]) == 5

@@ -9,7 +9,7 @@ import pytest
 import lps
 from lps.__main__ import main
 from lps.errors import UserError
-from lps.race import document, numbers
+from lps.race import race_data, race_document
 from lps.store.run_folders import recorded_runs
 from tests.sample_runs import make_run
 
@@ -25,14 +25,16 @@ def data_of(text: str) -> dict:
 
 
 def test_the_file_holds_all_its_data_and_fetches_nothing(run):
-    text = document.render(numbers.race_of_runs([run]))
-    assert data_of(text) == numbers.race_of_runs([run])
+    text = race_document.render(race_data.race_of_runs([run]))
+    assert data_of(text) == race_data.race_of_runs([run])
     assert not re.findall(r"(?:src|href)\s*=|https?://|@import|url\(", text)
     assert "default-src 'none'" in html.unescape(text) and text.count("<script") == 2
 
 
 def test_three_recordings_take_far_less_than_three_megabytes():
-    texts = document.as_bytes([run for run in recorded_runs() if run.title in ("LPS", "LPS without margin", "ORCA")])
+    texts = race_document.as_bytes(
+        [run for run in recorded_runs() if run.title in ("LPS", "LPS without margin", "ORCA")]
+    )
     assert len(texts) < 500_000
 
 
@@ -47,5 +49,5 @@ def test_the_command_and_the_function_write_the_same_file(run, tmp_path, capsys)
 def test_what_cannot_be_written_leaves_nothing_behind(run, tmp_path):
     for runs, to in (([run], tmp_path / "none" / "a.html"), ([run], tmp_path), ([], tmp_path / "a.html")):
         with pytest.raises(UserError):
-            document.write(runs, to)
+            race_document.write(runs, to)
     assert list(tmp_path.iterdir()) == []

@@ -84,7 +84,7 @@ def fill_disk(folder) -> dict:
     """What the records say of a run whose disk is full in its midst, at its start, and not any more."""
 
     def standing() -> list[str]:
-        state = launcher.wait(run, 60)
+        state = launcher.wait_for_end(run, 60)
         return [state.name, state.kind]
 
     os.environ["COUNTING_FILL"] = str(folder)

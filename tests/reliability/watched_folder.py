@@ -10,7 +10,7 @@ from PIL import Image
 
 from lps.errors import UserError
 from lps.inference import prediction_files
-from lps.inference.watching import Watch
+from lps.inference.folder_watch import FolderWatch
 from lps.store.runs import Run
 
 
@@ -18,7 +18,7 @@ def trouble(run: Run, folder: Path, table: Path, looks: int, draws: random.Rando
     """Look that often at a folder in which something happens before each look; what was done, and what is wrong."""
     folder.mkdir()
     (folder.parent / "outside.txt").write_text("no picture")
-    watch, done, wrong, news = Watch(run, folder), Counter(), [], None
+    watch, done, wrong, news = FolderWatch(run, folder), Counter(), [], None
     for number in range(looks):
         name, act = draws.choice(ACTS)
         if folder.with_name("away").exists():
@@ -26,7 +26,7 @@ def trouble(run: Run, folder: Path, table: Path, looks: int, draws: random.Rando
         act(folder, number, draws)
         done[name] += 1
         try:
-            found = watch.look()
+            found = watch.check()
         except UserError as error:
             done["refused"] += 1
             wrong += [] if "\n" not in str(error) else [f"look {number}: more than one line: {error}"]
@@ -39,8 +39,8 @@ def trouble(run: Run, folder: Path, table: Path, looks: int, draws: random.Rando
             prediction_files.write_csv(table, news.prediction, 1.0)
     if folder.with_name("away").exists():
         folder.with_name("away").rename(folder)
-    watch.look(), watch.look()  # what arrived last has settled
-    news = watch.look(at_once=True) or news
+    watch.check(), watch.check()  # what arrived last has settled
+    news = watch.check(at_once=True) or news
     wrong += _lost(folder, watch)
     if news is not None:
         files = news.prediction.files
@@ -50,7 +50,7 @@ def trouble(run: Run, folder: Path, table: Path, looks: int, draws: random.Rando
     return done, wrong
 
 
-def _lost(folder: Path, watch: Watch) -> list[str]:
+def _lost(folder: Path, watch: FolderWatch) -> list[str]:
     """Whole pictures that are there and have no row."""
     known = set(watch._rows.files) if watch._rows else set()
     there = [path for path in folder.rglob("*.png") if path.is_file() and not path.is_symlink() and _is_picture(path)]

@@ -122,7 +122,7 @@ def test_own_runs_go_before_recordings(tmp_path):
 )
 def test_runs_side_by_side_take_whole_turns(seconds, slots, together):
     spans = [Span.about(one, 2.0) for one in seconds]
-    assert costs.at_a_time(spans, slots) == Span.about(together, 2.0)
+    assert costs.parallel_duration(spans, slots) == Span.about(together, 2.0)
 
 
 def test_only_runs_that_were_finished_in_one_go_count(tmp_path):
@@ -168,7 +168,7 @@ def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
     write_json(run.folder / "progress.json", progress | {"time": 1001.0})
     read = read_progress(run, State("running", attempt=1))
     assert costs.pace_now(configure({}), read) is None
-    left = costs.KnownCosts([]).left(run, read, 0.0)
+    left = costs.KnownCosts([]).time_left(run, read, 0.0)
     assert left is None or left.most < 1e9
 
 

@@ -46,7 +46,7 @@ def test_every_kind_has_words_of_its_own():
 def test_every_kind_that_the_program_records_is_known():
     """Read from the source: the words after `kind` in the runner and the first words that `explain_failure` returns."""
     found = set()
-    for name in ("scheduler/runner.py", "training/failure.py"):
+    for name in ("scheduler/runner.py", "training/end_reason.py"):
         for node in ast.walk(ast.parse((ROOT / "lps" / name).read_text())):
             if isinstance(node, ast.Dict):
                 pairs = zip(node.keys, node.values)

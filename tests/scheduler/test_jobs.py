@@ -60,7 +60,7 @@ def cluster():
 
 @pytest.fixture(autouse=True)
 def fresh_board(monkeypatch):
-    monkeypatch.setattr(slurm, "board", slurm.SlurmBoard())
+    monkeypatch.setattr(slurm, "board", slurm.SlurmJobCache())
     monkeypatch.setattr(jobs, "MAX_AGE_S", 0.2)
 
 
@@ -93,7 +93,7 @@ def at_work(run: Run) -> Run:
 
 
 def over(run: Run, name: str):
-    state = launcher.wait(run, PATIENCE)
+    state = launcher.wait_for_end(run, PATIENCE)
     outputs = "\n".join(path.read_text() for path in (run.root / ".slurm").glob("*.txt"))
     assert state.name == name, (state, outputs, run.log.read_text() if run.log.exists() else "")
     return state
@@ -132,7 +132,7 @@ def test_the_queue_of_this_machine_leaves_it_alone(root, monkeypatch):
     write_json(run.folder / "want.json", {"want": "stop", "attempt": 1, "time": 1.0, "retries": 3})
     launcher.launch_all([run], TRAINER, on=HELD)
     assert run.state().name == "queued" and "JobHeldUser" in run.state().reason and run.desired().retries == 3
-    assert launcher.dispatch(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_future(root)
+    assert launcher.dispatch(root, TRAINER) == [] and waiting_runs(root) == [] and not queue.has_pending(root)
     with pytest.raises(UserError, match="only waiting runs"):
         queue.put_first(run)
     assert not (run.folder / "process.json").exists()
@@ -263,7 +263,7 @@ def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_tw
     here, run = (create_run(root, configure(settings)) for _ in range(2))
     trainer = launcher.TRAINER
     launcher.launch(here, trainer)
-    assert launcher.wait(here, 240).name == "finished", here.log.read_text()
+    assert launcher.wait_for_end(here, 240).name == "finished", here.log.read_text()
 
     def step() -> int:
         now = run.read_json("progress.json")
@@ -278,7 +278,7 @@ def test_a_run_in_two_parts_is_stopped_preempted_and_ends_with_the_numbers_of_tw
     until(lambda: step() > before, 120)
     urgent = submitted(make(root, for_s=1), HIGH)
     over(urgent, "finished")
-    assert launcher.wait(run, 240).name == "finished", run.log.read_text()
+    assert launcher.wait_for_end(run, 240).name == "finished", run.log.read_text()
     assert (run.state().attempt, kinds(run).count("stop")) == (3, 2), (kinds(run), run.log.read_text())
     assert_same_end(run, here)
 
@@ -386,7 +386,7 @@ def test_a_run_on_several_processes_has_them_inside_its_job(root):
     settings = FEW | {"epochs": 1, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "processes": 2}
     run = create_run(root, configure(settings))
     launcher.launch(run, on=read_options(["partition=low", "cpus=2", "time=10"]))
-    state = launcher.wait(run, 200)
+    state = launcher.wait_for_end(run, 200)
     assert state.name == "finished", (state, run.log.read_text())
     assert kinds(run)[-1] == "finish" and "accuracy/all" in summarize(run)["last"]
 
@@ -424,7 +424,7 @@ def test_a_cluster_that_does_not_answer(root, monkeypatch):
         assert "last record" in running.state().reason and running.state().name == "unknown"
         with pytest.raises(UserError, match="could not cancel"):
             launcher.stop(running)
-        assert launcher.wait(running, PATIENCE).name == "stopped", "the wish was enough"
+        assert launcher.wait_for_end(running, PATIENCE).name == "stopped", "the wish was enough"
         with pytest.raises(UserError, match="submission failed|accepted the job"):
             launcher.launch(make(root), TRAINER, on=LOW)
     finally:

@@ -72,7 +72,7 @@ def running(root, do="wait", **plan) -> Run:
 
 
 def over(run, *names):
-    state = launcher.wait(run, PATIENCE)
+    state = launcher.wait_for_end(run, PATIENCE)
     assert state.name in names, (state, run.log.read_text() if run.log.exists() else "")
     return state
 
@@ -612,12 +612,14 @@ def test_whoever_waits_for_a_run_waits_for_its_retry_too(root, monkeypatch):
     monkeypatch.setenv("LPS_RETRY_S", "0.1")
     run = make(root, "suicide", signal=signal.SIGKILL)
     launcher.launch(run, TRAINER, retries=2)
-    assert launcher.wait(run, PATIENCE).name == "failed" and starts(root) == [run.id]  # out of memory: no second try
+    assert launcher.wait_for_end(run, PATIENCE).name == "failed" and starts(root) == [
+        run.id
+    ]  # out of memory: no second try
     run = make(root, "wait")
     launcher.launch(run, TRAINER, retries=1)
     os.kill(pids(run)[0], signal.SIGKILL)
     write_json(run.folder / "plan.json", {"do": "finish"})
-    assert launcher.wait(run, PATIENCE).name == "finished"
+    assert launcher.wait_for_end(run, PATIENCE).name == "finished"
 
 
 @pytest.mark.slow
@@ -946,7 +948,7 @@ def test_the_number_of_cpu_slots_is_checked(root, monkeypatch):
 
 def test_wait_gives_up_at_its_timeout(root):
     run = make(root)
-    assert launcher.wait(run, 0.05).name == "queued"
+    assert launcher.wait_for_end(run, 0.05).name == "queued"
 
 
 @pytest.mark.slow

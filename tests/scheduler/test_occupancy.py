@@ -48,7 +48,7 @@ def by_id(found):
 
 def test_nothing_is_nothing(root):
     found = overview.read_queue(root, NOW)
-    assert (list(found.slots), found.going, found.waiting, found.end, found.unknown) == (
+    assert (list(found.slots), found.running, found.waiting, found.end_time, found.num_unknown) == (
         ["cpu-0", "cpu-1"], [], [], None, 0,
     )  # fmt: skip
     assert overview.end_in_words(found, NOW) == ""
@@ -62,15 +62,15 @@ def test_every_slot_takes_the_next_run_of_the_line(root, alive):
     a, b, c, d = asked(root, 3, 4, 5, 6)
     hold(b)
     found = overview.read_queue(root, NOW)
-    assert [(item.run, item.slots, item.left_s) for item in found.going] == [
+    assert [(item.run, item.slots, item.left_s) for item in found.running] == [
         (first, ("cpu-0",), 30.0), (second, ("cpu-1",), 100.0),
     ]  # fmt: skip
-    assert found.going[0].share == 0.7 and found.slots == {"cpu-0": True, "cpu-1": True}
+    assert found.running[0].share == 0.7 and found.slots == {"cpu-0": True, "cpu-1": True}
     times = {run.id: (item.start, item.end) for run, item in zip((a, b, c, d), found.waiting)}
     assert [times[run.id] for run in (a, b, c, d)] == [
         (NOW + 30, NOW + 80), (None, None), (NOW + 80, NOW + 130), (NOW + 100, NOW + 150),
     ]  # fmt: skip
-    assert (found.end, found.unknown, found.held) == (NOW + 150, 0, 1)
+    assert (found.end_time, found.num_unknown, found.num_held) == (NOW + 150, 0, 1)
     hour = time.strftime("%H:%M", time.localtime(NOW + 150))
     assert overview.end_in_words(found, NOW) == f"done at about {hour} (in about 2 min)"
 
@@ -83,7 +83,7 @@ def test_what_is_of_unknown_length_makes_the_end_the_earliest_one(root, alive):
     (later,) = asked(root, 4, method="orca")
     found = overview.read_queue(root, NOW)
     items = by_id(found)
-    assert found.unknown == 2 and items[unknown.id].seconds is None
+    assert found.num_unknown == 2 and items[unknown.id].seconds is None
     assert not items[known.id].certain and not items[later.id].certain  # behind the one that runs; behind anything
     assert "at the earliest" in overview.end_in_words(found, NOW) and "2 runs" in overview.end_in_words(found, NOW)
 
@@ -92,7 +92,7 @@ def test_where_nothing_is_known_no_end_is_said(root):
     asked(root, 1, 2)
     found = overview.read_queue(root, NOW)
     words = "end unknown until a run like these has finished"
-    assert found.end is None and overview.end_in_words(found, NOW) == words
+    assert found.end_time is None and overview.end_in_words(found, NOW) == words
     queue.set_paused(root, True)
     found = overview.read_queue(root, NOW)
     assert overview.end_in_words(found, NOW) == "waiting runs start when the queue resumes"
@@ -102,11 +102,11 @@ def test_a_paused_queue_promises_the_end_of_what_runs_alone(root, alive):
     finished(root, 500.0, seed=99)
     alive(make(root, seed=1), "cpu-0", phase="train", step=70, steps=100, eta_s=30.0)
     asked(root, 2, 3)
-    assert overview.read_queue(root, NOW).end == NOW + 530
+    assert overview.read_queue(root, NOW).end_time == NOW + 530
     queue.set_paused(root, True)
     found = overview.read_queue(root, NOW)
     hour = time.strftime("%H:%M", time.localtime(NOW + 30))
-    assert found.end == NOW + 30 and all(item.start is None is item.end for item in found.waiting)
+    assert found.end_time == NOW + 30 and all(item.start is None is item.end for item in found.waiting)
     assert overview.end_in_words(found, NOW) == (
         f"end of the current runs at about {hour} (in about 30 s); waiting runs start when the queue resumes"
     )
@@ -116,7 +116,7 @@ def test_a_paused_queue_promises_the_end_of_what_runs_alone(root, alive):
 def test_a_phase_that_is_over_is_not_said_beside_the_time_of_the_next(root, alive, phase, left):
     finished(root, 200.0, seed=99)
     alive(make(root, seed=1), "cpu-0", phase=phase, step=100, steps=100, eta_s=None)
-    (item,) = overview.read_queue(root, NOW).going
+    (item,) = overview.read_queue(root, NOW).running
     assert item.share is None and item.left_s == left
 
 
@@ -144,17 +144,17 @@ def test_the_time_of_the_next_try_is_waited_for(root):
 def test_what_is_left_of_a_run(root, alive, progress, expected):
     finished(root, 200.0, seed=99)
     alive(make(root, seed=1), "cpu-0", **progress)
-    assert overview.read_queue(root, NOW).going[0].left_s == expected
+    assert overview.read_queue(root, NOW).running[0].left_s == expected
 
 
 def test_a_run_that_should_be_over_is_not_said_to_be_about_to_end(root, alive):
     finished(root, 20.0, seed=99)
     alive(make(root, seed=1), "cpu-0")
-    left = overview.read_queue(root, NOW).going[0].left
-    assert left.likely == 0 and overview.left_in_words(left) == "longer than expected"
-    assert overview.left_in_words(Span.about(240.0)) == "about 4 min left"
-    assert overview.left_in_words(Span.about(240.0, 2.0)) == "about 2 to 8 min left"
-    assert overview.left_in_words(None) == "end unknown"
+    left = overview.read_queue(root, NOW).running[0].time_left
+    assert left.likely == 0 and overview.time_left_in_words(left) == "longer than expected"
+    assert overview.time_left_in_words(Span.about(240.0)) == "about 4 min left"
+    assert overview.time_left_in_words(Span.about(240.0, 2.0)) == "about 2 to 8 min left"
+    assert overview.time_left_in_words(None) == "end unknown"
 
 
 def told(run, *, start, pretrained, epoch):
@@ -180,7 +180,7 @@ def test_a_run_that_pretrains_at_a_third_of_the_usual_pace_is_expected_to_train_
     alive(make(root, seed=1, epochs=40), "cpu-0", phase="pretrain", step=25, steps=100, eta_s=45.0)
     (waiting,) = asked(root, 2, epochs=40)
     found = overview.read_queue(root, NOW)
-    assert found.going[0].left_s == pytest.approx(45 + 120 + costs.ENDING_S)
+    assert found.running[0].left_s == pytest.approx(45 + 120 + costs.ENDING_S)
     assert found.waiting[0].run == waiting and found.waiting[0].seconds == pytest.approx(3 * (8 + 20 + 40))
 
 
@@ -199,11 +199,11 @@ def test_a_run_of_a_kind_that_never_finished_is_judged_by_what_it_shows_itself(r
     pretraining = alive(make(root, seed=1), "cpu-0", phase="pretrain", step=50, steps=100, eta_s=100.0)
     asked(root, 1)
     found = overview.read_queue(root, NOW)
-    left, usual = found.going[0].left, costs.pretraining_share(pretraining.config())
+    left, usual = found.running[0].time_left, costs.pretraining_share(pretraining.config())
     epochs, pretrained = pretraining.config().epochs, pretraining.config().pretrain_epochs
     assert left.likely == pytest.approx(100 + 200 / pretrained * epochs / usual + costs.ENDING_S)
-    assert costs.is_wide(left) and " to " in overview.left_in_words(left)
-    assert found.waiting[0].takes is not None and "done in about" in overview.end_in_words(found, NOW)
+    assert costs.is_wide(left) and " to " in overview.time_left_in_words(left)
+    assert found.waiting[0].duration is not None and "done in about" in overview.end_in_words(found, NOW)
 
 
 def test_the_first_of_two_runs_makes_the_start_weights_for_both(root):
@@ -220,17 +220,17 @@ def test_a_queue_that_nobody_looks_after_promises_no_time(root, monkeypatch):
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     assert not launcher.has_daemon(root)
     found = overview.read_queue(root, NOW)
-    assert (found.is_tended, found.end) == (False, None) and all(item.start is None for item in found.waiting)
+    assert (found.has_daemon, found.end_time) == (False, None) and all(item.start is None for item in found.waiting)
     assert overview.end_in_words(found, NOW).startswith("the queue is blocked")
     lock = try_lock(root / ".waker.lock")
-    assert overview.read_queue(root, NOW).is_tended and overview.read_queue(root, NOW).end == NOW + 50
+    assert overview.read_queue(root, NOW).has_daemon and overview.read_queue(root, NOW).end_time == NOW + 50
     os.close(lock)
 
 
 def test_a_run_that_starts_has_no_slot_yet(root):
     (run,) = asked(root, 1)
     lock = try_lock(run.lock)
-    (item,) = overview.read_queue(root, NOW).going
+    (item,) = overview.read_queue(root, NOW).running
     assert (item.state.name, item.slots, item.since, item.left_s) == ("starting", (), None, None)
     os.close(lock)
 
@@ -241,7 +241,7 @@ def test_broken_ones_are_those_that_vanished_or_were_preempted(root):
         write_json(run.folder / "process.json", {"attempt": 1, "boot_id": boot_id()})
     for run, state, kind in ((preempted, "stopped", "preempted"), (stopped, "stopped", ""), (failed, "failed", "bug")):
         write_json(run.folder / "exit.json", {"attempt": 1, "state": state, "kind": kind, "reason": ""})
-    assert set(overview.read_queue(root, NOW).broken) == {crashed, preempted}
+    assert set(overview.read_queue(root, NOW).interrupted) == {crashed, preempted}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"attempt": 1, "slot": 7, "started": "soon"}', '{"attempt": 1}', "\x00"])
@@ -250,7 +250,7 @@ def test_damaged_records_of_a_running_run_are_survived(root, text):
     (run.folder / "process.json").write_text(text)
     (run.folder / "progress.json").write_text(json.dumps({"step": "x", "steps": 0, "eta_s": [], "time": None}))
     lock = try_lock(run.lock)
-    (item,) = overview.read_queue(root, NOW).going
+    (item,) = overview.read_queue(root, NOW).running
     assert item.share is None and item.left_s is None and item.slots == ()
     os.close(lock)
 

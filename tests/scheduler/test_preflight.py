@@ -35,7 +35,7 @@ def test_a_disk_with_too_little_room_is_told_before_the_start(left, tmp_path):
         assert bool(words) == says, free
         if words:
             assert "will write about" in words and f"are free in {tmp_path}." in words and words.isprintable()
-    left(preflight.PLENTY)
+    left(preflight.AMPLE_BYTES)
     assert preflight.disk_warning([run] * 2000, root) == ""
     left(0)
     assert preflight.disk_warning([], root) == ""
@@ -43,9 +43,9 @@ def test_a_disk_with_too_little_room_is_told_before_the_start(left, tmp_path):
 
 def test_what_nobody_knows_is_told_only_where_there_is_little(left, tmp_path):
     run = configure({"method": "orca"})
-    left(preflight.LITTLE - 1)
+    left(preflight.LOW_BYTES - 1)
     assert "is not known" in preflight.disk_warning([run], tmp_path)
-    left(preflight.LITTLE)
+    left(preflight.LOW_BYTES)
     assert preflight.disk_warning([run], tmp_path) == ""
 
 

@@ -187,16 +187,16 @@ def test_a_run_that_an_earlier_version_held_keeps_its_place_and_is_passed_over(r
 
 def test_a_held_run_does_not_keep_a_waker(root):
     runs = asked(root, 2)
-    assert queue.has_future(root)
+    assert queue.has_pending(root)
     for run in runs:
         hold(run)
-    assert not queue.has_future(root)
+    assert not queue.has_pending(root)
 
 
 def test_a_paused_queue_starts_nothing_and_goes_on(root, started):
     run = make(root)
     queue.set_paused(root, True)
-    assert launcher.launch(run).name == "queued" and not started and not queue.has_future(root)
+    assert launcher.launch(run).name == "queued" and not started and not queue.has_pending(root)
     assert queue.read_switch(root).paused and abs(queue.read_switch(root).since - time.time()) < 60
     queue.set_paused(root, False)
     launcher.dispatch(root)
@@ -236,7 +236,7 @@ def test_nobody_starts_a_run_while_somebody_changes_the_queue(root, started, mon
 def test_there_is_no_queue_where_there_is_no_folder(tmp_path):
     with pytest.raises(UserError, match="^queue: there are no runs in "):
         queue.set_paused(tmp_path / "nowhere", True)
-    assert waiting_runs(tmp_path / "nowhere") == [] and not queue.has_future(tmp_path / "nowhere")
+    assert waiting_runs(tmp_path / "nowhere") == [] and not queue.has_pending(tmp_path / "nowhere")
 
 
 def test_a_cancelled_run_leaves_the_line(root, started):
@@ -274,7 +274,7 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
         clock[0] = first.desired().not_before
         waits.append(clock[0] - begin)
     assert waits == [30, 120, 480]
-    assert first.state().name == "crashed" and len(started) == 4 and not queue.has_future(root)
+    assert first.state().name == "crashed" and len(started) == 4 and not queue.has_pending(root)
 
 
 def test_the_hour_of_the_next_try_is_said():
@@ -327,7 +327,7 @@ def test_a_running_run_with_retries_keeps_a_waker_and_one_without_does_not(root)
         (run,) = asked(root / str(retries), 1, retries=retries)
         crash(run)
         lock = try_lock(run.lock)
-        assert run.state().name == "running" and queue.has_future(run.root) is expected
+        assert run.state().name == "running" and queue.has_pending(run.root) is expected
         os.close(lock)
 
 
@@ -485,7 +485,7 @@ def test_a_run_that_cannot_be_read_keeps_no_waker_and_stops_nobody(root, started
     (bad.folder / "config.json").write_text("{")
     assert launcher.dispatch(root) == [good]
     queue.request_attempt(good, "stop", 1)
-    assert waiting_runs(root) == [bad] and not queue.has_future(root)
+    assert waiting_runs(root) == [bad] and not queue.has_pending(root)
 
 
 # ---------------------------------------------------------------------------------------------------- guards

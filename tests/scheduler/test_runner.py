@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 from lps.machine.processes import descendants, start_ticks
 from lps.scheduler.log_file import Log, readable
 from lps.scheduler.runner import classify, last_error
@@ -42,11 +42,11 @@ def ending(code, kind=None, output="", **more):
     ("arguments", "more", "expected"),
     [
         ((0, "finish"), {}, ("finished", "", "")),
-        ((-9, "finish"), {"forced": "hung at its end"}, ("finished", "", "")),
+        ((-9, "finish"), {"kill_reason": "hung at its end"}, ("finished", "", "")),
         ((0, "stop"), {"stop_asked": True}, ("stopped", "", "stopped by request")),
         ((0, None), {"stop_asked": True}, ("stopped", "", "stopped by request before training began")),
         ((-15, "start"), {"stop_asked": True}, ("stopped", "", "stopped by request before training began")),
-        ((-9, "train"), {"forced": "deaf"}, ("stopped", "", "deaf")),
+        ((-9, "train"), {"kill_reason": "deaf"}, ("stopped", "", "deaf")),
         ((1, "fail"), {}, ("failed", "data", "no images")),
         ((0, "fail"), {"stop_asked": True}, ("failed", "data", "no images")),
         ((0, "train"), {}, ("failed", "bug", "the training process ended without a result (exit code 0)")),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lps.scheduler import class_count, costs
 from lps.settings.config import configure
-from lps.studies import audits, search
+from lps.studies import audit_files, search
 
 
 def test_results_stored_before_a_setting_existed_are_found():
@@ -12,7 +12,7 @@ def test_results_stored_before_a_setting_existed_are_found():
     root, usual = Path("runs"), {"dataset.decisions": "0"}
     config = configure(usual)
     assert class_count.class_count_path(config, root).name == "digits-d289a554d01ba621.json"
-    assert audits.audit_path(config, root).name == "digits-4d41c38b975b9377.json"
+    assert audit_files.audit_path(config, root).name == "digits-4d41c38b975b9377.json"
     for other in ({"split.imbalance": 5.0}, {"split.labeled_imbalance": 5.0}, {"split.imbalance_order": "seen"}):
         assert class_count.class_count_path(configure(usual | other), root) != class_count.class_count_path(
             config, root
@@ -25,6 +25,6 @@ def test_the_same_search_has_the_name_that_it_had():
 
 def test_an_imbalance_is_another_amount_of_work_and_other_start_weights():
     plain, unequal = configure(), configure({"split.imbalance": 50.0})
-    assert costs._work(plain) != costs._work(unequal) and costs.start_weights_key(plain) != costs.start_weights_key(
-        unequal
-    )
+    assert costs._work_settings(plain) != costs._work_settings(unequal) and costs.start_weights_key(
+        plain
+    ) != costs.start_weights_key(unequal)

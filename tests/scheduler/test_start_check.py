@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lps.errors import UserError
-from lps.network import shipped
+from lps.network import shipped_weights
 from lps.scheduler import start_check
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
@@ -28,7 +28,7 @@ def test_the_shipped_weights_are_judged_without_torch(monkeypatch):
     config = configure({"features": "stored"})
     assert config.network_name == "efficientnet_lite0"
     start_check.check_start_in_subprocess(config)
-    monkeypatch.setattr(shipped, "PACKAGE", "no_such_package")
+    monkeypatch.setattr(shipped_weights, "PACKAGE", "no_such_package")
     with pytest.raises(UserError, match="the weights of efficientnet_lite0 are not installed; .* no-such-package"):
         start_check.check_start_in_subprocess(config)
 

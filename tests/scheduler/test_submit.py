@@ -34,7 +34,7 @@ def test_what_differs_in_the_seed_alone_is_checked_once(monkeypatch):
     )
     monkeypatch.setattr("lps.data.sources.fetch", lambda *which: fetched.append(which))
     faster, linear = configure({"lr": 0.5}), configure({"network.name": "resnet50", "network.start": "random"})
-    submit.check_configs([*SEEDS, faster, linear], on_this_machine=False, judge=judged.append)
+    submit.check_configs([*SEEDS, faster, linear], on_this_machine=False, check_start=judged.append)
     assert looked == [("digits", 0, False), ("digits", 0, False), ("digits", 0, False)] and not fetched
     assert judged == [SEEDS[0], linear], "start weights do not depend on the learning rate"
     submit.check_configs(SEEDS, fetch=True)
@@ -46,7 +46,7 @@ def test_all_folders_stand_and_are_noted_before_the_first_run_starts(tmp_path, l
     runs = submit.create_runs(
         tmp_path,
         [RunRequest(config, f"run {config.seed}", "visit") for config in SEEDS],
-        note=lambda runs: noted.append((len(list_runs(tmp_path)), len(launched))),
+        on_created=lambda runs: noted.append((len(list_runs(tmp_path)), len(launched))),
         retries=2,
     )
     assert noted == [(3, 0)] and [run.meta()["name"] for run in runs] == ["run 0", "run 1", "run 2"]

@@ -9,7 +9,7 @@ from lps.analysis.audit import audit_features, parts_of
 from lps.errors import UserError
 from lps.scores import neighbours
 from lps.scores.neighbours import nearest_neighbours, recall_in_words
-from lps.studies import audits
+from lps.studies import audit_files
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +84,12 @@ def test_the_check_stores_the_smaller_recall_of_its_searches(points, tmp_path, m
     labels = np.where(np.arange(600) % 2, -1, 0)
     assert audit_features(points, labels, parts_of(labels, 0)).recall == 0.93
     path = tmp_path / "found.json"
-    audits.write(path, audits.Audited(600, (), dict.fromkeys(audits.KINDS, 0), 0.93))
-    assert audits.read_findings(path).recall == 0.93
+    audit_files.write(path, audit_files.Audited(600, (), dict.fromkeys(audit_files.KINDS, 0), 0.93))
+    assert audit_files.read_findings(path).recall == 0.93
     stored = json.loads(path.read_text())
     path.write_text(json.dumps(stored | {"recall": 2}))
     with pytest.raises(UserError, match="damaged"):
-        audits.read_findings(path)
+        audit_files.read_findings(path)
     del stored["recall"]  # of an earlier version
     path.write_text(json.dumps(stored))
-    assert audits.read_findings(path).recall is None
+    assert audit_files.read_findings(path).recall is None

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from lps.cli import one_run
+from lps.cli import run_commands
 from lps.interop import event_tables
 from lps.store import events, summary
 from lps.store import events_tail as recent
@@ -206,7 +206,7 @@ def test_the_newest_records_are_those_of_the_whole(tmp_path, monkeypatch, seed, 
     whole, found = drop_repeated(read_events(path)[0]), read_recent(path)
     evaluations = [(event["epoch"], event["values"]) for event in whole if event["kind"] == "eval"]
     assert list(found.evaluations) == evaluations[-EPOCHS:]
-    assert found.last.items() <= naive(path)["last"].items()
+    assert found.newest_values.items() <= naive(path)["last"].items()
     assert found.time == whole[-1]["time"]
     trained = [event["values"] for event in whole if event["kind"] == "train"]
     assert found.training in (trained[-1] if trained else {}, {})
@@ -227,7 +227,9 @@ def test_the_list_looks_at_the_end_of_every_run(tmp_path, parsed, capsys, monkey
     runs = [sample_runs.make_run(tmp_path / "runs", state) for state in ("finished", "stopped", "failed", "queued")]
     told = {run.id: naive(run.events) for run in runs}
     parsed.clear()
-    one_run.list_all(type("Options", (), {"recorded": False, "runs": tmp_path / "runs", "json": True, "filter": ""}))
+    run_commands.list_all(
+        type("Options", (), {"recorded": False, "runs": tmp_path / "runs", "json": True, "filter": ""})
+    )
     for row in json.loads(capsys.readouterr().out):
         assert row["epochs"] == told[row["id"]]["epochs"]
         for name in ("seen", "novel", "all"):
@@ -236,5 +238,5 @@ def test_the_list_looks_at_the_end_of_every_run(tmp_path, parsed, capsys, monkey
 
 
 def test_a_place_without_records_has_none(tmp_path):
-    assert read_recent(tmp_path / "none") == read_recent(tmp_path) == recent.Recent()
+    assert read_recent(tmp_path / "none") == read_recent(tmp_path) == recent.RecentEvents()
     assert summary.summarize(Run(tmp_path)) == {"last": {}, "best": {}, "best_by": "", "epochs": 0}

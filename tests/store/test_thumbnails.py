@@ -45,7 +45,7 @@ def test_nobody_needs_the_data_set(recorded, monkeypatch):
 
 def test_without_being_asked_no_picture_comes_along(source, tmp_path):
     made = record_run(source, tmp_path)
-    assert not (made.folder / thumbnails.FILE).exists() and not thumbnails.are_kept(made)
+    assert not (made.folder / thumbnails.FILE).exists() and not thumbnails.has_thumbnails(made)
 
 
 @pytest.mark.slow

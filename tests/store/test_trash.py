@@ -38,9 +38,9 @@ def test_the_trash_tells_names_and_days(run):
     delete_run(run)
     (item,) = deleted_runs(run.root)
     assert (item.id, item.name) == (run.id, "a name")
-    assert item.days_left(item.deleted) == TRASH_S / 86_400 == 7
-    assert item.days_left(item.deleted + 2.5 * 86_400) == pytest.approx(4.5)
-    assert item.days_left(item.deleted + 99 * 86_400) == 0
+    assert item.days_left(item.deleted_at) == TRASH_S / 86_400 == 7
+    assert item.days_left(item.deleted_at + 2.5 * 86_400) == pytest.approx(4.5)
+    assert item.days_left(item.deleted_at + 99 * 86_400) == 0
 
 
 def test_the_newest_deletion_comes_first_and_counts(run):

@@ -16,7 +16,7 @@ import threadpoolctl
 from lps.__main__ import main
 from lps.errors import UserError
 from lps.files.locks import try_lock
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.scheduler import background_jobs, class_count
 from lps.scheduler.class_count import ClassCount
 from lps.scheduler.costs import Span
@@ -163,8 +163,8 @@ def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
     config = small()
     with background_jobs.working_on(config, class_count.class_count_path(config, root), is_begun=False) as progress:
         (count,) = background_jobs.list_jobs(root)
-        assert (count.state, count.phase, count.share, count.left) == ("working", "prepare", None, None)
-        progress.tell("count", 0.25, Span.about(60.0, 1.1))
+        assert (count.state, count.phase, count.share, count.time_left) == ("working", "prepare", None, None)
+        progress.report("count", 0.25, Span.about(60.0, 1.1))
         (count,) = background_jobs.list_jobs(root)
         assert count.share == 0.25 and 55 < count.left_s <= 60 and count.phase_in_words == "clustering"
         assert (
@@ -209,7 +209,7 @@ def test_a_count_is_listed_from_the_click_on(root, monkeypatch):
         locks.append(os.dup(lock))
         return subprocess.Popen(["true"])
 
-    monkeypatch.setattr(background, "detach", silent)
+    monkeypatch.setattr(detached_jobs, "detach", silent)
     class_count.start_class_count(small(), root)
     (count,) = background_jobs.list_jobs(root)
     assert (count.state, count.phase, count.title) == ("working", "prepare", TITLE)
@@ -227,7 +227,7 @@ def test_what_stands_in_place_of_a_file_of_a_count_is_a_sentence(root, tmp_path,
         place.symlink_to(tmp_path / "letter")
     else:
         place.mkdir() if instead == "folder" else os.mkfifo(place)
-    monkeypatch.setattr(background, "detach", lambda *_: subprocess.Popen(["true"]))
+    monkeypatch.setattr(detached_jobs, "detach", lambda *_: subprocess.Popen(["true"]))
     for begin in (
         class_count.start_class_count,
         lambda config, _: background_jobs.working_on(config, path, False).__enter__(),
@@ -245,23 +245,23 @@ def test_a_suspended_count_is_woken_to_end(tmp_path):
     """However often it is suspended: whoever looks wakes it."""
     path = tmp_path / "counts" / "a.json"
     ends = "import os, time\nwhile not os.path.exists('{}'): time.sleep(0.05)\ntime.sleep(2)"
-    background.start_job(path, [sys.executable, "-c", ends.format(path.with_suffix(background.STOP))])
+    detached_jobs.start_job(path, [sys.executable, "-c", ends.format(path.with_suffix(detached_jobs.STOP))])
     pid = int(path.with_suffix(".lock").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
-    background.cancel_job(path)
+    detached_jobs.cancel_job(path)
     assert "T" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: background.job_state(path).state == "cancelled", 60)
+    wait_for(lambda: detached_jobs.job_state(path).state == "cancelled", 60)
     path.with_suffix(".lock").write_text("what is this")
-    background.cancel_job(path)
+    detached_jobs.cancel_job(path)
 
 
 @pytest.mark.slow
 def test_a_count_gives_way_to_runs_for_it_takes_no_slot(tmp_path):
     path = tmp_path / "counts" / "a.json"
-    background.start_job(path, [sys.executable, "-c", "import os, time; time.sleep(1); print(os.nice(0))"])
-    wait_for(lambda: background.job_state(path).state == "failed", 60)
-    assert int(background.job_state(path).message) == min(19, os.nice(0) + background.NICENESS)
+    detached_jobs.start_job(path, [sys.executable, "-c", "import os, time; time.sleep(1); print(os.nice(0))"])
+    wait_for(lambda: detached_jobs.job_state(path).state == "failed", 60)
+    assert int(detached_jobs.job_state(path).message) == min(19, os.nice(0) + detached_jobs.NICENESS)
 
 
 @pytest.mark.slow
@@ -298,7 +298,7 @@ def test_a_count_that_is_cancelled_ends_between_two_numbers(root, monkeypatch):
         search_count(config, root, None, print)
     path = class_count.class_count_path(config, root)
     assert (
-        background.job_state(path).state == "cancelled"
+        detached_jobs.job_state(path).state == "cancelled"
         and class_count.read_class_count(path) is None
         and len(tried) <= 4
     )
@@ -332,7 +332,7 @@ def test_damaged_records_of_a_count_are_survived(root, text):
     assert background_jobs.list_jobs(root) == []
     lock = try_lock(path.with_suffix(".lock"))
     (count,) = background_jobs.list_jobs(root)
-    assert count.is_working and count.left is None and count.title.isprintable()
+    assert count.is_working and count.time_left is None and count.title.isprintable()
     os.close(lock)
 
 
@@ -341,12 +341,12 @@ def test_a_count_in_a_process_of_its_own_is_listed_and_cancelled_by_the_queue(ro
     """Begun as a page does it, in the midst of pretraining; its steps are kept for the next."""
     config = small(**{"pretrain.epochs": 200})
     class_count.start_class_count(config, root)
-    (count,) = wait_for(lambda: [c for c in background_jobs.list_jobs(root) if c.phase == "pretrain" and c.left])
+    (count,) = wait_for(lambda: [c for c in background_jobs.list_jobs(root) if c.phase == "pretrain" and c.time_left])
     assert main(["queue", "--runs", str(root)]) == 0
     out = capsys.readouterr().out
     assert count.id in out and "pretraining" in out and "left" in out
     assert main(["queue", "cancel", count.id, "--runs", str(root)]) == 0
-    wait_for(lambda: background.job_state(count.path).state == "cancelled")
+    wait_for(lambda: detached_jobs.job_state(count.path).state == "cancelled")
     assert list((root / ".pretrained").glob("*.partial/step-*"))
 
 

@@ -11,12 +11,12 @@ from lps.__main__ import main
 from lps.analysis import audit
 from lps.data import feature_store, sources
 from lps.errors import UserError
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.scheduler import background_jobs
 from lps.settings import edit_log
 from lps.settings.config import configure
-from lps.studies import audits
-from lps.studies.audits import Audited, Doubt
+from lps.studies import audit_files
+from lps.studies.audit_files import Audited, Doubt
 from lps.studies.class_search import search_count
 from lps.studies.picture_audit import audit_pictures
 
@@ -56,14 +56,20 @@ def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictu
     found = audit_pictures(config, root)
     first = found.findings[0]
     assert found.count == 52 and first.kind == "duplicate" and first.pictures == (2, 51)
-    assert first.parts == ("labeled", "test") and "across labeled and test, with different labels" in first.words
-    assert audits.read_findings(audits.audit_path(config, root)) == found and audits.kept_of(first) == 51
-    audits.record_finding_decision(config, "leave out", [2], why="duplicate")
-    assert not audits.is_open(first, audits.said_of(config))
+    assert first.parts == ("labeled", "test") and "across labeled and test, with different labels" in first.in_words
+    assert (
+        audit_files.read_findings(audit_files.audit_path(config, root)) == found
+        and audit_files.remaining_pictures(first) == 51
+    )
+    audit_files.record_finding_decision(config, "leave out", [2], why="duplicate")
+    assert not audit_files.is_open(first, audit_files.decisions_of(config))
     assert len(sources.images_of(small(pictures)).labels) == 51
-    assert audits.audit_path(small(pictures), root) == audits.audit_path(config, root)
-    audits.undo_finding_decision(config, 1)
-    assert audits.is_open(first, audits.said_of(config)) and len(sources.images_of(small(pictures)).labels) == 52
+    assert audit_files.audit_path(small(pictures), root) == audit_files.audit_path(config, root)
+    audit_files.undo_finding_decision(config, 1)
+    assert (
+        audit_files.is_open(first, audit_files.decisions_of(config))
+        and len(sources.images_of(small(pictures)).labels) == 52
+    )
 
 
 def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
@@ -105,22 +111,22 @@ def test_the_last_pictures_cannot_be_left_out(root, pictures):
     with pytest.raises(
         UserError, match="pictures: cannot all be left out; 52 pictures would be removed and none would be left"
     ):
-        audits.record_finding_decision(small(pictures), "leave out", list(range(52)))
+        audit_files.record_finding_decision(small(pictures), "leave out", list(range(52)))
 
 
 def test_another_content_is_looked_at_anew(root, pictures):
-    before = audits.audit_path(small(pictures), root)
+    before = audit_files.audit_path(small(pictures), root)
     os.utime(pictures, (0, 0))
-    assert audits.audit_path(small(pictures), root) != before
+    assert audit_files.audit_path(small(pictures), root) != before
 
 
 def test_coloured_pictures_without_start_weights_are_looked_at_with_the_shipped_backbone(pictures):
-    coloured = audits.looked_at(configure({"dataset": "cifar10"}))
+    coloured = audit_files.undecided_config(configure({"dataset": "cifar10"}))
     assert (coloured.network_name, coloured.network_start) == ("efficientnet_lite0", "published")
     assert (coloured.features, coloured.network_image_size) == ("stored", 128)
-    assert audits.looked_at(configure()).network_name == "digits_resnet"
+    assert audit_files.undecided_config(configure()).network_name == "digits_resnet"
     own = configure({"dataset": "cifar10", "network.name": "torchvision:resnet18", "network.start": "torchvision"})
-    assert audits.looked_at(own).network_name == "torchvision:resnet18"
+    assert audit_files.undecided_config(own).network_name == "torchvision:resnet18"
 
 
 def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
@@ -129,14 +135,14 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
     def show(phase, share, left):
         told.append(phase)
         if phase == "reading pictures":
-            work = background_jobs.job_at(audits.audit_path(config, root), 0.0)
+            work = background_jobs.job_at(audit_files.audit_path(config, root), 0.0)
             assert work.title == "Data check of a.npz, seed 0" and work.is_working
             background_jobs.cancel_job(work)
 
     with pytest.raises(background_jobs.Cancelled):
         audit_pictures(config, root, show_progress=show)
     assert told == ["preparing", "reading pictures"]
-    assert background.job_state(audits.audit_path(config, root)).state == "cancelled"
+    assert detached_jobs.job_state(audit_files.audit_path(config, root)).state == "cancelled"
 
 
 def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root, pictures):
@@ -162,12 +168,12 @@ def test_findings_that_were_answered_are_not_open():
     pair = Doubt("duplicate", (1, 2, 3), 0.1)
     doubt = Doubt("label", (4,), 0.9, label="cat", other="dog")
     said = edit_log.Decided()
-    assert audits.is_open(pair, said) and audits.is_open(doubt, said)
-    assert audits.is_open(pair, replace(said, left_out=frozenset({1})))
-    assert not audits.is_open(pair, replace(said, left_out=frozenset({1, 3})))
-    assert not audits.is_open(pair, replace(said, ignored=frozenset(("duplicate", key) for key in (1, 2, 3))))
-    assert audits.is_open(pair, replace(said, ignored=frozenset(("label", key) for key in (1, 2, 3))))
-    assert not audits.is_open(doubt, replace(said, labels={4: "dog"}))
+    assert audit_files.is_open(pair, said) and audit_files.is_open(doubt, said)
+    assert audit_files.is_open(pair, replace(said, left_out=frozenset({1})))
+    assert not audit_files.is_open(pair, replace(said, left_out=frozenset({1, 3})))
+    assert not audit_files.is_open(pair, replace(said, ignored=frozenset(("duplicate", key) for key in (1, 2, 3))))
+    assert audit_files.is_open(pair, replace(said, ignored=frozenset(("label", key) for key in (1, 2, 3))))
+    assert not audit_files.is_open(doubt, replace(said, labels={4: "dog"}))
 
 
 @pytest.mark.parametrize("text", [
@@ -178,15 +184,15 @@ def test_findings_that_were_answered_are_not_open():
     ' "total": {"duplicate": 1, "stranger": 0, "label": 0}}',
 ])  # fmt: skip
 def test_damaged_findings_are_one_sentence(root, pictures, text):
-    path = audits.audit_path(small(pictures), root)
+    path = audit_files.audit_path(small(pictures), root)
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(UserError, match="the findings are damaged .*; delete .* and check again"):
-        audits.read_findings(path)
+        audit_files.read_findings(path)
 
 
 def test_findings_are_written_as_they_are_read(root, pictures):
     found = Audited(3, (Doubt("stranger", ("a/b.jpg",), 3.0),), {"duplicate": 0, "stranger": 1, "label": 0})
-    path = audits.audit_path(small(pictures), root)
-    audits.write(path, found)
-    assert audits.read_findings(path) == found
+    path = audit_files.audit_path(small(pictures), root)
+    audit_files.write(path, found)
+    assert audit_files.read_findings(path) == found

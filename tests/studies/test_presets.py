@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lps.analysis import paper, run_scores
+from lps.analysis import paper_results, run_scores
 from lps.errors import UserError
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
@@ -16,7 +16,7 @@ from lps.studies import preset_tables, presets
 from lps.studies.presets import PRESETS, PresetRequest, build_paper_table, cell_key
 from tests.sample_runs import make_run
 
-PUBLISHED = Path(paper.__file__).with_name("paper_tables.csv")
+PUBLISHED = Path(paper_results.__file__).with_name("paper_tables.csv")
 # lines x data sets, by the paper's tables; 20 lines of Table 1 stand for ten methods at two ratios
 CELLS = {
     "table1": (20, 3), "nmi": (3, 4), "finetuning": (14, 2), "ablation": (5, 2), "eta1": (5, 1), "eta2": (5, 1),
@@ -29,7 +29,7 @@ def test_every_preset_lays_out_its_runs_each_once(name):
     lines, sets = CELLS[name]
     blocks = {"paper": sets, "demo": 2 if name == "nmi" else 1}
     for scale, count in blocks.items():
-        runs = build_paper_table(PresetRequest(name, scale)).runs()
+        runs = build_paper_table(PresetRequest(name, scale)).labeled_configs()
         assert len(runs) == len({config.to_json() for config, _ in runs}) == lines * count * 3
         assert [config.seed for config, _ in runs] == sorted([0, 1, 2] * (lines * count))
         assert len({label for _, label in runs}) == len(runs)
@@ -39,9 +39,9 @@ def test_every_preset_lays_out_its_runs_each_once(name):
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("novel", "labels")])
 def test_runs_at_the_papers_scale_are_those_that_the_paper_reports(name):
-    """`paper.matching_row` finds by itself which line of the paper a run reproduces."""
+    """`paper_results.matching_row` finds by itself which line of the paper a run reproduces."""
     for cell in build_paper_table(PresetRequest(name, "paper")).all_cells:
-        row, reasons = paper.matching_row(cell.config)
+        row, reasons = paper_results.matching_row(cell.config)
         assert reasons == [] and row is not None, (cell.line.label, reasons)
         if name == "nmi":
             assert row.nmi == cell.row.nmi is not None
@@ -94,9 +94,11 @@ def test_presets_share_their_runs():
     """The full method at 50 % labels is one run, whatever table asks for it."""
     full = cell_key(configure({"method": "lps"}))
     for name in ("table1", "ablation", "eta1", "eta2", "C", "temperature", "novel", "labels"):
-        assert full in build_paper_table(PresetRequest(name)).places
-    table = {config.to_json() for config, _ in build_paper_table(PresetRequest("table1", "paper")).runs()}
-    assert {config.to_json() for config, _ in build_paper_table(PresetRequest("nmi", "paper")).runs()} <= table
+        assert full in build_paper_table(PresetRequest(name)).cell_by_key
+    table = {config.to_json() for config, _ in build_paper_table(PresetRequest("table1", "paper")).labeled_configs()}
+    assert {
+        config.to_json() for config, _ in build_paper_table(PresetRequest("nmi", "paper")).labeled_configs()
+    } <= table
 
 
 def test_the_number_of_novel_classes_is_what_the_line_says():

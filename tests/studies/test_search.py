@@ -31,9 +31,9 @@ from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.studies import search, search_driver, search_results
 from lps.studies.search import create_search, find_search, list_searches, read_request
-from lps.studies.search_objective import OBJECTIVES, class_shares, evenness, value_of
+from lps.studies.search_objective import OBJECTIVES, class_shares, evenness, objective_value
 from lps.studies.search_results import read_results
-from lps.studies.search_space import Dimension, can_be_searched, read_dimension, read_space, suggested, usual_point
+from lps.studies.search_space import Dimension, can_be_searched, default_point, read_dimension, read_space, suggested
 from tests import sample_runs
 from tests.patience import until
 from tests.search_trainer import peak
@@ -66,7 +66,7 @@ def asked(root, trials=4, space=SPACE, fixed=FIXED, objective="validation", name
 
 
 def drive(found, said=None):
-    return search_driver.carry_out(found, (said if said is not None else []).append, trainer=TRAINER, pause_s=0.01)
+    return search_driver.run_search(found, (said if said is not None else []).append, trainer=TRAINER, pause_s=0.01)
 
 
 def started(root) -> list[str]:
@@ -134,16 +134,16 @@ def test_what_is_suggested_can_be_searched_and_holds_the_usual_value(method):
         dimension = suggested(parameter, base.flat()[name])
         if dimension is not None and can_be_searched(name):
             assert read_dimension(dimension.text, method) == dimension
-            assert dimension.holds(base.flat()[name]), name
+            assert dimension.contains(base.flat()[name]), name
 
 
 def test_the_usual_settings_are_a_point_only_where_the_space_has_them():
     base = configure({"margin_scale": 10.0, "use_margin": True})
-    assert usual_point(read_space(["margin_scale=1..10", "use_margin=true,false"], "lps"), base) == {
+    assert default_point(read_space(["margin_scale=1..10", "use_margin=true,false"], "lps"), base) == {
         "margin_scale": 10.0,
         "use_margin": True,
     }
-    assert usual_point(read_space(["margin_scale=1..9"], "lps"), base) is None
+    assert default_point(read_space(["margin_scale=1..9"], "lps"), base) is None
 
 
 # ---------------------------------------------------------------------------------------------------- objectives
@@ -188,7 +188,7 @@ def test_only_the_oracle_changes_with_the_hidden_labels(measured):
         event = open_world(predicted, truth[split.unlabeled], split.classes)
         withheld = truth[split.validation]
         event["accuracy/validation"] = agreement(predicted[split.validation_rows], withheld, seen_is_aligned=True)
-        return {name: value_of(objective, measured, 2, event) for name, objective in OBJECTIVES.items()}
+        return {name: objective_value(objective, measured, 2, event) for name, objective in OBJECTIVES.items()}
 
     before = values(truth)
     dealt = truth.copy()
@@ -198,13 +198,13 @@ def test_only_the_oracle_changes_with_the_hidden_labels(measured):
     assert after["oracle"] < before["oracle"] - 0.3
     assert before["balanced"] == pytest.approx(before["validation"] * evenness(class_shares(measured, 2)))
     assert [name for name, objective in OBJECTIVES.items() if objective.hidden] == ["oracle"]
-    assert "hidden labels" in OBJECTIVES["oracle"].title and OBJECTIVES["oracle"].words.startswith("Oracle")
+    assert "hidden labels" in OBJECTIVES["oracle"].title and OBJECTIVES["oracle"].description.startswith("Oracle")
 
 
 def test_what_was_not_measured_has_no_value(measured):
     for objective in OBJECTIVES.values():
-        assert value_of(objective, measured, 2, {}) is None
-        assert value_of(objective, measured, 2, {"accuracy/validation": None, "accuracy/all": None}) is None
+        assert objective_value(objective, measured, 2, {}) is None
+        assert objective_value(objective, measured, 2, {"accuracy/validation": None, "accuracy/all": None}) is None
 
 
 # ---------------------------------------------------------------------------------------------------- requests
@@ -320,8 +320,8 @@ def test_a_search_is_runs_with_a_tag_and_a_best(root):
             config.hyperparameters["margin_scale"] == trial.values["margin_scale"] and config.lr == trial.values["lr"]
         )
         assert trial.value == pytest.approx(peak(trial.values["margin_scale"], trial.values["lr"]))
-        assert trial.course == tuple((e, pytest.approx(trial.value * (1 + e / 6) / 2)) for e in range(1, 7))
-    assert result.trials[0].is_usual and result.trials[0].values == {"margin_scale": 10.0, "lr": 0.05}
+        assert trial.scores == tuple((e, pytest.approx(trial.value * (1 + e / 6) / 2)) for e in range(1, 7))
+    assert result.trials[0].is_default and result.trials[0].values == {"margin_scale": 10.0, "lr": 0.05}
     assert result.best.value == max(trial.value for trial in result.trials)
     assert len(said) == 6 and "best" in said[-1]
     assert drive(found) == "finished" and len(list_runs(root)) == 6, "nothing is left to do"
@@ -450,8 +450,8 @@ def test_several_seeds_are_one_run_each_and_their_mean_counts(root):
         best = peak(trial.values["margin_scale"], trial.values["lr"])
         assert trial.value == pytest.approx(best * (1 + 0.8) / 2)
         seeds = [Run(root / name).config().seed for name in trial.runs]
-        assert seeds == [0, 2] and [step for step, _ in trial.course] == list(range(1, 13))
-        assert trial.course[6][1] == pytest.approx((best + 0.8 * best * (1 + 1 / 6) / 2) / 2)
+        assert seeds == [0, 2] and [step for step, _ in trial.scores] == list(range(1, 13))
+        assert trial.scores[6][1] == pytest.approx((best + 0.8 * best * (1 + 1 / 6) / 2) / 2)
 
 
 @pytest.mark.slow
@@ -491,8 +491,8 @@ def test_a_killed_trainer_goes_on_where_it_was(root):
 def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
     found = asked(root, trials=1, plan={"waits": [0, 12]})
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
-    course = driver._next()
-    until(lambda: not driver._advance(course) and course.reported == 3)
+    course = driver._next_trial()
+    until(lambda: not driver._advance(course) and course.reported_step == 3)
     launcher.stop(course.run)
     until(lambda: driver._advance(course))
     assert read_results(found).trials[0].reason == "its run was stopped"
@@ -502,8 +502,8 @@ def test_a_run_that_somebody_stopped_gives_its_trial_up(root):
 def test_a_search_is_stopped_with_its_runs_and_goes_on_from_there(root, monkeypatch):
     found = asked(root, trials=2, plan={"waits": [0, 12]})
     driver = search_driver.Driver(found, found.request(), search.open_study(found, create=True), print, TRAINER)
-    course = driver._next()
-    until(lambda: not driver._advance(course) and course.reported == 3)
+    course = driver._next_trial()
+    until(lambda: not driver._advance(course) and course.reported_step == 3)
     search.request_state(found, "stop")
     assert driver.drive(0.01) == "stopped" and read_results(found).state == "stopped"
     until(lambda: all(run.state().name == "stopped" for run in list_runs(root)))
@@ -519,7 +519,7 @@ def test_an_equal_run_that_is_finished_is_used_as_it_is(root):
     found = asked(root, trials=1)
     run = create_run(root, found.request().config({"margin_scale": 10.0, "lr": 0.05}, 0), "by hand")
     launcher.launch(run, TRAINER)
-    assert launcher.wait(run, PATIENCE).name == "finished"
+    assert launcher.wait_for_end(run, PATIENCE).name == "finished"
     drive(found)
     assert list_runs(root) == [run] and read_results(found).trials[0].runs == (run.id,)
     assert run.meta()["tags"] == ["search:hunt"] and run.meta()["name"] == "by hand"
@@ -636,9 +636,9 @@ def test_importance_finds_the_setting_that_matters(root):
         point = {"margin_scale": generator.uniform(1, 12), "temperature": generator.uniform(0.1, 1)}
         value = peak(point["margin_scale"], 0.01)
         study.add_trial(optuna.trial.create_trial(params=point, distributions=space, value=value))
-        if number + 1 in (search_results.FEWEST - 1, search_results.FEWEST, 24):
+        if number + 1 in (search_results.LEAST_TRIALS - 1, search_results.LEAST_TRIALS, 24):
             shares = read_results(found).importance
-            assert bool(shares) == (number + 1 >= search_results.FEWEST)
+            assert bool(shares) == (number + 1 >= search_results.LEAST_TRIALS)
     assert list(shares) == ["margin_scale", "temperature"] and shares["margin_scale"] > 0.9
     assert sum(shares.values()) == pytest.approx(1)
     assert "24 finished trials" in search_results.importance_caution(
@@ -732,7 +732,7 @@ def test_the_advice_to_go_on_is_a_command_that_can_be_pasted(monkeypatch, capsys
     def stopped(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search_driver, "begin_here", stopped)
+    monkeypatch.setattr(search_driver, "start_search", stopped)
     asked = parser().parse_args(["search", "m", "--resume"])
     assert _carry_out(SimpleNamespace(name="m", tag="search:m"), asked) == 130
     advice = re.findall(r"python -m lps (.+)$", capsys.readouterr().err, re.MULTILINE)

@@ -100,7 +100,7 @@ def test_random_depends_on_its_seed_and_reaches_everything():
 
 
 def test_every_place_of_a_grid_is_found_without_writing_it_down():
-    assert [sweep_layout._at(AXES, place) for place in range(12)] == combinations(AXES)
+    assert [sweep_layout._combination_at(AXES, place) for place in range(12)] == combinations(AXES)
     huge = {f"x{i}": tuple(map(str, range(100))) for i in range(20)}  # 10^40 combinations
     assert len(combinations(huge, "random", 3)) == 3
 
@@ -516,7 +516,7 @@ def test_a_preset_is_started_kept_and_found_again(root, capsys):
     assert known.name == "ablation-demo-device=cpu-epochs=2" and len(known.runs) == 5
     asked = presets.PresetRequest("ablation", "demo", (0,), (), {"device": "cpu", "epochs": "2"})
     assert sweeps.from_record(known.request) == asked
-    expected = {config.to_json() for config, _ in presets.build_paper_table(asked).runs()}
+    expected = {config.to_json() for config, _ in presets.build_paper_table(asked).labeled_configs()}
     assert {run.config().to_json() for run in known.runs} == expected and len(starts(root)) == 5
     capsys.readouterr()
     assert command(root, *words) == 0 and "5 runs (5 exists)" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from lps.__main__ import main
 from lps.analysis.run_index import Measured, RunRow
 from lps.errors import UserError
 from lps.settings.config import configure
-from lps.store.events_tail import Recent
+from lps.store.events_tail import RecentEvents
 from lps.store.runs import Run, State
 from lps.tables import run_filter
 from lps.tables.run_names import Vocabulary
@@ -22,7 +22,14 @@ def entry(name="", method="lps", novel=None, tags=(), state="finished", epoch=20
     config = configure({"method": method} | {key.replace("__", "."): value for key, value in settings.items()})
     last = {} if novel is None else {"accuracy/novel": novel}
     about = (name, method, config.dataset, config.seed, config.epochs, launched, tags, "", False)
-    return RunRow(Run(Path("x")), State(state), state, *about, Measured(Recent(epoch=epoch, last=last)), config=config)
+    return RunRow(
+        Run(Path("x")),
+        State(state),
+        state,
+        *about,
+        Measured(RecentEvents(epoch=epoch, newest_values=last)),
+        config=config,
+    )
 
 
 RUNS = [

@@ -9,13 +9,13 @@ import torch
 from lps.analysis import naming
 from lps.data.classes import Classes
 from lps.errors import UserError
-from lps.inference import training_on
+from lps.inference import continued_training
 from lps.settings.config import configure
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.run_folders import create_run
 from lps.store.snapshots import read_split
-from lps.training import continued
 from lps.training import loop as training
+from lps.training import parent_weights
 from tests.short_runs import assert_same_end, events, finished_run, numbers, state
 
 pytestmark = pytest.mark.slow  # they train
@@ -30,10 +30,10 @@ def parent(tmp_path_factory):
 
 def child_of(parent, from_weights=True, seed=0):
     changes = {"seed": seed} if seed else {}
-    planned = training_on.plan_training_on(parent, rule="all", from_weights=from_weights, changes=changes)
+    planned = continued_training.plan_continued_training(parent, rule="all", from_weights=from_weights, changes=changes)
 
     def bring(folder):
-        inherited.write_inherited(folder, planned.confirmed, planned.weights)
+        inherited_files.write_inherited(folder, planned.confirmed, planned.weights)
 
     return create_run(parent.root, planned.config, copy_files=bring)
 
@@ -42,7 +42,7 @@ def test_it_trains_on_the_confirmed_labels_from_the_weights_of_its_parent(parent
     run = child_of(parent)
     assert training.train(run) == 0
     split, targets = read_split(run.folder)
-    confirmed = inherited.read_confirmed(run)
+    confirmed = inherited_files.read_confirmed(run)
     assert split.classes == Classes(7, 10) and split.class_names[5:7] == ("5", "six")
     assert np.isin(confirmed.images, split.labeled).all() and (targets[confirmed.images] == confirmed.given).all()
     start = events(run)[0]["values"]
@@ -104,12 +104,12 @@ def test_rows_of_the_classifier_go_to_the_classes_that_continue_them(parent):
     run = child_of(parent)
     config, stored = run.config(), state(parent)
     torch.manual_seed(5)
-    method = training.build(configure(config.flat()), training.prepare(config, inherited.read_confirmed(run)))[0]
+    method = training.build(configure(config.flat()), training.prepare(config, inherited_files.read_confirmed(run)))[0]
     before = method.network.classifier.weight.detach().clone()
-    continued.load_parent_weights(method, stored, torch.tensor([0, 1, 2, 3, 4, 6, 5, -1, 8, 99]))
+    parent_weights.load_parent_weights(method, stored, torch.tensor([0, 1, 2, 3, 4, 6, 5, -1, 8, 99]))
     rows, there = method.network.classifier.weight, stored["network.classifier.weight"]
     assert torch.equal(rows[5], there[6]) and torch.equal(rows[6], there[5]) and torch.equal(rows[8], there[8])
     assert torch.equal(rows[7], before[7]) and torch.equal(rows[9], before[9])
     short = {name: value for name, value in stored.items() if "backbone" not in name}
     with pytest.raises(UserError, match="network.continues: does not match the network: network.backbone"):
-        continued.load_parent_weights(method, short, torch.arange(10))
+        parent_weights.load_parent_weights(method, short, torch.arange(10))

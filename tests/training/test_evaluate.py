@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.settings.config import configure
 from lps.training.evaluate import build_inference, evaluate, inference_on_test
 from lps.training.loop import build

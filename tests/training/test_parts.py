@@ -13,8 +13,8 @@ from lps.files.atomic import write_json
 from lps.settings.config import configure
 from lps.store.events import read_events
 from lps.store.run_folders import create_run
-from lps.training import parts, ranks
-from lps.training.parts import Part
+from lps.training import multi_node, ranks
+from lps.training.multi_node import Part
 from tests.patience import until
 from tests.training.test_ranks import PARENT, PATIENCE, RANK, ROOT
 
@@ -43,14 +43,14 @@ def ended(*processes: subprocess.Popen) -> list[int]:
 
 @pytest.mark.slow
 def test_each_part_has_its_ranks_and_all_meet_at_one_place(run):
-    write_json(run.folder / parts.FILE, {"meeting": "6.0", "address": "10.0.0.1", "port": 1})
+    write_json(run.folder / multi_node.FILE, {"meeting": "6.0", "address": "10.0.0.1", "port": 1})
     second = start(run, 1, PLACE)
     with pytest.raises(subprocess.TimeoutExpired):  # it waits for the word of its own attempt
         second.wait(1)
     assert ended(start(run, 0, PLACE), second) == [0, 0]
     told = [(run.folder / f"place-{rank}").read_text().split() for rank in range(4)]
     assert [one[:4] for one in told] == [[str(k), str(k % 2), "4", "127.0.0.1"] for k in range(4)]
-    assert len({one[4] for one in told}) == 1 and told[0][4] == str(run.read_json(parts.FILE)["port"])
+    assert len({one[4] for one in told}) == 1 and told[0][4] == str(run.read_json(multi_node.FILE)["port"])
 
 
 @pytest.mark.slow
@@ -84,10 +84,10 @@ if rank == 0:
 
 @pytest.mark.slow
 def test_what_an_earlier_attempt_left_is_no_failure_of_this_one(run):
-    parts.report_part_failure(
+    multi_node.report_part_failure(
         run, Part(1, 2, "6.0"), {"failure": "bug", "reason": "old", "step": 0, "epoch": 0, "time": 0.0}
     )
-    assert parts.read_part_reports(run, Part(0, 2, "7.0")) == []
+    assert multi_node.read_part_reports(run, Part(0, 2, "7.0")) == []
     assert ended(start(run, 0, ""), start(run, 1, "")) == [0, 0] and not read_events(run.events)[0]
 
 
@@ -103,7 +103,7 @@ def test_a_place_that_does_not_exist_is_one_sentence(monkeypatch, part, count):
     monkeypatch.setenv("LPS_PART", part)
     monkeypatch.setenv("LPS_PARTS", count)
     with pytest.raises(UserError, match="expected LPS_PART from 0 to"):
-        parts.own_part()
+        multi_node.own_part()
 
 
 def test_every_part_becomes_a_parent_and_none_trains_beside_the_others(run, tmp_path, monkeypatch):

@@ -15,14 +15,14 @@ import torch
 
 from lps.data import batches
 from lps.data.batches import PRETRAINING, Pictures, seeded
-from lps.data.material import prepare
+from lps.data.training_data import prepare
 from lps.data.views import FAMILIES
 from lps.errors import UserError
 from lps.files import locks
 from lps.settings.config import configure
 from lps.training import checkpoints, pretrain
 from lps.training import loop as train
-from lps.training.quality import feature_quality, linear_accuracy
+from lps.training.feature_quality import feature_quality, linear_accuracy
 from tests.patience import until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -384,9 +384,9 @@ def test_quality_looks_at_images_of_known_truth_alone_and_at_a_sample_of_many(mo
     )
     assert feature_quality(Pixels(), images, torch.full((60,), -1), configure(), 0) == {}
     seen = []
-    monkeypatch.setattr("lps.training.quality.LOOKED_AT", 12)
+    monkeypatch.setattr("lps.training.feature_quality.LOOKED_AT", 12)
     monkeypatch.setattr(
-        "lps.training.quality.knn_accuracy", lambda features, labels: seen.append(labels.tolist()) or 0.0
+        "lps.training.feature_quality.knn_accuracy", lambda features, labels: seen.append(labels.tolist()) or 0.0
     )
     feature_quality(Pixels(), images, truth, configure(), 0)
     assert len(seen[0]) == 12 and [seen[0].count(label) for label in range(3)] == [4, 4, 4]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lps.methods.parts.measurements import Ratio
-from lps.training.step_trail import MOST, StepTrail
+from lps.training.step_measurements import MOST, StepMeasurements
 
 
 def measured(step: int) -> dict:
@@ -21,7 +21,7 @@ def measured(step: int) -> dict:
 
 
 def test_a_few_steps_are_told_one_by_one():
-    trail = StepTrail(seen=2)
+    trail = StepMeasurements(seen=2)
     for step in range(4):
         trail.add(measured(step))
     found = trail.result(4)
@@ -32,19 +32,19 @@ def test_a_few_steps_are_told_one_by_one():
 
 
 def test_many_steps_are_means_over_even_stretches():
-    trail, count = StepTrail(seen=2), 10 * MOST
+    trail, count = StepMeasurements(seen=2), 10 * MOST
     for step in range(count):
         trail.add({"kl": torch.tensor(float(step))})
     assert trail.result(count) == {"steps/kl": [10 * k + 4.5 for k in range(MOST)]}
 
 
 def test_a_checkpoint_in_the_midst_of_an_epoch_changes_nothing():
-    unbroken, first = StepTrail(seen=2), StepTrail(seen=2)
+    unbroken, first = StepMeasurements(seen=2), StepMeasurements(seen=2)
     for step in range(5):
         unbroken.add(measured(step))
         if step < 3:
             first.add(measured(step))
-    second = StepTrail(2, first.state_dict())
+    second = StepMeasurements(2, first.state_dict())
     for step in (3, 4):
         second.add(measured(step))
     assert second.result(5) == unbroken.result(5)
@@ -52,13 +52,13 @@ def test_a_checkpoint_in_the_midst_of_an_epoch_changes_nothing():
 
 def test_what_not_every_step_has_measured_is_left_out():
     """As after a checkpoint of an earlier version, in the midst of an epoch."""
-    trail = StepTrail(seen=2)
+    trail = StepMeasurements(seen=2)
     trail.add(measured(0))
     trail.add({"kl": torch.tensor(0.5)})
     assert set(trail.result(2)) == {"steps/kl"} and trail.result(9) == {}
 
 
 def test_a_share_of_no_guesses_is_null():
-    trail, none = StepTrail(seen=2), Ratio(torch.tensor(0), torch.tensor(0))
+    trail, none = StepMeasurements(seen=2), Ratio(torch.tensor(0), torch.tensor(0))
     trail.add({"pseudo_label/rate/seen": none, "pseudo_label/rate/novel": none})
     assert trail.result(1) == {"steps/guessed_seen": [None]}

@@ -47,7 +47,7 @@ def test_memory_that_runs_out_is_no_damage(tmp_path, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr(torch, "load", load)
-    monkeypatch.setattr("lps.files.limited.run_limited", lambda operation, size: None)
+    monkeypatch.setattr("lps.files.limited_process.run_limited", lambda operation, size: None)
     with pytest.raises(MemoryError):
         checkpoints.load_newest(tmp_path)
 

@@ -25,7 +25,7 @@ from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.store.summary import summarize
 from lps.training import checkpoints
-from lps.training import failure as training_failure
+from lps.training import end_reason as training_failure
 from lps.training import loop as training
 from tests.short_runs import FEW
 

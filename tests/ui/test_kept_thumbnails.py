@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from lps.datasets import Images
-from lps.datasets.readers.referred import Referred
+from lps.datasets.readers.picture_references import PictureReferences
 from lps.files import disk
 from lps.ui.pictures import gallery, kept_thumbnails
 from lps.ui.pictures.kept_thumbnails import keep_pixels, keep_webp, key_of_file, key_of_image
@@ -57,7 +57,7 @@ def test_pixels_and_size_name_a_thumbnail_and_not_the_run():
 def test_a_changed_file_gets_another_thumbnail(tmp_path):
     path = tmp_path / "a.png"
     Image.fromarray(_picture(10)[0]).save(path)
-    images = Images(Referred(tmp_path, ["a.png"], 32), np.zeros(1, np.int64), ("a",))
+    images = Images(PictureReferences(tmp_path, ["a.png"], 32), np.zeros(1, np.int64), ("a",))
     before = key_of_file(path, 96), key_of_image(images, 0, 96)
     Image.fromarray(_picture(200)[0]).save(tmp_path / "new.png")
     os.replace(tmp_path / "new.png", path)
@@ -68,11 +68,11 @@ def test_a_sheet_of_pictures_in_files_reads_each_file_once(tmp_path, cache, monk
     names = [f"{i}.png" for i in range(5)]
     for i, name in enumerate(names):
         Image.fromarray(_picture(40 * i, (300, 300))[0]).save(tmp_path / name)
-    images = Images(Referred(tmp_path, names, 224), np.zeros(5, np.int64), ("a",))
+    images = Images(PictureReferences(tmp_path, names, 224), np.zeros(5, np.int64), ("a",))
     first = gallery._small_pictures(images, [4, 0, 2], 144)
     assert first.shape == (3, 144, 144, 3) and [abs(int(p.mean()) - v) <= 3 for p, v in zip(first, (160, 0, 80))]
     assert len(_files(cache)) == 3
-    monkeypatch.setattr(Referred, "__getitem__", lambda self, row: _never())
+    monkeypatch.setattr(PictureReferences, "__getitem__", lambda self, row: _never())
     assert np.array_equal(gallery._small_pictures(images, [4, 0, 2], 144), first)
 
 

@@ -94,8 +94,8 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
     parent, run = (without_truth(make_run(root, epochs=epochs)) for epochs in (3, 2))
     here = predictions.read_view(run, 2)
     assert found_clusters.describe_changes(here) == "", "it goes on from none"
-    monkeypatch.setattr(found_clusters.inherited, "parent_of", lambda _: parent.id)
-    monkeypatch.setattr(found_clusters.inherited, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
+    monkeypatch.setattr(found_clusters.inherited_files, "parent_of", lambda _: parent.id)
+    monkeypatch.setattr(found_clusters.inherited_files, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
     then = predictions.read_view(parent, 3)
     truth, right = here.truth, {}
     for view in (then, here):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from lps.analysis import labels, mixtures, naming
+from lps.analysis import labels, mixed_clusters, naming
 from lps.analysis.clusters import FLAGS, Moment
 from lps.charts import confusion, line_charts
 from lps.charts.palette import DARK, LIGHT
@@ -358,7 +358,7 @@ def test_what_is_said_against_single_pictures_is_shown(run):
 
 
 def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkeypatch):
-    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 8)
+    monkeypatch.setattr(mixed_clusters, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 8)
     app = open_page(run.root, cluster=7)
     assert app.button(key="train_on").disabled and "Name a cluster first" in words_of(app)
     naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
@@ -385,7 +385,7 @@ def test_an_address_opens_the_dialog_of_training_on_once(open_page, run):
 
 
 def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(open_page, run, monkeypatch):
-    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 7)
+    monkeypatch.setattr(mixed_clusters, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 7)
     steps = [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 7}]
     naming.record_steps(run, 6, steps)
     app = open_page(run.root, cluster=7)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lps.analysis import differences, paper, run_groups, run_scores, score_tables
+from lps.analysis import differences, paper_results, run_groups, run_scores, score_tables
 from lps.charts import group_tables, line_charts
 from lps.charts import palette as style
 from lps.charts.event_log import History
@@ -266,14 +266,14 @@ def test_what_is_held_against_what_stands_in_the_address_and_in_the_files(open_p
 
 
 def test_the_papers_value_stands_beside_a_run_that_is_comparable(open_page, tmp_path, monkeypatch):
-    monkeypatch.setattr(paper, "DATASETS", {"digits": "CIFAR-10"})
+    monkeypatch.setattr(paper_results, "DATASETS", {"digits": "CIFAR-10"})
     settings = {"network.freeze_until": "layer3"}
     make_run(tmp_path, epochs=40, written=2, settings=settings)
     make_run(tmp_path, epochs=40, written=2, settings=settings | {"method": "gcd"})
     app = open_page(tmp_path)
     assert set(numbers(app)["Paper"]) == {"90.2 / 93.4 / 92.4", "78.4 / 79.7 / 79.1 †"}
     assert "† GCD, paper: the table has the same three numbers at 10 % labels" in words_of(app)
-    monkeypatch.setattr(paper, "DATASETS", {})
+    monkeypatch.setattr(paper_results, "DATASETS", {})
     assert "Paper" not in numbers(open_page(tmp_path))
 
 
@@ -284,7 +284,7 @@ def test_the_reasons_against_a_comparison_are_shown(open_page, made):
 
 
 def test_table_1_has_the_doubtful_lines_first():
-    doubts = [paper.find_inconsistencies(row) for row in page.published_rows()]
+    doubts = [paper_results.find_inconsistencies(row) for row in page.published_rows()]
     assert len(doubts) == 60 and all(doubts[:5]) and not any(doubts[5:])
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from lps.analysis import ablation, effects, paper, run_groups, run_scores
+from lps.analysis import ablation, effects, paper_results, run_groups, run_scores
 from lps.charts import effect_charts
 from lps.charts.effect_charts import Axis
 from lps.charts.palette import DARK, LIGHT
@@ -378,7 +378,9 @@ def test_words_have_no_line_and_decades_a_log_axis(root):
 def test_the_papers_curve_is_drawn_where_it_may_be(root):
     (scored,) = scored_of(make(root))
     groups = {10.0: run_groups.group_runs([scored])[0]}
-    published = {float(r.value): r for r in paper.paper_rows() if (r.table, r.dataset) == ("supp_C", "CIFAR-10")}
+    published = {
+        float(r.value): r for r in paper_results.paper_rows() if (r.table, r.dataset) == ("supp_C", "CIFAR-10")
+    }
     axis = Axis.from_values("margin_scale", sorted(published))
     drawn = {t.name: t for t in effect_charts.curves(axis, [10.0], groups, published, LIGHT).figure().data}
     assert list(drawn["Novel, paper"].x) == [1, 5, 10, 15, 20]

@@ -11,15 +11,15 @@ from streamlit.testing.v1 import AppTest
 from lps.data import sources
 from lps.data.class_shares import ADVISED
 from lps.errors import UserError
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.scheduler import background_jobs, class_count, launcher
 from lps.scheduler.costs import Span
 from lps.settings import edit_log
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
-from lps.studies import audits
-from lps.studies.audits import KINDS, Audited, Doubt
+from lps.studies import audit_files
+from lps.studies.audit_files import KINDS, Audited, Doubt
 from lps.ui.launch import splits
 from tests import sample_runs
 from tests.broken_files import DATASETS, METHODS, folders
@@ -390,7 +390,7 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
 @pytest.mark.slow
 def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatch):
     asked = []
-    monkeypatch.setattr(background, "start_job", lambda result, command: asked.append((result, command)))
+    monkeypatch.setattr(detached_jobs, "start_job", lambda result, command: asked.append((result, command)))
     at = whole_form()
     next(button for button in at.button if button.label == "Search").click().run()
     ((path, command),) = asked
@@ -411,7 +411,7 @@ def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatc
 def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_cancelled(root):
     config = background_jobs.config_of_job(configure({"dataset": "digits"}))
     with background_jobs.working_on(config, class_count.class_count_path(config, root), is_begun=False) as progress:
-        progress.tell("count", 0.4, Span.about(180.0))
+        progress.report("count", 0.4, Span.about(180.0))
         for page in ("launch", "queue"):
             at = whole_form() if page == "launch" else visit(page)
             (bar,) = [bar.proto for bar in at.get("progress") if "number of classes" in bar.proto.text]
@@ -459,7 +459,7 @@ def found(root, tmp_path, monkeypatch):
         Doubt("stranger", (7,), 3.0),
         Doubt("label", (4,), 0.9, label="4", other="9"),
     )
-    audits.write(audits.audit_path(config, root), Audited(1797, findings, dict.fromkeys(KINDS, 1)))
+    audit_files.write(audit_files.audit_path(config, root), Audited(1797, findings, dict.fromkeys(KINDS, 1)))
     return config
 
 
@@ -476,7 +476,7 @@ def press(at: AppTest, label: str) -> AppTest:
 @pytest.mark.slow
 def test_the_pictures_are_checked_in_the_background(root, monkeypatch):
     asked = []
-    monkeypatch.setattr(background, "start_job", lambda result, command: asked.append((result, command)))
+    monkeypatch.setattr(detached_jobs, "start_job", lambda result, command: asked.append((result, command)))
     press(whole_form(), "Check the pictures")
     ((path, command),) = asked
     assert command[3:6] == ["audit", "--begun", "digits"] and path.parent == root / ".audits"
@@ -510,10 +510,10 @@ def test_what_was_found_is_decided_by_a_click_and_taken_back(root, found):
 
 @pytest.mark.slow
 def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
-    path = audits.audit_path(found, root)
+    path = audit_files.audit_path(found, root)
     path.unlink()
-    with background_jobs.working_on(audits.looked_at(found), path, is_begun=False) as progress:
-        progress.tell("features", 0.4, Span.about(180.0))
+    with background_jobs.working_on(audit_files.undecided_config(found), path, is_begun=False) as progress:
+        progress.report("features", 0.4, Span.about(180.0))
         at = whole_form()
         (button,) = [button for button in at.button if button.label == "Cancel"]
         assert button.help == "The pretraining so far is saved"  # pictures without colours need pretraining
@@ -526,18 +526,18 @@ def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
 
 def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root):
     """It pretrains nothing, so that nothing pretrained is promised."""
-    config = audits.looked_at(configure({"dataset": "cifar10"}))
-    path = root / audits.FOLDER / "cifar10-0.json"
+    config = audit_files.undecided_config(configure({"dataset": "cifar10"}))
+    path = root / audit_files.FOLDER / "cifar10-0.json"
     with background_jobs.working_on(config, path, is_begun=False):
         work = background_jobs.job_at(path, time.time())
-    assert work.kept == background_jobs.kept_in_words(config) == "the features computed so far are saved"
+    assert work.remains == background_jobs.remains_in_words(config) == "the features computed so far are saved"
     random = configure({"network.start": "random"})
-    assert background_jobs.kept_in_words(random) == "the next one starts from the beginning"
+    assert background_jobs.remains_in_words(random) == "the next one starts from the beginning"
 
 
 @pytest.mark.slow
 def test_damaged_findings_and_decisions_are_said_on_the_page(root, found):
-    path = audits.audit_path(found, root)
+    path = audit_files.audit_path(found, root)
     whole = json.loads(path.read_text())
     twice = whole | {"findings": [*whole["findings"], whole["findings"][0]]}
     beyond = whole | {"findings": [whole["findings"][0] | {"score": 10**400}]}

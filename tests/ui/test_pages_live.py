@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from lps.analysis import projection
 from lps.charts.event_log import History
 from lps.files.atomic import write_json
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.store import titles
 from lps.store.run_folders import delete_run, restore_run
@@ -347,7 +347,7 @@ def test_a_map_has_to_be_asked_for(visit, made, monkeypatch, method):
 
 
 def test_a_map_that_failed_says_why(visit, made, monkeypatch):
-    failed = background.JobState("failed", "umap needs the package umap-learn")
+    failed = detached_jobs.JobState("failed", "umap needs the package umap-learn")
     monkeypatch.setattr(projection, "map_progress", lambda run, method, epoch: failed)
     app = visit(made["finished"].root, "projection", run=made["finished"].id, map="umap")
     assert "umap needs the package umap-learn" in words_of(app)

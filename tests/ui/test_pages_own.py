@@ -9,8 +9,8 @@ import pytest
 
 from lps.data import sources
 from lps.data.class_shares import ADVISED
-from lps.interop import own_pictures
-from lps.machine import background, devices
+from lps.interop import uploaded_folders
+from lps.machine import detached_jobs, devices
 from lps.machine.devices import Device
 from lps.scheduler import class_count, launcher
 from lps.scheduler.class_count import ClassCount
@@ -35,7 +35,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_DECISIONS", str(tmp_path / "decisions"))
     monkeypatch.delenv("LPS_FOLDERS", raising=False)
     monkeypatch.setattr(devices, "list_devices", lambda: [Device("cpu", "CPU")])
-    monkeypatch.setattr(background, "start_job", lambda result, command: begun.append(command[3]))
+    monkeypatch.setattr(detached_jobs, "start_job", lambda result, command: begun.append(command[3]))
     begun = []
     return tmp_path / "runs", begun
 
@@ -72,7 +72,7 @@ def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monke
     assert "2 to 3 are plausible" in words_of(at)
     assert "ImageNet's labels" in words_of(at)
     ended = []
-    monkeypatch.setattr(background, "cancel_job", ended.append)
+    monkeypatch.setattr(detached_jobs, "cancel_job", ended.append)
     at.number_input(key="own_novel").set_value(4).run()
     assert "**4 novel classes** among 16 pictures" in words_of(at)
     button(at, "Start").click().run()
@@ -146,7 +146,9 @@ def test_an_archive_from_the_browser_is_kept_and_looked_into(root, tmp_path, pic
     assert str(tmp_path / "kept" / "my_shapes") in at.query_params["folder"]
     assert "4 labeled" in words_of(at) and sorted(root[1]) == ["audit", "count-classes"]
     assert not at.file_uploader and forgotten == ["my shapes.zip"]
-    kept, own = (sources.load("folder", str(folder)) for folder in (own_pictures.home_folder() / "my_shapes", pictures))
+    kept, own = (
+        sources.load("folder", str(folder)) for folder in (uploaded_folders.home_folder() / "my_shapes", pictures)
+    )
     assert np.array_equal(kept.pixels, own.pixels)
     button(at, "Other pictures").click().run()
     assert button(at, "my_shapes") and "Earlier uploads" in words_of(at)
@@ -180,7 +182,7 @@ def test_uploaded_vectors_are_kept_under_a_free_name(root, tmp_path):
     for name in ("birds.npz", "birds-2.npz"):
         upload = io.BytesIO(data)
         upload.name = "../birds.npz"
-        kept = own_pictures.keep_vectors(upload)
-        assert kept == own_pictures.home_folder() / name and kept.read_bytes() == data
-    assert [path.name for path in own_pictures.folders()] == ["birds-2.npz", "birds.npz"]
-    assert own_pictures.folder(str(kept)) == kept
+        kept = uploaded_folders.keep_vectors(upload)
+        assert kept == uploaded_folders.home_folder() / name and kept.read_bytes() == data
+    assert [path.name for path in uploaded_folders.folders()] == ["birds-2.npz", "birds.npz"]
+    assert uploaded_folders.folder(str(kept)) == kept

@@ -14,9 +14,9 @@ from PIL import Image
 
 from lps.__main__ import main
 from lps.files.locks import try_lock
-from lps.inference import model_folder, model_work, prediction_work
-from lps.interop import own_pictures
-from lps.machine import background
+from lps.inference import export_job, model_folder, prediction_job
+from lps.interop import uploaded_folders
+from lps.machine import detached_jobs
 from lps.scheduler import background_jobs
 from lps.settings.config import configure
 from lps.store import titles
@@ -44,7 +44,7 @@ def run(trained_run, tmp_path, monkeypatch):
             main(command[3:])
         result.with_suffix(".log").write_text(said.getvalue())
 
-    monkeypatch.setattr(background, "start_job", begin)
+    monkeypatch.setattr(detached_jobs, "start_job", begin)
     return type(trained_run)(shutil.copytree(trained_run.folder, tmp_path / "runs" / trained_run.id))
 
 
@@ -85,7 +85,7 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
 
 @pytest.mark.slow
 def test_the_command_for_dropped_pictures_names_no_hidden_folder(run):
-    dropped = saved(own_pictures.home_of_new() / "inbox", digits(run)[:3])
+    dropped = saved(uploaded_folders.home_of_new() / "inbox", digits(run)[:3])
     at = visit("predict", run=run.id, folder=str(dropped))
     (command,) = [code.value for code in at.code if "lps predict" in code.value]
     assert not at.exception and " FOLDER --to labels.csv" in command and ".new" not in command + words_of(at)
@@ -115,7 +115,7 @@ def test_predicted_pictures_arrive_as_one_archive_sorted_by_class(run, pictures)
 @pytest.mark.slow
 def test_a_link_alone_begins_nothing(run, pictures):
     at = visit("predict", run=run.id, folder=str(pictures))
-    assert not at.exception and not (run.root / prediction_work.FOLDER).exists()
+    assert not at.exception and not (run.root / prediction_job.FOLDER).exists()
     button(at, "Predict these pictures").click().run()
     assert "**60 pictures**" in words_of(at)
 
@@ -137,7 +137,7 @@ def test_what_cannot_be_predicted_is_one_sentence_and_the_button_stays(run, tmp_
 
 @pytest.mark.slow
 def test_a_damaged_result_is_one_sentence(run, pictures):
-    path = prediction_work.prediction_path(run, pictures)
+    path = prediction_job.prediction_path(run, pictures)
     path.parent.mkdir()
     path.write_bytes(b"no arrays")
     at = visit("predict", run=run.id, folder=str(pictures))
@@ -163,9 +163,9 @@ def test_pictures_from_the_browser_are_kept_beside_the_others(run, monkeypatch):
     at = visit("predict", run=run.id)
     at.file_uploader(key="predict_files_0").upload("three.png", data.getvalue(), "image/png").run()
     assert not at.exception and "**1 picture**" in words_of(at)
-    (kept,) = own_pictures.folders(own_pictures.home_of_new())
+    (kept,) = uploaded_folders.folders(uploaded_folders.home_of_new())
     assert f"{kept.name}, saved by LPS Studio" in words_of(at) and ".new" not in words_of(at)
-    assert at.query_params["folder"] == str(kept) and own_pictures.folders() == []
+    assert at.query_params["folder"] == str(kept) and uploaded_folders.folders() == []
     button(at, "Other pictures").click().run()
     assert button(at, kept.name) and "folder" not in at.query_params
 
@@ -178,7 +178,7 @@ def test_the_model_is_made_and_offered(run, monkeypatch):
     shown = "".join(element.proto.body for element in at.get("html"))
     assert not at.exception and asked == [run.id] and f"/model/{run.id}.zip" in shown
     assert f"export {run.id[-6:]} --to model" in at.code[-1].value
-    monkeypatch.setattr(model_work.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(export_job.importlib.util, "find_spec", lambda name: None)
     (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
     at = visit("predict", run=run.id)
     button(at, "Export the model").click().run()
@@ -186,35 +186,35 @@ def test_the_model_is_made_and_offered(run, monkeypatch):
 
 
 def test_another_state_of_weights_names_or_files_is_another_result(run, pictures):
-    found = [prediction_work.prediction_path(run, pictures)]
+    found = [prediction_job.prediction_path(run, pictures)]
     (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
-    found.append(prediction_work.prediction_path(run, pictures))
+    found.append(prediction_job.prediction_path(run, pictures))
     saved(pictures, digits(run)[60:61], name="more{}.png")
-    found.append(prediction_work.prediction_path(run, pictures))
+    found.append(prediction_job.prediction_path(run, pictures))
     next(run.checkpoints.glob("*.json")).unlink()
-    found.append(prediction_work.prediction_path(run, pictures))
+    found.append(prediction_job.prediction_path(run, pictures))
     assert len(set(found)) == 4
 
 
 @pytest.mark.slow
 def test_old_results_are_forgotten(run, pictures, monkeypatch):
-    monkeypatch.setattr(prediction_work, "_MOST_RESULTS", 2)
+    monkeypatch.setattr(prediction_job, "_MOST_RESULTS", 2)
     for number in range(4):
         saved(pictures, digits(run)[60:61], name=f"more{number}.png")
-        prediction_work.start_prediction(run, pictures)
-    kept = list((run.root / prediction_work.FOLDER).glob("*.npz"))
-    assert len(kept) == 3 and prediction_work.prediction_path(run, pictures) in kept
-    assert len(list((run.root / prediction_work.FOLDER).glob("*.log"))) == 3
+        prediction_job.start_prediction(run, pictures)
+    kept = list((run.root / prediction_job.FOLDER).glob("*.npz"))
+    assert len(kept) == 3 and prediction_job.prediction_path(run, pictures) in kept
+    assert len(list((run.root / prediction_job.FOLDER).glob("*.log"))) == 3
 
 
 def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures, monkeypatch):
-    path = prediction_work.prediction_path(run, pictures)
-    monkeypatch.setattr(background, "start_job", lambda result, command: None)
-    prediction_work.start_prediction(run, pictures)
+    path = prediction_job.prediction_path(run, pictures)
+    monkeypatch.setattr(detached_jobs, "start_job", lambda result, command: None)
+    prediction_job.start_prediction(run, pictures)
     lock = try_lock(path.with_suffix(".lock"))
     try:
         progress = background_jobs.progress_of(path)
-        progress.tell("predict", 0.25)
+        progress.report("predict", 0.25)
         (job,) = background_jobs.list_jobs(run.root)
         assert (job.state, job.phase_in_words, job.share) == ("working", "predicting", 0.25)
         assert job.title == f"Prediction of {pictures.name} by {titles.run_label(run)}"
@@ -227,7 +227,7 @@ def test_a_prediction_is_a_job_that_is_listed_and_can_be_cancelled(run, pictures
     finally:
         os.close(lock)
     assert background_jobs.job_at(path, time.time()).state == "cancelled"
-    prediction_work.delete_result(path)
+    prediction_job.delete_result(path)
     assert not list(path.parent.glob("*"))
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from lps.analysis import mixtures, naming
+from lps.analysis import mixed_clusters, naming
 from lps.ui.pictures import predictions
 from tests.sample_runs import make_run
 from tests.visiting import visit, words_of
@@ -49,7 +49,9 @@ def test_a_damaged_file_is_one_sentence(open_page, tmp_path, name):
 
 def test_clusters_that_look_mixed_are_a_click_away_the_largest_first(open_page, tmp_path, monkeypatch):
     run = make_run(tmp_path, epochs=2)
-    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.arange(len(sure)) >= len(sure) - 2)
+    monkeypatch.setattr(
+        mixed_clusters, "find_mixed", lambda features, here, sure: np.arange(len(sure)) >= len(sure) - 2
+    )
     predictions._describe_clusters.clear()
     page = open_page(run=run.id)
     found = [link for link in page.get("page_link") if "cluster=" in link.proto.query_string]
@@ -57,5 +59,5 @@ def test_clusters_that_look_mixed_are_a_click_away_the_largest_first(open_page, 
     assert len(found) == 2 and sizes == sorted(sizes, reverse=True)
     assert all(f"run={run.id}" in link.proto.query_string for link in found)
     predictions._describe_clusters.clear()
-    monkeypatch.setattr(mixtures, "find_mixed", lambda features, here, sure: np.zeros(len(sure), bool))
+    monkeypatch.setattr(mixed_clusters, "find_mixed", lambda features, here, sure: np.zeros(len(sure), bool))
     assert "look mixed" not in words_of(open_page(run=run.id))

@@ -12,7 +12,7 @@ import lps
 from lps.analysis import naming, run_index
 from lps.errors import UserError
 from lps.files.atomic import write_json
-from lps.inference import training_on
+from lps.inference import continued_training
 from lps.scheduler import failures, launcher
 from lps.store.run_folders import delete_run, deleted_runs, list_runs, recorded_runs
 from lps.store.runs import Run
@@ -98,7 +98,7 @@ def test_without_anything_there_is_no_table(root):
 def test_the_table_says_what_the_records_say(root, shelved, recordings):
     table = visit("runs").dataframe[0].value.set_index("Name")
     row = table.loc["LPS, defaults"]
-    last = run_index.read_recent(shelved["finished"].events).last
+    last = run_index.read_recent(shelved["finished"].events).newest_values
     for head, name in (("Seen", "accuracy/seen"), ("Novel", "accuracy/novel"), ("All", "accuracy/all")):
         assert row[head] == pytest.approx(100 * last[name], abs=0.051)
     assert row["Gap"] == pytest.approx(row["Seen"] - row["Novel"], abs=0.11)
@@ -387,8 +387,10 @@ def test_the_runs_that_a_chosen_run_goes_on_from_are_a_graph(tmp_path, monkeypat
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     first = sample_runs.make_run(tmp_path, epochs=2, name='a "first" \\ run')
     naming.record_steps(first, 2, [{"do": "name", "id": 7, "name": "seven"}])
-    monkeypatch.setattr(training_on.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
-    second = training_on.start_training_on(training_on.plan_training_on(first, rule="all", from_weights=False))
+    monkeypatch.setattr(continued_training.submit.launcher, "launch", lambda run, *rest, **wish: run.state())
+    second = continued_training.start_continued_training(
+        continued_training.plan_continued_training(first, rule="all", from_weights=False)
+    )
     sample_runs.make_run(tmp_path, epochs=2, seed=1)
     for chosen in (first, second):
         (graph,) = visit("runs", run=[chosen.id]).get("graphviz_chart")

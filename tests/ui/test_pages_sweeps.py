@@ -39,7 +39,7 @@ def root(tmp_path, monkeypatch):
 def fill(root, asked, states):
     """Sample runs of what was asked for, in these states, kept as a sweep."""
     made = []
-    for (config, label), state in zip(presets.build_paper_table(asked).runs(), states):
+    for (config, label), state in zip(presets.build_paper_table(asked).labeled_configs(), states):
         flat = config.flat()
         own = {key: flat[key] for line in presets.PRESETS[asked.preset].lines for key in line.settings}
         more = {"written": 1} if state not in ("finished", "queued") else {}
@@ -98,7 +98,7 @@ def test_every_preset_can_be_chosen_at_both_scales(root):
     for name in presets.PRESETS:
         for scale in presets.SCALES:
             at = visit("sweeps", preset=name, scale=scale)
-            count = len(presets.build_paper_table(presets.PresetRequest(name, scale)).runs())
+            count = len(presets.build_paper_table(presets.PresetRequest(name, scale)).labeled_configs())
             assert f"{count} runs: {count} new" in plain(at), (name, scale)
             if scale == "paper":  # the data are not here: it says so, and there is nothing to click
                 assert "not on this machine" in plain(at) or "dataset.path" in plain(at)
@@ -118,7 +118,9 @@ def test_a_click_starts_the_sweep_once(root, monkeypatch):
     runs = list_runs(root)
     assert len(runs) == 15 and all(run.meta()["tags"] == [f"sweep:{ASKED.name}"] for run in runs)
     assert {run.state().name for run in runs} == {"queued"}
-    assert {run.config().to_json() for run in runs} == {c.to_json() for c, _ in presets.build_paper_table(ASKED).runs()}
+    assert {run.config().to_json() for run in runs} == {
+        c.to_json() for c, _ in presets.build_paper_table(ASKED).labeled_configs()
+    }
     (known,) = sweep_records.list_sweeps(root)
     assert sweeps.from_record(known.request) == ASKED
     at.session_state["sweep_asked"] = (ASKED.as_record(), ASKED.name, 0, form.HERE)  # the second click of two

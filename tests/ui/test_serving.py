@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from lps.charts import palette
 from lps.charts.chart import LIBRARY
-from lps.inference import model_work
+from lps.inference import export_job
 from lps.ui.server import downloads, serving
 from lps.ui.shared.plot import library_path
 from tests.sample_runs import make_run
@@ -91,8 +91,8 @@ def test_the_model_of_a_run_arrives_once_it_was_made(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     run = make_run(tmp_path, epochs=1)
     assert ask(downloads.model_address(run))[0] == 404
-    model_work.export_path(run).parent.mkdir()
-    model_work.export_path(run).write_bytes(b"made")
+    export_job.export_path(run).parent.mkdir()
+    export_job.export_path(run).write_bytes(b"made")
     status, headers, body = ask(downloads.model_address(run))
     assert (status, body, headers["content-type"]) == (200, b"made", "application/zip")
     assert headers["content-disposition"] == f'attachment; filename="model-{run.id[-6:]}.zip"'

@@ -11,7 +11,7 @@ from lps.charts import pace_charts
 from lps.charts.event_log import History
 from lps.charts.palette import LIGHT
 from lps.errors import UserError
-from lps.race import numbers
+from lps.race import race_data
 from lps.scores.milestones import Mark
 from lps.settings import cli_args, config
 from lps.store import titles
@@ -127,9 +127,9 @@ def test_marks_of_one_epoch_share_a_triangle(tmp_path):
 
 
 def test_marks_skip_what_a_run_has_not_measured():
-    found = numbers.marks_of(past(seen={1: 0.9, 2: 0.9}, novel={1: 0.5, 2: 0.88}))
+    found = race_data.marks_of(past(seen={1: 0.9, 2: 0.9}, novel={1: 0.5, 2: 0.88}))
     assert {mark.kind: mark.epoch for mark in found} == {"gap": 2, "best": 2}
-    assert numbers.marks_of(History()) == []
+    assert race_data.marks_of(History()) == []
 
 
 def test_same_method_is_told_apart_by_its_settings(tmp_path):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from lps.cluster.job_options import Option, Options
-from lps.cluster.jobs import BackendUnavailable, Job, Work
+from lps.cluster.jobs import BackendUnavailable, Job, Submission
 
 
 class Executor(Protocol):
@@ -35,14 +35,14 @@ class Executor(Protocol):
     def check(self, options: Options) -> None:
         """Raise `UserError` if such a job would be refused. Nothing has been written yet."""
 
-    def hand_over(self, work: Work, options: Options) -> list[str]:
+    def hand_over(self, work: Submission, options: Options) -> list[str]:
         """The ids of the jobs, one a folder; those of several end in _0, _1, ...
 
         Raises `UserError` or `BackendUnavailable`.
         """
 
     def job_of(self, about: dict) -> Job:
-        """The job of a run whose `job.json` says `about`: `jobs.Board` asks for all at once.
+        """The job of a run whose `job.json` says `about`: `jobs.JobCache` asks for all at once.
 
         Raises `BackendUnavailable`.
         """
@@ -71,7 +71,7 @@ AWAY: dict[str, Executor] = {
 
 def available_executors() -> list[str]:
     """Return the names of the executors that this machine can submit jobs to."""
-    return [name for name, place in AWAY.items() if place.is_here()]
+    return [name for name, backend in AWAY.items() if backend.is_here()]
 
 
 def executor_named(name: str) -> Executor:

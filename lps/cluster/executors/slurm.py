@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from lps.cluster import job_options, jobs
 from lps.cluster.job_options import Options, option
-from lps.cluster.jobs import BackendUnavailable, Board, Job, Work
+from lps.cluster.jobs import BackendUnavailable, Job, JobCache, Submission
 from lps.errors import UserError, shorten
 
 NAME, TITLE = "slurm", "SLURM"
@@ -105,7 +105,7 @@ def read_options(texts: Sequence[str]) -> Options:
 
 
 def known(option: str) -> list[str]:
-    """The values that an option can have, the usual one first; empty where the cluster does not say."""
+    """The values that an option can have, the usual one first; empty if the cluster does not say."""
     return partitions() if option == "partition" else []
 
 
@@ -154,7 +154,7 @@ REASONS = {
 }
 
 
-class SlurmBoard(Board):
+class SlurmJobCache(JobCache):
     """The jobs as squeue last showed them."""
 
     kind = SlurmJob
@@ -194,7 +194,7 @@ def read_jobs(answer: str) -> list[tuple[Job, str]]:
     return job_names
 
 
-board = SlurmBoard()
+board = SlurmJobCache()
 
 
 def job_of(about: dict) -> Job:
@@ -205,7 +205,7 @@ def job_of(about: dict) -> Job:
 # ---------------------------------------------------------------------------------------------------- commands
 
 
-def hand_over(work: Work, options: Options) -> list[str]:
+def hand_over(work: Submission, options: Options) -> list[str]:
     """One job, or an array of them; gives their ids. Raises `BackendUnavailable` with what could be said instead."""
     _check_here()
     count = len(work.folders)
@@ -237,8 +237,14 @@ def submit(options: Options, name: str, script: str, output: str, tasks: int = 0
 
 def _sbatch(options: Options) -> list[str]:
     """What every job of ours is: put back after a preemption, told before its end."""
-    places = [f"--nodes={options.nodes}", f"--ntasks={options.parts}"]
-    return ["sbatch", "--requeue", "--open-mode=append", *places, f"--signal=TERM@{notice_s(options.get('time'))}"]
+    node_options = [f"--nodes={options.nodes}", f"--ntasks={options.parts}"]
+    return [
+        "sbatch",
+        "--requeue",
+        "--open-mode=append",
+        *node_options,
+        f"--signal=TERM@{notice_s(options.get('time'))}",
+    ]
 
 
 def notice_s(limit: str | None) -> int:
@@ -306,7 +312,7 @@ def fate(job: str, restarts: int) -> str:
 
 
 def partitions() -> list[str]:
-    """The partitions of the cluster, its usual one first; empty where it does not say."""
+    """The partitions of the cluster, its usual one first; empty if it does not say."""
     try:
         lines = _call(["sinfo", "--noheader", "--format=%P"], PATIENCE_S).split()
     except BackendUnavailable:
@@ -401,14 +407,14 @@ def _step(options: Options) -> str:
 
 
 def _others(trainer: Sequence[str], options: Options) -> str:
-    """The lines that start all parts of a run but the first, as lps.training.parts wants it; empty for one part."""
+    """The lines that start all parts of a run but the first, as lps.training.multi_node needs them; "" for one part."""
     if options.parts == 1:
         return ""
     where = f"--nodes={options.nodes - 1} --relative=1" if options.nodes > 1 else "--nodes=1"
-    alone = "" if options.nodes > 1 else "export LPS_ADDRESS=127.0.0.1\n"
+    address_line = "" if options.nodes > 1 else "export LPS_ADDRESS=127.0.0.1\n"
     part = 'LPS_RUN=$1 LPS_PART=$((SLURM_PROCID + 1)); export LPS_RUN LPS_PART; shift; exec "$@"'
     return f"""export LPS_PARTS={options.parts} LPS_MEETING="$SLURM_JOB_ID.${{SLURM_RESTART_COUNT:-0}}"
-{alone}srun {where} --ntasks={options.parts - 1} {_step(options)} \\
+{address_line}srun {where} --ntasks={options.parts - 1} {_step(options)} \\
     bash -c {shlex.quote(part)} part "$folder" {shlex.join(trainer)} "$folder" &
 others=$!
 """

@@ -86,8 +86,8 @@ def _opened(source: Source, size: int) -> Iterator[tuple[Image.Image, tuple[int,
     try:
         needed = _needed(source, size)
         if needed > _MOST:
-            most = f"expected at most {data_size(_MOST)}: save it smaller"
-            raise Unreadable(f"would take {data_size(needed)} of memory to decode; {most}")
+            limit = f"expected at most {data_size(_MOST)}: save it smaller"
+            raise Unreadable(f"would take {data_size(needed)} of memory to decode; {limit}")
         with _ROOM.taken(needed):
             yield _turned(source, size)
     except Unreadable:
@@ -112,12 +112,12 @@ def _turned(source: Source, size: int) -> tuple[Image.Image, tuple[int, int]]:
         if image.format == "TIFF":  # rotated while it is loaded
             width, height = image.size
         orientation = image.getexif().get(_ORIENTATION)
-        small = _rgb(image) if image.width * image.height < LARGE else _shrunk(image, size)
-        if small is not image:
+        reduced = _rgb(image) if image.width * image.height < LARGE else _shrunk(image, size)
+        if reduced is not image:
             image.close()
-        small.getexif()[_ORIENTATION] = orientation or 1
-        ImageOps.exif_transpose(small, in_place=True)
-        return small, (width, height) if orientation in _SIDEWAYS else (height, width)
+        reduced.getexif()[_ORIENTATION] = orientation or 1
+        ImageOps.exif_transpose(reduced, in_place=True)
+        return reduced, (width, height) if orientation in _SIDEWAYS else (height, width)
 
 
 # ------------------------------------------------------------------------------------------------ before decoding
@@ -224,12 +224,12 @@ def _shrunk(image: Image.Image, size: int) -> Image.Image:
     Blocks of pixels are averaged; besides the picture itself only a strip of it is in memory.
     """
     factor = max(1, min(image.size) // (4 * size))
-    small = Image.new("RGB", (-(-image.width // factor), -(-image.height // factor)))
+    reduced = Image.new("RGB", (-(-image.width // factor), -(-image.height // factor)))
     rows = factor * max(1, STRIP // (image.width * factor))
     for top in range(0, image.height, rows):
         strip = image.crop((0, top, image.width, min(image.height, top + rows)))
-        small.paste(_rgb(strip).reduce(factor), (0, top // factor))
-    return small
+        reduced.paste(_rgb(strip).reduce(factor), (0, top // factor))
+    return reduced
 
 
 def _rgb(image: Image.Image) -> Image.Image:

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 
 from lps.datasets import Images, as_image, quoted
 from lps.datasets.readers.decoding import Source, Unreadable, decode, squeezed
-from lps.datasets.readers.store import Writer, cached_images
+from lps.datasets.readers.picture_cache import Writer, cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 
@@ -159,8 +159,8 @@ def decode_listing(
     training image.
     """
     rows, skipped, sizes = [], list(listing.skipped), []
-    take = squeezed if is_whole else decode
-    pictures = decode_all([listing.root / name for name, _, _ in listing.files], image_size, take)
+    decode_one = squeezed if is_whole else decode
+    pictures = decode_all([listing.root / name for name, _, _ in listing.files], image_size, decode_one)
     for row, picture in enumerate(_with_progress(pictures, len(listing.files))):
         if isinstance(picture, str):
             skipped.append((clean_line(listing.files[row][0], 1000), picture))
@@ -216,12 +216,12 @@ def resize_pixels(pixels: np.ndarray, size: int, width: int | None = None) -> It
             yield from pool.map(fit, range(start, min(start + _CHUNK, len(pixels))))
 
 
-def decode_all(sources: Iterable[Source], size: int, take: Callable) -> Iterator:
-    """Yield the result of `take` for every picture in order, or the reason of its failure; some are read ahead."""
+def decode_all(sources: Iterable[Source], size: int, decode_one: Callable) -> Iterator:
+    """Yield the result of `decode_one` for every picture in order, or the reason of its failure. Reads ahead."""
 
     def attempt(source: Source):
         try:
-            return take(source, size)
+            return decode_one(source, size)
         except Unreadable as error:
             return str(error)
 

@@ -62,8 +62,8 @@ class Shards:
 
     def stamp(self) -> tuple:
         """Return name, size, modification time and place of every shard: changes when a shard does."""
-        both = [(entry.name, entry.stat()) for entry in (*self.training, *self.test)]
-        return tuple((name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in both)
+        entries = [(entry.name, entry.stat()) for entry in (*self.training, *self.test)]
+        return tuple((name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in entries)
 
     def samples(self, shards: list[os.DirEntry]) -> Iterator[Sample]:
         """Yield every picture of some shards in order."""
@@ -118,13 +118,13 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
         if not member.isfile():
             continue
         folder, _, base = member.name.rpartition("/")
-        stem, _, ending = base.partition(".")
+        stem, _, suffix = base.partition(".")
         path_stem = f"{folder}/{stem}" if folder else stem
         if path_stem != key:
             if picture:
                 yield Sample(*picture[:2], label, picture[2])
             key, picture, label = path_stem, None, None
-        member_path, kind = f"{shard}/{member.name}", "." + ending.lower()
+        member_path, kind = f"{shard}/{member.name}", "." + suffix.lower()
         if kind in ENDINGS:
             if member.size > LONGEST:
                 shards.skip(member_path, f"has {data_size(member.size)}; expected at most {data_size(LONGEST)}")

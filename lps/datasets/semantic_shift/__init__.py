@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from lps.datasets import Images, quoted
+from lps.datasets.readers.picture_cache import cached_images
 from lps.datasets.readers.pictures import Listing, decode_listing, existing_folder, folder_stamp
-from lps.datasets.readers.store import cached_images
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, open_regular
 
@@ -182,10 +182,10 @@ class Download:
             )
 
 
-def checked_label(text: str, most: int, where: str) -> int:
-    """Convert a class number from 1 to `most` to a number from 0; raises `UserError`."""
-    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
-        raise UserError("dataset.path", f"{where} holds the class {shorten(text)}; expected 1 to {most}")
+def checked_label(text: str, num_classes: int, where: str) -> int:
+    """Convert a class number from 1 to `num_classes` to a number from 0; raises `UserError`."""
+    if not _DIGITS.fullmatch(text) or not 1 <= int(text) <= num_classes:
+        raise UserError("dataset.path", f"{where} holds the class {shorten(text)}; expected 1 to {num_classes}")
     return int(text) - 1
 
 

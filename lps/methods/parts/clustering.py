@@ -95,7 +95,7 @@ def _inertia(points: Tensor, pinned: Tensor, pins: Tensor, centres: Tensor) -> T
 
 
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
-    """(n, k) squared Euclidean distances of (n, d) to (k, d), at least 0 where the expanded square rounds below."""
+    """(n, k) squared Euclidean distances of (n, d) to (k, d), at least 0 if the expanded square rounds below."""
     if not torch.compiler.is_exporting() and len(points) > _BLOCK:  # a graph for ONNX takes any number of points
         distances = points.new_empty((len(points), len(centres)))
         for part, block in zip(points.split(_BLOCK), distances.split(_BLOCK)):
@@ -117,7 +117,7 @@ def cluster_confidence(distances: Tensor) -> Tensor:
 
 
 def cluster_centres(points: Tensor, ids: Tensor, clusters: int) -> Tensor:
-    """(clusters, d): means of points (n, d) by their id int64 (n,), NaN where a cluster has none."""
+    """(clusters, d): means of points (n, d) by their id int64 (n,), NaN if a cluster has none."""
     sums, counts = _sums(points, ids, clusters)
     return sums / counts[:, None]
 
@@ -125,7 +125,7 @@ def cluster_centres(points: Tensor, ids: Tensor, clusters: int) -> Tensor:
 def nearest_centres(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     """(id int64 (n,) of the nearest of `cluster_centres`, `cluster_confidence` (n,)) of points (n, d).
 
-    Id and confidence are 0 where there is no cluster at all.
+    Id and confidence are 0 if there is no cluster at all.
     """
     if len(centres) == 0:
         return torch.zeros(len(points), dtype=torch.int64, device=points.device), torch.zeros_like(points[:, 0])

@@ -3,7 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from lps.analysis import mixtures, naming
+from lps.analysis import mixed_clusters, naming
 from lps.analysis.clusters import cluster_indices
 from lps.datasets import Images
 from lps.ui.clusters import assign_cluster
@@ -27,10 +27,10 @@ def offer_split(
 ) -> None:
     """Show the controls in a cluster's card; version: of the decisions; each decision resets the controls."""
     ids, features = _read_features(view, cluster)
-    if len(ids) >= max(mixtures.PARTS):
+    if len(ids) >= max(mixed_clusters.PARTS):
         key = f"parts {view.run.id} {view.epoch} {version} {cluster}"
         names = {2: "Two parts", 3: "Three parts"}
-        count = st.segmented_control("Split", mixtures.PARTS, format_func=names.get, key=key, help=_HELP)
+        count = st.segmented_control("Split", mixed_clusters.PARTS, format_func=names.get, key=key, help=_HELP)
         if count:
             _show_parts(view, cluster, ids, features, count, images)
     if ticked:
@@ -43,10 +43,10 @@ def offer_split(
 
 def _show_parts(view: PredictionView, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
     """Show the parts with their most typical pictures, and the button that makes the split."""
-    parts, say = mixtures.split_features(features, count), nouns.of(view.run)
+    parts, say = mixed_clusters.split_features(features, count), nouns.of(view.run)
     for part in range(count):
         rows = np.flatnonzero(parts == part)
-        first = ids[rows[mixtures.most_typical(features[rows], _SHOWN)]].tolist()
+        first = ids[rows[mixed_clusters.most_typical(features[rows], _SHOWN)]].tolist()
         words = "stay in the cluster" if part == 0 else "become a new cluster"
         st.caption(f"{counted(len(rows), say('image'))} {words}")
         tiles = [Tile(image, "", say(f"Image {image} of part {part + 1}")) for image in first]
@@ -125,5 +125,5 @@ def _close_similar() -> None:
 def similar_images(view: PredictionView, example_images: tuple[int, ...]) -> np.ndarray:
     """Return ids of the other images, by cosine with the mean direction of the features of `example_images`."""
     ids, features = points.read_features(view.run, view.epoch)
-    near = mixtures.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
+    near = mixed_clusters.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
     return ids[near[np.isin(ids[near], view.split.unlabeled)]][:_LIKE]

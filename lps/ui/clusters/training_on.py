@@ -7,8 +7,8 @@ import streamlit as st
 
 from lps.analysis.clusters import FLAGS, Cluster
 from lps.errors import UserError
-from lps.inference import training_on
-from lps.inference.training_on import Plan
+from lps.inference import continued_training
+from lps.inference.continued_training import TrainingPlan
 from lps.scheduler import start_check, submit
 from lps.settings import cli_args
 from lps.store.runs import Run
@@ -34,7 +34,7 @@ def show_training_on(view: PredictionView) -> None:
     if view.run.is_recorded:
         return
     is_asked = st.query_params.pop(_ASKED, None) == "true"
-    free = training_on.without_name(view.ids.tolist(), view.defaults, view.said)
+    free = continued_training.without_name(view.ids.tolist(), view.defaults, view.said)
     left = sum(c.size > 0 and c.id in free and c.id not in view.said.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
         is_ready = not view.said.is_empty
@@ -78,15 +78,15 @@ def _ask_next_run(view: PredictionView) -> None:
         default="weights",
         required=True,
     )
-    st.caption(say(f"{training_on.RULES[rule].capitalize()}."))
-    threshold = training_on.CONFIDENCE
+    st.caption(say(f"{continued_training.RULES[rule].capitalize()}."))
+    threshold = continued_training.CONFIDENCE
     if rule == "confident":
         percent = st.slider("Minimum confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
         threshold = percent / 100
     unnamed = _ask_unnamed(view)
     how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
     try:
-        planned = training_on.plan_training_on(run, epoch, **how)
+        planned = continued_training.plan_continued_training(run, epoch, **how)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/block:")
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
@@ -102,7 +102,7 @@ def _ask_next_run(view: PredictionView) -> None:
             _start_run(planned)
 
 
-def _show_named(view: PredictionView, planned: Plan) -> None:
+def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
     """Show how many pictures each name labels, and a warning if one of its clusters looks mixed."""
     named = [c for c in view.clusters if c.id in view.said.names and c.id not in view.said.rejected]
     if mixed := [view.name(c.id) for c in named if "mixed" in c.flags]:
@@ -122,12 +122,12 @@ def _show_named(view: PredictionView, planned: Plan) -> None:
 
 
 def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
-    """Return what happens to the clusters without a name, see `training_on.plan_training_on`.
+    """Return what happens to the clusters without a name, see `continued_training.plan_continued_training`.
 
     By default, those that look mixed are dissolved: trained as one class, a cluster of leftovers grows and the model
     becomes confident of it.
     """
-    without = training_on.without_name(view.ids.tolist(), view.defaults, view.said)
+    without = continued_training.without_name(view.ids.tolist(), view.defaults, view.said)
     free = [c for c in view.clusters if c.id in without and c.size]
     if not free:
         return {}
@@ -167,11 +167,11 @@ def _usual_fate(view: PredictionView, cluster: Cluster) -> str:
     return _DISSOLVE if "mixed" in cluster.flags or cluster.id in view.said.rejected else _KEEP
 
 
-def _start_run(planned: Plan) -> None:
+def _start_run(planned: TrainingPlan) -> None:
     """Start the run once per opened dialog and turn to it, or show why that is not possible."""
     try:
-        submit.check_configs([planned.config], judge=start_check.check_start_in_subprocess)
-        run = training_on.start_training_on(planned, select.runs_root(), token=st.session_state[_VISIT])
+        submit.check_configs([planned.config], check_start=start_check.check_start_in_subprocess)
+        run = continued_training.start_continued_training(planned, select.runs_root(), token=st.session_state[_VISIT])
     except (UserError, OSError) as error:
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
     else:

@@ -9,7 +9,7 @@ from functools import partial
 import pandas as pd
 import streamlit as st
 
-from lps.analysis import paper, run_groups, run_scores, score_tables
+from lps.analysis import paper_results, run_groups, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import group_tables, line_charts
@@ -277,10 +277,10 @@ def _show_published() -> None:
         )
 
 
-def published_rows() -> list[paper.Row]:
+def published_rows() -> list[paper_results.Row]:
     """Return the rows of Table 1, inconsistent ones first."""
-    rows = [row for row in paper.paper_rows() if row.table == "table1_main"]
-    return sorted(rows, key=lambda row: not paper.find_inconsistencies(row))
+    rows = [row for row in paper_results.paper_rows() if row.table == "table1_main"]
+    return sorted(rows, key=lambda row: not paper_results.find_inconsistencies(row))
 
 
 def _published_columns() -> list[Column]:
@@ -292,5 +292,5 @@ def _published_columns() -> list[Column]:
         Column("Seen", lambda row: row.seen, **number),
         Column("Novel", lambda row: row.novel, **number),
         Column("All", lambda row: row.all, **number),
-        Column("In doubt", lambda row: "; ".join(paper.find_inconsistencies(row))),
+        Column("In doubt", lambda row: "; ".join(paper_results.find_inconsistencies(row))),
     ]

@@ -7,8 +7,8 @@ from pathlib import Path
 import streamlit as st
 
 from lps.errors import UserError
-from lps.machine import background
-from lps.machine.background import JobState
+from lps.machine import detached_jobs
+from lps.machine.detached_jobs import JobState
 from lps.scheduler import background_jobs, class_count, overview
 from lps.scheduler.background_jobs import BackgroundJob
 from lps.settings import cli_args
@@ -23,7 +23,7 @@ def show_work(job: BackgroundJob) -> None:
     """Show one line: the progress with a cancel button, or the result."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if job.is_working:
-            left = overview.left_in_words(job.left) if job.left else "time left unknown"
+            left = overview.time_left_in_words(job.time_left) if job.time_left else "time left unknown"
             words = f"{job.title} · {job.phase_in_words} · {left}"
             st.progress(job.share or 0.0, text=f":small[{escape.markdown(words)}]")
             _offer_cancel(job)
@@ -39,10 +39,10 @@ def show_work(job: BackgroundJob) -> None:
 
 
 def _offer_cancel(job: BackgroundJob) -> None:
-    if background.is_cancelled(job.path):
+    if detached_jobs.is_cancelled(job.path):
         st.button("Ending", key=f"cancel-{job.id}", icon=":material/hourglass_top:", disabled=True)
     else:
-        words = escape.markdown(capitalized(job.kept)) or None
+        words = escape.markdown(capitalized(job.remains)) or None
         st.button("Cancel", key=f"cancel-{job.id}", icon=":material/close:", help=words, on_click=_cancel_job,
                   args=(job,))  # fmt: skip
 

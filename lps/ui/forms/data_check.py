@@ -11,13 +11,13 @@ import streamlit as st
 from lps.data import sources
 from lps.datasets import Images
 from lps.errors import UserError
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.scheduler import background_jobs
 from lps.settings import edit_log
 from lps.settings.config import Config
 from lps.settings.edit_log import Decided, Key
-from lps.studies import audits
-from lps.studies.audits import KINDS, Audited, Doubt
+from lps.studies import audit_files
+from lps.studies.audit_files import KINDS, Audited, Doubt
 from lps.ui.forms import background_work, fields, form
 from lps.ui.pictures import frames, nouns
 from lps.ui.pictures.frames import Frame
@@ -36,16 +36,16 @@ def show_data_check(config: Config | None) -> None:
     if config is None:
         return
     try:
-        decisions = audits.said_of(config)
-        path = audits.audit_path(config, select.runs_root())
-        standing = background.job_state(path)
-        findings = audits.read_findings(path) if standing.state == "done" else None
+        decisions = audit_files.decisions_of(config)
+        path = audit_files.audit_path(config, select.runs_root())
+        standing = detached_jobs.job_state(path)
+        findings = audit_files.read_findings(path) if standing.state == "done" else None
     except UserError as error:
         fields.show_error_or_help(form.error_sentence(error))
         return
     say = nouns.of_dataset(config.dataset)
     _show_effect(decisions, say)
-    left = [finding for finding in findings.findings if audits.is_open(finding, decisions)] if findings else []
+    left = [finding for finding in findings.findings if audit_files.is_open(finding, decisions)] if findings else []
     title = say("Is something wrong with the pictures?") + (f" · {_count_findings(left)}" if left else "")
     with st.expander(title, expanded=standing.state == "working", key="checks"):
         if problem := st.session_state.pop("check_problem", ""):
@@ -73,17 +73,17 @@ def _show_effect(decisions: Decided, say: Callable[[str], str]) -> None:
         st.caption(say(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}."))
 
 
-def _offer_check(config: Config, standing: background.JobState) -> None:
+def _offer_check(config: Config, standing: detached_jobs.JobState) -> None:
     say = nouns.of_dataset(config.dataset)
     about = say(
         "Finds near duplicates (also between the training and the test set), outliers (unusual pictures), and labels "
         "that differ from the labels of all similar pictures. Nothing changes until you decide, and your files never "
         "change."
     )
-    kept = background_jobs.kept_in_words(audits.looked_at(config))
+    kept = background_jobs.remains_in_words(audit_files.undecided_config(config))
     background_work.offer_work(
         "check", standing, f"The check was cancelled. {capitalized(kept)}.", about, say("Check the pictures"),
-        ":material/troubleshoot:", lambda: audits.start_audit(config, select.runs_root()),
+        ":material/troubleshoot:", lambda: audit_files.start_audit(config, select.runs_root()),
     )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def _show_findings(config: Config, audited: Audited, left: Sequence[Doubt]) -> N
         key="check_kind", label_visibility="collapsed", required=True,
     )  # fmt: skip
     try:
-        undecided = audits.looked_at(config)
+        undecided = audit_files.undecided_config(config)
         images, keys = sources.images_of(undecided), sources.original_keys(undecided)[0]
     except UserError as error:
         fields.show_error_or_help(form.error_sentence(error))
@@ -128,7 +128,7 @@ def _show_more(kind: str, count: int) -> None:
 def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key, int]) -> None:
     """Show the pictures of a finding, what is wrong with them, and the buttons."""
     with st.container(border=True, gap="small"):
-        st.markdown(escape.markdown(capitalized(finding.words)) + ".")
+        st.markdown(escape.markdown(capitalized(finding.in_words)) + ".")
         say = nouns.of_dataset(config.dataset)
         shown_keys = [key for key in finding.pictures if key in rows]
         frames.show_frames([("", [_make_frame(images, key, rows[key], say) for key in shown_keys[:_MEMBERS]])], _SIZE)
@@ -161,7 +161,7 @@ def _list_choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, 
     """Return (label, icon, action, its pictures, the new label) for every button."""
     right = ("Keep as it is", ":material/check:", "ignore", list(finding.pictures), "")
     if finding.kind == "duplicate":
-        kept_key = audits.kept_of(finding)
+        kept_key = audit_files.remaining_pictures(finding)
         copies = [key for key in shown_keys if key != kept_key]
         words = "copy" if len(copies) == 1 else f"{len(copies)} copies"
         return [(f"Leave out the {words}", ":material/block:", "leave out", copies, ""), right]
@@ -174,7 +174,7 @@ def _list_choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, 
 
 def _record_decision(config: Config, do: str, pictures: list[Key], label: str, why: str) -> None:
     """Record a decision (callback)."""
-    _try_change(lambda: audits.record_finding_decision(config, do, pictures, label=label, why=why))
+    _try_change(lambda: audit_files.record_finding_decision(config, do, pictures, label=label, why=why))
 
 
 def _try_change(act: Callable[[], object]) -> None:
@@ -186,7 +186,7 @@ def _try_change(act: Callable[[], object]) -> None:
 
 def _show_decisions(config: Config) -> None:
     """List the current decisions, newest first, each with an undo button."""
-    log_entries = audits.entries_of(config)
+    log_entries = audit_files.list_entries(config)
     if not log_entries:
         return
     st.markdown(f"**{counted(len(log_entries), 'decision')}**")
@@ -196,7 +196,7 @@ def _show_decisions(config: Config) -> None:
             st.markdown(f":small[{escape.markdown(edit_log.entry_in_words(entry))} :gray[· {when}]]", width="stretch")
             st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
                       on_click=_try_change,
-                      args=(lambda n=number: audits.undo_finding_decision(config, n),))  # fmt: skip
+                      args=(lambda n=number: audit_files.undo_finding_decision(config, n),))  # fmt: skip
     if len(log_entries) > _DECISIONS:
         st.caption(
             f"and {len(log_entries) - _DECISIONS:,} older decisions. To list them, run python -m lps audit "

@@ -74,7 +74,7 @@ def _read_row(run: Run) -> _ListedRun:
     return _ListedRun(
         run=run,
         state=state,
-        subject=titles.about(
+        subject=titles.default_title(
             config.method,
             titles.data_of(run, config.dataset),
             config.seed,

@@ -10,7 +10,7 @@ import streamlit as st
 from lps.charts import figures, palette
 from lps.charts.chart import Chart
 from lps.errors import UserError
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.scheduler import background_jobs, class_count
 from lps.scheduler.class_count import ClassCount
 from lps.settings.config import Config, configure
@@ -35,7 +35,7 @@ def config_for_count(reading: form.FormReading, draft: form.Draft) -> Config | N
 def show_class_count(config: Config | None) -> None:
     """Show the search: its button, its progress, or its curve with a button that uses the result."""
     path = class_count.class_count_path(config, select.runs_root()) if config else None
-    job_state = background.job_state(path) if path else background.JobState("absent")
+    job_state = detached_jobs.job_state(path) if path else detached_jobs.JobState("absent")
     other_jobs = [
         other_job
         for other_job in background_jobs.list_jobs(select.runs_root())
@@ -62,8 +62,8 @@ def show_class_count(config: Config | None) -> None:
             _show_count(result, nouns.of_dataset(config.dataset))
 
 
-def _offer_count(config: Config, job_state: background.JobState) -> None:
-    cancelled_text = f"The search was cancelled. {capitalized(background_jobs.kept_in_words(config))}."
+def _offer_count(config: Config, job_state: detached_jobs.JobState) -> None:
+    cancelled_text = f"The search was cancelled. {capitalized(background_jobs.remains_in_words(config))}."
     explanation = nouns.of_dataset(config.dataset)(
         "The search sorts the images into clusters by their features, each time with a different number of clusters. "
         "It compares each result with the labels. If the start weights are missing, the search computes them first and "

@@ -13,11 +13,11 @@ from lps.analysis import clusters
 from lps.analysis.clusters import FLAGS, Cluster
 from lps.charts.event_log import History
 from lps.datasets import Images
-from lps.datasets.readers.drawn import Drawn
+from lps.datasets.readers.item_pictures import ItemPictures
 from lps.errors import UserError
-from lps.inference import prediction_work
+from lps.inference import prediction_job
 from lps.scores import class_changes
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.runs import Run, State
 from lps.ui.pictures import frames, name_field, nouns, points, predictions
 from lps.ui.pictures.frames import Frame
@@ -82,12 +82,12 @@ def _write_headline(view: PredictionView, history: History) -> str:
 
 def describe_changes(view: PredictionView) -> str:
     """Describe what changed by class since the run that this one continues; "" if that run no longer exists."""
-    parent_id = inherited.parent_of(view.run)
+    parent_id = inherited_files.parent_of(view.run)
     if not parent_id:
         return ""
     try:
         parent = predictions.read_view(
-            Run(view.run.root / parent_id), inherited.read_confirmed(view.run).epoch, is_thorough=False
+            Run(view.run.root / parent_id), inherited_files.read_confirmed(view.run).epoch, is_thorough=False
         )
     except (UserError, OSError):
         return ""
@@ -134,7 +134,7 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     obstacle = obstacle or ("Name a cluster first" if view.said.is_empty else "")
     if _draw_step_button("Continue with these names", f"train_on:{run.id}", "model_training", obstacle):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
-    obstacle = too_early or ("" if prediction_work.has_weights(run) else "This run has no saved weights")
+    obstacle = too_early or ("" if prediction_job.has_weights(run) else "This run has no saved weights")
     if _draw_step_button(
         nouns.of(run)("Predict new pictures"), f"predict:{run.id}", "image_search", obstacle, is_next=not unnamed
     ):
@@ -199,7 +199,7 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
             if st.button("Open", key=f"open:{view.run.id}:{cluster.id}", **link):
                 routing.turn_to("clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id))
         if images is not None:
-            most, size = (_TITLES, _TITLE_SIZE) if isinstance(images.pixels, Drawn) else (_PICTURES, _SIZE)
+            most, size = (_TITLES, _TITLE_SIZE) if isinstance(images.pixels, ItemPictures) else (_PICTURES, _SIZE)
             frames.show_frames([("", _make_frames(view, images, cluster, group, most))], size)
         if not view.run.is_recorded:
             options = {

@@ -22,7 +22,7 @@ from lps.scheduler import launcher, overview, queue
 from lps.scheduler import run_actions as actions
 from lps.settings import catalog, config
 from lps.settings.parameters import text_of
-from lps.store import desired_state, inherited, provenance, titles
+from lps.store import desired_state, inherited_files, provenance, titles
 from lps.store.runs import Run, State
 from lps.ui.forms import fields
 from lps.ui.live import cards, epoch_player, unknown_classes
@@ -54,7 +54,7 @@ def show_head(run: Run, state: State, history: History) -> None:
                 " · ".join(_describe_run(run) + _describe_end(state, history, time.time(), run.is_recorded))
             )
         )
-        if origin := inherited.parent_in_words(run):
+        if origin := inherited_files.parent_in_words(run):
             st.caption(escape.markdown(capitalized(origin)))
         notices.show_labels_of_others(run.config_if_readable(), is_short=True)
     _show_state(run, state, history)

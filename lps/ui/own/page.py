@@ -9,15 +9,15 @@ from pathlib import Path
 import streamlit as st
 
 from lps.data.class_shares import ADVISED, advise_prior
-from lps.datasets.readers.drawn import SIDE
+from lps.datasets.readers.item_pictures import SIDE
 from lps.datasets.readers.preview import FolderPreview
 from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
-from lps.interop import own_pictures
-from lps.machine import background
+from lps.interop import uploaded_folders
+from lps.machine import detached_jobs
 from lps.scheduler import background_jobs, class_count
 from lps.settings.config import Config
-from lps.studies import audits
+from lps.studies import audit_files
 from lps.ui.forms import background_work, data_check, form, start_runs
 from lps.ui.forms.form import Draft
 from lps.ui.own import preview, upload
@@ -46,7 +46,7 @@ def main() -> None:
         upload.show_upload(_open_folder)
         return
     try:
-        folder = own_pictures.folder(text)
+        folder = uploaded_folders.folder(text)
         seen = preview.scan_folder(folder)
     except UserError as error:
         st.warning(escape.markdown(f"{form.error_sentence(error)}."), icon=":material/folder_off:")
@@ -79,7 +79,7 @@ def draft_for_folder(folder: Path, novel: int | None = None, prior: str = "unifo
 
 
 def _show_folder(folder: Path, seen: FolderPreview) -> None:
-    st.caption(escape.markdown(own_pictures.folder_in_words(folder)))
+    st.caption(escape.markdown(uploaded_folders.folder_in_words(folder)))
     preview.show_preview(seen, is_vector_file(folder))
     config = _config_for_checks(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
@@ -112,7 +112,7 @@ def _begin_checks(config: Config, seen: FolderPreview) -> None:
     """Count the classes and check the pictures in the background; both use the same stored features."""
     if seen.unlabeled:
         class_count.start_class_count(config, select.runs_root())
-    audits.start_audit(config, select.runs_root())
+    audit_files.start_audit(config, select.runs_root())
 
 
 # ---------------------------------------------------------------------------------------------------- novel classes
@@ -130,7 +130,7 @@ def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int 
         )
         return None
     path = class_count.class_count_path(config, select.runs_root()) if config else None
-    standing = background.job_state(path) if path else background.JobState("absent")
+    standing = detached_jobs.job_state(path) if path else detached_jobs.JobState("absent")
     class_count_found = _read_class_count(path) if standing.state == "done" else None
     if class_count_found is not None and st.session_state.get(_NOVEL) is None:
         st.session_state[_NOVEL] = max(1, class_count_found.novel)
@@ -204,7 +204,7 @@ def _start_requested(text: str | None) -> None:
         return
     started = None
     with error_toasts.keep_errors("own"), st.spinner("Reading the pictures", show_time=True):
-        folder = own_pictures.folder(text)
+        folder = uploaded_folders.folder(text)
         prior = ADVISED if st.session_state.get(_PRIOR) else "uniform"
         draft = draft_for_folder(folder, st.session_state.get(_NOVEL), prior)
         reading = form.check_reading(form.read_draft(draft))
@@ -219,10 +219,10 @@ def _start_requested(text: str | None) -> None:
 def _cancel_checks(folder: Path) -> None:
     """Stop the background searches: they give way to runs, and the run would wait for features that they compute."""
     for path in _result_paths(_config_for_checks(folder)):
-        background.cancel_job(path)
+        detached_jobs.cancel_job(path)
 
 
 def _result_paths(config: Config | None) -> list[Path]:
     """Return the paths of the class count and the data check of these pictures."""
     root = select.runs_root()
-    return [class_count.class_count_path(config, root), audits.audit_path(config, root)] if config else []
+    return [class_count.class_count_path(config, root), audit_files.audit_path(config, root)] if config else []

@@ -7,7 +7,7 @@ import streamlit as st
 
 from lps.datasets.readers.pictures import ENDINGS
 from lps.datasets.readers.vector_files import is_vector_file
-from lps.interop import own_pictures
+from lps.interop import uploaded_folders
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, select
@@ -30,7 +30,7 @@ def show_upload(choose: Callable[[Path], None]) -> None:
         "vectors, ids, known labels and titles, or a .npy file with a .csv file beside it."
     )
     help_text = "A folder with one sub-folder per class"
-    earlier, endings = own_pictures.folders(), own_pictures.VECTORS
+    earlier, endings = uploaded_folders.folders(), uploaded_folders.VECTORS
     folder_choice.show_ways("own", choose, lambda: _ask_for_files(choose), earlier, help_text, True, endings)
 
 
@@ -40,19 +40,19 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
     files = st.file_uploader("Drop a folder", kinds, accept_multiple_files="directory", key=f"own_folder_{number}")
     archive = st.file_uploader(
         "Or drop an archive of it, or a file of vectors",
-        [*own_pictures.ARCHIVES, *own_pictures.UPLOADED_VECTORS],
+        [*uploaded_folders.ARCHIVES, *uploaded_folders.UPLOADED_VECTORS],
         key=f"own_zip_{number}",
     )
     if archive:
         folder_choice.take_upload("own", [archive], lambda: _keep_archive(archive), choose)
     elif files:
         folder_choice.take_upload(
-            "own", files, lambda: folder_choice.announce_upload(own_pictures.keep_files(files)), choose
+            "own", files, lambda: folder_choice.announce_upload(uploaded_folders.keep_files(files)), choose
         )
 
 
 def _keep_archive(archive) -> Path:
     if is_vector_file(archive.name):
-        return own_pictures.keep_vectors(archive)
+        return uploaded_folders.keep_vectors(archive)
     with uploads.stored_upload(archive, select.runs_root()) as path:
-        return folder_choice.announce_upload(own_pictures.keep_archive(path))
+        return folder_choice.announce_upload(uploaded_folders.keep_archive(path))

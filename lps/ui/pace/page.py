@@ -11,7 +11,7 @@ import streamlit as st
 from lps.charts import line_charts, pace_charts
 from lps.charts.event_log import History
 from lps.errors import UserError
-from lps.race import numbers
+from lps.race import race_data
 from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run, State
@@ -202,7 +202,7 @@ def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
         )
         st.caption(f"{lane.letter} {words}")
         return
-    marks = numbers.marks_of(lane.past)
+    marks = race_data.marks_of(lane.past)
     arguments = (
         lane.letter,
         lane.past,

@@ -6,25 +6,25 @@ from pathlib import Path
 import streamlit as st
 
 from lps.errors import UserError
-from lps.race import document, numbers
+from lps.race import race_data, race_document
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import escape, estimates, live_part
 from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
-_SCRIPT = document.SCRIPT + (Path(__file__).parent / "race_mount.js").read_text(encoding="utf-8")
+_SCRIPT = race_document.SCRIPT + (Path(__file__).parent / "race_mount.js").read_text(encoding="utf-8")
 _STATE = ("at", "speed")  # of a race, as they stand in its address
 CLOCK = "pace"  # of the charts that follow the race
 
 _mount = st.components.v2.component(
-    "lps_race", html=document.FRAME, css=document.style(), js=_SCRIPT, isolate_styles=True
+    "lps_race", html=race_document.FRAME, css=race_document.style(), js=_SCRIPT, isolate_styles=True
 )
 
 
 def show_race(runs: list[Run]) -> None:
     """Show the race of the first three of `runs`, which share their split; the others are named."""
-    racing, others = runs[: numbers.MOST], runs[numbers.MOST :]
+    racing, others = runs[: race_data.MOST], runs[race_data.MOST :]
     live_part.follow_changes(lambda: racing, _are_going_on, _draw_race, _TICK_S)
     words = "See the margin in a small simulation"
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
@@ -38,7 +38,7 @@ def offer_race_file(runs: list[Run]) -> None:
     """Show the button that downloads the race of the first three as a file."""
     st.download_button(
         "Download the race",
-        lambda: document.as_bytes(runs[: numbers.MOST]),
+        lambda: race_document.as_bytes(runs[: race_data.MOST]),
         file_name="race.html",
         mime="text/html",
         key="take_race",
@@ -50,7 +50,7 @@ def offer_race_file(runs: list[Run]) -> None:
 
 def can_race(runs: list[Run]) -> bool:
     """Return whether any of the runs has recorded an epoch."""
-    return any(read_history(run).last_epoch for run in runs[: numbers.MOST])
+    return any(read_history(run).last_epoch for run in runs[: race_data.MOST])
 
 
 def _are_going_on(runs: list[Run]) -> bool:
@@ -75,7 +75,7 @@ def _draw_race(runs: list[Run]) -> None:
         _show_waiting(runs)
         return
     try:
-        race = numbers.race_of_runs(runs, [read_history(run) for run in runs])
+        race = race_data.race_of_runs(runs, [read_history(run) for run in runs])
     except UserError as error:
         st.caption(escape.markdown(f"{error}."))
         return

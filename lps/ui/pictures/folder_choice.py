@@ -6,8 +6,8 @@ from pathlib import Path
 import streamlit as st
 
 from lps.errors import UserError
-from lps.files import browsing
-from lps.interop.own_pictures import MOST_BYTES, MOST_PICTURES, Arrived
+from lps.files import browsable_folders
+from lps.interop.uploaded_folders import MOST_BYTES, MOST_PICTURES, Arrived
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, escape
 from lps.wording import counted, data_size
@@ -74,13 +74,13 @@ def _browse_folders(
     name: str, choose: Callable[[Path], None], help: str, needs_folders: bool, endings: tuple[str, ...]
 ) -> None:
     """Show the folders of one place, the way up, and the button that chooses it."""
-    place, roots = f"{name}_place", browsing.allowed_roots()
+    place, roots = f"{name}_place", browsable_folders.allowed_roots()
     if not roots:
         st.caption("No folder is available.")
         return
     try:
-        here = browsing.check_folder(st.session_state.get(place) or roots[0])
-        inside, files = browsing.list_subfolders(here), browsing.list_files(here, endings)
+        here = browsable_folders.check_folder(st.session_state.get(place) or roots[0])
+        inside, files = browsable_folders.list_subfolders(here), browsable_folders.list_files(here, endings)
     except UserError as error:
         st.session_state.pop(place, None)
         st.caption(escape.markdown(str(error)))
@@ -100,7 +100,7 @@ def _browse_folders(
         if not inside and not files:
             st.caption("No sub-folders.")
     why_not = ""
-    if browsing.is_home(here):
+    if browsable_folders.is_home(here):
         why_not = "This is your home folder. Open a folder in it first."
     elif needs_folders and not inside:
         why_not = "This folder has no sub-folders. Choose a folder with one sub-folder per class."

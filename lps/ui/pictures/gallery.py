@@ -12,7 +12,7 @@ from PIL import Image
 
 from lps.charts.palette import DARK, LIGHT
 from lps.datasets import Images, as_image
-from lps.datasets.readers.referred import Referred
+from lps.datasets.readers.picture_references import PictureReferences
 from lps.ui.pictures import kept_thumbnails
 from lps.ui.pictures.thumbnails import fit_size
 
@@ -110,7 +110,7 @@ def show_sheet(
 
 def _small_pictures(images: Images, ids: list[int], side: int) -> np.ndarray:
     """Return uint8 (n, height, width, channels); pictures that stay in their files are kept with `side` pixels."""
-    if not isinstance(images.pixels, Referred):
+    if not isinstance(images.pixels, PictureReferences):
         return images.pixels[ids]
 
     def make(image: int) -> tuple[np.ndarray, tuple[int, int]]:

@@ -17,10 +17,10 @@ import numpy as np
 from PIL import Image
 
 from lps.datasets import Images, as_image
-from lps.datasets.readers.referred import Referred
+from lps.datasets.readers.picture_references import PictureReferences
 from lps.files import disk
 from lps.files.atomic import fingerprint, read_small
-from lps.files.cache import cache_folder
+from lps.files.user_folders import cache_folder
 
 MOST_BYTES = 512 << 20
 _LEFT = 0.8  # share of `MOST_BYTES` that stays when the oldest are removed
@@ -40,8 +40,8 @@ def key_of_file(path: Path, side: int) -> tuple:
     return os.path.abspath(path), fingerprint(path), side
 
 
-def _identity(pixels: np.ndarray | Referred, image: int) -> object:
-    if isinstance(pixels, Referred):
+def _identity(pixels: np.ndarray | PictureReferences, image: int) -> object:
+    if isinstance(pixels, PictureReferences):
         return pixels.identity(image)
     values = np.ascontiguousarray(pixels[image])
     return hashlib.sha256(values).hexdigest(), values.shape

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
-from lps.inference import model_work
-from lps.machine import background
+from lps.inference import export_job
+from lps.machine import detached_jobs
 from lps.settings import cli_args
 from lps.store.runs import Run
 from lps.store.titles import short_id
@@ -20,8 +20,8 @@ def show_model_export(run: Run) -> None:
     words += "out), your names, a model card with its training data and accuracy, and a short example."
     st.caption(nouns.of(run)(words))
     error_toasts.show_errors("model")
-    path = model_work.export_path(run)
-    standing = background.job_state(path)
+    path = export_job.export_path(run)
+    standing = detached_jobs.job_state(path)
     if standing.state == "done":
         export_buttons.offer_file(
             "Download model", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"
@@ -39,4 +39,4 @@ def show_model_export(run: Run) -> None:
 
 def _begin_export(run: Run) -> None:
     with error_toasts.keep_errors("model"):
-        model_work.start_export(run)
+        export_job.start_export(run)

@@ -9,10 +9,10 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.files.atomic import fingerprint
-from lps.inference import prediction_files, prediction_work
-from lps.inference.predicted import NONE, Predicted
-from lps.interop import own_pictures
-from lps.machine import background
+from lps.inference import prediction_files, prediction_job
+from lps.inference.prediction_result import NONE, PredictionResult
+from lps.interop import uploaded_folders
+from lps.machine import detached_jobs
 from lps.settings import cli_args
 from lps.settings.backbone_names import GIVEN
 from lps.store import titles
@@ -32,7 +32,7 @@ def main() -> None:
     if not runs:
         return
     named = st.query_params.get_all("run")
-    able = [run for run in runs if prediction_work.has_weights(run) or run.id in named]
+    able = [run for run in runs if prediction_job.has_weights(run) or run.id in named]
     if not able:
         words = (
             "No run has weights yet. Weights are what the network has learned; training saves them after each epoch. "
@@ -50,7 +50,7 @@ def main() -> None:
         if text:
             how = {"icon": ":material/arrow_back:", "type": "tertiary", "key": "predict_back"}
             st.button(nouns.of(run)("Other pictures"), on_click=_close_folder, **how)
-    if not prediction_work.has_weights(run):
+    if not prediction_job.has_weights(run):
         why = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
         st.info(
             f"{escape.markdown(titles.run_label(run))} is {why}; choose another run.", icon=":material/image_search:"
@@ -68,18 +68,18 @@ def _show_run(run: Run, text: str | None) -> None:
         upload.show_upload(_open_folder, _takes_vectors(run))
         return
     try:
-        folder = own_pictures.folder(text)
+        folder = uploaded_folders.folder(text)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/folder_off:")
         upload.show_upload(_open_folder, _takes_vectors(run))
         return
-    st.caption(escape.markdown(own_pictures.folder_in_words(folder)))
+    st.caption(escape.markdown(uploaded_folders.folder_in_words(folder)))
     error_toasts.show_errors("predict")
-    path = prediction_work.prediction_path(run, folder)
+    path = prediction_job.prediction_path(run, folder)
     if st.session_state.pop(_NEW, None) == str(folder):
         with error_toasts.keep_errors("predict"):
-            prediction_work.start_prediction(run, folder)
-    standing = background.job_state(path)
+            prediction_job.start_prediction(run, folder)
+    standing = detached_jobs.job_state(path)
     if standing.state == "working":
         background_work.wait_for_work(path, "It continues if you leave this page.")
     elif standing.state == "done":
@@ -87,7 +87,7 @@ def _show_run(run: Run, text: str | None) -> None:
         _show_predictions(run, folder, path)
     else:
         _offer_prediction(run, folder, standing)
-    is_upload = folder.parent == own_pictures.home_of_new()
+    is_upload = folder.parent == uploaded_folders.home_of_new()
     command = cli_args.format_command(
         "predict", titles.short_id(run.id), "FOLDER" if is_upload else str(folder), to="labels.csv"
     )
@@ -110,7 +110,7 @@ def _close_folder() -> None:
     results.forget_choice()
 
 
-def _offer_prediction(run: Run, folder: Path, standing: background.JobState) -> None:
+def _offer_prediction(run: Run, folder: Path, standing: detached_jobs.JobState) -> None:
     """Show the button that starts the prediction, and how the last one ended."""
     if standing.state == "failed":
         st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
@@ -122,7 +122,7 @@ def _offer_prediction(run: Run, folder: Path, standing: background.JobState) -> 
     label = "Predict again" if seen_before else nouns.of(run)("Predict these pictures")
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
         with error_toasts.keep_errors("predict"):
-            prediction_work.start_prediction(run, folder)
+            prediction_job.start_prediction(run, folder)
         st.rerun()
 
 
@@ -144,10 +144,10 @@ def _show_predictions(run: Run, folder: Path, path: Path) -> None:
 
 def _repeat_prediction(run: Run, folder: Path) -> None:
     with error_toasts.keep_errors("predict"):
-        prediction_work.delete_result(prediction_work.prediction_path(run, folder))
-        prediction_work.start_prediction(run, folder)
+        prediction_job.delete_result(prediction_job.prediction_path(run, folder))
+        prediction_job.start_prediction(run, folder)
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _load_predictions(path: str, moment: object) -> Predicted:
+def _load_predictions(path: str, moment: object) -> PredictionResult:
     return prediction_files.read_predictions(Path(path))

@@ -10,13 +10,13 @@ import streamlit as st
 from lps.datasets import Images, Vectors, embeddings
 from lps.datasets.readers import vector_files
 from lps.datasets.readers.decoding import Unreadable, squeezed
-from lps.datasets.readers.drawn import Drawn
+from lps.datasets.readers.item_pictures import ItemPictures
 from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError
 from lps.files.atomic import fingerprint
 from lps.inference import prediction_files
-from lps.inference.none_of_these import DEFAULT_KEEP
-from lps.inference.predicted import NONE, Predicted
+from lps.inference.prediction_result import NONE, PredictionResult
+from lps.inference.rejection import DEFAULT_KEEP
 from lps.store.runs import Run
 from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, kept_thumbnails, left_out_files, nouns, paging, points
@@ -35,7 +35,7 @@ _KIND = "Possible novel class"
 _MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
-def show_results(run: Run, predicted: Predicted, path: Path, source: Path) -> None:
+def show_results(run: Run, predicted: PredictionResult, path: Path, source: Path) -> None:
     """Show a prediction, stored in the file `path`. source: the folder of the pictures, or the file of vectors."""
     left, right = st.columns([3, 2], gap="medium")
     with right:
@@ -73,7 +73,7 @@ def forget_choice() -> None:
 # ---------------------------------------------------------------------------------------------------- none of these
 
 
-def _ask_threshold(run: Run, predicted: Predicted) -> float:
+def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
     say = nouns.of(run)
     about = (
@@ -98,7 +98,7 @@ def _ask_threshold(run: Run, predicted: Predicted) -> float:
 # ---------------------------------------------------------------------------------------------------- all
 
 
-def _show_counts(run: Run, predicted: Predicted, class_names: list[str], none: np.ndarray) -> None:
+def _show_counts(run: Run, predicted: PredictionResult, class_names: list[str], none: np.ndarray) -> None:
     count, say = len(predicted.files), nouns.of(run)
     st.markdown(
         f'**{counted(count, say("picture"))}**; {int(none.sum()):,} marked "{NONE}" · model of epoch {predicted.epoch}'
@@ -117,7 +117,7 @@ def _show_counts(run: Run, predicted: Predicted, class_names: list[str], none: n
         )
 
 
-def _offer_files(run: Run, predicted: Predicted, threshold: float, path: Path) -> None:
+def _offer_files(run: Run, predicted: PredictionResult, threshold: float, path: Path) -> None:
     with st.container(horizontal=True, gap="small"):
         st.download_button(
             "Download CSV",
@@ -147,7 +147,7 @@ def _training_images(run: Run) -> Images | None:
         return None
 
 
-def _show_kinds(run: Run, predicted: Predicted, source: Path) -> None:
+def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
     """Show the possible novel classes with the first pictures of each."""
     say = nouns.of(run)
     for number, kind in enumerate(predicted.kinds[:_MOST_KINDS], 1):
@@ -197,7 +197,7 @@ def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]], all
     return url_fields.choose_one(st.selectbox, "class", "Predicted class", words, width=300)
 
 
-def _show_table(run: Run, predicted: Predicted, class_names: list[str], rows: list[int]) -> None:
+def _show_table(run: Run, predicted: PredictionResult, class_names: list[str], rows: list[int]) -> None:
     names = predicted.names()
     say = nouns.of(run)
     about_nearest = say("The class that the model predicts, even if the picture is too far from it")
@@ -213,7 +213,9 @@ def _show_table(run: Run, predicted: Predicted, class_names: list[str], rows: li
     data_table.show_data_table(columns, rows, say("Every picture with its class, confidence and distance"), height=520)
 
 
-def _show_pictures(run: Run, predicted: Predicted, class_names: list[str], rows: list[int], source: Path) -> None:
+def _show_pictures(
+    run: Run, predicted: PredictionResult, class_names: list[str], rows: list[int], source: Path
+) -> None:
     """Show a sheet of the pictures, and one of them beside the most similar training images."""
     say = nouns.of(run)
     if not rows:
@@ -251,7 +253,7 @@ def _write_caption(class_name: str, confidence: float) -> str:
     return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %"
 
 
-def _show_one(run: Run, predicted: Predicted, row: int, class_name: str, source: Path) -> None:
+def _show_one(run: Run, predicted: PredictionResult, row: int, class_name: str, source: Path) -> None:
     """Explain the prediction of one picture."""
     name, say = predicted.names()[row], nouns.of(run)
     st.markdown(f"**{escape.markdown(class_name)}**")
@@ -321,6 +323,6 @@ def _describe_items(path: str, ids: tuple[str, ...]) -> Images:
         rows = np.array([places[text] for text in ids], np.int64)
         drawn, values = embeddings.shown(table, Path(path).parent).take(rows), table.values[rows]
     except (UserError, KeyError):
-        drawn, values = Drawn(ids), np.ones((len(ids), 1, 1))
+        drawn, values = ItemPictures(ids), np.ones((len(ids), 1, 1))
     one = np.ones(values.shape[2], np.float32)
     return Images(drawn, np.full(len(ids), -1), (), vectors=Vectors(values, one, one, 1.0))

@@ -7,7 +7,7 @@ import streamlit as st
 
 from lps.datasets.readers.pictures import ENDINGS
 from lps.errors import UserError
-from lps.interop import own_pictures
+from lps.interop import uploaded_folders
 from lps.ui.pictures import folder_choice
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, select
@@ -20,14 +20,14 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
     """
     error_toasts.show_errors("predict")
     help_text = "A folder with pictures, also in sub-folders. Your files are not changed"
-    endings = own_pictures.VECTORS if takes_vectors else ()
-    earlier = own_pictures.folders(own_pictures.home_of_new())
+    endings = uploaded_folders.VECTORS if takes_vectors else ()
+    earlier = uploaded_folders.folders(uploaded_folders.home_of_new())
     ask_for_files = _ask_for_vectors if takes_vectors else _ask_for_files
     folder_choice.show_ways("predict", choose, lambda: ask_for_files(choose), earlier, help_text, endings=endings)
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
-    kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *own_pictures.ARCHIVES]
+    kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *uploaded_folders.ARCHIVES]
     number = folder_choice.uploader_number("predict")
     folder_choice.say_limits()
     files = st.file_uploader(
@@ -41,21 +41,21 @@ def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
     number = folder_choice.uploader_number("predict")
     folder_choice.say_limits()
     file = st.file_uploader(
-        "Drop a file of vectors", [*own_pictures.UPLOADED_VECTORS, "npy"], key=f"predict_files_{number}"
+        "Drop a file of vectors", [*uploaded_folders.UPLOADED_VECTORS, "npy"], key=f"predict_files_{number}"
     )
     if file:
-        target_folder = own_pictures.home_of_new()
-        folder_choice.take_upload("predict", [file], lambda: own_pictures.keep_vectors(file, target_folder), choose)
+        target_folder = uploaded_folders.home_of_new()
+        folder_choice.take_upload("predict", [file], lambda: uploaded_folders.keep_vectors(file, target_folder), choose)
 
 
 def _store_files(files) -> Path:
-    target_folder = own_pictures.home_of_new()
-    archives = [file for file in files if file.name.lower().endswith(own_pictures.ARCHIVES)]
+    target_folder = uploaded_folders.home_of_new()
+    archives = [file for file in files if file.name.lower().endswith(uploaded_folders.ARCHIVES)]
     if not archives:
-        return folder_choice.announce_upload(own_pictures.keep_files(files, target_folder))
+        return folder_choice.announce_upload(uploaded_folders.keep_files(files, target_folder))
     if len(files) > 1:
         raise UserError(
             "pictures", f"must be either picture files or one archive; these {len(files)} files include an archive"
         )
     with uploads.stored_upload(archives[0], select.runs_root()) as path:
-        return folder_choice.announce_upload(own_pictures.keep_archive(path, target_folder))
+        return folder_choice.announce_upload(uploaded_folders.keep_archive(path, target_folder))

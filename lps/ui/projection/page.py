@@ -14,7 +14,7 @@ import streamlit as st
 
 from lps.analysis import projection
 from lps.errors import UserError
-from lps.machine import background
+from lps.machine import detached_jobs
 from lps.store.runs import Run
 from lps.ui.pictures import coloring, gallery, nouns, points, thumbnails
 from lps.ui.pictures.coloring import Coloring
@@ -203,7 +203,7 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
         st.rerun()
 
 
-def _show_progress_of_all(standing: background.JobState, run: Run, method: str) -> None:
+def _show_progress_of_all(standing: detached_jobs.JobState, run: Run, method: str) -> None:
     st.caption(f":material/hourglass_top: Computing {escape.markdown(standing.message or 'the first epoch')}")
     known_maps = st.session_state.get("maps_known", ("", 0))
     count = (f"{run.id} {method}", len(projection.stored_epochs(run, method)))
@@ -212,7 +212,7 @@ def _show_progress_of_all(standing: background.JobState, run: Run, method: str) 
         st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
-def _show_progress(standing: background.JobState, word: str, cancel: Callable[[], None]) -> None:
+def _show_progress(standing: detached_jobs.JobState, word: str, cancel: Callable[[], None]) -> None:
     since = duration(time.time() - standing.since) if standing.since else "a moment"
     words = f"Computing {standing.message or word}, since {since}"
     st.info(escape.markdown(words), icon=":material/hourglass_top:")

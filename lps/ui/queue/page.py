@@ -65,7 +65,7 @@ def _show_notifications() -> None:
 
 
 def _is_moving(snapshot: QueueSnapshot) -> bool:
-    return bool(snapshot.going or snapshot.waiting or snapshot.working)
+    return bool(snapshot.running or snapshot.waiting or snapshot.working_jobs)
 
 
 def _read_snapshot() -> QueueSnapshot:
@@ -100,17 +100,17 @@ def _summarize_queue(snapshot: QueueSnapshot, now: float) -> str:
     """Return the numbers of runs and the expected end: "2 running, 5 waiting (1 held); done at about 14:05"."""
     if not _is_moving(snapshot):
         return ""
-    held_words = f" ({snapshot.held} held)" if snapshot.held else ""
-    words = f"{len(snapshot.going)} running, {len(snapshot.waiting)} waiting{held_words}"
-    if snapshot.working:
-        words += f", {counted(len(snapshot.working), 'background job')}"
+    held_words = f" ({snapshot.num_held} held)" if snapshot.num_held else ""
+    words = f"{len(snapshot.running)} running, {len(snapshot.waiting)} waiting{held_words}"
+    if snapshot.working_jobs:
+        words += f", {counted(len(snapshot.working_jobs), 'background job')}"
     end = overview.end_in_words(snapshot, now)
     return f"{words}; {end}." if end else f"{words}."
 
 
 def _show_switch(snapshot: QueueSnapshot) -> None:
     pause = not snapshot.switch.paused
-    if pause and not (snapshot.waiting or snapshot.going):
+    if pause and not (snapshot.waiting or snapshot.running):
         return
     if pause:
         label, icon, kind = "Pause the queue", ":material/pause:", "secondary"
@@ -144,7 +144,7 @@ def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
                 _show_bar("Processor", gpu.busy, "")
                 _show_memory(gpu.memory_used, gpu.memory_total)
                 _show_slots(snapshot, [name for name in names if name == f"cuda-{gpu.index}"], on_gpus, now)
-    _show_jobs_without_slot([item for item in snapshot.going if not set(item.slots) & set(names)], now)
+    _show_jobs_without_slot([item for item in snapshot.running if not set(item.slots) & set(names)], now)
 
 
 @st.cache_resource(ttl=_DRIVER_S, max_entries=1, show_spinner=False)
@@ -176,7 +176,7 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
     root = select.runs_root()
     number = run_slots.cpu_slots(root)
     words = f"{counted(number, 'run')} at a time on the processor"
-    if run_slots.demanded_cpu_slots() is not None:
+    if run_slots.cpu_slots_from_environment() is not None:
         st.caption(f"{words}, set by LPS_CPU_SLOTS when this dashboard was started. It overrides the setting here.")
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
@@ -205,7 +205,7 @@ def _show_bar(name: str, share: float | None, more: str) -> None:
 
 
 def _show_slots(snapshot: QueueSnapshot, names: Sequence[str], on_gpus: dict[int, int], now: float) -> None:
-    is_starting = any(not item.slots for item in snapshot.going)
+    is_starting = any(not item.slots for item in snapshot.running)
     for name in names:
         item = snapshot.on(name)
         if item is not None:
@@ -223,7 +223,7 @@ def _show_running_job(item: RunningJob, now: float, place_words: str, on_gpus: d
         words.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
     if item.since:
         words.append(f"since {overview.time_of_day(item.since, now)}")
-    words.append(overview.left_in_words(item.left))
+    words.append(overview.time_left_in_words(item.time_left))
     used = usage.of_runner(item.run.read_json("process.json"), on_gpus)
     if used is not None:
         words.append(f"{data_size(used.memory)} of memory")
@@ -266,7 +266,7 @@ def _show_jobs(snapshot: QueueSnapshot) -> None:
 
 def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
     """Show the table of the waiting runs, and the actions on its selected rows."""
-    if not snapshot.going and not snapshot.waiting:
+    if not snapshot.running and not snapshot.waiting:
         return  # the head says so
     st.subheader("Waiting", anchor=False)
     if not snapshot.waiting:
@@ -295,7 +295,7 @@ def _waiting_columns(now: float) -> list[Column]:
         return lambda row: cell(row[1])
 
     waits = of_run(lambda item: desired_state.waiting_reason(item.desired, now))
-    takes = of_run(lambda item: "" if item.takes is None else costs.span_in_words(item.takes))
+    takes = of_run(lambda item: "" if item.duration is None else costs.span_in_words(item.duration))
     starts = of_run(lambda item: _start_in_words(item, now))
     priority = of_run(lambda item: item.desired.priority)
     return [
@@ -380,15 +380,15 @@ def _try_all(acts: Sequence[Callable[[], object]]) -> None:
 
 def _show_broken(snapshot: QueueSnapshot) -> None:
     """Show interrupted runs, whose processes vanished; a retry continues from the last checkpoint."""
-    if not snapshot.broken:
+    if not snapshot.interrupted:
         return
-    with st.expander(f"Interrupted ({len(snapshot.broken)})", icon=":material/bolt:"):
-        for run in snapshot.broken[:_MOST_BROKEN]:
+    with st.expander(f"Interrupted ({len(snapshot.interrupted)})", icon=":material/bolt:"):
+        for run in snapshot.interrupted[:_MOST_BROKEN]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 state = run.state()
                 theme.state_badge(state.name)
                 words = f"{escape.markdown(titles.run_label(run))} :gray[{escape.markdown(state.reason)}]"
                 st.markdown(words, width="stretch")
                 _action_button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
-        if len(snapshot.broken) > _MOST_BROKEN:
-            st.caption(f"and {len(snapshot.broken) - _MOST_BROKEN} more, on the page Runs")
+        if len(snapshot.interrupted) > _MOST_BROKEN:
+            st.caption(f"and {len(snapshot.interrupted) - _MOST_BROKEN} more, on the page Runs")

@@ -4,7 +4,7 @@ import streamlit as st
 
 from lps.analysis.run_index import RunRow
 from lps.report import run_report
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.ui.runs import bulk_actions
 from lps.ui.shared import escape, export_buttons, run_actions, theme
 from lps.wording import capitalized
@@ -38,7 +38,7 @@ def show_details(entry: RunRow) -> None:
             run_actions.show_failure(entry.run, entry.state, lambda: bulk_actions.resume_run(entry))
         for remark in _list_remarks(entry):
             st.markdown(f":red[{escape.markdown(remark)}]")
-        if origin := inherited.parent_in_words(entry.run):
+        if origin := inherited_files.parent_in_words(entry.run):
             st.caption(escape.markdown(capitalized(origin)))
         _show_costs(entry)
         if entry.notes:

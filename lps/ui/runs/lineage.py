@@ -8,7 +8,7 @@ import streamlit as st
 from lps.analysis.run_index import RunRow
 from lps.charts.palette import Palette
 from lps.errors import UserError
-from lps.store import inherited, titles
+from lps.store import inherited_files, titles
 from lps.ui.pictures import points
 from lps.ui.shared import theme
 from lps.wording import share_of
@@ -18,8 +18,10 @@ _MAX_RUNS = 40  # runs in a graph
 
 def show_lineage(entry: RunRow, entries: Sequence[RunRow]) -> None:
     """Show which runs this one continues, and which continue any of them; nothing if there are none."""
-    parents = {row.run.id: inherited.parent_of(row.run) for row in entries if row.config and row.config.split_confirmed}
-    family = inherited.run_family(entry.run.id, parents)
+    parents = {
+        row.run.id: inherited_files.parent_of(row.run) for row in entries if row.config and row.config.split_confirmed
+    }
+    family = inherited_files.run_family(entry.run.id, parents)
     if len(family) < 2:
         return
     by_id = {row.run.id: row for row in entries}
@@ -45,7 +47,7 @@ def _describe_run(entry: RunRow) -> str:
 def _lineage_graph(
     family: Mapping[str, str], names: Mapping[str, str], existing_runs, selected: str, colors: Palette
 ) -> str:
-    """Return the graph in DOT. family: of `inherited.run_family`; existing_runs: ids of the runs that can be opened."""
+    """Return the graph in DOT. family: see `inherited_files.run_family`; existing_runs: ids of readable runs."""
     text_style = f'fontname="sans-serif" fontsize=12 fontcolor="{colors.ink}" color="{colors.muted}"'
     lines = ["digraph {", f'bgcolor="transparent" rankdir=LR; node [shape=box style=rounded {text_style}]']
     lines.append(f'edge [color="{colors.muted}"]')

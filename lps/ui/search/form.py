@@ -131,7 +131,7 @@ def _ask_fixed(method: str, dataset: str, taken: set[str], errors: dict[str, str
 
 def _ask_objective() -> str:
     st.subheader("Objective", anchor=False)
-    captions = [OBJECTIVES[name].words for name in _TITLES]
+    captions = [OBJECTIVES[name].description for name in _TITLES]
     name = url_fields.choose_one(
         st.radio, "objective", "Objective", _TITLES, captions=captions, label_visibility="collapsed"
     )
@@ -168,7 +168,7 @@ def _cost_in_words(request: Request) -> str:
     if span is None:
         sentences.append("time unknown because no run of this method on this data set has finished")
     else:
-        rounds = costs.at_a_time([span.times(1 / request.trials)] * request.trials, at_once)
+        rounds = costs.parallel_duration([span.times(1 / request.trials)] * request.trials, at_once)
         sentences.append(f"at most about {costs.span_in_words(rounds)}, {costs.source_in_words(rounds)}")
     if not OBJECTIVES[request.objective].hidden:
         sentences.append(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training")

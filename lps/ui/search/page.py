@@ -7,12 +7,12 @@ import streamlit as st
 
 from lps.charts import search_charts
 from lps.errors import UserError
-from lps.machine.background import last_line
+from lps.machine.detached_jobs import last_line
 from lps.settings import cli_args
 from lps.settings.parameters import text_of
 from lps.studies import search, search_results, sweeps
 from lps.studies.search import Search
-from lps.studies.search_results import Result, Trial
+from lps.studies.search_results import SearchResult, Trial
 from lps.studies.sweep_layout import SweepSpec
 from lps.ui.forms import named_list, start_runs
 from lps.ui.search import form
@@ -62,18 +62,18 @@ def _show_line(one: Search) -> None:
         return
     st.markdown(_describe_search(result), width="stretch")
     best = f" · best {result.best.value:.3f}" if result.best else ""
-    st.markdown(f"{result.ended} of {counted(result.request.trials, 'trial')}{best}", width="content")
+    st.markdown(f"{result.num_ended} of {counted(result.request.trials, 'trial')}{best}", width="content")
     _show_badge(result)
 
 
-def _describe_search(result: Result) -> str:
+def _describe_search(result: SearchResult) -> str:
     request = result.request
     words = [request.base.method, request.base.dataset, ", ".join(item.name for item in request.space)]
     hidden = " · :orange[**oracle: uses the hidden labels**]" if result.objective.hidden else ""
     return escape.markdown(" · ".join(words)) + hidden
 
 
-def _show_badge(result: Result) -> None:
+def _show_badge(result: SearchResult) -> None:
     label, color = _STATES[result.state]
     st.badge(label, color=color)
 
@@ -92,7 +92,7 @@ def _show_search(one: Search) -> None:
         )
 
 
-def _read_result(one: Search) -> Result | None:
+def _read_result(one: Search) -> SearchResult | None:
     try:
         return search_results.read_results(one, with_importance=False)
     except UserError as error:
@@ -100,11 +100,11 @@ def _read_result(one: Search) -> Result | None:
         return None
 
 
-def _is_moving(result: Result | None) -> bool:
+def _is_moving(result: SearchResult | None) -> bool:
     return result is not None and result.state in ("running", "stopping")
 
 
-def _show_course(one: Search, result: Result | None) -> None:
+def _show_course(one: Search, result: SearchResult | None) -> None:
     """Everything that changes."""
     if result is None:
         return
@@ -119,18 +119,18 @@ def _show_course(one: Search, result: Result | None) -> None:
     _show_trials(result)
 
 
-def _show_head(one: Search, result: Result) -> None:
+def _show_head(one: Search, result: SearchResult) -> None:
     request, objective = result.request, result.objective
     st.caption(_describe_search(result))
     if objective.hidden:
-        st.warning(escape.markdown(objective.words), icon=":material/visibility:")
+        st.warning(escape.markdown(objective.description), icon=":material/visibility:")
     else:
-        st.caption(escape.markdown(f"Objective: {objective.title}. {objective.words}"))
+        st.caption(escape.markdown(f"Objective: {objective.title}. {objective.description}"))
     names = {"complete": "finished", "pruned": "stopped early", "failed": "failed", "running": "running"}
     counts = [f"{result.count(state)} {word}" for state, word in names.items() if result.count(state)]
-    words = " · ".join([f"{result.ended} of {counted(request.trials, 'trial')}", *counts])
+    words = " · ".join([f"{result.num_ended} of {counted(request.trials, 'trial')}", *counts])
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, result.ended / request.trials), text=words)
+        st.progress(min(1.0, result.num_ended / request.trials), text=words)
         _show_badge(result)
     if result.state == "interrupted":
         last_words = last_line(one.log)
@@ -139,7 +139,7 @@ def _show_head(one: Search, result: Result) -> None:
                 icon=":material/pause_circle:")  # fmt: skip
 
 
-def _show_actions(one: Search, result: Result) -> None:
+def _show_actions(one: Search, result: SearchResult) -> None:
     """Stop what goes on, go on with what does not, or ask for more trials."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         if result.state == "running":
@@ -170,7 +170,7 @@ def _continue_search(one: Search, more: int) -> None:
 # ---------------------------------------------------------------------------------------------------- best
 
 
-def _show_best(one: Search, result: Result) -> None:
+def _show_best(one: Search, result: SearchResult) -> None:
     best = result.best
     if best is None:
         return
@@ -197,7 +197,7 @@ def _show_best(one: Search, result: Result) -> None:
                     wrap_lines=True)  # fmt: skip
 
 
-def launch_link(result: Result, best: Trial) -> dict[str, str | list[str]]:
+def launch_link(result: SearchResult, best: Trial) -> dict[str, str | list[str]]:
     """The address of the launch form that asks for a trial's settings with several seeds."""
     settings = search_results.settings_of(result.request, best)
     base = result.request.base
@@ -230,7 +230,7 @@ def _start_requested(one: Search) -> None:
 # ---------------------------------------------------------------------------------------------------- charts
 
 
-def _show_charts(one: Search, result: Result) -> None:
+def _show_charts(one: Search, result: SearchResult) -> None:
     """All of them, so that whoever watches a search sees each grow."""
     if all(trial.value is None for trial in result.trials):
         st.caption("The charts appear with the first value of a trial.")
@@ -239,7 +239,7 @@ def _show_charts(one: Search, result: Result) -> None:
     with st.grid(columns="auto", min_column_width=_HALF, gap="medium"):
         with st.container(gap="small"):
             _show_importance(one, result)
-        if len(result.complete) > 1:
+        if len(result.complete_trials) > 1:
             with st.container(gap="small"):
                 _show_parallel(one, result)
     _show_settings(one, result)
@@ -250,16 +250,16 @@ def _chart_code(chart: str, one: Search, *about) -> str:
     return code_of(chart, one.name, *about, root=one.root.absolute())
 
 
-def _show_history(one: Search, result: Result) -> None:
+def _show_history(one: Search, result: SearchResult) -> None:
     st.markdown("**History**")
     alt = f"Values of {counted(len(result.trials), 'trial')} and the best so far"
     code = _chart_code("search_history", one)
     plot(search_charts.history(result, theme.current_palette()), f"search_history_{one.name}", alt, code=code)
 
 
-def _show_importance(one: Search, result: Result) -> None:
+def _show_importance(one: Search, result: SearchResult) -> None:
     st.markdown("**Which settings mattered**")
-    shares = _compute_importance(str(one.folder), one.identity, len(result.complete), one, result)
+    shares = _compute_importance(str(one.folder), one.identity, len(result.complete_trials), one, result)
     if shares:
         alt = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
         figure = search_charts.importance(shares, theme.current_palette())
@@ -270,7 +270,7 @@ def _show_importance(one: Search, result: Result) -> None:
     st.caption(f"{how * bool(shares)}{search_results.importance_caution(result)}")
 
 
-def _show_settings(one: Search, result: Result) -> None:
+def _show_settings(one: Search, result: SearchResult) -> None:
     st.markdown("**Each setting**")
     colors = theme.current_palette()
     with st.grid(columns="auto", min_column_width=280, gap="small"):
@@ -283,16 +283,18 @@ def _show_settings(one: Search, result: Result) -> None:
     )
 
 
-def _show_parallel(one: Search, result: Result) -> None:
+def _show_parallel(one: Search, result: SearchResult) -> None:
     st.markdown("**From settings to value**")
-    alt = f"{len(result.complete)} finished trials as lines through their settings"
+    alt = f"{len(result.complete_trials)} finished trials as lines through their settings"
     code = _chart_code("search_lines", one)
     plot(search_charts.parallel(result, theme.current_palette()), f"search_parallel_{one.name}", alt, code=code)
     st.caption("One line per finished trial, from its settings to its value; the thick line is the best trial.")
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
-def _compute_importance(folder: str, identity: str, complete: int, _one: Search, _result: Result) -> dict[str, float]:
+def _compute_importance(
+    folder: str, identity: str, complete: int, _one: Search, _result: SearchResult
+) -> dict[str, float]:
     """The shares after so many finished trials; the forest is not fitted again on every refresh."""
     try:
         return search_results.read_importance(_one, _result)
@@ -300,7 +302,7 @@ def _compute_importance(folder: str, identity: str, complete: int, _one: Search,
         return {}
 
 
-def _show_trials(result: Result) -> None:
+def _show_trials(result: SearchResult) -> None:
     st.subheader("Trials", anchor=False)
     trials = result.trials[::-1]
     settings = dict.fromkeys(name for trial in trials for name in trial.values)
@@ -319,10 +321,10 @@ def _link_to_runs(trial: Trial) -> str:
     return "live?" + "&".join(f"run={run}" for run in trial.runs) if trial.runs else ""
 
 
-def _state_in_words(trial: Trial, result: Result) -> str:
+def _state_in_words(trial: Trial, result: SearchResult) -> str:
     """The state of a trial; a star marks the best."""
     marks = {"complete": "finished", "pruned": "stopped early"}
-    return marks.get(trial.state, trial.state) + " ★" * (trial == result.best) + " (usual)" * trial.is_usual
+    return marks.get(trial.state, trial.state) + " ★" * (trial == result.best) + " (usual)" * trial.is_default
 
 
 def _format_value(value) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response, Strea
 
 from lps.analysis import labels as naming
 from lps.errors import UserError
-from lps.inference import model_work, prediction_files, prediction_work
+from lps.inference import export_job, prediction_files, prediction_job
 from lps.interop import label_files
 from lps.store.run_folders import find_run
 from lps.store.runs import Run
@@ -73,7 +73,7 @@ def send_predictions(request: Request) -> Response:
         result, kept_share = request.path_params["result"], request.path_params["kept"]
         if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= kept_share <= 100:
             raise UserError("predictions", "are not at this address; open them from the page Predict")
-        predicted = prediction_files.read_predictions(run.root / prediction_work.FOLDER / f"{result}.npz")
+        predicted = prediction_files.read_predictions(run.root / prediction_job.FOLDER / f"{result}.npz")
         name = f"predictions-{short_id(run.id)}"
         files = file_names(run)
         pieces = prediction_files.as_zip(predicted, predicted.threshold(kept_share / 100), files, name)
@@ -104,7 +104,7 @@ def send_model(request: Request) -> Response:
     """The answer: the folder of the model as a .zip, or one sentence."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
-        path = model_work.export_path(run)
+        path = export_job.export_path(run)
         if not path.is_file():
             raise UserError(
                 "model", "was not exported yet, or weights or names have changed since. Export it on the page Predict"

@@ -17,7 +17,7 @@ from streamlit.errors import StreamlitAPIException
 from streamlit.string_util import validate_material_icon
 
 from lps.errors import UserError, shorten
-from lps.files.program import DASHBOARD
+from lps.files.program_location import DASHBOARD
 from lps.ui.server import routing
 from lps.ui.shared import escape
 

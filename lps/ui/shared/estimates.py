@@ -37,7 +37,7 @@ def _known_costs(root: str) -> KnownCosts:
 def describe_time_left(run: Run, state: State, now: float | None = None) -> str:
     """Return "about 4 min left" for a running run."""
     run_costs, now = known_costs().with_running([run]), time.time() if now is None else now
-    return overview.left_in_words(run_costs.left(run, read_progress(run, state), now))
+    return overview.time_left_in_words(run_costs.time_left(run, read_progress(run, state), now))
 
 
 def is_finishing(progress: RunProgress) -> bool:

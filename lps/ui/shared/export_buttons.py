@@ -6,7 +6,7 @@ from html import escape
 import streamlit as st
 
 from lps.charts.palette import DARK, LIGHT
-from lps.files.program import DASHBOARD
+from lps.files.program_location import DASHBOARD
 from lps.report import documents
 from lps.report.run_report import as_bytes
 

@@ -19,7 +19,7 @@ from lps.files.locks import is_held
 from lps.scheduler import launcher, preflight
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.settings.config import Config
-from lps.settings.given_shares import ABOUT_ORACLE
+from lps.settings.given_prior import ABOUT_ORACLE
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import escape, export_buttons, select

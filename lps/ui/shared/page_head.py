@@ -6,7 +6,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from lps.store import titles
-from lps.store.run_folders import Deleted, deleted_runs, restore_run
+from lps.store.run_folders import DeletedRun, deleted_runs, restore_run
 from lps.store.runs import Run
 from lps.ui.shared import error_toasts, live_part, select
 from lps.ui.shared.escape import markdown
@@ -93,7 +93,7 @@ def are_all_missing(runs: list[Run], title: str) -> bool:
     return are_all_lost
 
 
-def _show_deleted(item: Deleted) -> None:
+def _show_deleted(item: DeletedRun) -> None:
     """Say that a run was deleted, with a button that restores it."""
     name = f"{markdown(item.name)} ({item.id[-6:]})" if item.name else markdown(item.id)
     with st.container(horizontal=True, vertical_alignment="center", border=True, key=f"deleted-{item.id}"):

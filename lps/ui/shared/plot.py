@@ -14,7 +14,7 @@ import streamlit as st
 
 from lps.charts import palette
 from lps.charts.chart import Chart
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 from lps.store.runs import Run
 from lps.ui.server import paths, presentation
 from lps.ui.shared import theme

@@ -8,8 +8,8 @@ from pathlib import Path
 import streamlit as st
 
 from lps.errors import UserError
-from lps.files.cache import runs_folder
 from lps.files.locks import is_held
+from lps.files.user_folders import runs_folder
 from lps.settings.config import Config
 from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.runs import RUN_ID, Run

@@ -83,7 +83,7 @@ def show_sweep_form() -> None:
 
 
 def _ask_preset() -> _SweepDraft:
-    titles = {name: f"{preset.title} · {preset.place}" for name, preset in presets.PRESETS.items()}
+    titles = {name: f"{preset.title} · {preset.paper_location}" for name, preset in presets.PRESETS.items()}
     usual = {"ablation": titles["ablation"]} | titles
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         chosen = presets.PRESETS[url_fields.choose_one(st.selectbox, "preset", "Table", usual, width=420)]
@@ -159,7 +159,7 @@ def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
 def _known(methods: list[str]) -> dict[str, Parameter]:
     """Every setting of some of the methods, the methods' own first."""
     known = fields.settings_of_methods(methods)
-    return {name: p for name, p in known.items() if name not in sweep_layout.ASKED_ELSEWHERE}
+    return {name: p for name, p in known.items() if name not in sweep_layout.OPTION_OF_SETTING}
 
 
 def _ask_varied(methods: list[str], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
@@ -288,7 +288,7 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
     slots = min(slots, known)
     if known:
         share = "" if known == estimate.runs else f"{known} of {counted(estimate.runs, 'run')}: "
-        at_once = costs.at_a_time((cost.span for cost in each if cost is not None), slots)
+        at_once = costs.parallel_duration((cost.span for cost in each if cost is not None), slots)
         at_once = f" (about {costs.span_in_words(at_once)} with {slots} at a time)" if slots > 1 else ""
         sentences.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{at_once}")
         sentences.append(f"{data_size(estimate.bytes)} of disk, {costs.source_in_words(estimate.span)}")

@@ -189,14 +189,14 @@ def remaining_in_words(now: SweepCourse) -> str:
     known, made, left = estimates.known_costs().with_running([item.run for item in going.values()]), set(), []
     for item in sorted(moving, key=lambda item: item.run.id not in going):
         if item.run.id in going:
-            left.append(known.left(item.run, read_progress(item.run, item.state), time.time()))
+            left.append(known.time_left(item.run, read_progress(item.run, item.state), time.time()))
         else:
             cost = known.estimate(item.config, made)
             left.append(cost and cost.span)
         made.add(costs.start_weights_key(item.config))
     unknown = left.count(None)
     slots = min(run_slots.num_parallel_runs([item.config for item in moving], select.runs_root()), len(moving))
-    together = costs.at_a_time(filter(None, left), slots)
+    together = costs.parallel_duration(filter(None, left), slots)
     if unknown == len(moving):
         return "The remaining time can be estimated once the first run has finished."
     at_once = f" with {slots} at a time" if slots > 1 else ""

@@ -1,8 +1,8 @@
 """A person's own pictures as they come out of a browser, kept as a folder that the data set `folder` reads.
 
-In `$LPS_PICTURES`, else in `pictures` beside the decisions (`lps.files.cache.data_folder`). What came is a stranger's
-until it was looked at: names, number, size and packing are bounded before a byte is written, links and files that are
-no pictures stay out, and a folder is there whole or not at all.
+In `$LPS_PICTURES`, else in `pictures` beside the decisions (`lps.files.user_folders.data_folder`). What came is a
+stranger's until it was looked at: names, number, size and packing are bounded before a byte is written, links and
+files that are no pictures stay out, and a folder is there whole or not at all.
 """
 
 import os
@@ -16,11 +16,11 @@ from lps.datasets.readers import vector_files
 from lps.datasets.readers.pictures import DEEPEST, ENDINGS
 from lps.datasets.readers.vector_files import is_vector_file
 from lps.errors import UserError, shorten
-from lps.files import browsing, disk
+from lps.files import browsable_folders, disk
 from lps.files.atomic import as_user_error
 from lps.files.atomic_folder import draft_folder, remove_abandoned_drafts
-from lps.files.cache import data_folder
 from lps.files.untrusted_files import Allowance, UntrustedFile, open_entries
+from lps.files.user_folders import data_folder
 from lps.interop.class_folders import folder_name, free_folder
 from lps.wording import counted
 
@@ -57,8 +57,8 @@ def folder(text: str) -> Path:
 
     Raises `UserError` for one that a person may not look at.
     """
-    allowed_path = browsing.check_folder(text, (home_folder(),), VECTORS)
-    if browsing.is_home(allowed_path):
+    allowed_path = browsable_folders.check_folder(text, (home_folder(),), VECTORS)
+    if browsable_folders.is_home(allowed_path):
         raise UserError("folder", f"{shorten(str(allowed_path))} is your home folder; choose a folder in it")
     return allowed_path
 

@@ -11,8 +11,8 @@ MOST = 500  # sub-folders that are listed
 
 def allowed_roots() -> list[Path]:
     """Return the top folders for browsing; `$LPS_FOLDERS` lists paths like `$PATH`."""
-    more = [Path(part) for part in os.environ.get("LPS_FOLDERS", "").split(os.pathsep) if part]
-    return list(dict.fromkeys(path.resolve() for path in (Path.home(), *more) if path.is_dir()))
+    extra = [Path(part) for part in os.environ.get("LPS_FOLDERS", "").split(os.pathsep) if part]
+    return list(dict.fromkeys(path.resolve() for path in (Path.home(), *extra) if path.is_dir()))
 
 
 def is_home(folder: Path) -> bool:
@@ -33,10 +33,12 @@ def check_folder(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: 
             is_folder = False
     if not is_folder:
         raise UserError("folder", f"{shorten(str(text))} is not a folder on this machine")
-    if not any(path.is_relative_to(root) for root in (*allowed_roots(), *(one.resolve() for one in also))):
-        places = ", ".join(shorten(str(root)) for root in allowed_roots())
+    if not any(
+        path.is_relative_to(root) for root in (*allowed_roots(), *(folder_also.resolve() for folder_also in also))
+    ):
+        allowed = ", ".join(shorten(str(root)) for root in allowed_roots())
         raise UserError(
-            "folder", f"{shorten(str(path))} is not inside {places}; set LPS_FOLDERS=FOLDER to allow another folder"
+            "folder", f"{shorten(str(path))} is not inside {allowed}; set LPS_FOLDERS=FOLDER to allow another folder"
         )
     return path
 
@@ -45,7 +47,7 @@ def list_files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     """The files in an allowed folder that end so, by name; raises `UserError`."""
     with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as listed:
         names = sorted(
-            one.name for one in listed if not one.name.startswith(".") and one.is_file(follow_symlinks=False)
+            entry.name for entry in listed if not entry.name.startswith(".") and entry.is_file(follow_symlinks=False)
         )
     return [folder / name for name in names if name.lower().endswith(endings)][:MOST] if endings else []
 
@@ -53,5 +55,7 @@ def list_files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
 def list_subfolders(folder: Path) -> list[Path]:
     """The folders in an allowed one by name, without hidden ones and links that lead elsewhere; raises `UserError`."""
     with as_user_error("folder", f"{shorten(str(folder))} cannot be read"), os.scandir(folder) as listed:
-        names = sorted(one.name for one in listed if not one.name.startswith(".") and one.is_dir(follow_symlinks=False))
+        names = sorted(
+            entry.name for entry in listed if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+        )
     return [folder / name for name in names[:MOST]]

@@ -23,7 +23,7 @@ _SYSTEM_FONTS = (  # used if Pillow's own font, which is Latin, lacks letters of
 _PAPER, _INK = (246, 246, 243), (38, 38, 36)
 
 
-class Drawn:
+class ItemPictures:
     """Behaves like an array, uint8 (n, 144, 144, 3), but holds texts and paths.
 
     titles: one text per item. files: a path below `folder` per item, "" for none; () if no item has one. A picture that
@@ -49,11 +49,11 @@ class Drawn:
         row_list = np.arange(len(self))[rows].tolist()
         return np.stack([self._draw(row) for row in row_list]) if row_list else np.zeros((0, SIDE, SIDE, 3), np.uint8)
 
-    def take(self, rows: np.ndarray, axis: int = 0) -> "Drawn":
+    def take(self, rows: np.ndarray, axis: int = 0) -> "ItemPictures":
         """Return only these items, not drawn yet."""
         row_list = rows.tolist()
         files = [self._files[row] for row in row_list] if self._files else ()
-        return Drawn([self.titles[row] for row in row_list], files, self._folder)
+        return ItemPictures([self.titles[row] for row in row_list], files, self._folder)
 
     def file(self, row: int) -> Path | None:
         """Return the picture file of an item; None if it has none."""
@@ -79,8 +79,8 @@ def _written(text: str) -> np.ndarray:
     font = _font(tall, text)
     if font is not _fonts(tall)[0]:  # letters of other fonts may be wider
         letters = max(1, min(letters, int((SIDE - 2 * _EDGE) * len(text) / font.getlength(text))))
-    most = _LINES if tall == _TALL else _LINES - 2
-    lines = textwrap.wrap(text, letters, max_lines=most, placeholder=" …")
+    most_lines = _LINES if tall == _TALL else _LINES - 2
+    lines = textwrap.wrap(text, letters, max_lines=most_lines, placeholder=" …")
     image = Image.new("RGB", (SIDE, SIDE), _PAPER)
     ImageDraw.Draw(image).multiline_text((_EDGE, _EDGE), "\n".join(lines), _INK, font, spacing=tall // 4, features=None)
     pixels = np.asarray(image)

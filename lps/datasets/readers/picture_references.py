@@ -11,12 +11,12 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import fingerprint
 
 
-class Referred:
+class PictureReferences:
     """Behaves like an array, uint8 (n, size, size, 3), but holds only the location of every picture.
 
     names: below `root`, as `Images.file_names`. is_whole: whether pictures are squeezed into squares, not cropped.
     places: int64 (n, 2), offset in its shard and bytes of each; None if every picture is a file of its own.
-    digest: of the pixels of all pictures, as in `lps.data.material.digest_of_pictures`. rows: int64, the selected
+    digest: of the pixels of all pictures, as in `lps.data.training_data.digest_of_pictures`. rows: int64, the selected
     pictures; None: all.
     """
 
@@ -52,10 +52,10 @@ class Referred:
             out[place] = self._decoded(self._file_row(row))
         return out
 
-    def take(self, rows: np.ndarray, axis: int = 0) -> "Referred":
+    def take(self, rows: np.ndarray, axis: int = 0) -> "PictureReferences":
         """Return only these pictures, not read yet."""
         chosen = rows if self.rows is None else self.rows[rows]
-        return Referred(self.root, self.names, self.size, self.is_whole, self.places, self.digest, chosen)
+        return PictureReferences(self.root, self.names, self.size, self.is_whole, self.places, self.digest, chosen)
 
     def identity(self, row: int) -> tuple:
         """Return what changes with a picture, without reading it: path and fingerprint of its file, its place in it."""

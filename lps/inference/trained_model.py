@@ -15,17 +15,17 @@ from torch import nn
 from lps.data import extraction, features, sources
 from lps.data.batches import Pictures
 from lps.data.features import StoredFeatures
-from lps.data.material import Material, pictures_on_device, prepare, resolve_device
+from lps.data.training_data import TrainingData, pictures_on_device, prepare, resolve_device
 from lps.datasets import Images
 from lps.errors import UserError
-from lps.inference.new_pictures import Form
+from lps.inference.new_pictures import PictureForm
 from lps.interop.imports import IMPORTED_FILE
 from lps.machine.devices import available_cores
 from lps.methods import Inference, Method, Prediction
 from lps.methods.parts.clustering import unit_rows
 from lps.network.network import Outputs
 from lps.settings.config import Config
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.runs import Run
 from lps.training import checkpoints
 from lps.training.evaluate import build_inference, infer
@@ -69,7 +69,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """A run's weights with everything that prediction needs.
 
     epoch, step: position of the weights; step is 0 after a complete epoch. form: the pictures that it accepts.
@@ -81,8 +81,8 @@ class Trained:
     epoch: int
     step: int
     method: Method
-    material: Material
-    form: Form
+    material: TrainingData
+    form: PictureForm
     backbone: nn.Module | None  # of stored features
 
     @property
@@ -125,14 +125,14 @@ class Trained:
         features = torch.cat([self._inference.labeled.features, self._inference.unlabeled.features])
         return unit_rows(features[torch.from_numpy(rows).to(features.device)].cpu().numpy())
 
-    def say(self, outputs: Outputs) -> Prediction:
+    def report(self, outputs: Outputs) -> Prediction:
         """Predict ids and confidences from outputs, with the method as fitted to the training images."""
         seen_by = replace(self._inference, infer_unlabeled=lambda: outputs, fitted=self.references.prediction.fitted)
         with torch.inference_mode():
             return self.method.predict(seen_by)
 
 
-def load_model(run: Run, threads: int | None = None) -> Trained:
+def load_model(run: Run, threads: int | None = None) -> TrainedModel:
     """Load the newest weights and the training images of a run; raises `UserError` if they are missing or changed.
 
     threads: of this process, None for all cores.
@@ -142,8 +142,8 @@ def load_model(run: Run, threads: int | None = None) -> Trained:
         raise UserError("run", f"{run.title} is a recording, which has no weights; launch a copy to get your own run")
     torch.set_num_threads(threads or available_cores())
     name, state = _weights(run)
-    material = prepare(config, inherited.read_confirmed(run))
-    form, backbone = Form.from_pictures(config, material.images), None
+    material = prepare(config, inherited_files.read_confirmed(run))
+    form, backbone = PictureForm.from_pictures(config, material.images), None
     if config.features == "stored":
         backbone = extraction.backbone_at_start(config, material.images)
         extraction.prepare_for_inference(backbone, material.images.device)
@@ -155,12 +155,12 @@ def load_model(run: Run, threads: int | None = None) -> Trained:
         raise UserError("run", f"the weights in {name} belong to another version of its method or backbone")
     method.load_state_dict(state["method"])
     method.eval()
-    return Trained(run, config, name, int(state["epoch"]), int(state["step"]), method, material, form, backbone)
+    return TrainedModel(run, config, name, int(state["epoch"]), int(state["step"]), method, material, form, backbone)
 
 
-def form_of(config: Config) -> Form:
+def picture_form(config: Config) -> PictureForm:
     """Return the form of a run's pictures; raises `UserError` if the pictures cannot be read."""
-    return Form.from_pictures(config, pictures_on_device(sources.images_of(config), torch.device("cpu")))
+    return PictureForm.from_pictures(config, pictures_on_device(sources.images_of(config), torch.device("cpu")))
 
 
 def _on_this_machine(config: Config) -> Config:
@@ -184,10 +184,10 @@ def _weights(run: Run) -> tuple[str, dict]:
     best = checkpoints.load_checkpoint(run.checkpoints, "best")
     if best is not None and has_place(best):
         return "best", best
-    raise UserError("run", f"{run.title} has no weights: {_why_none(run, damaged)}")
+    raise UserError("run", f"{run.title} has no weights: {_unavailable_reason(run, damaged)}")
 
 
-def _why_none(run: Run, damaged: dict[str, str]) -> str:
+def _unavailable_reason(run: Run, damaged: dict[str, str]) -> str:
     for name, damage in damaged.items():
         return f"its checkpoint {name} {damage}".rstrip(",")
     if not run.events.exists():

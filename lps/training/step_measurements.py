@@ -17,7 +17,7 @@ _RATES = ("pseudo_label/rate/seen", "pseudo_label/rate/novel")  # their denomina
 _KEPT = ("kl", "margin")
 
 
-class StepTrail:
+class StepMeasurements:
     """Stores the steps' measurements on the device; `result` computes and fetches them once per epoch."""
 
     def __init__(self, seen: int, state: dict[str, Tensor] | None = None):

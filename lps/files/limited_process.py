@@ -97,5 +97,5 @@ def _run(operation: Callable[[], object], memory: int, seconds: int, writer: int
 
 
 def _limit(kind: int, value: int) -> None:
-    _, most = resource.getrlimit(kind)
-    resource.setrlimit(kind, (value if most == resource.RLIM_INFINITY else min(value, most), most))
+    _, hard_limit = resource.getrlimit(kind)
+    resource.setrlimit(kind, (value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit), hard_limit))

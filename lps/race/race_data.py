@@ -45,16 +45,18 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
         raise UserError("replay", "names a run twice")
     for run in runs[1:]:
         if reason := run_diff.split_difference(runs[0], run):
-            both = f"{titles.run_label(run)} and {titles.run_label(runs[0])} do not have the same images and labels"
-            raise UserError("replay", f"{both}: {reason}")
+            runs_text = (
+                f"{titles.run_label(run)} and {titles.run_label(runs[0])} do not have the same images and labels"
+            )
+            raise UserError("replay", f"{runs_text}: {reason}")
     pasts = list(pasts) if pasts is not None else [EventLog(run.events).read_history() for run in runs]
     if not any(past.last_epoch for past in pasts):
         raise UserError("replay", f"{titles.run_label(runs[0])} has recorded no epoch of training yet")
     seen, names, truth = _classes(runs, pasts)
     epochs, recorded = _shown_epochs(pasts, len(names)), _recorded_epochs(pasts)
     is_whole = epochs == recorded
-    given = [titles.given_name(run) for run in runs]
-    given = given if all(given) and len(set(given)) == len(runs) else [""] * len(runs)
+    given_names = [titles.given_name(run) for run in runs]
+    given_names = given_names if all(given_names) and len(set(given_names)) == len(runs) else [""] * len(runs)
     return {
         "version": _VERSION,
         "classes": {"seen": seen, "names": names},
@@ -64,7 +66,7 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
         "seconds": _seconds(pasts, epochs),
         "runs": [
             _racer(letter, run, past, name, runs, epochs, is_whole)
-            for letter, run, past, name in zip(_LETTERS, runs, pasts, given)
+            for letter, run, past, name in zip(_LETTERS, runs, pasts, given_names)
         ],
         "marks": _marks(pasts, epochs),
     }
@@ -73,7 +75,7 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
 def _classes(runs: Sequence[Run], pasts: Sequence[History]) -> tuple[int, list[str], list[float] | None]:
     """How many classes are seen, what all are called, and the share of the unlabeled images that each has in truth.
 
-    Numbers for names where no split can be read; None where no class of these images is known.
+    Numbers for names where no split can be read; None if no class of these images is known.
     """
     for run in runs:
         try:
@@ -103,10 +105,10 @@ def _shown_epochs(pasts: Sequence[History], classes: int) -> list[int]:
     """All epochs that any run has recorded; of too many every k-th, the first and each run's last."""
     epochs = _recorded_epochs(pasts)
     a_row = (3 * classes + _FIXED_NUMBERS_PER_EPOCH) * len(pasts)
-    most = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // a_row))
-    stride = math.ceil(len(epochs) / most)
+    most_epochs = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // a_row))
+    stride = math.ceil(len(epochs) / most_epochs)
     ends = {past.last_epoch for past in pasts}
-    return [epoch for place, epoch in enumerate(epochs) if place % stride == 0 or epoch in ends]
+    return [epoch for index, epoch in enumerate(epochs) if index % stride == 0 or epoch in ends]
 
 
 # ---------------------------------------------------------------------------------------------------- the clock
@@ -184,13 +186,13 @@ def _racer(
 
 
 def _column(past: History, name: str, epochs: Sequence[int]) -> list[float | None] | None:
-    """One measurement; None where nobody measures it."""
+    """One measurement; None if nobody measures it."""
     values = past.column(name)
     return [_number(value) for value in values.reindex(epochs)] if len(values) else None
 
 
 def _rows(past: History, name: str, epochs: Sequence[int]) -> list[list | None] | None:
-    """One list an epoch; None where nobody measures it."""
+    """One list an epoch; None if nobody measures it."""
     table = past.vectors.get(name)
     if table is None:
         return None
@@ -198,7 +200,7 @@ def _rows(past: History, name: str, epochs: Sequence[int]) -> list[list | None] 
 
 
 def _predicted_shares(past: History, epochs: Sequence[int]) -> list[list | None] | None:
-    """Share of the unlabeled images that are predicted as each class; None where that is not recorded."""
+    """Share of the unlabeled images that are predicted as each class; None if that is not recorded."""
     rows = _rows(past, "class/count_predicted", epochs)
     if rows is None:
         return None

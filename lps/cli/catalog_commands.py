@@ -16,11 +16,11 @@ def add(commands: Commands) -> None:
 def _list_methods(options) -> None:
     names = [options.method] if options.method else catalog.method_names()
     infos = [catalog.method_info(name) for name in names]
-    broken = {} if options.method else catalog.broken_methods()
+    broken_methods = {} if options.method else catalog.broken_methods()
     if options.json:
         print_json([{"name": i.name, "title": i.title, "summary": i.summary, "sections": i.sections,
                       "parameters": [asdict(p) for p in i.parameters.values()]} for i in infos]
-                   + _broken(broken))  # fmt: skip
+                   + _broken_entries(broken_methods))  # fmt: skip
         return
     for info in infos:
         print(f"{info.name:12} {info.summary}")
@@ -29,7 +29,7 @@ def _list_methods(options) -> None:
             print(f"    {parameter.name}={parameter.default}  {parameter.help} ({parameter.expectation()}{words})")
         for title, text in info.sections.items() if options.method else ():
             print(f"\n{title}\n" + "\n".join(f"    {line}".rstrip() for line in text.splitlines()))
-    for name, reason in broken.items():
+    for name, reason in broken_methods.items():
         print(f"{name:12} broken: {reason}")
 
 
@@ -41,7 +41,7 @@ def _list_datasets(options) -> None:
         return
     infos = [catalog.dataset_info(name) for name in catalog.dataset_names()]
     if options.json:
-        print_json([asdict(info) for info in infos] + _broken(catalog.broken_datasets()))
+        print_json([asdict(info) for info in infos] + _broken_entries(catalog.broken_datasets()))
         return
     for info in infos:
         print(f"{info.name:14} {info.summary}")
@@ -49,5 +49,5 @@ def _list_datasets(options) -> None:
         print(f"{name:14} broken: {reason}")
 
 
-def _broken(reasons: dict[str, str]) -> list[dict[str, str]]:
+def _broken_entries(reasons: dict[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "broken": reason} for name, reason in reasons.items()]

@@ -8,7 +8,7 @@ from pathlib import Path
 from lps.charts.palette import DARK, LIGHT
 from lps.errors import UserError, shown
 from lps.files.atomic import PUBLIC, as_user_error, write_whole
-from lps.race import numbers
+from lps.race import race_data
 from lps.report import offline
 from lps.store.runs import Run
 
@@ -28,7 +28,7 @@ def style() -> str:
 
 
 def render(race: dict) -> str:
-    """The whole file of what `numbers.race_of_runs` found: it fetches nothing, and runs no script but its own."""
+    """The whole file of what `race_data.race_of_runs` found: it fetches nothing, and runs no script but its own."""
     return offline.page(
         _HERE / "race.html.j2",
         [SCRIPT + offline.script(_HERE / "document.js")],
@@ -48,7 +48,7 @@ def _last_row(run: dict) -> tuple[str, int, str, str]:
 
 def as_bytes(runs: Sequence[Run]) -> bytes:
     """The file of the race of these runs; raises `UserError`."""
-    return render(numbers.race_of_runs(runs)).encode("utf-8", "replace")
+    return render(race_data.race_of_runs(runs)).encode("utf-8", "replace")
 
 
 def write(runs: Sequence[Run], to: Path) -> Path:

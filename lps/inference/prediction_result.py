@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lps.errors import UserError, shorten
-from lps.inference.none_of_these import DEFAULT_KEEP, TradeOff
+from lps.inference.rejection import DEFAULT_KEEP, TradeOff
 
 NONE = "none of these"
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictionResult:
     """Predictions, one row per picture.
 
     files: path below `root`, or the number in an array. predicted int64: the model's id; cluster int64: the cluster
-    after the user's merges and splits. confidence float32. distance float32: see `none_of_these`. nearest int64 (n, k):
+    after the user's merges and splits. confidence float32. distance float32: see `rejection`. nearest int64 (n, k):
     image ids of the run's most similar images, most similar first; theirs: the clusters of these images. titles,
     groups: name and group ("seen", "novel" or "") by cluster. rejected: clusters that the user marked as not a class.
     lost: names that no cluster of this epoch continues. epoch: of the weights. skipped: (name, reason) of files left
-    out. kinds: for each possible novel class its rows, see `new_kinds`, the largest first.
+    out. kinds: for each possible novel class its rows, see `novel_proposals`, the largest first.
     """
 
     run: str
@@ -41,13 +41,13 @@ class Predicted:
     skipped: tuple[tuple[str, str], ...] = field(default=())
     kinds: tuple[tuple[int, ...], ...] = field(default=())
 
-    def threshold(self, keep: float | None = None) -> float:
-        """Return the distance that accepts a share `keep` of the pictures of known classes.
+    def threshold(self, share: float | None = None) -> float:
+        """Return the distance that accepts a share `share` of the pictures of known classes.
 
         Raises `UserError` for a number that is not a share.
         """
-        check_share(keep)
-        return math.inf if keep == 1 else self.trade_off.threshold(DEFAULT_KEEP if keep is None else keep)
+        check_share(share)
+        return math.inf if share == 1 else self.trade_off.threshold(DEFAULT_KEEP if share is None else share)
 
     def is_none(self, threshold: float) -> np.ndarray:
         """Return which pictures are none of the classes, bool (n,): too far away, or in a rejected cluster."""
@@ -64,7 +64,7 @@ class Predicted:
         return f"possible novel class: {words} ({first}, …)"
 
 
-def check_share(keep: float | None) -> None:
+def check_share(share: float | None) -> None:
     """Raise `UserError` for a number that is not a share."""
-    if keep is not None and not 0 < keep <= 1:
-        raise UserError("keep", f"{keep:g} is not a share; expected more than 0 and at most 1")
+    if share is not None and not 0 < share <= 1:
+        raise UserError("keep", f"{share:g} is not a share; expected more than 0 and at most 1")

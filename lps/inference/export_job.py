@@ -8,7 +8,7 @@ import importlib.util
 from pathlib import Path
 
 from lps.errors import UserError
-from lps.inference import prediction_work
+from lps.inference import prediction_job
 from lps.scheduler.background_jobs import JobSubject
 from lps.store import titles
 from lps.store.runs import Run
@@ -28,7 +28,7 @@ def check_installed() -> None:
 
 def export_path(run: Run) -> Path:
     """Return the path of the export; it changes with the weights and the names."""
-    return run.root / FOLDER / f"{prediction_work.digest_of_inputs(prediction_work.inputs_of(run))}.zip"
+    return run.root / FOLDER / f"{prediction_job.digest_of_inputs(prediction_job.inputs_of(run))}.zip"
 
 
 def start_export(run: Run) -> None:
@@ -36,4 +36,4 @@ def start_export(run: Run) -> None:
     check_installed()
     path = export_path(run)
     words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)
-    prediction_work.start_result(path, _MOST_RESULTS, JobSubject(titles.run_label(run)), "export", *words)
+    prediction_job.start_result(path, _MOST_RESULTS, JobSubject(titles.run_label(run)), "export", *words)

@@ -86,9 +86,9 @@ def _parted(points: np.ndarray, count: int) -> np.ndarray:
         member = (labels[:, None] == np.arange(count)).astype(points.dtype)
         sizes = member.sum(axis=0)
         centers = member.T @ points / np.maximum(sizes, 1)[:, None]
-        away = (points**2).sum(axis=1)[:, None] + (centers**2).sum(axis=1) - 2 * points @ centers.T
-        away[:, sizes == 0] = np.inf
-        new_parts = away.argmin(axis=1)
+        distances = (points**2).sum(axis=1)[:, None] + (centers**2).sum(axis=1) - 2 * points @ centers.T
+        distances[:, sizes == 0] = np.inf
+        new_parts = distances.argmin(axis=1)
         if (new_parts == labels).all():
             break
         labels = new_parts

@@ -92,8 +92,8 @@ def matching_row(
     """
     dataset = DATASETS.get(config.dataset)
     reasons = [] if dataset else [f"it has no results on {config.dataset}"]
-    reasons += [words for fits, words in _requirements(config, dataset) if not fits]
-    reasons += [words for fits, words in _scoring(config, protocol, select, seen_is_matched, images) if not fits]
+    reasons += [words for is_met, words in _requirements(config, dataset) if not is_met]
+    reasons += [words for is_met, words in _scoring(config, protocol, select, seen_is_matched, images) if not is_met]
     row, reason = _line_of(config, dataset) if dataset else (None, "")
     reasons += [reason] if reason else []
     return (None, reasons) if reasons else (row, [])

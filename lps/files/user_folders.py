@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from lps.files.program import IS_CLONE, SOURCE
+from lps.files.program_location import IS_CLONE, SOURCE
 
 
 def cache_folder() -> Path:
@@ -13,16 +13,16 @@ def cache_folder() -> Path:
     """
     if os.environ.get("LPS_CACHE"):
         return Path(os.environ["LPS_CACHE"]).absolute()
-    usual = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(usual).absolute() / "lps-studio"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base).absolute() / "lps-studio"
 
 
 def data_folder(variable: str, name: str) -> Path:
     """What the environment's `variable` says, else `$XDG_DATA_HOME/lps-studio/NAME`, else that in `~/.local/share`."""
     if os.environ.get(variable):
         return Path(os.environ[variable]).absolute()
-    usual = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(usual).absolute() / "lps-studio" / name
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base).absolute() / "lps-studio" / name
 
 
 def runs_folder() -> Path:

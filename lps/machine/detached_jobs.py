@@ -16,7 +16,7 @@ from pathlib import Path
 from lps.files import disk
 from lps.files.atomic import open_regular, read_small, write_whole
 from lps.files.locks import is_held, try_lock, write_owner
-from lps.files.program import SOURCE
+from lps.files.program_location import SOURCE
 from lps.machine import processes
 
 _TAIL = 4096  # bytes of a log that its last line is looked for in
@@ -46,7 +46,7 @@ def lps_command(*arguments: str) -> list[str]:
 
 
 def start_job(result: Path, command: Sequence[str]) -> None:
-    """Run `command`, which writes the file `result`; does nothing where that is there or somebody is at it already.
+    """Run `command`, which writes the file `result`; does nothing if that is there or somebody is at it already.
 
     It waits for no slot, since a person waits for it, and gives way to the runs that have one (`NICENESS`).
     """
@@ -58,11 +58,11 @@ def start_job(result: Path, command: Sequence[str]) -> None:
     try:
         if not result.exists():
             result.with_suffix(STOP).unlink(missing_ok=True)
-            begun = detach(command, result.with_suffix(".log"), lock)
-            note_worker(lock, begun.pid)
+            is_started = detach(command, result.with_suffix(".log"), lock)
+            note_worker(lock, is_started.pid)
             with contextlib.suppress(OSError):  # it has ended already
-                own = os.getpriority(os.PRIO_PROCESS, 0)
-                os.setpriority(os.PRIO_PROCESS, begun.pid, own + NICENESS)
+                priority = os.getpriority(os.PRIO_PROCESS, 0)
+                os.setpriority(os.PRIO_PROCESS, is_started.pid, priority + NICENESS)
     finally:
         os.close(lock)
 

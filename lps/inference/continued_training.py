@@ -19,9 +19,9 @@ from lps.data.classes import Classes
 from lps.data.confirmed_labels import Confirmed
 from lps.errors import UserError, shorten
 from lps.scheduler import submit
-from lps.settings import cli_args, given_shares
+from lps.settings import cli_args, given_prior
 from lps.settings.config import Config, configure
-from lps.store import inherited
+from lps.store import inherited_files
 from lps.store.events import read_history
 from lps.store.runs import Run
 from lps.store.titles import run_title
@@ -39,7 +39,7 @@ _OWN = ("network.continues", "network.name", "network.start", "network.checkpoin
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """A run that would continue another one.
 
     config: its settings; confirmed: its labels; weights: the checkpoint to start from, None for the start weights. new,
@@ -53,7 +53,7 @@ class Plan:
     config: Config
     confirmed: Confirmed
     weights: Path | None
-    new: tuple[str, ...]
+    new_classes: tuple[str, ...]
     added: tuple[str, ...]
     without_labels: tuple[str, ...]
     novel: int
@@ -64,7 +64,7 @@ class Plan:
 
     def in_words(self) -> str:
         """ "4 names: 3 new seen classes, 431 new labeled pictures; 2 clusters without a name and 1 name stay novel"."""
-        sentence = f"{counted(self.confirmed.named, 'name')}: {counted(len(self.new), 'new seen class')}"
+        sentence = f"{counted(self.confirmed.named, 'name')}: {counted(len(self.new_classes), 'new seen class')}"
         sentence += f", more labels for {counted(len(self.added), 'class')}" if self.added else ""
         sentence += f", {counted(self.confirmed.pictures, 'new labeled picture')}"
         waiting = len(self.without_labels)
@@ -84,23 +84,29 @@ class Plan:
             sentences.append(f"With this choice, these names get no labeled pictures and stay novel: {named}.")
         if self.looked_for > self.novel + len(self.without_labels):
             hyperparameters = self.config.hyperparameters
-            off = cli_args.format_settings(
+            switched_off = cli_args.format_settings(
                 {
                     key: value
                     for key, value in _without_spreading(hyperparameters).items()
                     if hyperparameters[key] == value
                 }
             )
-            words = f" Nothing forces pictures into it: the new run has {', '.join(off)}." if off else ""
-            why = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
+            words = (
+                f" Nothing forces pictures into it: the new run has {', '.join(switched_off)}." if switched_off else ""
+            )
+            reason = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             sentences.append(
-                f"{why}, but the run adds one novel class for pictures that fit no name. This class may stay "
+                f"{reason}, but the run adds one novel class for pictures that fit no name. This class may stay "
                 f"empty.{words}"
             )
-        if self.new and self.config.prior == "given" and self.config.prior_shares == self.parent.config().prior_shares:
-            shares = given_shares.shares_of(self.config.prior_shares)[-self.looked_for - len(self.new) :]
-            expected = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.new[:3], shares))
-            expected += ", …" * (len(self.new) > 3)
+        if (
+            self.new_classes
+            and self.config.prior == "given"
+            and self.config.prior_shares == self.parent.config().prior_shares
+        ):
+            shares = given_prior.shares_of(self.config.prior_shares)[-self.looked_for - len(self.new_classes) :]
+            expected = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.new_classes[:3], shares))
+            expected += ", …" * (len(self.new_classes) > 3)
             sentences.append(
                 f"The new run uses the prior.shares of the run before, so these are the expected shares of the new "
                 f"seen classes: {expected}. If they are wrong, set prior.shares again and list the seen classes first."
@@ -114,7 +120,7 @@ class Plan:
         return sentences
 
 
-def plan_training_on(
+def plan_continued_training(
     run: Run,
     epoch: int | None = None,
     *,
@@ -123,7 +129,7 @@ def plan_training_on(
     from_weights: bool = True,
     changes: Mapping[str, object] = MappingProxyType({}),
     unnamed: Mapping[int, int | None] = MappingProxyType({}),
-) -> Plan:
+) -> TrainingPlan:
     """Plan the run that continues from the names of an epoch (default: the newest epoch with names).
 
     changes: settings that differ from the first run, by key. unnamed: what happens to clusters without a name, by id:
@@ -138,13 +144,13 @@ def plan_training_on(
     if label_check.said.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
         raise UserError("names", f"do not exist at epoch {label_check.epoch}; {remedy}")
-    images, class_of_image, new, without_labels = _labels(label_check, rule, threshold)
+    images, class_of_image, new_classes, without_labels = _labels(label_check, rule, threshold)
     if not len(images):
         raise UserError("labels", _nothing_said(label_check, rule, threshold))
-    before, split = inherited.read_confirmed(run), label_check.split
+    before, split = inherited_files.read_confirmed(run), label_check.split
     confirmed = Confirmed(
-        *_together(before, images, class_of_image),
-        names=(*(before.names if before else ()), *new),
+        *_join_labels(before, images, class_of_image),
+        names=(*(before.names if before else ()), *new_classes),
         rows=np.zeros(0, np.int64),
         parent=run.id,
         epoch=label_check.epoch,
@@ -155,18 +161,18 @@ def plan_training_on(
         decisions=len(naming.entries_in_effect(naming.read_entries(run), label_check.epoch))
         + (before.decisions if before else 0),
     )
-    seen = split.classes.seen + len(new)
-    origins = _origins(label_check, images, class_of_image, [*new.values()])
+    seen = split.classes.seen + len(new_classes)
+    origins = _origins(label_check, images, class_of_image, [*new_classes.values()])
     free = without_name(label_check.ids, label_check.defaults, label_check.said)
     dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
     novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
     num_novel = max(1, len(label_check.ids) - seen - len(free) + len(novel))
     confirmed = replace(confirmed, rows=_rows(split.classes, origins, novel, seen + num_novel))
     weights = _checkpoint(run, label_check.epoch) if from_weights else None
-    own = {"split.num_novel": num_novel, "split.confirmed": confirmed.digest, "network.continues": None}
+    overrides = {"split.num_novel": num_novel, "split.confirmed": confirmed.digest, "network.continues": None}
     if weights is not None:
-        own["network.continues"] = inherited.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
-    config = configure(run.config().flat() | _spreading(run, bool(novel or without_labels)) | dict(changes) | own)
+        overrides["network.continues"] = inherited_files.weights_name(run.read_json(f"checkpoints/{weights.stem}.json"))
+    config = configure(run.config().flat() | _spreading(run, bool(novel or without_labels)) | dict(changes) | overrides)
     added_names = {split.class_names[i] for i in class_of_image.tolist() if i < split.classes.seen}
     parts = (
         tuple(sorted(added_names)),
@@ -175,9 +181,9 @@ def plan_training_on(
         num_novel,
         len(label_check.said.unlabeled),
     )
-    names = [*split.class_names[: split.classes.seen], *new]
+    names = [*split.class_names[: split.classes.seen], *new_classes]
     labeled = {name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count}
-    return Plan(run, config, confirmed, weights, tuple(new), *parts, len(dissolved), labeled)
+    return TrainingPlan(run, config, confirmed, weights, tuple(new_classes), *parts, len(dissolved), labeled)
 
 
 def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Naming) -> list[int]:
@@ -225,7 +231,7 @@ def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
     additional novel class: it would be filled with images of other classes.
     """
     passed = set()
-    while has_novel and (parent := Run(run.root / inherited.parent_of(run))).config_if_readable():
+    while has_novel and (parent := Run(run.root / inherited_files.parent_of(run))).config_if_readable():
         if parent.id in passed:
             break
         passed.add(parent.id)
@@ -240,20 +246,22 @@ def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
 
 def _without_spreading(hyperparameters: Mapping[str, object]) -> dict[str, object]:
     """Return, of the method settings `hyperparameters`, the values that switch off what keeps all classes in use."""
-    return {key: off for key, off in _SPREADING.items() if key in hyperparameters}
+    return {key: value for key, value in _SPREADING.items() if key in hyperparameters}
 
 
-def start_training_on(planned: Plan, root: Path | None = None, name: str = "", token: str | None = None) -> Run:
+def start_continued_training(
+    planned: TrainingPlan, root: Path | None = None, name: str = "", token: str | None = None
+) -> Run:
     """Create the folder of a planned run beside its parent or in `root`, and launch the run; raises `UserError`.
 
     token: see `create_run`.
     """
 
     def bring(folder: Path) -> None:
-        inherited.write_inherited(folder, planned.confirmed, planned.weights)
+        inherited_files.write_inherited(folder, planned.confirmed, planned.weights)
 
     name = name or f"{run_title(planned.parent)} + {counted(planned.confirmed.named, 'name')}"
-    order = submit.RunRequest(planned.config, name, token, bring=bring)
+    order = submit.RunRequest(planned.config, name, token, copy_files=bring)
     return submit.create_runs(root or planned.parent.root, [order])[0]
 
 
@@ -292,7 +300,7 @@ def _labels(
         counts = is_confirmed | (label_check.network.confidence >= threshold)
     aside = np.fromiter(decisions.unlabeled, np.int64, len(decisions.unlabeled))
     counts &= ~np.isin(split.unlabeled, np.union1d(aside, split.validation))
-    rows, class_of_image, new, without_labels = [], [], {}, []
+    rows, class_of_image, new_classes, without_labels = [], [], {}, []
     for root in sorted({*decisions.names, *label_check.defaults} & set(label_check.ids) - decisions.rejected):
         members = label_check.cluster == root
         name = decisions.names.get(root)
@@ -304,15 +312,15 @@ def _labels(
             without_labels += [name] if class_id is None else []
             continue
         if class_id is None:
-            class_id = split.classes.seen + len(new)
-            new[name] = root
+            class_id = split.classes.seen + len(new_classes)
+            new_classes[name] = root
         rows.append(rows_of_cluster)
         class_of_image.append(np.full(len(rows_of_cluster), class_id))
     if not rows:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), [], without_labels
     rows, class_of_image = np.concatenate(rows), np.concatenate(class_of_image).astype(np.int64)
     order = np.argsort(rows)
-    return split.unlabeled[rows[order]], class_of_image[order], new, without_labels
+    return split.unlabeled[rows[order]], class_of_image[order], new_classes, without_labels
 
 
 def _nothing_said(label_check: LabelCheck, rule: str, threshold: float) -> str:
@@ -331,12 +339,15 @@ def _nothing_said(label_check: LabelCheck, rule: str, threshold: float) -> str:
     return "would have the same labels as the first run: no picture is left in a named cluster"
 
 
-def _together(
-    before: Confirmed | None, images: np.ndarray, class_of_image: np.ndarray
+def _join_labels(
+    earlier: Confirmed | None, images: np.ndarray, class_of_image: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Join the labels confirmed now with those confirmed before, ascending by image."""
-    if before is not None:
-        images, class_of_image = np.concatenate([before.images, images]), np.concatenate([before.given, class_of_image])
+    if earlier is not None:
+        images, class_of_image = (
+            np.concatenate([earlier.images, images]),
+            np.concatenate([earlier.given, class_of_image]),
+        )
     order = np.argsort(images)
     return images[order], class_of_image[order]
 

@@ -53,8 +53,8 @@ class Doubt:
     labels: int = 0  # different ones of duplicates
 
     @property
-    def words(self) -> str:
-        """What is wrong, for a person."""
+    def in_words(self) -> str:
+        """Describe the finding for a user."""
         if self.kind == "stranger":
             return f"the distance from other pictures is {self.score:.1f} standard deviations above the average"
         if self.kind == "label":
@@ -79,7 +79,7 @@ class Audited:
     recall: float | None = None
 
 
-def looked_at(config: Config) -> Config:
+def undecided_config(config: Config) -> Config:
     """`config` as far as a look at its pictures goes: as their files say, whatever was decided.
 
     Coloured pictures without start weights of their own are looked at with the backbone that is shipped.
@@ -90,20 +90,20 @@ def looked_at(config: Config) -> Config:
 
 
 def audit_path(config: Config, root: Path) -> Path:
-    """Where the findings are kept below the folder of the runs; another place once the data set's files change."""
-    undecided = looked_at(config)
+    """Return the path of the findings below the runs folder; it changes with the files of the data set."""
+    undecided = undecided_config(config)
     moment = sources.stamp(undecided.dataset, undecided.dataset_path)
     text = background_jobs.settings_text(undecided) + repr(moment)
     return Path(root) / FOLDER / f"{undecided.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def start_audit(config: Config, root: Path) -> None:
-    """Look in the background; does nothing where that is done or under way. Raises `UserError`."""
-    undecided = looked_at(config)
+    """Look in the background; does nothing if that is done or under way. Raises `UserError`."""
+    undecided = undecided_config(config)
     search_options = cli_args.option_words(seed=undecided.seed, set=background_jobs.settings_of_job(undecided))
-    words = (undecided.dataset, "--runs", str(root.resolve()), *search_options)
+    arguments = (undecided.dataset, "--runs", str(root.resolve()), *search_options)
     background_jobs.start_job(
-        audit_path(config, root), background_jobs.subject_of(undecided), "audit", "--begun", *words
+        audit_path(config, root), background_jobs.subject_of(undecided), "audit", "--begun", *arguments
     )
 
 
@@ -115,7 +115,7 @@ def read_findings(path: Path) -> Audited | None:
         if len(data) > _LARGEST:
             raise ValueError(f"larger than {_LARGEST >> 20} MiB")
         stored = json.loads(data)
-        findings = tuple(map(_finding, stored["findings"]))
+        findings = tuple(map(_read_finding, stored["findings"]))
         if len({(finding.kind, finding.pictures[0]) for finding in findings}) < len(findings):
             raise ValueError("one is listed twice")
         total, recall = {kind: int(stored["total"][kind]) for kind in KINDS}, stored.get("recall")
@@ -131,8 +131,8 @@ def read_findings(path: Path) -> Audited | None:
         ) from None
 
 
-def _finding(stored: dict) -> Doubt:
-    """Raises `ValueError` and its like for what is none."""
+def _read_finding(stored: dict) -> Doubt:
+    """Read one stored finding; raises `ValueError` or similar for an invalid one."""
     finding = Doubt(**stored | {"pictures": tuple(stored["pictures"]), "parts": tuple(stored["parts"])})
     texts = (finding.label, finding.other, *finding.parts)
     is_whole = finding.pictures and all(type(key) in (str, int) for key in finding.pictures)
@@ -152,13 +152,13 @@ def write(path: Path, audited: Audited) -> None:
 # ---------------------------------------------------------------------------------------------------- what was decided
 
 
-def said_of(config: Config) -> Decided:
-    """What holds of the data set of `config`; raises `UserError` where its file is damaged."""
+def decisions_of(config: Config) -> Decided:
+    """Return the valid decisions on the data set of `config`; raises `UserError` if their file is damaged."""
     return edit_log.combine_entries(edit_log.read_entries(_file(config)))
 
 
-def entries_of(config: Config) -> list[tuple[int, dict]]:
-    """The decisions that hold, by number, the newest first."""
+def list_entries(config: Config) -> list[tuple[int, dict]]:
+    """Return the valid decisions by number, newest first."""
     return in_effect(edit_log.read_entries(_file(config)))[::-1]
 
 
@@ -166,13 +166,13 @@ def _file(config: Config) -> Path:
     return edit_log.log_path(config.dataset, config.dataset_path)
 
 
-def kept_of(finding: Doubt) -> Key:
-    """The picture of a group of duplicates that stays: one for tests where there is one, else the first."""
+def remaining_pictures(finding: Doubt) -> Key:
+    """Return the picture of a group of duplicates that stays: a test picture if there is one, else the first."""
     return finding.pictures[-1 if "test" in finding.parts else 0]
 
 
 def is_open(finding: Doubt, decisions: Decided) -> bool:
-    """Whether nothing was decided that answers the finding."""
+    """Return whether no decision answers the finding yet."""
     if all((finding.kind, key) in decisions.ignored for key in finding.pictures):
         return False
     kept_pictures = [key for key in finding.pictures if key not in decisions.left_out]
@@ -185,7 +185,7 @@ def record_finding_decision(
     config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = ""
 ) -> Decided:
     """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it has not."""
-    undecided = looked_at(config)
+    undecided = undecided_config(config)
     keys, dataset_name = sources.original_keys(undecided)
     images = sources.images_of(undecided)
     known_pictures = set(keys)
@@ -194,11 +194,13 @@ def record_finding_decision(
         expected = f"{len(keys):,} pictures; expected one such as {named}"
         raise UserError("pictures", f"{shorten(lost[0])} is not one of its {expected}")
     if do == "relabel" and label not in (*images.class_names, edit_log.UNKNOWN):
-        raise UserError("label", f"{shorten(label)} is not one of its classes; choices: {_some(images.class_names)}")
+        raise UserError(
+            "label", f"{shorten(label)} is not one of its classes; choices: {_first_names(images.class_names)}"
+        )
     tests = set(keys[len(keys) - images.num_test :])
     if do == "relabel" and label == edit_log.UNKNOWN and tests & set(pictures):
         raise UserError("label", "of a test picture cannot be unknown; leave out the picture instead")
-    remaining = known_pictures - said_of(config).left_out
+    remaining = known_pictures - decisions_of(config).left_out
     if do == "leave out" and not remaining - set(pictures):
         raise UserError(
             "pictures",
@@ -220,5 +222,5 @@ def undo_finding_decision(config: Config, number: int) -> Decided:
     return edit_log.undo_decision(config.dataset, config.dataset_path, number)
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return ", ".join(shorten(name, 40).strip("'\"") for name in names[:20]) + ", …" * (len(names) > 20)

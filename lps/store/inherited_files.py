@@ -22,7 +22,7 @@ from lps.wording import counted
 
 LABELS, WEIGHTS = "confirmed.npz", "start"
 CONTINUES = "network.continues"
-_CURE = "restore it from a copy of the run's folder, or create such a run again with python -m lps train-on"
+_REMEDY = "restore it from a copy of the run's folder, or create such a run again with python -m lps train-on"
 _ARRAYS = "images given names rows parent epoch rule threshold pictures named decisions".split()
 
 
@@ -50,11 +50,11 @@ def read_confirmed(run: Run) -> Confirmed | None:
 
 
 def _read_file(path: Path, digest: str) -> Confirmed:
-    """The file of this name, whole and of the right form; raises `UserError`."""
+    """Read the file and check its form and digest; raises `UserError`."""
     try:
         stored = read_arrays(path, _ARRAYS)
     except UserError as error:
-        raise UserError(LABELS, f"{str(error).removeprefix(f'{LABELS}: ')}; {_CURE}") from None
+        raise UserError(LABELS, f"{str(error).removeprefix(f'{LABELS}: ')}; {_REMEDY}") from None
     images, classes, names = stored["images"].astype(np.int64), stored["given"].astype(np.int64), stored["names"]
     is_whole = len(images) == len(classes) and (np.diff(images) > 0).all() and (images >= 0).all()
     texts = {name: clean_line(str(stored[name])) for name in ("parent", "rule")}
@@ -64,12 +64,12 @@ def _read_file(path: Path, digest: str) -> Confirmed:
         threshold=float(stored["threshold"]),
     )  # fmt: skip
     if not is_whole or confirmed.digest != digest:
-        raise UserError(LABELS, f"is damaged (its labels do not match {SETTING}={shorten(digest)}); {_CURE}")
+        raise UserError(LABELS, f"is damaged (its labels do not match {SETTING}={shorten(digest)}); {_REMEDY}")
     return confirmed
 
 
 def weights_name(record: dict) -> str:
-    """What `network.continues` calls a checkpoint with this record; "" for a damaged one."""
+    """Return the name that `network.continues` gives a checkpoint with this record; "" for a damaged record."""
     digest = record.get("sha256")
     return digest[:DIGITS] if isinstance(digest, str) else ""
 
@@ -81,22 +81,22 @@ def parent_of(run: Run) -> str:
 
 
 def run_family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
-    """Every run id of the family of `run` -> the id that it goes on from, "" for none; older ones first.
+    """Return every run id of the family of `run` -> the id of the run that it continues, "" for none; older runs first.
 
-    parents: of every run that goes on from one, that one ("" where it cannot be read).
+    parents: run -> the run that it continues, "" if that cannot be read.
     """
     children: dict[str, list[str]] = {}
     for run_id, parent in parents.items():
         children.setdefault(parent, []).append(run_id)
-    first, passed = run, {run}
-    while (parent := parents.get(first, "")) and parent not in passed:
-        first = parent
-        passed.add(first)
-    parent_by_id, queue = {first: ""}, [first]
+    oldest, passed = run, {run}
+    while (parent := parents.get(oldest, "")) and parent not in passed:
+        oldest = parent
+        passed.add(oldest)
+    parent_by_id, queue = {oldest: ""}, [oldest]
     for run_id in queue:
-        new = [child for child in sorted(children.get(run_id, [])) if child not in parent_by_id]
-        parent_by_id |= dict.fromkeys(new, run_id)
-        queue += new
+        children_added = [child for child in sorted(children.get(run_id, [])) if child not in parent_by_id]
+        parent_by_id |= dict.fromkeys(children_added, run_id)
+        queue += children_added
     return parent_by_id
 
 

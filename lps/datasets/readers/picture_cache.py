@@ -1,13 +1,13 @@
 """Cache of decoded pictures: on disk, apart from the user's other files, and memory-mapped afterwards.
 
-It is in the cache folder (`lps.files.cache`). `pictures/<data set>-<source>/<content>/` holds `pixels.u8` (rows of
-uint8), `labels.npy`, `facts.json` and, of squeezed pictures, `sizes.npy`; a new content of the same source replaces the
-old one. `pixels.sha256` is a digest of all pixels with the state of their file when it was read: so a start
-over 19 GB of them reads none.
+The cache folder is that of `lps.files.user_folders`. `pictures/<data set>-<source>/<content>/` holds `pixels.u8` (rows
+of uint8), `labels.npy`, `facts.json` and, of squeezed pictures, `sizes.npy`; a new content of the same source replaces
+the old one. `pixels.sha256` is a digest of all pixels with the state of their file when it was read: so a start over
+19 GB of them reads none.
 
 Pictures that would take more than LPS_DECODED_GB, or than the disk has, are kept by reference where they can be read
 one by one: no `pixels.u8`, and for shards `places.npy`. They are decoded once, to find out which are readable, and
-then at every access (`lps.datasets.readers.referred`).
+then at every access (`lps.datasets.readers.picture_references`).
 """
 
 import hashlib
@@ -26,11 +26,11 @@ import numpy as np
 from lps.datasets import Images, quoted
 from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular, read_small, write_json
-from lps.files.cache import cache_folder
 from lps.files.locks import folder_lock
+from lps.files.user_folders import cache_folder
 
 if TYPE_CHECKING:
-    from lps.datasets.readers.referred import Referred
+    from lps.datasets.readers.picture_references import PictureReferences
 
 _MOST_FACTS = 1 << 30  # bytes of the names of all files
 _SETTLED_NS = 2 * 10**9  # after this time another change would get another time stamp
@@ -139,8 +139,8 @@ def _digest(text: str) -> str:
 
 
 def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: int, root: Path | None) -> Images:
-    for old in home.iterdir():  # other contents, and leftovers of killed processes; open maps stay valid
-        shutil.rmtree(old, ignore_errors=True)
+    for entry in home.iterdir():  # other contents, and leftovers of killed processes; open maps stay valid
+        shutil.rmtree(entry, ignore_errors=True)
     if os.path.lexists(folder):
         raise OSError(
             0, f"{folder.name} has the name of this data set's cache folder, but it is no cache folder; remove it"
@@ -148,15 +148,15 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
     free = shutil.disk_usage(home).free
     if free < space and root is None:
         raise OSError(0, f"{space / 1e9:.1f} GB are needed")
-    most = None  # nothing is kept by reference
+    limit = None  # nothing is kept by reference
     if root is not None:
-        most = min(_most_decoded(), free)
-        most = most if not space else 0 if space > most else None
+        limit = min(_most_decoded(), free)
+        limit = limit if not space else 0 if space > limit else None
     fresh = home / f".{folder.name}.tmp"
     fresh.mkdir()
     try:
         with open(fresh / "pixels.u8", "wb") as file:
-            writer = Writer(file, most)
+            writer = Writer(file, limit)
             images = make(writer)
             file.flush()
             os.fsync(file.fileno())
@@ -212,8 +212,8 @@ def _mapped(folder: Path, shape: tuple[int, ...]) -> np.ndarray:
         return np.memmap(file, np.uint8, "r", shape=shape)
 
 
-def _referred(folder: Path, facts: dict, root: Path | None) -> "Referred":
-    from lps.datasets.readers.referred import Referred  # Pillow, only if pictures must be decoded
+def _referred(folder: Path, facts: dict, root: Path | None) -> "PictureReferences":
+    from lps.datasets.readers.picture_references import PictureReferences  # Pillow, only if pictures must be decoded
 
     reference, (count, height, width, channels) = facts["by_reference"], facts["shape"]
     names = tuple(facts["file_names"])
@@ -227,7 +227,7 @@ def _referred(folder: Path, facts: dict, root: Path | None) -> "Referred":
         raise ValueError("these are not references to picture files")
     has_places = os.path.lexists(folder / "places.npy")
     places = _read_array(folder / "places.npy", (count, 2)) if has_places else None
-    return Referred(root, names, height, reference["is_whole"] is True, places, reference["digest"])
+    return PictureReferences(root, names, height, reference["is_whole"] is True, places, reference["digest"])
 
 
 def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:

@@ -16,12 +16,12 @@ from lps import datasets
 from lps.data import sources
 from lps.data.batches import PIECE, BatchPlan, Pictures, plan_batches
 from lps.data.confirmed_labels import Confirmed, add_confirmed
-from lps.data.referred_pictures import ReferredPictures
+from lps.data.referenced_pictures import ReferencedPictures
 from lps.data.split import Split, open_world_split
 from lps.data.vectors import GivenVectors
 from lps.datasets import Images
-from lps.datasets.readers.referred import Referred
-from lps.datasets.readers.store import digest_of
+from lps.datasets.readers.picture_cache import digest_of
+from lps.datasets.readers.picture_references import PictureReferences
 from lps.errors import UserError
 from lps.settings import backbone_names
 from lps.settings.config import Config
@@ -30,7 +30,7 @@ _MIN_MAPPED_BYTES = 512 << 20  # bytes of pixels in a file from which CPU runs l
 
 
 @dataclass(frozen=True)
-class Material:
+class TrainingData:
     """The data of a run. truth: int64 (n,), class ids, -1 unknown."""
 
     images: Pictures
@@ -44,7 +44,7 @@ class Material:
 
         For pictures in a file it begins with "files-" and uses the stored digest of pixels.
         """
-        if getattr(self.images, "file", None) is None and not isinstance(self.images, ReferredPictures):
+        if getattr(self.images, "file", None) is None and not isinstance(self.images, ReferencedPictures):
             return self._digest(self.images.feed)
         return "files-" + self._digest(lambda digest: digest.update(digest_of_pictures(self.images).encode()))
 
@@ -67,7 +67,7 @@ class Material:
         return (self.images, truth) if len(ids) == len(truth) else (self.images.part(ids), truth[ids])
 
 
-def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
+def prepare(config: Config, confirmed: Confirmed | None = None) -> TrainingData:
     """Load the images, split them and move them to the config's device if they fit; raises `UserError`.
 
     confirmed: the labels that `split.confirmed` names, if this run trains on them.
@@ -79,7 +79,7 @@ def prepare(config: Config, confirmed: Confirmed | None = None) -> Material:
     truth = split.targets(images.labels)
     if confirmed is not None:
         split, truth = add_confirmed(split, images.labels, images.num_classes, confirmed)
-    return Material(pictures_on_device(images, device), truth, split, plan_batches(split, config.batch_size))
+    return TrainingData(pictures_on_device(images, device), truth, split, plan_batches(split, config.batch_size))
 
 
 def _check_kind(config: Config, images: Images) -> None:
@@ -99,14 +99,14 @@ def pictures_on_device(images: Images, device: torch.device) -> Pictures:
     """
     if images.vectors is not None:
         return GivenVectors(_readable(images.vectors.values), device, about=images.vectors)
-    if isinstance(images.pixels, Referred):
+    if isinstance(images.pixels, PictureReferences):
         count, *sides, channels = images.pixels.shape
         sizes = None if images.sizes is None else torch.from_numpy(images.sizes)
         shape = torch.empty((count, channels, *sides), dtype=torch.uint8, device="meta")
-        return ReferredPictures(shape, device, sizes, stored=images.pixels)
+        return ReferencedPictures(shape, device, sizes, stored=images.pixels)
     file = _file_of(images.pixels)
-    most = min(_MIN_MAPPED_BYTES, datasets.ON_DEVICE) if file and device.type == "cpu" else datasets.ON_DEVICE
-    pixels = _on_device(images.pixels, device) if images.pixels.nbytes <= most else _as_mapped_tensor(images.pixels)
+    limit = min(_MIN_MAPPED_BYTES, datasets.ON_DEVICE) if file and device.type == "cpu" else datasets.ON_DEVICE
+    pixels = _on_device(images.pixels, device) if images.pixels.nbytes <= limit else _as_mapped_tensor(images.pixels)
     sizes = None if images.sizes is None else torch.from_numpy(images.sizes).to(pixels.device)
     return Pictures(pixels, device, sizes, file=file)
 
@@ -116,7 +116,7 @@ def digest_of_pictures(images: Pictures) -> str:
 
     For pictures by reference it equals that of decoded pixels in a file.
     """
-    if isinstance(images, ReferredPictures) and images.rows is None and images.stored.rows is None:
+    if isinstance(images, ReferencedPictures) and images.rows is None and images.stored.rows is None:
         return images.stored.digest
 
     def compute() -> str:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from lps.data.batches import Pictures
-from lps.datasets.readers.referred import Referred
+from lps.datasets.readers.picture_references import PictureReferences
 from lps.errors import UserError
 from lps.machine.devices import available_cores
 from lps.machine.processes import die_with_parent
@@ -34,14 +34,14 @@ class DecodingRate:
 
 
 @dataclass(frozen=True)
-class ReferredPictures(Pictures):
+class ReferencedPictures(Pictures):
     """Pictures that stay in their files. pixels: on the device "meta", which has a shape and no memory.
 
     stored: the references. upcoming: batches from the workers, in the announced order; None if none were
     announced.
     """
 
-    stored: Referred | None = None
+    stored: PictureReferences | None = None
     upcoming: Iterator[Tensor] | None = None
     reading: DecodingRate = field(default_factory=DecodingRate)
 
@@ -49,7 +49,7 @@ class ReferredPictures(Pictures):
     def home(self) -> torch.device:
         return torch.device("cpu")
 
-    def expecting(self, parts: Sequence[Tensor]) -> "ReferredPictures":
+    def expecting(self, parts: Sequence[Tensor]) -> "ReferencedPictures":
         workers = _workers(parts, self.pixels.shape[1:].numel())
         if not workers:
             return self
@@ -112,16 +112,16 @@ def rate_of_workers(images: object) -> dict[str, float]:
 class _Batches(Dataset):
     """Worker task: return the pictures of some rows and the time taken, or the reason for a failure."""
 
-    def __init__(self, stored: Referred):
+    def __init__(self, stored: PictureReferences):
         self._stored = stored
 
     def __getitem__(self, rows: np.ndarray) -> tuple[Tensor | str, float]:
-        began = time.perf_counter()
+        start = time.perf_counter()
         try:
             batch = torch.from_numpy(self._stored[rows])
         except UserError as error:  # its two arguments prevent a worker from raising it
             return str(error).partition(": ")[2], 0.0
-        return batch, time.perf_counter() - began
+        return batch, time.perf_counter() - start
 
 
 class _Begin:

@@ -14,8 +14,8 @@ from lps.errors import UserError
 from lps.files.atomic import as_user_error, clean_line
 from lps.files.versions import MOST_IMAGES
 from lps.inference import new_pictures
-from lps.inference.predicted import NONE, Predicted
-from lps.inference.prediction import Predictor, Rows
+from lps.inference.prediction import PredictedRows, Predictor
+from lps.inference.prediction_result import NONE, PredictionResult
 from lps.interop.notifications import Message
 from lps.store import titles
 from lps.store.runs import Run
@@ -25,20 +25,20 @@ _SAME = 0.5  # of the pictures of a kind that were in one that was told of: then
 
 
 @dataclass(frozen=True)
-class News:
+class NewPredictions:
     """New predictions since the last check.
 
     prediction: of all pictures so far. first: row of the first new one. kinds: the new possible novel classes.
     """
 
-    prediction: Predicted
+    prediction: PredictionResult
     first: int
     kinds: tuple[tuple[int, ...], ...]
 
     def in_words(self, threshold: float) -> list[str]:
         """Describe the new pictures in a line, and each new possible novel class in another."""
-        none, names = self.prediction.is_none(threshold).tolist(), self.prediction.names()
-        called = Counter(NONE if none[row] else names[row] for row in range(self.first, len(names)))
+        is_none, names = self.prediction.is_none(threshold).tolist(), self.prediction.names()
+        called = Counter(NONE if is_none[row] else names[row] for row in range(self.first, len(names)))
         counts = ", ".join(f"{count:,} {name}" for name, count in called.most_common())
         arrived = counted(len(names) - self.first, "new picture")
         return [f"{arrived}: {counts}", *map(self.prediction.kind_in_words, self.kinds)]
@@ -51,7 +51,7 @@ class News:
         return [Message("new class", title, body.format(len(kind)), folder) for kind in self.kinds]
 
 
-class Watch:
+class FolderWatch:
     """One run that checks one folder repeatedly.
 
     Raises `UserError` if the run has no weights or the folder does not exist.
@@ -64,13 +64,13 @@ class Watch:
         self._folder, self._predictor = folder, Predictor(run)
         if self._predictor.model.form.are_vectors:
             raise UserError("pictures", "cannot be watched: this run was trained on vectors; predict one file of them")
-        self._rows: Rows | None = None
+        self._rows: PredictedRows | None = None
         self._settled: dict[str, tuple[int, int]] = {}  # files that were looked at
         self._arriving: dict[str, tuple[int, int]] = {}  # files that were there at the last look
         self._skipped: dict[str, str] = {}  # files that were no pictures, and why
         self._reported: set[str] = set()  # files of kinds that were told of
 
-    def look(self, at_once: bool = False) -> News | None:
+    def check(self, at_once: bool = False) -> NewPredictions | None:
         """Return what is new, or None; at_once: do not wait until files are complete. Raises `UserError`."""
         listing = Listing(self._folder)
         with as_user_error("pictures", f"{quoted(str(self._folder))} cannot be read"):
@@ -88,26 +88,28 @@ class Watch:
         """Return whether a file has not been read yet, or was not a picture and has changed since."""
         return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != stamp)
 
-    def _predict(self, files: list[str]) -> News | None:
-        new = new_pictures.open_files(self._folder, files, self._predictor.model.form)
+    def _predict(self, files: list[str]) -> NewPredictions | None:
+        pictures = new_pictures.open_files(self._folder, files, self._predictor.model.form)
         first = len(self._rows.files) if self._rows else 0
         try:
-            rows = self._predictor.rows(new)
-            self._rows = rows if self._rows is None else Rows.joined([self._rows, rows])
+            rows = self._predictor.rows(pictures)
+            self._rows = rows if self._rows is None else PredictedRows.joined([self._rows, rows])
         except UserError:
-            if new.names:
+            if pictures.names:
                 raise
         self._settled |= {name: self._arriving[name] for name in files}
         for name in files:
             self._skipped.pop(clean_line(name, 1000), None)
-        self._skipped |= dict(new.skipped)
-        if not new.names:
+        self._skipped |= dict(pictures.skipped)
+        if not pictures.names:
             return None
-        new.skipped = list(self._skipped.items())
-        predicted = self._predictor.with_names(self._rows, new)
-        return News(predicted, first, tuple(kind for kind in predicted.kinds if self._is_news(predicted, kind)))
+        pictures.skipped = list(self._skipped.items())
+        predicted = self._predictor.with_names(self._rows, pictures)
+        return NewPredictions(
+            predicted, first, tuple(kind for kind in predicted.kinds if self._is_news(predicted, kind))
+        )
 
-    def _is_news(self, predicted: Predicted, kind: tuple[int, ...]) -> bool:
+    def _is_news(self, predicted: PredictionResult, kind: tuple[int, ...]) -> bool:
         files = {predicted.files[row] for row in kind}
         is_known = len(files & self._reported) >= _SAME * len(files)
         self._reported |= files

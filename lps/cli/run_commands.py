@@ -47,8 +47,8 @@ def list_all(options) -> None:
         print_note(f"no runs in {shown(options.runs)}; start one with: python -m lps train")
     for row in rows:
         scores = " ".join(f"{key} {row[key]:.3f}" for key in ("seen", "novel", "all") if row[key] is not None)
-        why = "; ".join(text for text in (row["reason"], *row["damages"]) if text)
-        print(f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}  {why}".rstrip())
+        reasons = "; ".join(text for text in (row["reason"], *row["damages"]) if text)
+        print(f"{row['id']}  {row['state']:10} epoch {row['epochs']:<4} {scores}  {row['name']}  {reasons}".rstrip())
 
 
 def _show_run(options) -> None:

@@ -14,11 +14,11 @@ from lps.files import disk, locks
 _LOOK_S = 0.5  # poll interval for parts locked by others
 
 
-def work(
-    home: Path,
+def compute_parts(
+    folder: Path,
     names: Sequence[str],
     is_done: Callable[[str], bool],
-    work_on: Callable[[str], bool],
+    compute_part: Callable[[str], bool],
     should_leave: Callable[[], bool],
     should_stop: Callable[[], bool],
 ) -> bool:
@@ -27,14 +27,14 @@ def work(
     home: has a folder for each part. work_on: compute a part, False if stopped meanwhile. should_leave: whether another
     process has already put the parts together. should_stop: is also asked while other processes work.
     """
-    home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    disk.make_folder(home)
-    waiting = list(names)
-    while not should_leave() and (waiting := [name for name in waiting if not is_done(name)]):
-        for name in waiting:
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    disk.make_folder(folder)
+    remaining = list(names)
+    while not should_leave() and (remaining := [name for name in remaining if not is_done(name)]):
+        for name in remaining:
             try:
-                disk.make_folder(home / name)
-                lock = locks.try_lock(home / name / "lock", patience=0.05)
+                disk.make_folder(folder / name)
+                lock = locks.try_lock(folder / name / "lock", patience=0.05)
             except FileNotFoundError:  # another process has put all parts together and removed them
                 lock = None
             if lock is None:
@@ -42,7 +42,7 @@ def work(
                     return False
                 continue
             try:
-                if not is_done(name) and not work_on(name):
+                if not is_done(name) and not compute_part(name):
                     return False
             finally:
                 os.close(lock)

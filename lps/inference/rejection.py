@@ -27,9 +27,9 @@ _FEWEST = 10  # withheld labels that a threshold has to keep, too
 class TradeOff:
     """The shares of pictures that each threshold accepts, each (steps,), thresholds ascending.
 
-    kept: share of training images within the threshold of the other ones. measured: the pictures that were measured, in
-    words. withheld: number of withheld labels; withheld_kept, right: shares of their pictures that are accepted, and
-    accepted under their label.
+    kept: share of training images within the threshold of the other ones. measured: the pictures that were
+    measured, in words. withheld: number of withheld labels; withheld_kept, right: shares of their pictures that
+    are accepted, and accepted under their label.
     """
 
     thresholds: np.ndarray
@@ -41,8 +41,8 @@ class TradeOff:
 
     def threshold(self, share: float) -> float:
         """Return the smallest threshold that accepts this share of pictures of known classes and of withheld labels."""
-        both = np.minimum(self.kept, self.withheld_kept) if self.withheld >= _FEWEST else self.kept
-        enough = np.flatnonzero(both >= share - 1e-9)
+        lower_kept = np.minimum(self.kept, self.withheld_kept) if self.withheld >= _FEWEST else self.kept
+        enough = np.flatnonzero(lower_kept >= share - 1e-9)
         return float(self.thresholds[enough[0]]) if len(enough) else float("inf")
 
     def in_words(self, threshold: float) -> str:
@@ -70,16 +70,16 @@ def nearest_images(points: np.ndarray, compared: np.ndarray, count: int = NEIGHB
 
     points: (n, d); both are float32 at length 1. k: `count`, or fewer if `compared` has fewer rows.
     """
-    nearest_of_blocks = [_least(1 - points[part] @ compared.T, count) for part in _blocks(len(points))]
+    nearest_of_blocks = [_mean_of_nearest(1 - points[part] @ compared.T, count) for part in _blocks(len(points))]
     return tuple(np.concatenate(column) for column in zip(*nearest_of_blocks))
 
 
-def _least(distances: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _mean_of_nearest(distances: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     count = min(count, distances.shape[1])
     rows = np.argpartition(distances, count - 1, axis=1)[:, :count]
-    near = np.take_along_axis(distances, rows, axis=1)
-    order = np.argsort(near, axis=1, kind="stable")
-    return np.take_along_axis(near, order, axis=1).clip(min=0), np.take_along_axis(rows, order, axis=1)
+    nearest = np.take_along_axis(distances, rows, axis=1)
+    order = np.argsort(nearest, axis=1, kind="stable")
+    return np.take_along_axis(nearest, order, axis=1).clip(min=0), np.take_along_axis(rows, order, axis=1)
 
 
 def _blocks(count: int) -> Iterator[slice]:
@@ -113,7 +113,7 @@ def _distances(points: np.ndarray, queries: np.ndarray) -> np.ndarray:
         rows = queries[part]
         distances = 1 - points[rows] @ points.T
         distances[np.arange(len(rows)), rows] = np.inf
-        distances_to_others[part] = _least(distances, NEIGHBOURS)[0].mean(axis=1)
+        distances_to_others[part] = _mean_of_nearest(distances, NEIGHBOURS)[0].mean(axis=1)
     return distances_to_others
 
 

@@ -9,7 +9,7 @@ chosen on two draws of `python -m benchmarks.new_kinds`, which measures on other
 import numpy as np
 from sklearn.cluster import DBSCAN
 
-from lps.inference.none_of_these import NEIGHBOURS, TradeOff
+from lps.inference.rejection import NEIGHBOURS, TradeOff
 
 _KNOWN_SHARE, _ALIKE = 0.8, 0.7
 FEWEST = 10  # pictures of a kind
@@ -19,21 +19,21 @@ MOST = 5000  # pictures that are compared with each other, the newest: 25 millio
 def is_far(distance: np.ndarray, curve: TradeOff) -> np.ndarray:
     """Return which pictures are far from the training images, bool (n,).
 
-    distance: (n,), see `none_of_these`; curve: shares of pictures of known classes by threshold.
+    distance: (n,), see `rejection`; curve: shares of pictures of known classes by threshold.
     """
     return distance > curve.threshold(_KNOWN_SHARE)
 
 
-def find_new_classes(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tuple[int, ...], ...]:
+def propose_classes(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -> tuple[tuple[int, ...], ...]:
     """Return the groups of similar new pictures, each as ascending rows, the largest group first.
 
     points: float (g, d) at length 1, of the last g pictures that are far; distance: (n,), of all pictures.
     """
-    gathered, near = np.flatnonzero(is_far(distance, curve)), curve.threshold(_ALIKE)
+    gathered, closeness = np.flatnonzero(is_far(distance, curve)), curve.threshold(_ALIKE)
     gathered, recent = gathered[-MOST:], points[-MOST:].astype(np.float32)
-    if len(gathered) < FEWEST or not 0 < near < np.inf:
+    if len(gathered) < FEWEST or not 0 < closeness < np.inf:
         return ()
     distances = (1 - recent @ recent.T).clip(min=0)
-    labels = DBSCAN(eps=near, min_samples=NEIGHBOURS, metric="precomputed").fit_predict(distances)
+    labels = DBSCAN(eps=closeness, min_samples=NEIGHBOURS, metric="precomputed").fit_predict(distances)
     kinds = [gathered[labels == label].tolist() for label in range(labels.max() + 1)]
     return tuple(sorted((tuple(kind) for kind in kinds if len(kind) >= FEWEST), key=len, reverse=True))
