@@ -107,7 +107,7 @@ def _measure(run: Run) -> Measured:
     if any(alarm.kind == "collapse" for alarm in alarms_found) and (shares := _true_shares(run)) is not None:
         alarms_found = alarms.find_alarms(recent.evaluations, recent.seen, shares=shares, **how)
     numbers = {sys.intern(name): value for name, value in recent.newest_values.items() if type(value) in (int, float)}
-    return Measured(replace(recent, last=numbers, training={}, evaluations=()), tuple(alarms_found))
+    return Measured(replace(recent, newest_values=numbers, training={}, evaluations=()), tuple(alarms_found))
 
 
 def _true_shares(run: Run) -> list[float] | None:

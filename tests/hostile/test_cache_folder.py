@@ -104,6 +104,8 @@ def test_a_folder_of_the_cache_that_is_a_link_is_one_sentence_and_left_alone(to,
     path.rmdir()
     path.symlink_to(tmp_path / to)
     before = sorted((one.name, one.read_bytes()) for one in (tmp_path / "outside").iterdir())
-    with pytest.raises(UserError, match=r"^dataset.path: its decoded pictures cannot be stored in .* not one; remove"):
+    with pytest.raises(
+        UserError, match=r"^dataset.path: its decoded pictures cannot be stored in .* no cache folder; remove"
+    ):
         kept()
     assert sorted((one.name, one.read_bytes()) for one in (tmp_path / "outside").iterdir()) == before

@@ -181,8 +181,8 @@ def _note_beginning(scene: Scene) -> str:
     )
     return (
         f"Every run begins with {begins}. Before training, the method *k-means* puts {start:.1f} "
-        "% of the pictures without labels into the right group. The groups have no names. "
-        "During training, the labels decide which groups are the seen classes. After training, LPS is right on "
+        "% of the pictures without labels into the right group, but these groups have no names. After training, LPS is "
+        "right on "
         f"{ends['lps']:.1f} % of these pictures and FixMatch on {ends['fixmatch']:.1f} %."
     )
 
