@@ -7,7 +7,7 @@ Without --run: the tables of all finished runs.
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,17 +107,20 @@ def planned(cells: Sequence[Cell], pictures: Path | None) -> Iterator[tuple[tupl
 
 
 def tables(found: Found) -> str:
-    """The mean over unequal cells of a data set, then every cell; Markdown. Methods with missing runs are not shown."""
+    """The means over the complete unequal cells of a data set, then the gains in every cell; Markdown.
+
+    A cell is complete if every method has run with every prior and seed. A method with missing runs is not shown.
+    """
     parts = []
     for data in dict.fromkeys(cell.data for cell in PLAN):
         done = {cell: methods for cell in PLAN if cell.data == data and (methods := _complete(found, cell))}
-        unequal = [cell for cell in done if cell.imbalance > 1]
-        if len(unequal) > 1:
-            names, shared = [cell.name for cell in unequal], [m for m in METHODS if all(m in done[c] for c in unequal)]
-            words = f"### {data.capitalize()}: mean over {len(unequal)} unequal cells ({', '.join(names)})"
-            parts += [words, table(_rows(found, names, shared))]
-        for cell, methods in done.items():
-            parts += [f"### {cell.name}", table(_rows(found, [cell.name], methods))]
+        names = [cell.name for cell, methods in done.items() if cell.imbalance > 1 and len(methods) == len(METHODS)]
+        if len(names) > 1:
+            words = f"### {data.capitalize()}: mean over {len(names)} unequal cells ({', '.join(names)})"
+            parts += [words, table(_rows(found, names, list(METHODS)))]
+        for head in ("all", "novel") if done else ():
+            rows = [row for cell, methods in done.items() for row in _cell_rows(found, cell.name, methods, head)]
+            parts += [f"### {data.capitalize()}: gain in {head} over `uniform`, cell by cell", table(rows)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -131,15 +134,31 @@ def _by_seed(found: Found, cells: Sequence[str], method: str, prior: str, score:
     return {seed: float(np.mean([found[cell, method, prior, seed][score] for cell in cells])) for seed in SEEDS}
 
 
-def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[dict]:
-    """A row a method and prior: means, and the gain over `uniform`; gains of a table are corrected together (Holm)."""
-    gains: dict[tuple[str, str, str], Difference] = {}
+def _gains(found: Found, cells: Sequence[str], methods: Sequence[str], score: str) -> dict[tuple[str, str], Difference]:
+    """The gain over `uniform` of every method and prior, corrected together (Holm)."""
+    gains: dict[tuple[str, str], Difference] = {}
     for method in methods:
         for prior in PRIORS[1:]:
-            for score in ("accuracy/all", "accuracy/novel"):
-                pair = (_by_seed(found, cells, method, which, score) for which in (prior, PRIORS[0]))
-                gains[method, prior, score] = differences.compare_samples(*pair)
-    gains = _corrected_by_score(gains)
+            pair = (_by_seed(found, cells, method, which, score) for which in (prior, PRIORS[0]))
+            gains[method, prior] = differences.compare_samples(*pair)
+    return differences.correct_for_multiplicity(gains)
+
+
+def _cell_rows(found: Found, cell: str, methods: Sequence[str], head: str) -> list[dict]:
+    """A row a method: its score with `uniform`, and the gain of every other prior."""
+    score = f"accuracy/{head}"
+    gains = _gains(found, [cell], methods, score)
+    return [
+        {"cell": cell, "method": method}
+        | {"uniform": _spread(list(_by_seed(found, [cell], method, PRIORS[0], score).values()))}
+        | {prior: _gain(gains[method, prior]) for prior in PRIORS[1:]}
+        for method in methods
+    ]
+
+
+def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[dict]:
+    """A row a method and prior: means, and the gain over `uniform`."""
+    gains = {head: _gains(found, cells, methods, f"accuracy/{head}") for head in ("all", "novel")}
     rows = []
     for method in methods:
         for prior in PRIORS:
@@ -148,17 +167,8 @@ def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[di
                 for head, name in zip(HEADS, SCORES)
             }
             row = {"method": method, "prior": prior} | values
-            for head, score in (("gain, all", "accuracy/all"), ("gain, novel", "accuracy/novel")):
-                row[head] = _gain(gains.get((method, prior, score)))
-            rows.append(row)
+            rows.append(row | {f"gain, {head}": _gain(of_head.get((method, prior))) for head, of_head in gains.items()})
     return rows
-
-
-def _corrected_by_score(gains: Mapping[tuple[str, str, str], Difference]) -> dict[tuple[str, str, str], Difference]:
-    found = {}
-    for score in ("accuracy/all", "accuracy/novel"):
-        found |= differences.correct_for_multiplicity({key: gain for key, gain in gains.items() if key[2] == score})
-    return found
 
 
 def _gain(difference: Difference | None) -> str:

@@ -11,10 +11,11 @@ import numpy as np
 
 from lps.data.split import Split
 from lps.errors import UserError
-from lps.settings import catalog, given_prior
+from lps.settings import given_prior
 from lps.settings.config import Config
 
 ADVISED = "confident"  # the prior for unequal classes: docs/concepts/priors.md has the measurements
+_HELPED = ("lps",)  # the methods that it helped: docs/when-the-prior-matters.md; ORCA and SimGCD lost on digits
 _UNEQUAL = 3.0  # label ratio of the largest to the smallest class from which sizes look unequal
 _CHANCE = 0.001  # probability that labels of equal classes look unequal
 
@@ -36,14 +37,16 @@ class PriorAdvice:
 
 
 def advise_prior(label_counts: Sequence[int] | np.ndarray, config: Config) -> PriorAdvice | None:
-    """Return advice for a run with equal shares whose labels look unequal; None otherwise, or without a prior.
+    """Return advice for a run with equal shares whose labels look unequal; None otherwise.
+
+    Only for methods for which another prior helped in docs/when-the-prior-matters.md.
 
     label_counts: labeled images of each seen class so far. Sizes look unequal from a
     factor of 3 on if that is unlikely to be chance (chi-squared test against equal sizes).
     """
     from scipy.special import chdtrc  # imported here to keep the start of the dashboard fast
 
-    if config.prior != "uniform" or not catalog.method_info(config.method).uses_prior:
+    if config.prior != "uniform" or config.method not in _HELPED:
         return None
     counts = np.asarray(label_counts, np.float64)
     counts = counts[counts > 0]

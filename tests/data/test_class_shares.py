@@ -28,6 +28,6 @@ def test_labels_of_equal_classes_look_unequal_by_chance_in_less_than_one_of_a_hu
     assert np.mean([advise_prior(counts, USUAL) is not None for counts in draws]) < 0.01
 
 
-def test_a_prior_that_was_chosen_or_has_no_effect_is_not_advised():
-    for settings in ({"method": "lps", "prior": "labeled"}, {"method": "fixmatch"}):
+def test_a_prior_that_was_chosen_or_helps_the_method_in_no_measurement_is_not_advised():
+    for settings in ({"method": "lps", "prior": "labeled"}, {"method": "fixmatch"}, {"method": "orca"}):
         assert advise_prior([100, 5], configure({"dataset": "digits"} | settings)) is None
