@@ -158,7 +158,7 @@ def _cell_rows(found: Found, cell: str, methods: Sequence[str], head: str) -> li
 
 def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[dict]:
     """A row a method and prior: means, and the gain over `uniform`."""
-    gains = {head: _gains(found, cells, methods, f"accuracy/{head}") for head in ("all", "novel")}
+    gains = {head: _gains(found, cells, methods, f"accuracy/{head}") for head in ("all", "novel", "balanced")}
     rows = []
     for method in methods:
         for prior in PRIORS:

@@ -15,7 +15,7 @@ from lps.settings import given_prior
 from lps.settings.config import Config
 
 ADVISED = "confident"  # the prior for unequal classes: docs/concepts/priors.md has the measurements
-_HELPED = ("lps",)  # the methods that it helped: docs/when-the-prior-matters.md; ORCA and SimGCD lost on digits
+_HELPED = ("lps",)  # methods with a distinguishable gain from it: docs/when-the-prior-matters.md
 _UNEQUAL = 3.0  # label ratio of the largest to the smallest class from which sizes look unequal
 _CHANCE = 0.001  # probability that labels of equal classes look unequal
 
@@ -39,7 +39,7 @@ class PriorAdvice:
 def advise_prior(label_counts: Sequence[int] | np.ndarray, config: Config) -> PriorAdvice | None:
     """Return advice for a run with equal shares whose labels look unequal; None otherwise.
 
-    Only for methods for which another prior helped in docs/when-the-prior-matters.md.
+    Only for methods that gained from the advised prior in docs/when-the-prior-matters.md.
 
     label_counts: labeled images of each seen class so far. Sizes look unequal from a
     factor of 3 on if that is unlikely to be chance (chi-squared test against equal sizes).

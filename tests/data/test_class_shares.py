@@ -28,6 +28,6 @@ def test_labels_of_equal_classes_look_unequal_by_chance_in_less_than_one_of_a_hu
     assert np.mean([advise_prior(counts, USUAL) is not None for counts in draws]) < 0.01
 
 
-def test_a_prior_that_was_chosen_or_helps_the_method_in_no_measurement_is_not_advised():
+def test_a_prior_is_advised_only_where_equal_shares_are_set_and_the_method_gained_from_it():
     for settings in ({"method": "lps", "prior": "labeled"}, {"method": "fixmatch"}, {"method": "orca"}):
         assert advise_prior([100, 5], configure({"dataset": "digits"} | settings)) is None
