@@ -305,7 +305,8 @@ def classify(
         "code": None if signal_number else code,
         "signal": signal_number,
     }
-    if event == "finish" and (code == 0 or kill_reason):
+    was_ended = kill_reason or (stop_asked and code == -signal.SIGTERM)  # after its last record
+    if event == "finish" and (code == 0 or was_ended):
         return outcome | {"state": "finished"}
     if event == "fail":
         reason = clean_line(last_event.get("reason") or "no reason was given", 500)

@@ -43,6 +43,7 @@ def ending(code, kind=None, output="", **more):
     [
         ((0, "finish"), {}, ("finished", "", "")),
         ((-9, "finish"), {"kill_reason": "hung at its end"}, ("finished", "", "")),
+        ((-15, "finish"), {"stop_asked": True}, ("finished", "", "")),
         ((0, "stop"), {"stop_asked": True}, ("stopped", "", "stopped by request")),
         ((0, None), {"stop_asked": True}, ("stopped", "", "stopped by request before training began")),
         ((-15, "start"), {"stop_asked": True}, ("stopped", "", "stopped by request before training began")),

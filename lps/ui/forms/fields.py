@@ -367,6 +367,11 @@ def ask_name(kind: str, does: str, most: int) -> str:
     return url_fields.text_field("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=help_text)
 
 
+def menu_of_settings(names: Iterable[str]) -> dict[str, str]:
+    """Return the menu entry of each setting; typing "margin scale" or "margin_scale" finds it."""
+    return {name: f"{name.replace('_', ' ')} ({name})" if "_" in name else name for name in names}
+
+
 def ask_fixed(
     label: str,
     name: str,
@@ -384,7 +389,11 @@ def ask_fixed(
     """
     text_by_name = {}
     chosen = url_fields.choose_many(
-        label, name, list(parameters_by_name), usual, placeholder="None: all other settings have their defaults"
+        label,
+        name,
+        menu_of_settings(parameters_by_name),
+        usual,
+        placeholder="None: all other settings have their defaults",
     )
     with field_grid(width):
         for key in chosen:

@@ -89,7 +89,9 @@ def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
     }
     usual = _BEGINNING.get(method) or ([name for name, p in documented.items() if p.kind == "float"][:1] + ["lr"])
     words = {"placeholder": "Choose at least one"}
-    chosen = url_fields.choose_many("Settings to search", f"search_space_{method}", list(documented), usual, **words)
+    chosen = url_fields.choose_many(
+        "Settings to search", f"search_space_{method}", fields.menu_of_settings(documented), usual, **words
+    )
     texts = []
     with fields.field_grid():
         for name in chosen:

@@ -165,7 +165,9 @@ def _known(methods: list[str]) -> dict[str, Parameter]:
 def _ask_varied(methods: list[str], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
     """The settings to vary with their values as texts."""
     known = _known(methods)
-    chosen = url_fields.choose_many("Settings to vary", "sweep_vary", list(known), placeholder="None: only seeds")
+    chosen = url_fields.choose_many(
+        "Settings to vary", "sweep_vary", fields.menu_of_settings(known), placeholder="None: only seeds"
+    )
     found = {}
     with fields.field_grid():
         for name in chosen:
