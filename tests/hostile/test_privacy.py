@@ -40,7 +40,7 @@ os.umask(0o022)
 from lps.studies import search_driver
 from lps.__main__ import main
 trainer = sys.executable, sys.argv[2]
-search_driver.carry_out = functools.partial(search_driver.carry_out, trainer=trainer, pause_s=0.01)
+search_driver.run_search = functools.partial(search_driver.run_search, trainer=trainer, pause_s=0.01)
 words = "search s9 --space margin_scale=1..10 --trials 1 --objective validation --set epochs=2 --set device=cpu"
 assert main([*words.split(), "--runs", sys.argv[1]]) == 0
 for words in ("queue slots 2", "queue pause", "sweep --dry-run"):

@@ -703,7 +703,7 @@ import sys
 from pathlib import Path
 from lps.studies import search, search_driver
 found = search.find_search(Path(sys.argv[1]), "hunt")
-search_driver.carry_out(found, print, trainer=sys.argv[2:], pause_s=0.02)
+search_driver.run_search(found, print, trainer=sys.argv[2:], pause_s=0.02)
 """
 
 

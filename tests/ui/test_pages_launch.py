@@ -404,7 +404,7 @@ def test_the_number_of_novel_classes_is_searched_and_taken_over(root, monkeypatc
     assert at.text_input(key="set:split.num_novel").value == "2"
     assert "split.num_novel=2" in at.code[0].value
     type_into(at, "form:seeds", "x")
-    assert "once the settings above are valid" in texts(at)
+    assert "needs valid settings" in texts(at)
 
 
 @pytest.mark.slow
@@ -423,7 +423,7 @@ def test_a_count_under_way_is_seen_after_a_reload_with_its_time_left_and_can_be_
         next(button for button in at.button if button.label == "Cancel").click().run()
         assert progress.should_stop() and not at.exception
         assert [button for button in visit("queue").button if button.label == "Ending"]
-    assert "The search was cancelled; the pretraining so far is saved" in texts(whole_form())
+    assert "The search was cancelled. The pretraining so far is saved" in texts(whole_form())
     assert "cancelled" in texts(visit("queue"))
     class_count.write_class_count(
         class_count.class_count_path(config, root), class_count.ClassCount((6, 7), (0.8, 0.9), (0.1, 0.2), 0.01, 7, 5)
@@ -521,7 +521,7 @@ def test_a_check_under_way_shows_how_far_it_is_and_is_cancelled(root, found):
         assert bar.value == 40 and "reading pictures" in bar.text and "about 3 min left" in bar.text
         press(at, "Cancel")
         assert progress.should_stop()
-    assert "The check was cancelled; the pretraining so far is saved" in texts(whole_form())
+    assert "The check was cancelled. The pretraining so far is saved" in texts(whole_form())
 
 
 def test_a_check_of_coloured_pictures_keeps_features_where_it_is_cancelled(root):
