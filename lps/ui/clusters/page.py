@@ -389,10 +389,8 @@ def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tup
     start = (number - 1) * PAGE
     st.caption(
         f"{start + 1:,}–{start + len(ids):,} of {counted(len(rows), say('image'))}. "
-        + say(
-            "The percentage below an image is the confidence of the network. Click an image to open it. To choose an "
-        )
-        + say("image, tick the circle in its corner; to choose several images in a row, hold Shift.")
+        + say("The percentage is the network's confidence. Click an image to open it. Tick its circle to choose it; ")
+        + "hold Shift to choose several in a row."
     )
     if done.clicked is not None and done.clicked != url_fields.read_number("image"):
         url_fields.set_number("image", done.clicked)
