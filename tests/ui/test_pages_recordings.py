@@ -444,3 +444,12 @@ def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp
     assert recordings_gallery._describe_recording("", made, {}).startswith("Accuracy at the end: ")
     home = visit()
     assert "never more than" in texts(home) and not [link for link in home.page_link if link.label == "Begin"]
+
+
+def test_a_race_that_has_no_epoch_yet_leads_to_a_recorded_one(root):
+    waiting = sample_runs.make_run(root, "queued")
+    links = {link.proto.label: link.proto.query_string for link in visit("pace", run=waiting.id).get("page_link")}
+    (found,) = [query for label, query in links.items() if "recorded race" in label]
+    assert found == f"run={LPS}&run={named('LPS without margin').id}"
+    raced = visit("pace", run=LPS)
+    assert not [link for link in raced.get("page_link") if "recorded race" in link.proto.label]

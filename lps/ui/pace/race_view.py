@@ -9,7 +9,7 @@ from lps.errors import UserError
 from lps.race import race_data, race_document
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, estimates, live_part
+from lps.ui.shared import escape, estimates, live_part, recordings
 from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
@@ -26,12 +26,23 @@ def show_race(runs: list[Run]) -> None:
     """Show the race of the first three of `runs`, which share their split; the others are named."""
     racing, others = runs[: race_data.MOST], runs[race_data.MOST :]
     live_part.follow_changes(lambda: racing, _are_going_on, _draw_race, _TICK_S)
+    if not can_race(racing):
+        _show_recorded_race()
     words = "See the margin in a small simulation"
     st.page_link("pages/explain.py", label=words, icon=":material/school:")
     for run in others:
         st.caption(
             escape.markdown(f"The race shows at most three runs. {titles.run_label(run)} is only in the curves below.")
         )
+
+
+def _show_recorded_race() -> None:
+    """Show a link to a race that can be watched until the first epoch is recorded; nothing without recordings."""
+    parts = recordings.recordings_by_part()
+    run_ids = [parts[name].id for name in ("lps", "no_margin") if name in parts]
+    if len(run_ids) > 1:
+        label, icon = "Meanwhile, watch a recorded race with and without the margin", ":material/play_circle:"
+        st.page_link("pages/pace.py", label=label, icon=icon, query_params={"run": run_ids})
 
 
 def offer_race_file(runs: list[Run]) -> None:
