@@ -24,7 +24,8 @@ def show_upload(choose: Callable[[Path], None]) -> None:
         "Sort some of your pictures into one folder per class. Leave the other pictures unsorted beside these "
         "folders, or in a folder called unlabeled. A model learns your classes and looks for others."
     )
-    st.code(_HOW, language=None)
+    with st.container(key="own_layout"):  # page.css keeps its room until the browser has the part that draws it
+        st.code(_HOW, language=None)
     st.caption(
         "You can also bring embeddings of texts, sounds or anything else. Give one .npz or .parquet file with "
         "vectors, ids, known labels and titles, or a .npy file with a .csv file beside it."
