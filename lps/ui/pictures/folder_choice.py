@@ -102,7 +102,8 @@ def _browse_folders(
             st.caption("No sub-folders.")
     why_not = ""
     if browsable_folders.is_home(here):
-        why_not = "This is your home folder. Open a folder in it first."
+        why_not = "This is your home folder. "
+        why_not += "Open a folder in it first." if inside else "Put your folder of pictures in it, or upload it."
     elif needs_folders and not inside:
         why_not = "This folder has no sub-folders. Choose a folder with one sub-folder per class."
     if why_not:
