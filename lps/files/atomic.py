@@ -25,17 +25,19 @@ _UNTRUSTED = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # flags for opening u
 _PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the person's umask
 
 
-def write_whole(path: Path, data: bytes, mode: int = _PRIVATE) -> None:
+def write_whole(path: Path, data: bytes, mode: int = _PRIVATE, is_durable: bool = True) -> None:
     """Replace `path` by `data`, or leave it as it was: temp file, fsync, rename, fsync of the folder.
 
-    mode: `PUBLIC` for exported files; files of runs are private to their owner. Raises `OSError`; its subclass
-    `disk.TooSmall` is raised before anything is written.
+    mode: `PUBLIC` for exported files; files of runs are private to their owner. is_durable: False leaves out both
+    fsync, for files that are made again if a power cut damages them. Raises `OSError`; its subclass `disk.TooSmall` is
+    raised before anything is written.
     """
     disk.check_fits(path, len(data))
     temporary, descriptor = _own_temporary(path, mode)
     try:
         disk.write(descriptor, data)
-        disk.sync(descriptor)
+        if is_durable:
+            disk.sync(descriptor)
         disk.rename(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -43,7 +45,8 @@ def write_whole(path: Path, data: bytes, mode: int = _PRIVATE) -> None:
         raise
     finally:
         os.close(descriptor)
-    disk.sync_folder(path.parent)
+    if is_durable:
+        disk.sync_folder(path.parent)
 
 
 def _own_temporary(path: Path, mode: int) -> tuple[Path, int]:

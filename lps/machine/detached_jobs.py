@@ -58,11 +58,11 @@ def start_job(result: Path, command: Sequence[str]) -> None:
     try:
         if not result.exists():
             result.with_suffix(STOP).unlink(missing_ok=True)
-            is_started = detach(command, result.with_suffix(".log"), lock)
-            note_worker(lock, is_started.pid)
+            worker = detach(command, result.with_suffix(".log"), lock)
+            note_worker(lock, worker.pid)
             with contextlib.suppress(OSError):  # it has ended already
                 priority = os.getpriority(os.PRIO_PROCESS, 0)
-                os.setpriority(os.PRIO_PROCESS, is_started.pid, priority + NICENESS)
+                os.setpriority(os.PRIO_PROCESS, worker.pid, priority + NICENESS)
     finally:
         os.close(lock)
 

@@ -34,7 +34,7 @@ def show_gallery(is_brief: bool = False) -> None:
             _show_story()
         for run in runs:
             _show_card(run, _describe_recording(names.get(run.id, ""), run, parts), is_brief)
-    _show_links(runs, parts, is_brief)
+    _show_links(runs, is_brief)
 
 
 def show_pace() -> None:
@@ -64,12 +64,12 @@ def _read_accuracies(run: Run) -> pd.DataFrame:
     return history.read_history(run).epochs.reindex(columns=["accuracy/seen", "accuracy/novel"]).dropna()
 
 
-def _show_links(runs: list[Run], parts: dict[str, Run], is_brief: bool) -> None:
+def _show_links(runs: list[Run], is_brief: bool) -> None:
     """Show links that open several recordings at once, and one to the story if it has no card."""
     with st.container(horizontal=True, gap="medium"):
         if is_brief and recordings.has_story():
             st.page_link("pages/story.py", label="The story of these runs", icon=":material/auto_stories:")
-        story_ids = [parts[name].id for name in ("lps", "no_margin", "fixmatch") if name in parts]
+        story_ids = recordings.ids_of_parts("lps", "no_margin", "fixmatch")
         if len(story_ids) > 1:
             link = {"icon": ":material/view_column_2:", "query_params": {"run": story_ids}}
             st.page_link("pages/pace.py", label="Watch runs side by side", **link)

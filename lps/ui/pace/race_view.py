@@ -38,8 +38,7 @@ def show_race(runs: list[Run]) -> None:
 
 def _show_recorded_race() -> None:
     """Show a link to a race that can be watched until the first epoch is recorded; nothing without recordings."""
-    parts = recordings.recordings_by_part()
-    run_ids = [parts[name].id for name in ("lps", "no_margin") if name in parts]
+    run_ids = recordings.ids_of_parts("lps", "no_margin")
     if len(run_ids) > 1:
         label, icon = "Meanwhile, watch a recorded race with and without the margin", ":material/play_circle:"
         st.page_link("pages/pace.py", label=label, icon=icon, query_params={"run": run_ids})

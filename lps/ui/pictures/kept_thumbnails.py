@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import io
 import os
-import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,7 @@ from PIL import Image
 from lps.datasets import Images, as_image
 from lps.datasets.readers.picture_references import PictureReferences
 from lps.files import disk
-from lps.files.atomic import fingerprint, read_small
+from lps.files.atomic import fingerprint, read_small, write_whole
 from lps.files.user_folders import cache_folder
 
 MOST_BYTES = 512 << 20
@@ -93,17 +92,7 @@ def _write(path: Path, data: bytes) -> None:
     """Write a file in one step, without waiting for the disk: a damaged one is made again."""
     global _written
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    disk.check_fits(path, len(data))
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    descriptor = disk.create(temporary)
-    try:
-        disk.write(descriptor, data)
-        disk.rename(temporary, path)
-    except BaseException:
-        disk.remove(temporary)
-        raise
-    finally:
-        os.close(descriptor)
+    write_whole(path, data, is_durable=False)
     with _counting:
         _written += 1
         is_due = _written % _WRITES == 0

@@ -23,6 +23,12 @@ def recordings_by_part() -> dict[str, Run]:
     return max((recordings for recordings in by_split.values() if "lps" in recordings), key=len, default={})
 
 
+def ids_of_parts(*names: str) -> list[str]:
+    """Return the ids of the recordings of these parts, for the address of a page; missing ones are left out."""
+    parts = recordings_by_part()
+    return [parts[name].id for name in names if name in parts]
+
+
 def unequal_recordings() -> list[Run]:
     """Return the recordings with classes of unequal size: the same run with several priors."""
     return [run for run in recorded_runs() if (config := run.config_if_readable()) and config.split_imbalance > 1]
