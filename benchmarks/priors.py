@@ -2,6 +2,7 @@
 
 --run trains what is missing, cell by cell in the order of the plan, in this process. --cells: only these cells.
 --pictures FILE.npz: the natural pictures of `python -m benchmarks.margin --make-pictures`; without it digits alone.
+--scores FILE.csv: the scores of runs, one row each. Its rows count as finished runs, and scores of new runs are added.
 Without --run: the tables of all finished runs.
 """
 
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.in_process import finished_runs, key_of, train_here
 from benchmarks.report import table
 from lps.analysis import differences
 from lps.analysis.differences import Difference
+from lps.files.atomic import PUBLIC, write_whole
 from lps.settings.config import Config, configure
 from lps.store.events import read_history
 from lps.store.runs import Run
@@ -78,7 +81,8 @@ PLAN = (
 )
 
 Scores = dict[str, float]  # fractions by the name of a measurement, NaN where there is none
-Found = dict[tuple[str, str, str, int], Scores]  # by name of a cell, method, prior, seed
+ScoresByRun = dict[tuple[str, str, str, int], Scores]  # by name of a cell, method, prior, seed
+_NAME = ("cell", "method", "prior", "seed")
 
 
 def finished(root: Path) -> dict[str, Scores]:
@@ -90,6 +94,21 @@ def last_scores(run: Run) -> Scores:
     """The scores of the last epoch."""
     last = [event["values"] for event in read_history(run.events) if event["kind"] == "eval"][-1]
     return {name: last.get(name, np.nan) for name in SCORES}
+
+
+def read_scores(path: Path) -> ScoresByRun:
+    """Read the scores of runs from a file of `write_scores`."""
+    rows = pd.read_csv(path)
+    names = rows[list(_NAME)].itertuples(index=False, name=None)
+    return dict(zip(names, rows[list(SCORES)].to_dict("records")))
+
+
+def write_scores(path: Path, scores: ScoresByRun) -> None:
+    """Write one row for each run, in the order of the plan."""
+    order = [name for name, _ in planned(PLAN, path) if name in scores]
+    rows = [dict(zip(_NAME, name)) | {s: scores[name][s] for s in SCORES} for name in order]
+    text = pd.DataFrame(rows, columns=[*_NAME, *SCORES]).to_csv(index=False, float_format="%.6g")
+    write_whole(path, text.encode(), mode=PUBLIC)
 
 
 def planned(cells: Sequence[Cell], pictures: Path | None) -> Iterator[tuple[tuple[str, str, str, int], Config]]:
@@ -106,64 +125,66 @@ def planned(cells: Sequence[Cell], pictures: Path | None) -> Iterator[tuple[tupl
 # ---------------------------------------------------------------------------------------------------- tables
 
 
-def tables(found: Found) -> str:
+def tables(scores: ScoresByRun) -> str:
     """The means over the complete unequal cells of a data set, then the gains in every cell; Markdown.
 
     A cell is complete if every method has run with every prior and seed. A method with missing runs is not shown.
     """
     parts = []
     for data in dict.fromkeys(cell.data for cell in PLAN):
-        done = {cell: methods for cell in PLAN if cell.data == data and (methods := _complete(found, cell))}
+        done = {cell: methods for cell in PLAN if cell.data == data and (methods := _complete(scores, cell))}
         names = [cell.name for cell, methods in done.items() if cell.imbalance > 1 and len(methods) == len(METHODS)]
         if len(names) > 1:
             words = f"### {data.capitalize()}: mean over {len(names)} unequal cells ({', '.join(names)})"
-            parts += [words, table(_rows(found, names, list(METHODS)))]
+            parts += [words, table(_rows(scores, names, list(METHODS)))]
         for head in ("all", "novel") if done else ():
-            rows = [row for cell, methods in done.items() for row in _cell_rows(found, cell.name, methods, head)]
+            rows = [row for cell, methods in done.items() for row in _cell_rows(scores, cell.name, methods, head)]
             parts += [f"### {data.capitalize()}: gain in {head} over `uniform`, cell by cell", table(rows)]
     return "\n\n".join(parts) + "\n"
 
 
-def _complete(found: Found, cell: Cell) -> list[str]:
+def _complete(scores: ScoresByRun, cell: Cell) -> list[str]:
     """The methods that have run with every prior and seed."""
-    return [m for m in METHODS if all((cell.name, m, p, s) in found for p in PRIORS for s in SEEDS)]
+    return [m for m in METHODS if all((cell.name, m, p, s) in scores for p in PRIORS for s in SEEDS)]
 
 
-def _by_seed(found: Found, cells: Sequence[str], method: str, prior: str, score: str) -> dict[int, float]:
+def _by_seed(scores: ScoresByRun, cells: Sequence[str], method: str, prior: str, score: str) -> dict[int, float]:
     """The mean over cells, seed by seed."""
-    return {seed: float(np.mean([found[cell, method, prior, seed][score] for cell in cells])) for seed in SEEDS}
+    return {seed: float(np.mean([scores[cell, method, prior, seed][score] for cell in cells])) for seed in SEEDS}
 
 
-def _gains(found: Found, cells: Sequence[str], methods: Sequence[str], score: str) -> dict[tuple[str, str], Difference]:
+def _gains(
+    scores: ScoresByRun, cells: Sequence[str], methods: Sequence[str], score: str
+) -> dict[tuple[str, str], Difference]:
     """The gain over `uniform` of every method and prior, corrected together (Holm)."""
     gains: dict[tuple[str, str], Difference] = {}
     for method in methods:
         for prior in PRIORS[1:]:
-            pair = (_by_seed(found, cells, method, which, score) for which in (prior, PRIORS[0]))
+            pair = (_by_seed(scores, cells, method, which, score) for which in (prior, PRIORS[0]))
             gains[method, prior] = differences.compare_samples(*pair)
     return differences.correct_for_multiplicity(gains)
 
 
-def _cell_rows(found: Found, cell: str, methods: Sequence[str], head: str) -> list[dict]:
+def _cell_rows(scores: ScoresByRun, cell: str, methods: Sequence[str], head: str) -> list[dict]:
     """A row a method: its score with `uniform`, and the gain of every other prior."""
     score = f"accuracy/{head}"
-    gains = _gains(found, [cell], methods, score)
+    gains = _gains(scores, [cell], methods, score)
     return [
         {"cell": cell, "method": method}
-        | {"uniform": _spread(list(_by_seed(found, [cell], method, PRIORS[0], score).values()))}
+        | {"uniform": _spread(list(_by_seed(scores, [cell], method, PRIORS[0], score).values()))}
         | {prior: _gain(gains[method, prior]) for prior in PRIORS[1:]}
         for method in methods
     ]
 
 
-def _rows(found: Found, cells: Sequence[str], methods: Sequence[str]) -> list[dict]:
+def _rows(scores: ScoresByRun, cells: Sequence[str], methods: Sequence[str]) -> list[dict]:
     """A row a method and prior: means, and the gain over `uniform`."""
-    gains = {head: _gains(found, cells, methods, f"accuracy/{head}") for head in ("all", "novel", "balanced")}
+    gains = {head: _gains(scores, cells, methods, f"accuracy/{head}") for head in ("all", "novel", "balanced")}
     rows = []
     for method in methods:
         for prior in PRIORS:
             values = {
-                head: _spread(list(_by_seed(found, cells, method, prior, name).values()))
+                head: _spread(list(_by_seed(scores, cells, method, prior, name).values()))
                 for head, name in zip(HEADS, SCORES)
             }
             row = {"method": method, "prior": prior} | values
@@ -189,18 +210,22 @@ def main() -> None:
     parser.add_argument("--run", action="store_true", help="train what is missing")
     parser.add_argument("--cells", nargs="+", choices=[cell.name for cell in PLAN], help="without it all")
     parser.add_argument("--pictures", type=Path, help="the natural pictures, an .npz file")
+    parser.add_argument("--scores", type=Path, help="a .csv file of scores, read and completed")
     parser.add_argument("--runs", type=Path, default=Path(os.environ.get("LPS_RUNS") or "runs"))
     asked = parser.parse_args()
     cells = [cell for cell in PLAN if not asked.cells or cell.name in asked.cells]
-    known = finished(asked.runs)
-    found: Found = {}
+    finished_scores = finished(asked.runs)
+    scores = read_scores(asked.scores) if asked.scores and asked.scores.exists() else {}
     for name, config in planned(cells, asked.pictures and asked.pictures.absolute()):
-        if key_of(config) not in known and asked.run:
+        key = key_of(config)
+        if asked.run and key not in finished_scores and name not in scores:
             print(*name, flush=True)
-            known[key_of(config)] = last_scores(train_here(asked.runs, config, f"{name[0]}, {name[1]}, {name[2]}"))
-        if key_of(config) in known:
-            found[name] = known[key_of(config)]
-    print(tables(found), end="")
+            finished_scores[key] = last_scores(train_here(asked.runs, config, f"{name[0]}, {name[1]}, {name[2]}"))
+        if key in finished_scores:
+            scores[name] = finished_scores[key]
+    if asked.scores:
+        write_scores(asked.scores, scores)
+    print(tables(scores), end="")
 
 
 if __name__ == "__main__":

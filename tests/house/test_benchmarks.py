@@ -22,6 +22,7 @@ from benchmarks import (
     methods_table,
     natural,
     pil_views,
+    priors,
     rates,
     report,
     shares,
@@ -324,3 +325,17 @@ def test_a_run_that_was_stopped_is_not_recorded_as_finished(tmp_path, monkeypatc
     assert run.state().name == "finished" and in_process.finished_runs(tmp_path) == {}
     run.events.write_text(last_event % "finish")
     assert list(in_process.finished_runs(tmp_path)) == [in_process.key_of(run.config())]
+
+
+def test_the_scores_of_the_study_of_priors_survive_their_file(tmp_path):
+    """All cells of one data set, one of them without a run: read back they give the same tables."""
+    names = [
+        name for name, _ in priors.planned(priors.PLAN[:2], None) if name != (priors.PLAN[1].name, "ORCA", "oracle", 22)
+    ]
+    drawn = np.random.default_rng(0).random((len(names), len(priors.SCORES)))
+    scores = {name: dict(zip(priors.SCORES, map(float, row))) for name, row in zip(names, drawn)}
+    priors.write_scores(tmp_path / "scores.csv", dict(reversed(scores.items())))
+    read = priors.read_scores(tmp_path / "scores.csv")
+    assert list(read) == names
+    assert all(read[name] == pytest.approx(scores[name], abs=1e-5) for name in names)
+    assert priors.tables(read) == priors.tables(scores) and "digits-50-permuted" in priors.tables(read)
