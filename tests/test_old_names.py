@@ -26,7 +26,7 @@ def test_a_method_file_with_the_old_names_is_described_alike(tmp_path, monkeypat
     for name in ("Told", "ParameterDocs"):
         path = tmp_path / f"{name.lower()}.py"
         path.write_text("\n".join(lines).replace("NAME", name) + "\n")
-        (parameter,) = catalog._described(path).parameters.values()
+        (parameter,) = catalog._parse_method(path).parameters.values()
         found[name] = parameter
     assert found["Told"] == found["ParameterDocs"] and found["Told"].told.group == "Labels"
 

@@ -1,2 +1,3 @@
-"""The command line: one file for commands that belong together; files without an underscore register themselves.
-Imports everything but ui."""
+"""Define the command line: each file has commands that belong together and registers itself unless it begins with "_".
+Imports everything but ui.
+"""

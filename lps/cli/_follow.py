@@ -1,4 +1,4 @@
-"""Follow a run from a terminal: a progress bar per phase; Ctrl-C asks the run to stop."""
+"""Follow a run from a terminal with a progress bar per phase; Ctrl-C stops the run."""
 
 import sys
 import time
@@ -15,7 +15,9 @@ from lps.store.runs import Run, State
 
 
 def follow(run: Run) -> State:
-    """Show bars on stderr until the run is over. Ctrl-C asks for a checkpoint and the end, again ends it at once."""
+    """Show bars on stderr until the run is over. The first Ctrl-C requests a checkpoint and stop, the next ends the run
+    at once.
+    """
     bars, interrupts = Bars(run), 0
     while True:
         try:
@@ -32,7 +34,7 @@ def follow(run: Run) -> State:
 
 
 class Bars:
-    """The bar of the phase that the run is in."""
+    """The progress bar of a run's present phase."""
 
     def __init__(self, run: Run):
         self._run = run
@@ -76,7 +78,7 @@ class Bars:
 
 
 class CountBar:
-    """The bars of a class count, one a phase; to be told how far it is."""
+    """A progress callback that shows one bar per phase of a class count."""
 
     def __init__(self):
         self._bar: tqdm | None = None

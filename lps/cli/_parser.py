@@ -1,8 +1,9 @@
-"""The commands: one file for those that belong together, each with `add(commands)`; what they share is here.
+"""Parse the command line and provide what commands share; each file in this folder adds its commands by
+`add(commands)`.
 
-The folder listing is the registry: a new file is a new command. Every `add` names its commands, their options and the
-function that carries each out. Such a function returns its exit code, or None for 0, and may raise `UserError`. It
-imports what it needs itself: the Tab key loads a command's file at each press, and imports on top double its time.
+The folder listing is the registry: a new file adds its commands. `add` names them, their options and the function that
+runs each. That function returns its exit code, or None for 0, and may raise `UserError`. It imports what it needs
+itself: the Tab key loads a command's file at every press, and imports at the top would double its time.
 """
 
 import argparse
@@ -25,20 +26,20 @@ from lps.machine import processes
 from lps.settings.parameters import Parameter
 from lps.store.runs import Run
 
-_MOST_WORDS = 2000  # characters of a complaint; the longest of ours lists all settings of a method
-_LONGEST_WORD = 240  # characters; what a person typed is longer only where it means nothing
+_MOST_WORDS = 2000  # characters of an error; our longest one lists all settings of a method
+_LONGEST_WORD = 240  # characters; longer words in an error are nonsense that the user typed
 _COMMAND = re.compile(r'commands\.add\(\s*"([\w-]+)"')
-_QUOTED = re.compile(r"""'[^']{200,}'|"[^"]{200,}\"""")  # what argparse quotes in full
-_NO_TEXT = ("Cc", "Cs", "Zl", "Zp")  # what moves a cursor, ends a line, gives orders to a terminal, or is no character
-LIGHT = (  # what --light is
+_QUOTED = re.compile(r"""'[^']{200,}'|"[^"]{200,}\"""")  # long values, which argparse quotes in full
+_NO_TEXT = ("Cc", "Cs", "Zl", "Zp")  # Unicode categories that control a terminal, end a line or are no character
+LIGHT = (  # help text of --light
     "train in minutes without a GPU. For your own colour pictures, this uses stored features of a built-in network. "
     "For all other pictures, and if you add --set features=live, it uses smaller pictures and a smaller network"
 )
-_LARGEST = 2**63  # of whole numbers
+_LARGEST = 2**63  # largest whole number that an option takes
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
+    """An argument parser that reports errors in one line and reads numbers and paths strictly."""
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
@@ -55,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def parse_known_args(self, args=None, namespace=None):
-        """Words behind an option count too: argparse ends a list such as NAMES at the first option."""
+        """Also accept positional words behind an option: argparse ends a list such as NAMES at the first option."""
         options, unknown = super().parse_known_args(args, namespace)
         for action in self._get_positional_actions()[-1:]:
             words = [word for word in unknown if not word.startswith("-")]
@@ -65,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         return options, unknown
 
     def _get_values(self, action, arg_strings):
-        """`--option=--` is a value like any other; argparse of Python 3.11 takes it for the end of the options."""
+        """Accept `--option=--` as a value; argparse of Python 3.11 takes it for the end of the options."""
         if action.option_strings and action.nargs is None:
             value = self._get_value(action, arg_strings[0])
             self._check_value(action, value)
@@ -80,19 +81,19 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_line(message: str) -> str:
-    """A complaint as one printable line of a few hundred characters, whatever it quotes."""
+    """Return an error as one printable line of limited length, whatever it quotes."""
     message = _QUOTED.sub(lambda match: shorten(match[0][1:-1]), message)
     words = clean_line(message, _MOST_WORDS).split(" ")
     return " ".join(word if len(word) <= _LONGEST_WORD else f"{word[: _LONGEST_WORD - 1]}…" for word in words)
 
 
 def _whole_number(text: str) -> int:
-    """Python's `int` also takes underscores and the digits of every script."""
+    """Read a whole number; Python's `int` would also accept underscores and the digits of every script."""
     return any_whole(text, _LARGEST)
 
 
 def any_whole(text: str, most: int | None = None) -> int:
-    """For commands that check the range of all their whole numbers, and tell it: what is too large, they say better."""
+    """Read a whole number of any size, for commands that check the range themselves and explain it better."""
     try:
         return Parameter("", "int", 0, "", most and -most, most).parse(text)
     except UserError:
@@ -121,9 +122,10 @@ class Commands:
     def add(
         self, name: str, act: Callable, help: str, *, run: bool = False, as_json: bool = False, is_taken_away=False
     ) -> Parser:
-        """A command with the options that many have: --runs always, RUN and --json where asked for.
+        """Add a command and its common options: --runs always, RUN and --json on request.
 
-        is_taken_away: what it writes is for elsewhere, and follows the person's umask; all else is its owner's alone.
+        is_taken_away: its output is for other places and follows the user's umask; other files are private to their
+        owner.
         """
         sub = self.parsers.add_parser(name, help=help, description=help, allow_abbrev=False)
         sub.set_defaults(act=act, is_taken_away=is_taken_away)
@@ -136,7 +138,7 @@ class Commands:
 
 
 def parser(command: str = "") -> Parser:
-    """The parser of all commands, or of this one alone where there is such a command: then nothing else is imported."""
+    """Return the parser of all commands, or only of `command` if it exists, so that nothing else is imported."""
     program = "lps" if Path(sys.argv[0]).name == "lps" else "python -m lps"
     top = Parser(prog=program, description="Open-world semi-supervised learning on the command line.")
     top.add_argument("--version", action="version", version=f"lps {__version__}")
@@ -149,7 +151,7 @@ def parser(command: str = "") -> Parser:
 
 @functools.cache
 def command_files() -> dict[str, str]:
-    """Every command and the name of its module, read from the source: to import a module takes longer."""
+    """Map every command to its module's name, read from the source, which is faster than importing the modules."""
     module_by_command = {}
     for path in sorted(Path(cli.__file__).parent.glob("[!_]*.py")):
         module_by_command |= dict.fromkeys(_COMMAND.findall(path.read_text(encoding="utf-8")), path.stem)
@@ -157,7 +159,7 @@ def command_files() -> dict[str, str]:
 
 
 def add_filter(sub: argparse.ArgumentParser) -> None:
-    """The option whose text `filter_runs` takes."""
+    """Add the option whose text `filter_runs` takes."""
     help_text = (
         "only matching runs, such as 'lr>0.05 and method=lps', 'name~abl.*', 'not tag=old', 'novel>=80', 'state=failed'"
     )
@@ -165,7 +167,7 @@ def add_filter(sub: argparse.ArgumentParser) -> None:
 
 
 def filter_runs(runs: list[Run], text: str) -> list[Run]:
-    """The runs that a filter asks for, all without one; raises `UserError`."""
+    """Return the runs that match a filter, all without one; raises `UserError`."""
     if not text.strip():
         return runs
     from lps.analysis import run_index
@@ -175,18 +177,18 @@ def filter_runs(runs: list[Run], text: str) -> list[Run]:
 
 
 def add_task(sub: argparse.ArgumentParser) -> None:
-    """What is trained, on what."""
+    """Add the options for data set and method."""
     sub.add_argument("--dataset", default="digits", help="see `datasets`")
     sub.add_argument("--method", default="lps", help="see `methods`")
 
 
 def add_settings(sub: argparse.ArgumentParser, help: str = "for all runs") -> None:
-    """The option for every setting that has none of its own; `settings` are its texts."""
+    """Add the option for all settings without an own option; `settings` has its texts."""
     sub.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings", help=help)
 
 
 def add_sharing(sub: argparse.ArgumentParser, with_what: str) -> None:
-    """The options that let several processes share the work. with_what: the others have in common."""
+    """Add the options that let several processes share the work. with_what: what the processes have in common."""
     sub.add_argument(
         "--workers", type=int, default=1, metavar="N", help=f"processes of this machine, 1 to {processes.MOST_WORKERS}"
     )
@@ -195,7 +197,7 @@ def add_sharing(sub: argparse.ArgumentParser, with_what: str) -> None:
 
 
 def add_place(sub: argparse.ArgumentParser) -> None:
-    """The options that say where runs shall be carried out; `backend` reads them."""
+    """Add the options that say where runs are carried out; `target_options` reads them."""
     sub.add_argument(
         "--on",
         choices=("here", *executors.AWAY),
@@ -208,7 +210,7 @@ def add_place(sub: argparse.ArgumentParser) -> None:
 
 
 def target_options(options) -> Options | None:
-    """What is asked of another place; None for this machine. Raises `UserError`."""
+    """Return the job options of an executor, None for this machine; raises `UserError`."""
     options_by_backend = {
         name: backend.read_options(getattr(options, name)) for name, backend in executors.AWAY.items()
     }
@@ -226,5 +228,5 @@ def print_json(value) -> None:
 
 
 def print_note(text: str) -> None:
-    """Tell the person something that is no result; its lines are printed as far as they can be."""
+    """Print text that is no result to stderr, each line as far as it is printable."""
     print("\n".join(clean_line(line, _MOST_WORDS) for line in text.split("\n")), file=sys.stderr)

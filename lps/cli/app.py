@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
 
 
 def _open(options) -> None:
-    """Becomes `streamlit run`, so that signals reach the dashboard itself."""
+    """Replace this process by `streamlit run`, so that signals reach the dashboard itself."""
     if find_spec("streamlit") is None:
         raise UserError("app", "the dashboard needs streamlit, which is not installed: pip install 'lps-studio[app]'")
     if options.port is not None and not 1 <= options.port <= 65535:
@@ -34,15 +34,15 @@ def _open(options) -> None:
     words += ["--server.port", str(options.port)] if options.port is not None else []
     if options.host is not None:
         words += ["--server.address", options.host]
-        if not is_loopback(options.host):  # people call it by the address, or by the name of the machine
-            words += [word for name in _names(options.host) for word in ("--server.allowedHosts", name)]
+        if not is_loopback(options.host):  # users open it by the address or by the name of the machine
+            words += [word for name in _allowed_hosts(options.host) for word in ("--server.allowedHosts", name)]
     words += ["--server.headless", "true"] if options.no_browser else []
     print(f"Runs are stored in {shown(runs)}", flush=True)
     os.execve(sys.executable, words, os.environ | {"LPS_RUNS": str(runs)})
 
 
 def _check_host(host: str) -> None:
-    """Raises `UserError` for what is no address of a network interface."""
+    """Raise `UserError` for text that is not an address of a network interface."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -53,7 +53,7 @@ def _check_host(host: str) -> None:
             raise UserError("host", message) from None
 
 
-def _names(host: str) -> list[str]:
-    """What a server at `host` may be called by."""
+def _allowed_hosts(host: str) -> list[str]:
+    """Return the names by which a server at `host` may be opened."""
     own_names = {socket.gethostname(), socket.getfqdn(), "localhost", "127.0.0.1"}
     return sorted(own_names if host in ("0.0.0.0", "::") else own_names | {host})

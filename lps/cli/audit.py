@@ -1,4 +1,4 @@
-"""Look at the pictures of a data set before anything is trained, and decide about them: `audit`."""
+"""Check the pictures of a data set before training, and decide about them: `audit`."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from lps.files.atomic import clean_line
 from lps.settings import catalog
 from lps.wording import ago, counted
 
-_SHOWN = 20  # findings of a kind that are printed
+_SHOWN = 20  # printed findings of each kind
 
 
 def add(commands: Commands) -> None:
@@ -54,11 +54,11 @@ def _audit(options) -> int | None:
     except background_jobs.Cancelled as error:
         print_note(str(error))
         return 130
-    _print_found(options, config, audited)
+    _print_findings(options, config, audited)
 
 
 def _dataset(target: str) -> tuple[str, list[str]]:
-    """(data set, settings) of its name, of a folder, or of a file with arrays or vectors."""
+    """Return (data set, settings) for a data set's name, a folder, or a file with arrays or vectors."""
     from lps.data import sources
     from lps.datasets.readers.vector_files import is_vector_file
 
@@ -81,12 +81,14 @@ def _decide(options, config) -> None:
         if texts:
             kinds = audit_files.KINDS if do == "ignore" else [""]
             for kind in kinds:
-                audit_files.record_finding_decision(config, do, [_key(config, text) for text in texts], why=kind)
+                audit_files.record_finding_decision(
+                    config, do, [_picture_key(config, text) for text in texts], why=kind
+                )
     for text in options.relabel:
         picture, equals, label = text.rpartition("=")
         if not equals:
             raise UserError("relabel", f"{shorten(text)} is not of the form PICTURE=CLASS")
-        audit_files.record_finding_decision(config, "relabel", [_key(config, picture)], label=label)
+        audit_files.record_finding_decision(config, "relabel", [_picture_key(config, picture)], label=label)
     entries = audit_files.list_entries(config)
     if options.json:
         print_json([{"number": number, **entry} for number, entry in entries])
@@ -103,8 +105,8 @@ def _decision_in_words(entry) -> str:
     return entry_in_words(entry)
 
 
-def _key(config, text: str):
-    """A picture as decisions call it: its file, or its number where pictures are no files."""
+def _picture_key(config, text: str):
+    """Return the key of a picture in decisions: its file, or its number if pictures are not files."""
     from lps.data import sources
 
     keys, _ = sources.original_keys(config)
@@ -112,24 +114,26 @@ def _key(config, text: str):
     return int(text) if is_number else text
 
 
-def _print_found(options, config, audited) -> None:
+def _print_findings(options, config, audited) -> None:
     from lps.scores.neighbours import recall_in_words
     from lps.studies import audit_files
 
     decisions = audit_files.decisions_of(config)
     open_findings = [finding for finding in audited.findings if audit_files.is_open(finding, decisions)]
     if options.json:
-        rows = [{"words": one.in_words, **vars(one)} for one in open_findings]
+        rows = [{"words": finding.in_words, **vars(finding)} for finding in open_findings]
         print_json({"pictures": audited.count, "total": audited.total, "open": rows, "recall": audited.recall})
         return
     for kind, title in audit_files.KINDS.items():
-        ones = [finding for finding in open_findings if finding.kind == kind]
-        print(f"{title}: {len(ones)}")
-        for one in ones[:_SHOWN]:
-            named = ", ".join(clean_line(str(key)) for key in one.pictures[:4]) + ", …" * (len(one.pictures) > 4)
-            print(f"  {named}  {clean_line(one.in_words, 200)}")
-        if len(ones) > _SHOWN:
-            print(f"  and {len(ones) - _SHOWN} more, with --json")
+        of_kind = [finding for finding in open_findings if finding.kind == kind]
+        print(f"{title}: {len(of_kind)}")
+        for finding in of_kind[:_SHOWN]:
+            named = ", ".join(clean_line(str(key)) for key in finding.pictures[:4]) + ", …" * (
+                len(finding.pictures) > 4
+            )
+            print(f"  {named}  {clean_line(finding.in_words, 200)}")
+        if len(of_kind) > _SHOWN:
+            print(f"  and {len(of_kind) - _SHOWN} more, with --json")
     if audited.recall is not None:
         print(recall_in_words(audited.recall))
     decided = len(audited.findings) - len(open_findings)

@@ -1,4 +1,4 @@
-"""What there is: `methods` and `datasets`."""
+"""List methods and data sets: `methods` and `datasets`."""
 
 from dataclasses import asdict
 

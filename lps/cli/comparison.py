@@ -1,4 +1,4 @@
-"""Results of several runs: `compare`, `report`, `replay`, `diff` and `ledger`."""
+"""Compare results of several runs: `compare`, `report`, `replay`, `diff` and `ledger`."""
 
 import argparse
 from collections.abc import Sequence
@@ -69,18 +69,18 @@ def _compare_runs(options) -> None:
     from lps.analysis.score_tables import format_table
 
     check_scoring(options.protocol, options.select, options.seen, options.images)
-    scored = _scored(_chosen(options), options.protocol, options.select, options.seen, options.images)
+    scored = _score_runs(_chosen_runs(options), options.protocol, options.select, options.seen, options.images)
     if not scored:
         raise UserError("compare", "none of these runs can be scored this way")
     groups = group_runs(scored)
     print(format_table(groups, options.format, _reference(groups, options)), end="")
 
 
-def _scored(runs: list[Run], *how: str) -> list:
-    """The scores of the runs that have some; says why others have none."""
+def _score_runs(runs: list[Run], *scoring: str) -> list:
+    """Return the scores of the runs that have some; print why others have none."""
     from lps.analysis.run_scores import score_all
 
-    scored, left_out = score_all(runs, *how)
+    scored, left_out = score_all(runs, *scoring)
     for run, reason in left_out:
         print_note(f"left out: {run.id}: {reason}")
     return scored
@@ -104,7 +104,7 @@ def _reference(groups: "Sequence[Group]", options) -> "Group | None":
 
 
 def _write_report(options) -> None:
-    """The one command that needs the dashboard's libraries; where they are missing it says so."""
+    """Write a report. Only this command needs the dashboard's libraries; an error names a missing one."""
     try:
         from lps.report import run_report, sweep_report
     except ModuleNotFoundError as error:
@@ -119,10 +119,10 @@ def _write_report(options) -> None:
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
-        sweeps_known = sweep_report.find(sweep_records.list_sweeps(options.runs), options.tag)
-        runs, text = sweeps_known.runs, sweep_report.render_sweep_report(sweeps_known, options.runs, scoring)
+        sweep = sweep_report.find(sweep_records.list_sweeps(options.runs), options.tag)
+        runs, text = sweep.runs, sweep_report.render_sweep_report(sweep, options.runs, scoring)
     else:
-        runs = _chosen(options)
+        runs = _chosen_runs(options)
         text = run_report.render_run_report(runs, scoring)
     _write(options.to, run_report.as_bytes(text))
     print_note(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")
@@ -145,8 +145,8 @@ def _write_ledger(options) -> None:
 
     if options.to is not None:
         _check_folder(options.to)
-    runs = [find_run(options.runs, text) for text in options.ids] or _finished(options.runs)
-    claims = ledger.ledger_claims(group_runs(_scored(runs)))
+    runs = [find_run(options.runs, text) for text in options.ids] or _finished_runs(options.runs)
+    claims = ledger.ledger_claims(group_runs(_score_runs(runs)))
     text = {"markdown": ledger.ledger_page, "csv": ledger.csv_text}[options.format](claims)
     if options.to is None:
         print(text, end="")
@@ -156,13 +156,15 @@ def _write_ledger(options) -> None:
     print(options.to)
 
 
-def _finished(root: Path) -> list[Run]:
+def _finished_runs(root: Path) -> list[Run]:
     return [run for run in list_runs(root) if run.state().name == "finished"]
 
 
-def _chosen(options) -> list[Run]:
-    """The runs that were named or tagged, else all finished ones; of these those that fit the filter."""
-    runs = [find_run(options.runs, text) for text in options.ids] + _tagged(options) or _finished(options.runs)
+def _chosen_runs(options) -> list[Run]:
+    """Return the runs that were named or tagged, else all finished ones, that match the filter."""
+    runs = [find_run(options.runs, text) for text in options.ids] + _tagged_runs(options) or _finished_runs(
+        options.runs
+    )
     if not runs:
         raise UserError(options.command, f"there are no finished runs in {shown(options.runs)}")
     if not (fitting := filter_runs(runs, options.filter)):
@@ -170,8 +172,8 @@ def _chosen(options) -> list[Run]:
     return fitting
 
 
-def _tagged(options) -> list[Run]:
-    """The finished runs with the tag that was asked for; says how many others have it."""
+def _tagged_runs(options) -> list[Run]:
+    """Return the finished runs with the requested tag; print how many others have it."""
     from lps.studies.sweeps import runs_with_tag
 
     if not options.tag:
@@ -221,7 +223,7 @@ def _show_differences(options) -> None:
         numbers = getattr(comparison, title)
         _print_rows(
             [
-                (number.name, *map(_plain, (number.first, number.second)), _plain(number.difference, "+"))
+                (number.name, *map(_number_text, (number.first, number.second)), _number_text(number.difference, "+"))
                 for number in numbers
             ]
         )
@@ -233,5 +235,5 @@ def _print_rows(rows: list[tuple[str, ...]]) -> None:
         print(("    " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths))).rstrip())
 
 
-def _plain(value: float | None, sign: str = "") -> str:
+def _number_text(value: float | None, sign: str = "") -> str:
     return "–" if value is None else f"{value:{sign}.5g}"

@@ -1,4 +1,4 @@
-"""What the Tab key offers after `lps`: `completion`. argcomplete reads the parser; the rest is found here."""
+"""Complete words after `lps` on the Tab key: `completion`. argcomplete reads the parser; values are found here."""
 
 import argparse
 import os
@@ -31,19 +31,19 @@ def _print(options) -> None:
 
 
 def answer() -> None:
-    """Print what may stand at the cursor, for the shell that asks in the environment, and end the process."""
+    """Print the completions at the cursor for the shell that asks through the environment, and end the process."""
     import argcomplete
 
     before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
     words = before.split()
     at_command = len(words) < 2 or (len(words) == 2 and not before[-1].isspace())
     top = _names_only() if at_command else parser(words[1])
-    _attach(top)
+    _attach_finders(top)
     argcomplete.autocomplete(top, always_complete_options="long")
 
 
 def _names_only() -> Parser:
-    """All commands without their options, so that no module of a command is imported."""
+    """Return a parser of all commands without options, so that no command's module is imported."""
     top = Parser(prog="lps")
     top.add_argument("--version", action="version", version="")
     commands = Commands(top)
@@ -52,24 +52,24 @@ def _names_only() -> Parser:
     return top
 
 
-def _attach(top: argparse.ArgumentParser) -> None:
+def _attach_finders(top: argparse.ArgumentParser) -> None:
     for action in top._actions:
         if isinstance(action, argparse._SubParsersAction):
             for sub in set(action.choices.values()):
-                _attach(sub)
+                _attach_finders(sub)
         elif action.choices is None and (find := _FINDERS.get((bool(action.option_strings), action.dest))):
             action.completer = find
 
 
 def _run_ids(prefix: str, parsed_args: argparse.Namespace, **_) -> Iterable[str]:
-    """Of the folder of the runs, and of the recordings that come along."""
+    """Yield the names of the runs and of the included recordings."""
     for folder in (Path(parsed_args.runs), RECORDED):
         if folder.is_dir():
             yield from (entry.name for entry in os.scandir(folder) if entry.is_dir() and entry.name[0] != ".")
 
 
 def _settings(prefix: str, parsed_args: argparse.Namespace, **_) -> list[str]:
-    """`NAME=`, or after the sign the choices of that setting."""
+    """Return `NAME=` for every setting, or after the sign the choices of that setting."""
     parameters = _parameters(getattr(parsed_args, "method", None))
     name, sign, _ = prefix.partition("=")
     if not sign:
@@ -79,7 +79,7 @@ def _settings(prefix: str, parsed_args: argparse.Namespace, **_) -> list[str]:
 
 
 def _parameters(methods: str | None) -> dict[str, Parameter]:
-    """The settings of the protocol and of these methods, parted by commas; of all where none is named."""
+    """Return the shared settings and those of the comma-separated methods, of all methods if none is named."""
     named = [name for name in (methods or "").split(",") if name in catalog.method_names()]
     parameters = dict(protocol_parameters())
     for name in named or catalog.method_names():
@@ -99,7 +99,7 @@ def _datasets(**_) -> list[str]:
     return catalog.dataset_names()
 
 
-# Whether it is an option, and the name of its value -> what finds the values.
+# (whether it is an option, name of its value) -> function that finds the values
 _FINDERS = {
     (False, "run"): _run_ids,
     (False, "ids"): _run_ids,

@@ -1,4 +1,4 @@
-"""Whether everything is as it should be here, and who is told when it is not: `doctor`, `notify`."""
+"""Check this installation, and test where notifications are sent: `doctor`, `notify`."""
 
 from dataclasses import asdict
 
@@ -16,33 +16,32 @@ def add(commands: Commands) -> None:
 
 
 def doctor(options) -> int:
-    """Exit code 1 where there is a problem."""
-    from lps.doctor import checks as examination
-    from lps.doctor import diagnostic as doctor_finding
+    """Print the findings; return 1 if there is a problem."""
+    from lps.doctor import checks, diagnostic
 
     findings = []
-    for finding in examination.examine(doctor_finding.Machine(options.runs)):
+    for finding in checks.examine(diagnostic.Machine(options.runs)):
         findings.append(finding)
         if not options.json:
             print(f"{_MARKS[finding.level]} {finding.about}: {finding.says}", flush=True)
             if finding.mend:
                 print(f"        -> {finding.mend}", flush=True)
-    problems = sum(finding.level == doctor_finding.PROBLEM for finding in findings)
+    problems = sum(finding.level == diagnostic.PROBLEM for finding in findings)
     if options.json:
         print_json({"problems": problems, "findings": [asdict(finding) for finding in findings]})
     elif problems:
         print(f"\n{counted(problems, 'problem')}")
     else:
-        notes = sum(finding.level == doctor_finding.NOTE for finding in findings)
-        worth = f", {counted(notes, 'note')}" if notes else ""
-        print(f"\nno problems{worth}")
+        notes = sum(finding.level == diagnostic.NOTE for finding in findings)
+        notes_in_words = f", {counted(notes, 'note')}" if notes else ""
+        print(f"\nno problems{notes_in_words}")
     return 1 if problems else 0
 
 
 def _notify(options) -> None:
     from lps.interop import notifications
 
-    everybody = notifications.receivers()
+    notifier = notifications.receivers()
     kinds = ", ".join(notifications.kinds())
     if not kinds:
         print_note(
@@ -51,7 +50,7 @@ def _notify(options) -> None:
         )
     elif not options.test:
         print_note(kinds)
-    elif everybody.notify(title="LPS Studio: a test", body="Notifications about runs arrive here."):
+    elif notifier.notify(title="LPS Studio: a test", body="Notifications about runs arrive here."):
         print_note(f"sent to: {kinds}")
     else:
         raise UserError(notifications.SETTING, f"not all of {kinds} could be reached")

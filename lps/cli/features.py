@@ -1,4 +1,4 @@
-"""Stored features: `features` lists them, `features make` computes some before a run needs them, `check`, `delete`."""
+"""Manage stored features: `features` lists them, `make` computes some before a run needs them, `check`, `delete`."""
 
 import argparse
 import signal
@@ -16,17 +16,17 @@ from lps.wording import counted, data_size, duration
 
 
 def add(commands: Commands) -> None:
-    top = commands.add("features", _list, "list stored features and the runs that use them", as_json=True)
+    top = commands.add("features", _list_stores, "list stored features and the runs that use them", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
     for name, act, words in (
-        ("list", _list, "list stored features and the runs that use them (the default)"),
-        ("make", _make, "compute the features that runs with features=stored will need; prints their key"),
-        ("check", _verify, "verify stored features; damaged ones will be computed again when needed"),
-        ("delete", _delete, "delete stored features; they will be computed again when needed"),
+        ("list", _list_stores, "list stored features and the runs that use them (the default)"),
+        ("make", _make_features, "compute the features that runs with features=stored will need; prints their key"),
+        ("check", _check_store, "verify stored features; damaged ones will be computed again when needed"),
+        ("delete", _delete_store, "delete stored features; they will be computed again when needed"),
     ):
         sub = actions.add_parser(name, help=words, description=words, allow_abbrev=False)
         sub.set_defaults(act=act)
-        if name == "list":  # without defaults: these may stand before the word too
+        if name == "list":  # without defaults, so that the options also work before the word
             sub.add_argument("--runs", type=Path, default=argparse.SUPPRESS, help="folder of the runs")
             sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
         if name == "make":
@@ -37,9 +37,9 @@ def add(commands: Commands) -> None:
             sub.add_argument("key", metavar="KEY", help="key of stored features, or the end of it")
 
 
-def _list(options) -> None:
-    """Size, cost and users of every store of this person."""
-    stores, users = feature_store.list_stores(), _users(options.runs)
+def _list_stores(options) -> None:
+    """Print size, cost and number of runs of every store of this user."""
+    stores, users = feature_store.list_stores(), _count_users(options.runs)
     if options.json:
         print_json([_as_json(store_entry, users[store_entry.store.key]) for store_entry in stores])
         return
@@ -69,8 +69,8 @@ def _as_json(entry: StoredEntry, runs: int) -> dict:
     return values | {"settings": entry.facts.get("settings", {})}
 
 
-def _users(root: Path) -> Counter:
-    """How many runs below `root` trained on the features of each key."""
+def _count_users(root: Path) -> Counter:
+    """Count the runs below `root` that trained on the features of each key."""
     from lps.store.events import read_head
     from lps.store.run_folders import list_runs
 
@@ -83,8 +83,8 @@ def _users(root: Path) -> Counter:
     return runs_by_key
 
 
-def _make(options) -> int:
-    """Ctrl-C ends it after the present piece; what is done stays."""
+def _make_features(options) -> int:
+    """Compute features; Ctrl-C ends it after the present piece, and finished pieces are kept."""
     from lps.settings.config import configure, parse_settings
 
     for text in options.settings:
@@ -106,7 +106,7 @@ def _make(options) -> int:
 
     before = signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
     try:
-        with processes.workers(options.workers - 1, _joining(options, config.threads)) as workers:
+        with processes.workers(options.workers - 1, _worker_command(options, config.threads)) as workers:
             store = features.build_store(config, report, lambda: bool(interrupts), options.join or bool(workers))
             failed = sum(worker.poll() not in (None, 0, 130) for worker in workers)
     finally:
@@ -122,27 +122,27 @@ def _make(options) -> int:
     return 0
 
 
-def _joining(options, threads: int | None) -> list[str]:
-    """The command of a further process that computes parts of the same features."""
+def _worker_command(options, threads: int | None) -> list[str]:
+    """Return the command of a further process that computes parts of the same features."""
     settings = [text for text in options.settings if text.partition("=")[0].strip() != "threads"]
     set_words = [word for text in (*settings, f"threads={threads or 'none'}") for word in ("--set", text)]
     return lps_command("features", "make", "--join", "--dataset", options.dataset, *set_words)
 
 
-def _verify(options) -> int:
+def _check_store(options) -> int:
     """Verify the stored views; return 1 if one is damaged."""
-    entry = _named(options.key)
+    entry = _find_store(options.key)
     damaged = [view for view in entry.rows if len(entry.store.sound(view)) < len(entry.store.pieces(view))]
     print(f"damaged: {', '.join(map(shown, damaged))}" if damaged else f"{counted(len(entry.rows), 'view')} intact")
     return 1 if damaged else 0
 
 
-def _delete(options) -> None:
-    feature_store.delete_store(_named(options.key).store)
+def _delete_store(options) -> None:
+    feature_store.delete_store(_find_store(options.key).store)
 
 
-def _named(key: str) -> StoredEntry:
-    """The one store whose key ends so; raises `UserError`."""
+def _find_store(key: str) -> StoredEntry:
+    """Return the only store whose key ends with `key`; raises `UserError`."""
     matches = [entry for entry in feature_store.list_stores() if entry.store.key.endswith(key)]
     if not key or len(matches) != 1:
         matched = "several stores; give more of the key" if len(matches) > 1 and key else "no store"

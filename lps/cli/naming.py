@@ -1,4 +1,4 @@
-"""Say what clusters are, and train on with it: `name`, `train-on`."""
+"""Name the clusters of a run, and train on with the names: `name`, `train-on`."""
 
 from lps.cli._parser import Commands, add_settings, print_json, print_note
 from lps.errors import UserError, shorten
@@ -7,7 +7,7 @@ from lps.store.run_folders import find_run
 from lps.wording import counted
 
 _RULES = ("all", "confident", "looked-at")
-_DIGITS = 9  # of the number of a cluster
+_DIGITS = 9  # most digits of a cluster's number
 
 
 def add(commands: Commands) -> None:
@@ -50,7 +50,7 @@ def _name(options) -> None:
     run = find_run(options.runs, options.run)
     clusters = labels.read_clusters(run, options.epoch)
     steps = [{"do": "merge", "id": cluster, "into": target} for cluster, target in options.merge]
-    steps += [_named(text, clusters) for text in options.names]
+    steps += [_parse_name(text, clusters) for text in options.names]
     steps += [{"do": "reject", "id": cluster} for cluster in options.reject]
     for step in steps:
         if (cluster := step["id"]) not in clusters.ids:
@@ -64,7 +64,7 @@ def _name(options) -> None:
     _print_clusters(labels.read_clusters(run, clusters.epoch), options.json)
 
 
-def _named(text: str, clusters) -> dict:
+def _parse_name(text: str, clusters) -> dict:
     from lps.analysis import naming
 
     number, equals, name = text.partition("=")

@@ -1,5 +1,4 @@
-"""Files made from runs, for other programs and other machines, and what comes from there: `project`, `export`,
-`record`, `import`."""
+"""Export runs for other programs and machines, and import runs from there: `project`, `export`, `record`, `import`."""
 
 import argparse
 import sys
@@ -49,7 +48,7 @@ def add(commands: Commands) -> None:
         "--light", action="store_true", help="archive: without checkpoints, so the runs cannot be resumed"
     )
     export.add_argument("--epoch", type=int, help="labels: epoch whose clusters count; tensorboard: of the features")
-    export.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: the folder of a model as .zip
+    export.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # for a page: the .zip file of the model
     export.add_argument("--links", action="store_true", help="labels: links to the picture files instead of copies")
     help_text = "make small read-only copies of finished runs to show elsewhere"
     recorder = commands.add("record", _record_runs, help_text, is_taken_away=True)
@@ -86,14 +85,14 @@ def _export_runs(options) -> None:
     if options.to == "model":
         return _export_models(runs, into, options.result)
     if options.follow:
-        return _follow(runs, options.runs, into)
+        return _follow_to_tensorboard(runs, options.runs, into)
     runs = runs or [run for run in list_runs(options.runs) if run.state().name not in ("queued", "unreadable")]
     if not runs:
         raise UserError("export", f"no run has started in {shown(options.runs)}")
     if options.to == "tensorboard":
         _export_to_tensorboard(runs, into, options.epoch)
     else:
-        for path in _written(runs, into, options):
+        for path in _write_files(runs, into, options):
             print(path)
 
 
@@ -110,7 +109,7 @@ def _export_models(runs: list[Run], into: Path, result: Path | None) -> None:
 
 
 def _check_export(options) -> None:
-    """Raise `UserError` for an option that means nothing with this `--to`."""
+    """Raise `UserError` for an option that has no effect with this `--to`."""
     if options.to == "model" and not options.ids:
         raise UserError("to", "'model' needs the ids of the runs to export: python -m lps export RUN --to model")
     labels = options.to not in _FORMS
@@ -156,7 +155,7 @@ def _export_to_tensorboard(runs: list[Run], into: Path, epoch: int | None) -> No
     print_note(f"view it with: tensorboard --logdir {shown(into)}")
 
 
-def _follow(runs: list[Run], root: Path, into: Path) -> None:
+def _follow_to_tensorboard(runs: list[Run], root: Path, into: Path) -> None:
     from lps.interop import tensorboard
 
     print_note(f"press Ctrl-C to end; view it with: tensorboard --logdir {shown(into)}")
@@ -164,7 +163,7 @@ def _follow(runs: list[Run], root: Path, into: Path) -> None:
         print(bridge.folder, flush=True)
 
 
-def _written(runs: list[Run], into: Path, options) -> list[Path]:
+def _write_files(runs: list[Run], into: Path, options) -> list[Path]:
     if options.to == "archive":
         from lps.interop import archives
 

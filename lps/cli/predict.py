@@ -1,4 +1,4 @@
-"""A trained run's word on new pictures: `predict`."""
+"""Predict the classes of new pictures with a trained run: `predict`."""
 
 import argparse
 import math
@@ -16,8 +16,8 @@ from lps.machine import processes
 from lps.store.run_folders import blocked_by, find_run
 from lps.wording import counted
 
-_SHORTEST_S, _LONGEST_S = 0.1, 86_400.0  # between two looks
-_LISTED = 5  # files left out that are named
+_SHORTEST_S, _LONGEST_S = 0.1, 86_400.0  # limits of --every
+_LISTED = 5  # printed names of files left out
 
 
 def add(commands: Commands) -> None:
@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
     sub.add_argument(
         "--every", type=float, default=10.0, metavar="SECONDS", help="seconds between two checks of --watch (10)"
     )
-    sub.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # of a page: all of it as arrays
+    sub.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # for a page: the whole result as arrays
 
 
 def _predict(options) -> int | None:
@@ -56,7 +56,7 @@ def _predict(options) -> int | None:
     to, is_table = options.to, options.to is not None and options.to.suffix.lower() == ".csv"
     if to is not None:
         _check_place(to, is_table)
-    pictures = options.pictures or ""  # argparse of Python 3.11 makes a list of -- behind --
+    pictures = options.pictures or ""  # argparse of Python 3.11 turns "--" behind "--" into a list
     new_pictures.check_source(pictures)
     run = find_run(options.runs, options.run)
     if options.result is not None:
@@ -65,7 +65,7 @@ def _predict(options) -> int | None:
     if options.watch and is_shared:
         raise UserError("watch", "is for one process; leave out --workers and --join")
     if options.watch:
-        return _watch(run, pictures, options)
+        return _watch_folder(run, pictures, options)
     bar = _Bar()
     try:
         prediction = predict_together(run, pictures, bar, options.workers) if is_shared else predict(run, pictures, bar)
@@ -76,9 +76,9 @@ def _predict(options) -> int | None:
     if to is None:
         return
     if is_table:
-        prediction_files.write_csv(to, prediction, threshold, _files(run))
+        prediction_files.write_csv(to, prediction, threshold, _training_files(run))
     else:
-        prediction_files.write_folder(to, prediction, threshold, _pixels(run, pictures), _files(run))
+        prediction_files.write_folder(to, prediction, threshold, _pixels(run, pictures), _training_files(run))
     print(to)
 
 
@@ -100,8 +100,8 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
     prediction_files.write(result, prediction)
 
 
-def _watch(run, pictures: str, options) -> int:
-    """Look until somebody ends it; the table is written anew with every picture that arrives."""
+def _watch_folder(run, pictures: str, options) -> int:
+    """Check a folder until the user ends it; the table is written anew with every picture that arrives."""
     from lps.inference import prediction_files
     from lps.inference.folder_watch import FolderWatch
     from lps.interop import notifications
@@ -111,11 +111,11 @@ def _watch(run, pictures: str, options) -> int:
     if options.to is not None and options.to.suffix.lower() != ".csv":
         raise UserError("to", f"{shown(options.to)} is not a .csv file; --watch needs a table")
     notifications.receivers()
-    watch, files, at_once = FolderWatch(run, Path(pictures)), _files(run), True
+    watch, files, is_first = FolderWatch(run, Path(pictures)), _training_files(run), True
     print_note(f"checking every {options.every:g} s; press Ctrl-C to end")
     while True:
-        news = watch.check(at_once)
-        at_once = False
+        news = watch.check(is_first)
+        is_first = False
         if news is not None:
             threshold = news.prediction.threshold(options.keep)
             for line in news.in_words(threshold):
@@ -128,7 +128,7 @@ def _watch(run, pictures: str, options) -> int:
 
 
 def _check_place(to: Path, is_table: bool) -> None:
-    """Raises `UserError` if nothing can be written later on."""
+    """Raise `UserError` if nothing can be written later."""
     from lps.files.atomic_folder import refuse_existing
 
     if not is_table:
@@ -138,7 +138,7 @@ def _check_place(to: Path, is_table: bool) -> None:
 
 
 def _print_summary(prediction, threshold: float, say: Callable[[str], str]) -> None:
-    """What was found, and by which rule; what was left out. say: puts in what an item is called."""
+    """Print the predicted classes, the rule of rejection, and what was left out. say: puts in the noun of an item."""
     from lps.inference.prediction_result import NONE
 
     none = prediction.is_none(threshold)
@@ -161,15 +161,15 @@ def _print_summary(prediction, threshold: float, say: Callable[[str], str]) -> N
             print_note(f"  {shown(name)} {reason}")
 
 
-def _files(run) -> tuple[str, ...]:
-    """The files of the run's own pictures; () where they are no files."""
+def _training_files(run) -> tuple[str, ...]:
+    """Return the files of the run's own pictures; () if they are not files."""
     from lps.data import sources
 
     return sources.images_of(run.config()).file_names
 
 
 def _pixels(run, pictures: str) -> Iterator[np.ndarray]:
-    """The pictures once more, as the run sees them."""
+    """Yield the pictures again, prepared as for the run."""
     from lps.inference import new_pictures, trained_model
 
     for images in new_pictures.open_pictures(pictures, trained_model.picture_form(run.config())).pieces():
@@ -177,7 +177,7 @@ def _pixels(run, pictures: str) -> Iterator[np.ndarray]:
 
 
 class _Bar:
-    """How many pictures are done, on a terminal."""
+    """A progress bar of predicted pictures, only on a terminal."""
 
     def __init__(self):
         self._bar = None

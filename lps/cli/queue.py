@@ -1,4 +1,4 @@
-"""The queue: `queue` shows it, `queue ACTION` changes it."""
+"""Show and change the queue: `queue`, `queue ACTION`."""
 
 import argparse
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 from lps.cli._parser import Commands, Parser, any_whole, print_json, print_note
 from lps.files.atomic import clean_line
 
-_REMOVED = {  # actions of earlier versions, with what to use instead
+_REMOVED = {  # replacement of each action of earlier versions
     "up": "`first` or `priority N`",
     "down": "`priority N`",
     "last": "`priority N` with a number below 0",
@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
 def _action(actions, name: str, act, help: str, *, run: bool = False) -> argparse.ArgumentParser:
     sub = actions.add_parser(name, help=help, description=help, allow_abbrev=False)
     sub.set_defaults(act=act)
-    # Without a default, so that `queue --runs DIR first RUN` means the same as `queue first RUN --runs DIR`.
+    # No default, so that `queue --runs DIR first RUN` equals `queue first RUN --runs DIR`.
     sub.add_argument("--runs", type=Path, default=argparse.SUPPRESS, help="folder of the runs")
     if run:
         sub.add_argument("run", help="id of a run, the end of the id, or its folder")
@@ -71,7 +71,7 @@ def show_queue(options) -> None:
     if options.json:
         print_json(_as_json(snapshot))
         return
-    for line in [*_slots_in_words(snapshot, now), *_jobs_in_words(snapshot), *_line_in_words(snapshot, now)]:
+    for line in [*_slots_in_words(snapshot, now), *_jobs_in_words(snapshot), *_waiting_in_words(snapshot, now)]:
         print(line)
     if words := overview.end_in_words(snapshot, now):
         print(words)
@@ -124,7 +124,7 @@ def _set_slots(options) -> None:
     from lps.scheduler import launcher, overview, queue, run_slots
     from lps.store.run_folders import subfolders
 
-    subfolders(options.runs)  # raises where it cannot be read
+    subfolders(options.runs)  # raises if it cannot be read
     if options.number is not None:
         queue.set_cpu_slots(options.runs, options.number)
         launcher.dispatch(options.runs)
@@ -139,18 +139,18 @@ def _set_paused(options, paused: bool) -> None:
     from lps.scheduler import launcher, queue
     from lps.store.run_folders import subfolders
 
-    subfolders(options.runs)  # raises where it cannot be read
+    subfolders(options.runs)  # raises if it cannot be read
     queue.set_paused(options.runs, paused)
     if not paused:
         launcher.dispatch(options.runs)
 
 
-def _change(options, change) -> None:
-    """Change the request of a run, then start what can start."""
+def _change(options, change_request) -> None:
+    """Change a run's request, then start what can start."""
     from lps.scheduler import launcher
 
     run = _run(options)
-    change(run)
+    change_request(run)
     launcher.dispatch(run.root)
 
 
@@ -186,7 +186,7 @@ def _slots_in_words(snapshot, now: float) -> list[str]:
 
 
 def _jobs_in_words(snapshot) -> list[str]:
-    """Working background jobs; they take no slot."""
+    """Describe the working background jobs, which take no slot."""
     from lps.scheduler.overview import time_left_in_words
 
     lines = []
@@ -197,7 +197,7 @@ def _jobs_in_words(snapshot) -> list[str]:
     return lines
 
 
-def _line_in_words(snapshot, now: float) -> list[str]:
+def _waiting_in_words(snapshot, now: float) -> list[str]:
     from lps.scheduler.costs import span_in_words
     from lps.scheduler.overview import time_of_day
     from lps.store import desired_state

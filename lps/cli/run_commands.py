@@ -1,4 +1,4 @@
-"""Show runs and manage them: `list`, `_show_run`, `stop`, `resume`, `rename`, `tag`, `note`, `delete`, `restore`."""
+"""Show and manage runs: `list`, `show`, `stop`, `resume`, `rename`, `tag`, `note`, `delete`, `restore`."""
 
 import argparse
 
@@ -7,7 +7,7 @@ from lps.errors import UserError, shorten, shown
 from lps.store.run_folders import delete_run, find_run, list_runs, recorded_runs, restore_run
 from lps.wording import counted, step_in_words
 
-_SHOWN = 8  # numbers of a list
+_SHOWN = 8  # printed numbers of a list
 
 
 def add(commands: Commands) -> None:
@@ -59,7 +59,7 @@ def _show_run(options) -> None:
     run = find_run(options.runs, options.run)
     state = run.state()
     config = {} if state.name == "unreadable" else run.config().flat()
-    values_shown = {
+    values = {
         "id": run.id,
         "state": state.name,
         "reason": state.reason,
@@ -70,25 +70,25 @@ def _show_run(options) -> None:
         **summarize(run),
     }
     if options.json:
-        print_json(values_shown)
+        print_json(values)
         return
-    status_line = f"{state.name}, {counted(values_shown['epochs'], 'epoch')}"
-    print(f"{run.id}  {values_shown['name']}\n{status_line}{': ' * bool(state.reason)}{state.reason}")
-    for line in (*values_shown["damages"], *values_shown["advice"].values()):
+    status_line = f"{state.name}, {counted(values['epochs'], 'epoch')}"
+    print(f"{run.id}  {values['name']}\n{status_line}{': ' * bool(state.reason)}{state.reason}")
+    for line in (*values["damages"], *values["advice"].values()):
         print(f"    {line}")
-    if step_words := step_in_words(values_shown["last"]):
+    if step_words := step_in_words(values["last"]):
         print(f"    {step_words}")
     for title in ("last", "best"):
         print(f"\n{title}")
-        for key, value in values_shown[title].items():
-            print(f"    {key} = {value}" if not isinstance(value, list) else f"    {key} = {_shorten(value)}")
+        for key, value in values[title].items():
+            print(f"    {key} = {value}" if not isinstance(value, list) else f"    {key} = {_list_text(value)}")
     print("\nconfig")
     for key, value in config.items():
         print(f"    {key} = {value}")
 
 
 def _advice(run, state) -> dict[str, str]:
-    """For a run that failed or crashed: the likely cause, what to do, and the command that does it."""
+    """Return likely cause, remedy and command for a run that failed or crashed."""
     from lps.scheduler import failures
 
     if state.name not in ("failed", "crashed"):
@@ -98,7 +98,7 @@ def _advice(run, state) -> dict[str, str]:
     return {"cause": advice.cause, "remedy": advice.remedy, "command": failures.retry_command(run.id, advice, config)}
 
 
-def _shorten(values: list) -> str:
+def _list_text(values: list) -> str:
     text = ", ".join("null" if v is None else f"{v:.4g}" for v in values[:_SHOWN])
     return f"[{text}{', ...' if len(values) > _SHOWN else ''}]"
 

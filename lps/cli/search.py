@@ -1,4 +1,4 @@
-"""Good settings by search: `search`."""
+"""Search for good settings: `search`."""
 
 import argparse
 import os
@@ -53,17 +53,16 @@ def add(commands: Commands) -> None:
     sub.add_argument("--sampler-seed", type=int, default=0, help="seed of Optuna's sampler")
     sub.add_argument("--name", default="", help="name of the search; its runs have the tag search:NAME")
     sub.add_argument("--background", action="store_true", help="run in the background; prints the name")
-    sub.add_argument("--lock", type=int, help=argparse.SUPPRESS)  # how a page hands the search's lock over
+    sub.add_argument("--lock", type=int, help=argparse.SUPPRESS)  # descriptor of the search's lock, from a page
 
 
 def search(options) -> int:
     from lps.studies import search as searches
 
     if options.list:
-        return _list(options)
+        return _list_searches(options)
     if options.search and not options.space:
-        search_found = searches.find_search(options.runs, options.search)
-        return _control(search_found, options)
+        return _control(searches.find_search(options.runs, options.search), options)
     if options.search and options.name and options.search != options.name:
         raise UserError(
             "name", f"{shorten(options.search)} and {shorten(options.name)} are two different names for one search"
@@ -85,61 +84,60 @@ def search(options) -> int:
     )
     searches.load_optuna()
     searches.check_request(request)
-    search_found = searches.create_search(request, options.runs)
-    _say_request(request, options.runs)
-    return _carry_out(search_found, options)
+    created = searches.create_search(request, options.runs)
+    _print_request(request, options.runs)
+    return _run_search(created, options)
 
 
-def _control(search_found, options) -> int:
+def _control(chosen, options) -> int:
     """Show, stop or continue an existing search."""
     from lps.studies import search as searches
     from lps.studies import search_results
 
     if options.stop:
-        searches.request_state(search_found, "stop")
+        searches.request_state(chosen, "stop")
         return 0
     if options.resume:
         if options.trials is not None or options.parallel is not None:
-            searches.extend_search(search_found, options.trials, options.parallel)
-        return _carry_out(search_found, options)
-    result = search_results.read_results(search_found)
+            searches.extend_search(chosen, options.trials, options.parallel)
+        return _run_search(chosen, options)
+    result = search_results.read_results(chosen)
     print_json(_as_json(result)) if options.json else _print_result(result)
     return 0
 
 
-def _carry_out(search_found, options) -> int:
+def _run_search(chosen, options) -> int:
     from lps.studies import search as searches
     from lps.studies import search_driver, search_results
 
     if options.background:
-        if not searches.start_driver(search_found):
-            print_note(f"{search_found.name} is already running")
-        print(search_found.name)
+        if not searches.start_driver(chosen):
+            print_note(f"{chosen.name} is already running")
+        print(chosen.name)
         return 0
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
-        way_on = _way_on(search_found.name, options.runs)
-        print_note(f"search {search_found.name}: runs are tagged {search_found.tag}; continue with: {way_on}")
+        command = _resume_command(chosen.name, options.runs)
+        print_note(f"search {chosen.name}: runs are tagged {chosen.tag}; continue with: {command}")
     try:
-        how = search_driver.start_search(search_found, lambda line: print(line, flush=True), options.lock)
+        ending = search_driver.start_search(chosen, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
-        print_note(
-            f"the search was stopped; its running runs continue. To resume: {_way_on(search_found.name, options.runs)}"
-        )
+        command = _resume_command(chosen.name, options.runs)
+        print_note(f"the search was stopped; its running runs continue. To resume: {command}")
         return 130
     if options.lock is None:
-        result = search_results.read_results(search_found)
+        result = search_results.read_results(chosen)
         print_json(_as_json(result)) if options.json else _print_result(result)
-    return 0 if how == "finished" else 1
+    return 0 if ending == "finished" else 1
 
 
-def _way_on(name: str, runs: Path) -> str:
-    """The command that resumes a search, from any folder and with any LPS_RUNS."""
+def _resume_command(name: str, runs: Path) -> str:
+    """Return the command that resumes a search, from any folder and with any LPS_RUNS."""
     return cli_args.format_command("search", name, resume=True, runs=Path(runs).resolve())
 
 
-def _say_request(request, root) -> None:
+def _print_request(request, root) -> None:
     from lps.scheduler.costs import source_in_words, span_in_words
     from lps.scheduler.preflight import disk_warning, memory_warnings
     from lps.studies import search as searches
@@ -156,19 +154,21 @@ def _say_request(request, root) -> None:
         print_note("time unknown: no finished run of this method on this data set yet")
     else:
         print_note(f"at most about {span_in_words(span)} if one run trains at a time, {source_in_words(span)}")
-    short = disk_warning([request.base] * request.trials * len(request.seeds), root)
-    for words in filter(None, (short, *memory_warnings([request.base]))):
+    disk_note = disk_warning([request.base] * request.trials * len(request.seeds), root)
+    for words in filter(None, (disk_note, *memory_warnings([request.base]))):
         print_note(words)
 
 
-def _list(options) -> int:
+def _list_searches(options) -> int:
     from lps.studies import search as searches
     from lps.studies import search_results
 
     rows = []
     for listed_search in searches.list_searches(options.runs):
         try:
-            rows.append(_row(listed_search.name, search_results.read_results(listed_search, with_importance=False)))
+            rows.append(
+                _list_row(listed_search.name, search_results.read_results(listed_search, with_importance=False))
+            )
         except UserError as error:
             rows.append({"name": listed_search.name, "state": "unreadable", "reason": str(error)})
     if options.json:
@@ -187,14 +187,14 @@ def _list(options) -> int:
     return 0
 
 
-def _row(name: str, result) -> dict:
+def _list_row(name: str, result) -> dict:
     fields = {"name": name, "state": result.state, "ended": result.num_ended, "trials": result.request.trials}
     fields |= {"objective": result.objective.name, "uses_hidden_labels": result.objective.hidden}
     return fields | {"best": result.best.value if result.best else None}
 
 
 def _as_json(result) -> dict:
-    """Everything that is known of a search."""
+    """Return everything known of a search."""
     from lps.studies import search_results
 
     best = result.best

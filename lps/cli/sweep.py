@@ -1,4 +1,4 @@
-"""Many runs at once: `sweep`."""
+"""Start many runs: `sweep`."""
 
 import argparse
 from dataclasses import asdict
@@ -57,9 +57,9 @@ def sweep(options) -> int:
     _check_start([item.config for item in planned.items], on_this_machine=on is None)
     estimate = sweeps.estimate_sweep(planned, options.runs)
     print_note(_sweep_in_words(planned, estimate, on))
-    _say_what_is_large(planned, options, on_this_machine=on is None)
+    _print_resource_notes(planned, options, on_this_machine=on is None)
     planned = sweeps.start_sweep(planned, options.runs, retries=options.retries, on=on)
-    code = _await(planned.items) if options.wait else 0
+    code = _wait_for_items(planned.items) if options.wait else 0
     if options.json:
         print_json(_as_json(planned, estimate))
         return code
@@ -69,7 +69,7 @@ def sweep(options) -> int:
 
 
 def _print_plan(planned, options, on) -> int:
-    """What would be started; ends with what stands in the way of it, if anything does."""
+    """Print what would be started, then check what prevents it."""
     from lps.studies import sweeps
 
     estimate = sweeps.estimate_sweep(planned, options.runs)
@@ -79,12 +79,12 @@ def _print_plan(planned, options, on) -> int:
     for item in () if options.json else planned.items:
         print(f"{item.action:8} {item.label}" + (f"  {item.run.id}, {item.state.name}" if item.run else ""))
     _check_start([item.config for item in planned.items], on_this_machine=on is None)
-    _say_what_is_large(planned, options, on_this_machine=on is None)
+    _print_resource_notes(planned, options, on_this_machine=on is None)
     return 0
 
 
-def _say_what_is_large(planned, options, on_this_machine: bool) -> None:
-    """What the runs may find too little of: the disk, and the GPUs where they go to those of this machine."""
+def _print_resource_notes(planned, options, on_this_machine: bool) -> None:
+    """Print for which the disk may be too small, and on this machine the GPUs."""
     from lps.scheduler.preflight import disk_warning, memory_warnings
 
     configs = [item.config for item in planned.items if item.action != "exists"]
@@ -114,9 +114,9 @@ def _request(options):
     if options.preset is None:
         if options.scale is not None:
             raise UserError("scale", "needs a preset; choose one with --preset")
-        how = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
+        sampling = {"mode": options.mode, "samples": options.samples, "sample_seed": options.sample_seed}
         texts = (options.dataset or "digits", options.method or "lps", "0" if options.seeds is None else options.seeds)
-        return sweep_layout.read_layout(*texts, options.settings, options.varied, **how)
+        return sweep_layout.read_layout(*texts, options.settings, options.varied, **sampling)
     options_given = {"--method": options.method, "--vary": options.varied, "--samples": options.samples}
     for name in (name for name, value in options_given.items() if value):
         raise UserError(
@@ -157,7 +157,7 @@ def _list_presets(as_json: bool) -> int:
 
 
 def _sweep_in_words(planned, estimate, on) -> str:
-    """How many runs there are and what becomes of them; which of them stay where they wait; what they will cost."""
+    """Describe the runs of a sweep by action, those that stay where they wait, and their cost."""
     from lps.scheduler.costs import source_in_words, span_in_words
     from lps.studies import sweep_layout
     from lps.studies.sweeps import from_record, staying_in_words
@@ -176,8 +176,8 @@ def _sweep_in_words(planned, estimate, on) -> str:
     return "\n".join(lines)
 
 
-def _await(items) -> int:
-    """Say how every run ended as it ends; 1 where one did not finish, 130 after Ctrl-C."""
+def _wait_for_items(items) -> int:
+    """Print how every run ends; return 1 if one did not finish, 130 after Ctrl-C."""
     from lps.store.summary import summarize
     from lps.studies import sweeps
 

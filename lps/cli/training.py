@@ -1,4 +1,4 @@
-"""Start one run, or what comes before it: `train`, `launch`, `pretrain`, `count-classes`."""
+"""Start one run, or work that precedes it: `train`, `launch`, `pretrain`, `count-classes`."""
 
 import argparse
 import os
@@ -25,14 +25,18 @@ from lps.wording import counted
 
 def add(commands: Commands) -> None:
     train = commands.add("train", _train_here, "train in the foreground; the last line is the run folder")
-    train.add_argument("--run", dest="folder", type=Path, help=argparse.SUPPRESS)  # how the runner starts the trainer
+    train.add_argument(
+        "--run", dest="folder", type=Path, help=argparse.SUPPRESS
+    )  # used by the runner, which starts the trainer
     launch = commands.add("launch", _launch_run, "train in the background; prints the run folder")
     pretrain_command = commands.add(
         "pretrain", pretrain, "only run SimCLR pretraining and store its weights for later runs"
     )
     count = commands.add("count-classes", _count_classes, "estimate the number of classes", as_json=True)
     count.add_argument("--most", type=int, help="the largest number to try")
-    count.add_argument("--begun", action="store_true", help=argparse.SUPPRESS)  # by a page, which took the lock for it
+    count.add_argument(
+        "--begun", action="store_true", help=argparse.SUPPRESS
+    )  # used by a page, which holds the lock for it
     launch.register("type", int, any_whole)
     launch.add_argument("--retries", type=int, metavar="N", help="restart a crashed run up to N times (0 to 3)")
     launch.add_argument("--priority", type=int, metavar="N", help="waiting runs with a higher priority start first")
@@ -111,11 +115,11 @@ def _count_classes(options) -> int | None:
 
 
 def wait_without_spinning() -> None:
-    """To be called before torch is imported.
+    """Limit how long OpenMP threads spin while they wait. Call it before torch is imported.
 
-    Threads that spin while they wait made a run 2.5 times slower on two busy cores; with a browser open they are.
-    Those that never spin made the small steps on stored features 1.4 times slower on two quiet ones. So many turns are
-    some ten microseconds, longer than most waits and shorter than the system's turn.
+    Spinning threads made a run 2.5 times slower on two busy cores, as with a browser open. Threads that never spin made
+    the small steps on stored features 1.4 times slower on two idle cores. This count takes some ten microseconds,
+    longer than most waits and shorter than the system's time slice.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
@@ -141,9 +145,9 @@ def _create_run(options, **start_options) -> Run:
 def checked_config(
     options, defaults: Mapping[str, object] = MappingProxyType({}), on_this_machine: bool = True
 ) -> Config:
-    """Return the checked config of the options, before anything is written. defaults: settings unless options set them.
+    """Return the checked config of the options, before anything is written.
 
-    on_this_machine: whether the run is for this machine.
+    defaults: settings unless the options set them. on_this_machine: whether the run is for this machine.
     """
     from lps.scheduler import start_check, submit
 
@@ -159,12 +163,12 @@ def checked_config(
     )
     config = configure(lighter | dict(defaults) | base | settings)
     submit.check_configs([config], on_this_machine, fetch=True, check_start=start_check.check_start)
-    _tell_skipped(config)
+    _print_warnings(config)
     return config
 
 
-def _tell_skipped(config: Config) -> None:
-    """Which files of a data set could not be used, and what else a person may not expect of it."""
+def _print_warnings(config: Config) -> None:
+    """Print warnings about the start and files of the data set that cannot be used."""
     from lps.data import sources
     from lps.scheduler import preflight
 

@@ -1,4 +1,4 @@
-"""What a job may ask of the place that carries it out: the options of `--slurm NAME=VALUE` and their like, checked."""
+"""Define and check the options of a job, such as `--slurm NAME=VALUE`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,11 +10,10 @@ from lps.settings.parameters import Parameter
 
 @dataclass(frozen=True)
 class Option:
-    """One thing that may be asked for. argument: of the submitting command, before the value; None: said elsewhere.
+    """One option of a job. argument: of the submitting command, before the value; None if it is passed otherwise.
 
-    label: what a form calls it, where that is not its name. check: raises `UserError` for what the pattern lets
-    through.
-    is_list: it may be given more than once, and adds up.
+    label: name in forms, if it differs from the option's. check: raises `UserError` for values that the pattern
+    accepts. is_list: it may be given several times, and values add up.
     """
 
     parameter: Parameter
@@ -26,7 +25,7 @@ class Option:
     is_list: bool = False
 
     def parse(self, text: str):
-        """The checked value; raises `UserError`."""
+        """Return the checked value of a text; raises `UserError`."""
         parameter = self.parameter
         value = parameter.parse(text)
         if not re.fullmatch(self.pattern, str(value) if parameter.kind == "str" else text, re.ASCII):
@@ -36,14 +35,14 @@ class Option:
 
 
 def option(name: str, kind: str, argument: str | None, help: str, pattern: str, example: str, **more) -> Option:
-    """An option; more: its label, check and is_list, and for a number its minimum and maximum."""
+    """Make an option; more: its label, check and is_list, and for a number its minimum and maximum."""
     field_options = {key: more.pop(key) for key in ("label", "check", "is_list") if key in more}
     return Option(Parameter(name, kind, None, help, **more), argument, pattern, example, **field_options)
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a job asks for. place: the name of its executor; given: only what was said, of a list a tuple."""
+    """Options of a job. place: name of its executor; given: only the options that were set, a tuple for a list."""
 
     place: str
     given: tuple[tuple[Option, object], ...] = ()
@@ -57,20 +56,20 @@ class Options:
 
     @property
     def parts(self) -> int:
-        """Into how many parts a run is divided, each a task of its job."""
+        """Number of parts of a run, each a task of its job."""
         return self.get("tasks") or self.nodes
 
     @property
     def gpus(self) -> int:
-        """How many were asked for, on all nodes together; 0 if nothing was said."""
+        """Number of GPUs on all nodes together; 0 if not set."""
         return self.nodes * int(str(self.get("gpus") or 0).rpartition(":")[2])
 
     def arguments(self) -> list[str]:
-        """For the submitting command, one argument an option: no shell and no script reads them."""
+        """Return the arguments for the submitting command, one per option; neither a shell nor a script reads them."""
         return [f"{option.argument}{value}" for option, value in self._each() if option.argument is not None]
 
     def texts(self) -> list[str]:
-        """NAME=VALUE for every option: `read_options` gives the options back, also from a file."""
+        """Return NAME=VALUE for every option; `read_options` reads them back, also from a file."""
         return [f"{option.parameter.name}={value}" for option, value in self._each()]
 
     def _each(self) -> list[tuple[Option, object]]:
@@ -82,7 +81,7 @@ class Options:
 
 
 def read_options(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
-    """The options in texts NAME=VALUE; a later one replaces an earlier one. Raises `UserError`."""
+    """Return the options in texts NAME=VALUE; a later one replaces an earlier one. Raises `UserError`."""
     values = {}
     for text in texts:
         name, equals, value = str(text).partition("=")

@@ -1,4 +1,4 @@
-"""Jobs of any executor: what is submitted, the state that the executor reports, and the resulting state of the run.
+"""Describe jobs of any executor: what is submitted, the state that the executor reports, and the state of the run.
 
 `JobCache` caches the answers of an executor, so that one query serves all readers. Standard library only.
 """
@@ -8,16 +8,16 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
-MAX_AGE_S = 2.0  # an answer of a place serves all readers of this process for so long
-RETRY_S = 10.0  # from one question that was not answered to the next
-SUBMIT_PATIENCE_S = 60.0  # a submission that is given up may still have been taken
-RECORD = "job.json"  # in a run's folder: token, name and id of its job, place in an array, options
+MAX_AGE_S = 2.0  # age up to which an answer serves all readers of this process
+RETRY_S = 10.0  # between queries that are not answered
+SUBMIT_PATIENCE_S = 60.0  # timeout of a submission, which may still have been accepted
+RECORD = "job.json"  # in a run's folder: token, name and id of its job, task in an array, options
 
 
 class BackendUnavailable(Exception):
     """Raised if an executor gave no answer; the text says why. is_open: the request may still have been carried out.
 
-    since: unix seconds from which on it has said nothing.
+    since: unix seconds since when it has not answered.
     """
 
     def __init__(self, reason: str, is_open: bool = False, since: float | None = None):
@@ -26,16 +26,16 @@ class BackendUnavailable(Exception):
         self.since = since
 
     def in_words(self) -> str:
-        """Describe since when the executor has not answered, and why."""
+        """Return since when the executor has not answered, and why."""
         return f"unknown since {time.strftime('%H:%M', time.localtime(self.since or time.time()))}: {self}"
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What is handed over at a time: one job for each of `folders`, all of which lie in one.
+    """Work that is submitted at once: one job for each of `folders`, all of which are in one folder.
 
-    name: printable, without spaces, and no other work's. output: path of what a job itself prints, without its ending.
-    runner, trainer: the commands that a job runs, in the folder `source`; the trainer's ends with the run's folder.
+    name: printable, without spaces, unique. output: path, without ending, for the output of a job itself. runner,
+    trainer: the commands that a job runs, in the folder `source`; the trainer's ends with the run's folder.
     """
 
     name: str
@@ -47,15 +47,15 @@ class Submission:
     output: str
 
     def command(self, task: int) -> list[str]:
-        """What the job of a run in one part runs; lps.training.multi_node says what further parts need."""
+        """Return the command of the job of a run in one part; lps.training.multi_node says what further parts need."""
         return [*self.runner, self.folders[task], "--token", self.token, "--", *self.trainer]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a place says of a job. state: one of those below, "" where it does not know the job any more.
+    """A job as an executor reports it. state: one of those below, "" if the executor no longer knows the job.
 
-    reason: why it waits, as the end of a sentence. nodes: where it runs. place: what people call it.
+    reason: why it waits, as the end of a sentence. nodes: where it runs. place: display name of the executor.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Job:
     WAITING: ClassVar[tuple[str, ...]] = ("waiting",)
     GOING: ClassVar[tuple[str, ...]] = ("going",)
     ENDING: ClassVar[tuple[str, ...]] = ("ending",)
-    ENDINGS: ClassVar[dict[str, tuple[str, str, str]]] = {  # of a run that left no record: state, kind, reason
+    ENDINGS: ClassVar[dict[str, tuple[str, str, str]]] = {  # state, kind and reason of a run that left no record
         "cancelled": ("stopped", "", "job {job} was cancelled in {place}"),
         "": ("crashed", "killed", "{place} no longer lists job {job}, and the run did not record how it ended"),
     }
@@ -86,11 +86,11 @@ class Job:
 
     @property
     def why(self) -> str:
-        """Why it waits, as it follows "waits"."""
+        """Reason for waiting, as it follows "waits"."""
         return f": {self.reason}" if self.reason else ""
 
     def ending(self) -> tuple[str, str, str]:
-        """State, kind and reason of a run whose job is over without a record of ours."""
+        """Return state, kind and reason of a run whose job is over without a record of ours."""
         state, kind, words = self.ENDINGS.get(self.state, _OTHER_ENDING)
         return state, kind, words.format(job=self.id, state=self.state, place=self.place, where=self.where)
 
@@ -103,7 +103,7 @@ _OTHER_ENDING = ("crashed", "killed", "job {job} ended as {state}{where} and the
 
 
 def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> tuple[str, str, str]:
-    """(state, reason, kind) of a run that left no record of its end, in the words of `lps.store.runs.State`.
+    """Return (state, reason, kind) of a run that left no record of its end, in the words of `lps.store.runs.State`.
 
     begun: whether the run's process had begun. handed_over: unix seconds at which its submission began.
     """
@@ -124,7 +124,7 @@ def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> t
 
 
 class JobCache:
-    """The jobs of this user at a place as it last showed them, all in one question; for any number of threads.
+    """The user's jobs at an executor, all from one query; for any number of threads.
 
     While the executor answers, readers wait for the answer. After a failure it is asked again in the background. An
     executor derives its own class, with its `kind` of job and `ask`.
@@ -137,40 +137,42 @@ class JobCache:
         self._jobs: dict[str, Job] = {}
         self._ids: dict[str, list[str]] = {}  # by name of the job
         self._gone: dict[str, Job] = {}
-        self._asked = self._tried = float("-inf")  # monotonic seconds at which the newest answer, the newest try began
+        self._asked = self._tried = float(
+            "-inf"
+        )  # monotonic seconds: start of the newest answered and of the newest query
         self._unavailable_reason = ""
         self.answered: float | None = None  # unix seconds of the newest answer
         self.silent_since: float | None = None
 
     def ask(self) -> list[tuple[Job, str]]:
-        """All jobs of this user with the names of their work; raises `BackendUnavailable`."""
+        """Return (job, name of its work) for all jobs of this user; raises `BackendUnavailable`."""
         raise NotImplementedError
 
     def look_further(self, job: str) -> Job:
-        """A job that `ask` does not give any more, where the place remembers it elsewhere."""
+        """Return a job that `ask` no longer lists, if the executor stores it elsewhere."""
         return self.kind(job)
 
-    def job_of(self, about: dict) -> Job:
-        """The job of a run whose `job.json` says `about`; raises `BackendUnavailable`."""
-        texts = [value if isinstance(value := about.get(key), str) else "" for key in ("job", "name")]
-        return self.find(*texts, about["task"] if type(about.get("task")) is int else 0)
+    def job_of(self, job_record: dict) -> Job:
+        """Return the job that the content of a run's `job.json` describes; raises `BackendUnavailable`."""
+        texts = [value if isinstance(value := job_record.get(key), str) else "" for key in ("job", "name")]
+        return self.find(*texts, job_record["task"] if type(job_record.get("task")) is int else 0)
 
     def find(self, job: str, name: str = "", task: int = 0, max_age_s: float = MAX_AGE_S) -> Job:
-        """The job `job`, or where it is "" the one of the work `name` (its `task`). Raises `BackendUnavailable`."""
+        """Return the job `job`, or for "" the one of the work `name` (its `task`); raises `BackendUnavailable`."""
         now = time.monotonic()
         with self._turn:
-            job_found = self.look_up(job, name, task)
-            if (job_found is None or now - self._asked > max_age_s) and job not in self._gone:
+            match = self.look_up(job, name, task)
+            if (match is None or now - self._asked > max_age_s) and job not in self._gone:
                 self._refresh(now)
-                job_found = self.look_up(job, name, task)
-            if job_found is None and job:
-                job_found = self._gone[job] = self.look_further(job)
-        return job_found or self.kind(job)
+                match = self.look_up(job, name, task)
+            if match is None and job:
+                match = self._gone[job] = self.look_further(job)
+        return match or self.kind(job)
 
     def look_up(self, job: str, name: str, task: int) -> Job | None:
-        """Of jobs that are over, the last state seen is kept for good."""
+        """Return a known job, or None; of jobs that are over, the last state seen is kept."""
         ids = [job] if job else [i for i in self._ids.get(name, []) if "_" not in i or i.endswith(f"_{task}")]
-        return next((job_found for i in ids if (job_found := self._jobs.get(i) or self._gone.get(i))), None)
+        return next((match for i in ids if (match := self._jobs.get(i) or self._gone.get(i))), None)
 
     def _refresh(self, now: float) -> None:
         """Ask, unless another thread did while this one waited for the lock; raises `BackendUnavailable`."""
@@ -202,4 +204,4 @@ class JobCache:
         self.silent_since, self._unavailable_reason = None, ""
 
 
-Board = JobCache  # the name up to 0.3.0, which backend files of users derive from
+Board = JobCache  # name up to 0.3.0, from which backend files of users derive

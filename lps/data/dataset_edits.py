@@ -9,7 +9,7 @@ import numpy as np
 from lps.datasets import Images, take
 from lps.datasets.readers.picture_cache import Writer, cached_images
 from lps.errors import UserError, shorten
-from lps.settings.edit_log import NOTHING, SETTING, UNKNOWN, Decided, Key
+from lps.settings.edit_log import NOTHING, SETTING, UNKNOWN, Decisions, Key
 from lps.wording import counted
 
 _LARGE = 512 << 20  # bytes of pixels that are memory-mapped, as before the edits
@@ -24,7 +24,7 @@ def name_of(images: Images) -> str:
 
 
 def apply_edits(
-    images: Images, keys: Sequence[Key], dataset_name: str, decisions: Decided, source: tuple, content: str
+    images: Images, keys: Sequence[Key], dataset_name: str, decisions: Decisions, source: tuple, content: str
 ) -> Images:
     """Return the images after exclusions and new labels; raises `UserError` if the decisions are for another data set.
 

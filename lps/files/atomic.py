@@ -1,4 +1,4 @@
-"""Files that are whole or absent: replaced atomically, verified, or read with a limit. Standard library only."""
+"""Replace files atomically, verify them, or read them with a limit. Standard library only."""
 
 import contextlib
 import errno
@@ -17,23 +17,23 @@ from lps.errors import UserError
 from lps.files import disk
 from lps.files.locks import is_file_at
 
-SMALL_FILE = 1 << 20  # bytes; a JSON file of ours that is larger is damaged
+SMALL_FILE = 1 << 20  # bytes; a larger JSON file of ours counts as damaged
 _READ_SIZE = 1 << 16  # bytes
 _UNTRUSTED = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW  # flags for opening untrusted files
 
 
-_PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the second is cut down by the person's umask
+_PRIVATE, PUBLIC = 0o600, 0o666  # modes of files; the user's umask reduces the second
 
 
 def write_whole(path: Path, data: bytes, mode: int = _PRIVATE, is_durable: bool = True) -> None:
-    """Replace `path` by `data`, or leave it as it was: temp file, fsync, rename, fsync of the folder.
+    """Replace `path` by `data`, or leave it as it was: temporary file, fsync, rename, fsync of the folder.
 
     mode: `PUBLIC` for exported files; files of runs are private to their owner. is_durable: False leaves out both
-    fsync, for files that are made again if a power cut damages them. Raises `OSError`; its subclass `disk.TooSmall` is
-    raised before anything is written.
+    fsync, for files that can be made again after a power cut. Raises `OSError`, and its subclass `disk.TooSmall` before
+    anything is written.
     """
     disk.check_fits(path, len(data))
-    temporary, descriptor = _own_temporary(path, mode)
+    temporary, descriptor = _create_temporary(path, mode)
     try:
         disk.write(descriptor, data)
         if is_durable:
@@ -49,16 +49,16 @@ def write_whole(path: Path, data: bytes, mode: int = _PRIVATE, is_durable: bool 
         disk.sync_folder(path.parent)
 
 
-def _own_temporary(path: Path, mode: int) -> tuple[Path, int]:
-    """Create a file beside `path`, locked while its descriptor is open: `remove_abandoned` leaves it."""
+def _create_temporary(path: Path, mode: int) -> tuple[Path, int]:
+    """Create a file beside `path`, locked while its descriptor is open so that `remove_abandoned` leaves it."""
     while True:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
         descriptor = disk.create(temporary, mode)
-        with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # the file system has no locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if is_file_at(descriptor, temporary):
             return temporary, descriptor
-        os.close(descriptor)  # swept between the two calls
+        os.close(descriptor)  # removed as abandoned between the two calls
 
 
 def remove_abandoned(folder: Path, below: bool = True) -> None:
@@ -80,7 +80,7 @@ def write_checked(path: Path, data: bytes) -> None:
 
 
 def read_checked(path: Path) -> bytes | None:
-    """The bytes that `write_checked` wrote; None if they, or their record, are missing or damaged."""
+    """Return the bytes that `write_checked` wrote; None if they or their record are missing or damaged."""
     try:
         record = json.loads(read_small(path.with_suffix(".json")))
         if not isinstance(record, dict):
@@ -98,7 +98,7 @@ def write_json(path: Path, value: dict) -> None:
 
 
 def clean_line(text: str, limit: int = 120) -> str:
-    """A name as one printable line: control and format characters become spaces, at most `limit` characters."""
+    """Return text as one printable line: control and format characters become spaces, at most `limit` characters."""
     text = unicodedata.normalize("NFC", str(text)[: 4 * limit])
     clean = text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
     return clean[:limit].strip()
@@ -106,7 +106,7 @@ def clean_line(text: str, limit: int = 120) -> str:
 
 @contextlib.contextmanager
 def as_user_error(name: str, message: str) -> Iterator[None]:
-    """Turn disk errors inside into a `UserError`: `said`, with the reason in brackets."""
+    """Turn disk errors inside into a `UserError`: `message`, with the reason in brackets."""
     try:
         yield
     except OSError as error:
@@ -131,13 +131,13 @@ def disk_error_in_words(error: OSError) -> str:
 def open_regular(
     path: str | os.PathLike, mode: str = "rb", buffering: int = -1, *, follows_links: bool = False
 ) -> BinaryIO:
-    """A regular file as `open` gives it, without following a link or waiting for a pipe; raises `OSError`.
+    """Open a regular file like `open`, without following a link or waiting for a pipe; raises `OSError`.
 
-    Every file of a run that is not small is opened by it: the run may come from a stranger. follows_links: for files
-    that a person named.
+    Use it for every file of a run that is not small, since the run may come from an untrusted source. follows_links:
+    for files that the user named.
     """
-    also = _UNTRUSTED & ~os.O_NOFOLLOW if follows_links else _UNTRUSTED
-    file = open(path, mode, buffering, opener=lambda path, flags: os.open(path, flags | also, _PRIVATE))
+    extra_flags = _UNTRUSTED & ~os.O_NOFOLLOW if follows_links else _UNTRUSTED
+    file = open(path, mode, buffering, opener=lambda path, flags: os.open(path, flags | extra_flags, _PRIVATE))
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
@@ -145,7 +145,9 @@ def open_regular(
 
 
 def read_small(path: str | os.PathLike) -> bytes:
-    """The bytes of one of our small files; raises `OSError`, also for links and huge files. Pipes do not block it."""
+    """Return the bytes of one of our small files; raises `OSError`, also for links and large files, without waiting for
+    pipes.
+    """
     descriptor = os.open(path, os.O_RDONLY | _UNTRUSTED)
     data = b""
     try:

@@ -1,7 +1,6 @@
-"""Folders that are whole or absent: filled beside their place, then renamed. A draft of a killed process is swept.
+"""Create folders completely or not at all: fill a draft beside the target, then rename it. Standard library only.
 
-The process that fills a draft holds a kernel lock on it, so an unlocked draft was left by a process that has ended.
-Standard library only.
+The process that fills a draft holds a kernel lock on it, so an unlocked draft is abandoned and can be removed.
 """
 
 import errno
@@ -20,24 +19,24 @@ from lps.files import disk
 from lps.files.atomic import as_user_error, read_small, write_json
 from lps.files.locks import folder_lock, is_file_at
 
-MARK = "export.json"  # says that a folder was exported and may be exported again
-_TOKEN = 8 * "[0-9a-f]"  # the end of a draft's name, as a pattern
-_UNLOCKED_S = 86_400.0  # the age of a draft that counts as left where folders cannot be locked (NFS)
+MARK = "export.json"  # marks an exported folder, which another export may replace
+_TOKEN = 8 * "[0-9a-f]"  # pattern of the end of a draft's name
+_UNLOCKED_S = 86_400.0  # age of an abandoned draft where folders cannot be locked (NFS)
 
 
 @contextmanager
 def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
-    """Create an empty folder in `parent` to fill and rename; remove what is left of it at the end.
+    """Create an empty folder in `parent` to fill and rename, and remove it at the end if it was not renamed.
 
-    Drafts of the same name that killed processes left are removed first. Raises `OSError`.
+    Abandoned drafts of the same name are removed first. Raises `OSError`.
     """
     remove_abandoned_drafts(parent, f".{glob.escape(name)}.{_TOKEN}.tmp")
     while True:
         draft = parent / f".{name}.{secrets.token_hex(4)}.tmp"
         draft.mkdir(mode=mode)
-        with suppress(FileNotFoundError):  # swept between the two calls
+        with suppress(FileNotFoundError):  # removed as abandoned between the two calls
             descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            with suppress(OSError):  # a file system without locks on folders
+            with suppress(OSError):  # the file system has no locks on folders
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             if is_file_at(descriptor, draft):
                 break
@@ -86,9 +85,9 @@ def _claim(draft: Path) -> int | None:
 
 
 def new_folder(target: Path, fill: Callable[[Path], None]) -> Path:
-    """A new folder with what `fill` puts there, all of it or nothing.
+    """Create the folder `target` with what `fill` writes, completely or not at all, and return it.
 
-    Gives it. Raises `UserError` if one is there.
+    Raises `UserError` if it exists or cannot be written.
     """
     target = Path(os.path.abspath(target))
     with as_user_error("to", f"{shorten(str(target))} was not written"):
@@ -111,10 +110,11 @@ def refuse_existing(target: Path) -> None:
 
 @contextmanager
 def draft_of(target: Path, facts: dict) -> Iterator[Path]:
-    """A folder to fill inside the `with`; at its end it is at `target`, or after an error nothing has changed.
+    """Yield a folder to fill; at the end it replaces an earlier export at `target`, or after an error nothing has
+    changed.
 
-    A kill between the two renames at the end leaves the earlier folder beside `target`; the next export puts it back.
-    about: what `MARK` says of it. Raises `UserError` if something else is at `target`, or nothing can be written.
+    facts: the content of `MARK`. If the process is killed between the two renames, the earlier export stays beside
+    `target` and the next export restores it. Raises `UserError` if `target` is not an export or nothing can be written.
     """
     target = Path(os.path.abspath(target))
     try:
@@ -133,7 +133,7 @@ def draft_of(target: Path, facts: dict) -> Iterator[Path]:
 
 
 def _replace(draft: Path, target: Path) -> None:
-    """Rename `draft` to `target`; an earlier export there goes away."""
+    """Rename `draft` to `target` and remove an earlier export there."""
     check_place(target)
     previous = draft.with_name(f"{draft.name}.old")
     if target.exists():
@@ -143,7 +143,7 @@ def _replace(draft: Path, target: Path) -> None:
 
 
 def _finish_replacing(target: Path) -> None:
-    """Bring back what a killed `_replace` moved away, where nothing came in its place; else remove it."""
+    """Restore what a killed `_replace` moved away if nothing is in its place, else remove it."""
     for previous in target.parent.glob(f".{glob.escape(target.name)}.{_TOKEN}.tmp.old"):
         if previous.is_symlink() or not previous.is_dir():
             continue
@@ -154,7 +154,7 @@ def _finish_replacing(target: Path) -> None:
 
 
 def check_place(target: Path) -> None:
-    """Raise `UserError` if something lies at `target` that no export made."""
+    """Raise `UserError` if something other than an export or an empty folder is at `target`."""
     if not os.path.lexists(target):
         return
     if not target.is_symlink() and target.is_dir():

@@ -1,11 +1,11 @@
-"""An append-only list of JSON entries in one file; taking an entry back is an entry too. Imports `lps.errors` alone.
+"""Store an append-only list of JSON entries in one file; undoing an entry is an entry too. Imports only `lps.errors`.
 
-A file `*.jsonl` has one entry a line; any other holds `{"version": 1, "entries": [...]}`. Entries are objects, may have
-a `time` in seconds and a `key` of their own, and these take back:
+A file `*.jsonl` has one entry per line; any other holds `{"version": 1, "entries": [...]}`. Entries are objects, may
+have a `time` in seconds and a `key`, and these undo others:
 
-    {"undo": true}   the last entry that holds
-    {"undo": "key of an entry"}   {"undo": 5}   that entry, by its key or its number; numbers count from 1
-    {"restore": 5}   what held after the first 5 entries holds again
+    {"undo": true}   undo the last entry in effect
+    {"undo": "key of an entry"}   {"undo": 5}   undo that entry, by its key or its number; numbers count from 1
+    {"restore": 5}   return to the state after the first 5 entries
 """
 
 import json
@@ -33,9 +33,9 @@ class UnreadableJournal(UserError):
 class Journal:
     """The entries of one file.
 
-    is_own: whether a well-formed entry has the fields that its kind needs. lock: held while the file changes.
-    most_bytes: bytes of the file. skips_unknown: entries that cannot be read are passed over and kept in the file;
-    else one of them makes the file damaged.
+    is_own: checks that a well-formed entry has the fields of its kind. lock: held while the file changes. most_bytes:
+    of the file. skips_unknown: unreadable entries are skipped and stay in the file; otherwise one of them makes the
+    file damaged.
     """
 
     path: Path
@@ -45,13 +45,13 @@ class Journal:
     skips_unknown: bool = False
 
     def entries(self) -> list[Mapping]:
-        """All entries that can be read, oldest first, [] without a file; raises `UnreadableJournal`."""
+        """Return all readable entries, oldest first, [] without a file; raises `UnreadableJournal`."""
         return self._readable(self._stored())
 
     def append(self, entry_after: Callable[[list[Mapping]], Mapping | None]) -> None:
-        """Add the entry that the function makes from all earlier ones, nothing if it gives None.
+        """Add the entry that `entry_after` makes from all earlier ones; add nothing if it returns None.
 
-        Raises `OSError`, and `UserError` where the file is damaged or would become too large; then nothing has changed.
+        Raises `OSError`, and `UserError` if the file is damaged or would become too large; then nothing has changed.
         """
         with self.lock():
             stored = self._stored()
@@ -109,7 +109,7 @@ class Journal:
 
 
 def in_effect(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
-    """(number, entry) of the entries that hold: neither taken back nor left behind by `restore`, oldest first."""
+    """Return (number, entry) of the entries in effect, oldest first: neither undone nor dropped by `restore`."""
     entry_counts = []
     entry_count = len(entries)
     while entry_count > 0:
@@ -130,17 +130,17 @@ def in_effect(entries: Sequence[Mapping]) -> list[tuple[int, Mapping]]:
         elif isinstance(undone, int):
             active = [item for item in active if item[0] != undone]
         else:
-            active = [one for one in active if one[1].get("key") != undone]
+            active = [item for item in active if item[1].get("key") != undone]
     return active
 
 
 def is_key(value) -> bool:
-    """Whether this can be the key of an entry."""
+    """Return whether this can be the key of an entry."""
     return isinstance(value, str) and _KEY.fullmatch(value) is not None
 
 
 def is_count(value) -> bool:
-    """Whether this is a whole number from 0 that every JSON reader keeps exact."""
+    """Return whether this is a whole number from 0 that every JSON reader keeps exact."""
     return type(value) is int and 0 <= value < 2**53
 
 

@@ -1,4 +1,4 @@
-"""Try a costly operation in a forked process first, with bounded memory and processor time."""
+"""Try a costly operation in a forked process first, with limited memory and processor time."""
 
 import contextlib
 import math
@@ -11,16 +11,16 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-_MEMORY = 128 << 20  # bytes beyond what the process takes already
-_PER_BYTE = 3  # and for each byte of the file that is read
+_MEMORY = 128 << 20  # bytes beyond what the process uses already
+_PER_BYTE = 3  # further bytes of memory per byte of the file
 _SECONDS = 5  # of processor time
-_BYTES_PER_SECOND = 20 << 20  # of the file, each allows one second more
-_WALL = 60  # times the processor time, on a busy machine
+_BYTES_PER_SECOND = 20 << 20  # bytes of the file that allow one more second
+_WALL = 60  # elapsed time allowed per processor time, for a busy machine
 _LONGEST = 4000  # bytes of an error's text
 
 
 class ResourceLimitExceeded(Exception):
-    """Raised if the operation exceeded its memory or time; the text says which, to stand after a colon."""
+    """Raised if the operation exceeded its memory or time; the text says which."""
 
 
 class Failed(Exception):
@@ -35,8 +35,8 @@ def run_limited(operation: Callable[[], object], size: int) -> None:
     """Run `operation`, which reads a file of `size` bytes, in a fork of this process, and drop its result.
 
     The fork may take 128 MB of memory and 5 s of processor time, and more in proportion to `size`. Raises
-    `ResourceLimitExceeded` where that is too little, `Failed` where the operation raises, and `MemoryError` where the
-    system ended the fork. A fork that waits for long without working (a suspended process) gives no verdict.
+    `ResourceLimitExceeded` if that is too little, `Failed` if the operation raises, and `MemoryError` if the system
+    killed the fork. A fork that waits for long without working (a suspended process) is killed and counts as passed.
     """
     memory, seconds = _MEMORY + _PER_BYTE * size, _SECONDS + math.ceil(size / _BYTES_PER_SECOND)
     reader, writer = os.pipe()
@@ -69,7 +69,9 @@ def run_limited(operation: Callable[[], object], size: int) -> None:
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads of torch: the fork starts none, takes no lock
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # about threads of torch: the fork starts none and takes no lock
         try:
             return os.fork()
         except OSError as error:
@@ -77,7 +79,7 @@ def _fork() -> int:
 
 
 def _run(operation: Callable[[], object], memory: int, seconds: int, writer: int) -> None:
-    """Limit this forked process, run the operation, write the error that it raises, and end."""
+    """Limit this forked process, run the operation, write its error into the pipe, and exit."""
     status = 1
     try:
         used = resource.getrusage(resource.RUSAGE_SELF)

@@ -1,4 +1,6 @@
-"""Kernel locks: a file is held exactly as long as a process lives that has its descriptor. Standard library only."""
+"""Lock files and folders with kernel locks, which end with the process that holds the descriptor. Standard library
+only.
+"""
 
 import errno
 import fcntl
@@ -11,14 +13,14 @@ from pathlib import Path
 
 from lps.files import disk
 
-INSTEAD = ".folder.lock"
+FALLBACK = ".folder.lock"  # locked in place of a folder on NFS
 
 
 def try_lock(path: Path, patience: float = 1.0) -> int | None:
     """Take an exclusive kernel lock on `path` and return its open descriptor; None if another process holds it.
 
-    Waits up to `patience` seconds, since a reader's probe holds a shared lock for a moment. A link, a pipe and whatever
-    else is no file of its own is an `OSError`.
+    Waits up to `patience` seconds, since a reader's check holds a shared lock for a moment. Raises `OSError` for a
+    link, a pipe and anything else that is not a regular file.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -42,7 +44,7 @@ def try_lock(path: Path, patience: float = 1.0) -> int | None:
 
 @contextmanager
 def hold_together(path: Path) -> Iterator[None]:
-    """Hold a shared lock on `path`, as other processes may, too; `try_lock` of it gives None meanwhile."""
+    """Hold a shared lock on `path`, which other processes may hold too; meanwhile `try_lock` returns None."""
     while True:
         descriptor = disk.open_own(path)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -65,7 +67,7 @@ def write_owner(lock: int, text: str) -> None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process holds the lock on `path` (tried with a shared lock, let go at once)."""
+    """Return whether a living process holds the lock on `path` (tried with a shared lock, released at once)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -83,10 +85,10 @@ def is_held(path: Path) -> bool:
 def wait_for_lock(
     path: Path, should_stop: Callable[[], bool], report: Callable[[], None], subject: str
 ) -> Iterator[bool]:
-    """Whether the lock on `path` is ours inside the `with`; waits as long as another process lives that holds it.
+    """Wait for the lock on `path` and yield True while it is held; yield False if `should_stop` becomes true before.
 
-    While waiting it calls `report` repeatedly, and gives False once `should_stop` is true. subject: what the other
-    process makes, for the message. The file is removed afterwards.
+    Calls `report` repeatedly while waiting. subject: what the other process creates, for the message. The file is
+    removed at the end.
     """
     disk.make_folder(path.parent)
     descriptor = try_lock(path)
@@ -108,13 +110,13 @@ def wait_for_lock(
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Let one thread of one process at a time into the `with` block, by a kernel lock on the folder itself."""
+    """Let only one thread of one process at a time into the `with` block, by a kernel lock on the folder itself."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         if not _lock_folder(descriptor):
-            instead = disk.open_own(folder / INSTEAD)
+            fallback = disk.open_own(folder / FALLBACK)
             os.close(descriptor)
-            descriptor = instead
+            descriptor = fallback
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -122,9 +124,9 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def _lock_folder(descriptor: int) -> bool:
-    """False on NFS, which wants a file that is open for writing (EBADF, flock(2)); the folders of a cluster are there.
+    """Lock the folder; return False on NFS, which only locks files that are open for writing (EBADF, flock(2)).
 
-    All machines see the same refusal, so all of them lock the file `INSTEAD`.
+    All machines of a cluster see the same refusal, so all of them lock the file `FALLBACK`.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -136,7 +138,7 @@ def _lock_folder(descriptor: int) -> bool:
 
 
 def boot_id() -> str:
-    """A name for the time since the machine started; "" where the system has none."""
+    """Return the kernel's id of the time since the machine started; "" if the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -144,7 +146,7 @@ def boot_id() -> str:
 
 
 def is_missing(path: Path) -> bool:
-    """Whether nothing is called so; a file system that does not answer leaves the question open."""
+    """Return whether nothing has this path; False if the file system does not answer."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -155,7 +157,7 @@ def is_missing(path: Path) -> bool:
 
 
 def is_own_file(path: str | os.PathLike) -> bool:
-    """Whether a lock can be had there: a regular file, or nothing yet, and no link."""
+    """Return whether a lock can be taken at this path: a regular file, or nothing yet, and no link."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -163,7 +165,7 @@ def is_own_file(path: str | os.PathLike) -> bool:
 
 
 def is_file_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one at `path` (it may have been deleted or moved meanwhile)."""
+    """Return whether the open file is still the one at `path` (it may have been deleted or moved)."""
     try:
         own_file, at_path = os.fstat(descriptor), os.lstat(path)
     except OSError:

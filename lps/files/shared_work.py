@@ -1,7 +1,7 @@
-"""Parts of one result, computed by several processes, on one machine or on all machines that share the folder.
+"""Share the parts of one result among several processes, on one machine or on all machines that share the folder.
 
-A process takes the next part that no other holds, under a kernel lock. So each part is computed once, and the part of a
-dead process is taken again. Standard library only.
+A process takes the next part that no other process holds, under a kernel lock. So each part is computed once, and the
+part of a dead process is taken again. Standard library only.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lps.files import disk, locks
 
-_LOOK_S = 0.5  # poll interval for parts locked by others
+_POLL_S = 0.5  # between two checks of parts that other processes hold
 
 
 def compute_parts(
@@ -22,10 +22,10 @@ def compute_parts(
     should_leave: Callable[[], bool],
     should_stop: Callable[[], bool],
 ) -> bool:
-    """Work until all parts are done; False if `should_stop` was true before that.
+    """Work until all parts are done; return False if `should_stop` was true before that.
 
-    home: has a folder for each part. work_on: compute a part, False if stopped meanwhile. should_leave: whether another
-    process has already put the parts together. should_stop: is also asked while other processes work.
+    folder: gets a folder for each part. compute_part: computes a part, False if stopped meanwhile. should_leave:
+    whether another process has already put the parts together. should_stop: is also asked while other processes work.
     """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     disk.make_folder(folder)
@@ -46,5 +46,5 @@ def compute_parts(
                     return False
             finally:
                 os.close(lock)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return True

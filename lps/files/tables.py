@@ -1,4 +1,4 @@
-"""Tables for other programs: CSV without spreadsheet formulas, and escaped LaTeX."""
+"""Write tables for other programs: CSV without spreadsheet formulas, and escaped LaTeX."""
 
 import csv
 import io
@@ -15,21 +15,21 @@ _LATEX = {
 
 
 def csv_text(rows: Iterable[Sequence]) -> str:
-    """Rows as comma-separated values; texts of people must have gone through `escape_cell`."""
+    """Return rows as comma-separated values; pass texts of users through `escape_cell` before."""
     out = io.StringIO()
     write_csv(out, rows)
     return out.getvalue()
 
 
 def write_csv(file: TextIO, rows: Iterable[Sequence]) -> None:
-    """The same into a file that is open, one row after another."""
+    """Write rows as comma-separated values into an open file, one after another."""
     csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def escape_cell(text: str) -> str:
-    """Escape text so that no spreadsheet takes it for a formula: put an apostrophe before what would begin one.
+    """Put an apostrophe before text that a spreadsheet would read as a formula.
 
-    Signs that are not seen, such as a byte order mark, do not hide a beginning; wide forms of a sign count as the sign.
+    Invisible characters, such as a byte order mark, do not hide the first sign; wide forms of a sign count as the sign.
     """
     if text[:1].isascii() and text[:1].isalnum() and text.isascii():
         return text  # fast path: nearly all of up to a million cells
@@ -40,42 +40,44 @@ def escape_cell(text: str) -> str:
 
 
 def line_cell(text: str) -> str:
-    """Text on one line, as `escape_cell` gives it."""
+    """Return text on one line, escaped as by `escape_cell`."""
     return escape_cell(" ".join(text.split()))
 
 
 def file_cell(name: str) -> str:
-    """The name of a file as `escape_cell` gives it."""
+    """Return a file's name, escaped as by `escape_cell`."""
     return escape_cell(file_text(name))
 
 
 def file_text(name: str) -> str:
-    """The name of a file; bytes in it that are no UTF-8 stand as \\xe9."""
+    r"""Return a file's name with bytes that are not UTF-8 as \xe9."""
     return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def escape_latex(text: str, replacement: Callable[[str], str] = str) -> str:
-    """Return text that LaTeX prints as it is, on one line. replacement: for a sign that means nothing to it."""
+    """Return text that LaTeX prints as it is, on one line. replacement: maps every other character."""
     return "".join(_LATEX[c] if c in _LATEX else replacement(c) for c in " ".join(text.split()))
 
 
 def latex_row(cells: Iterable[str]) -> str:
-    """Cells, escaped already, as a line of a table."""
+    """Return escaped cells as a line of a table."""
     return " & ".join(cells) + r" \\"
 
 
-def latex_span(words: str, width: int, place: str = "c") -> str:
-    """A cell, escaped already, over several columns."""
-    return f"\\multicolumn{{{width}}}{{{place}}}{{{words}}}"
+def latex_span(words: str, width: int, alignment: str = "c") -> str:
+    """Return an escaped cell over several columns."""
+    return f"\\multicolumn{{{width}}}{{{alignment}}}{{{words}}}"
 
 
-def latex_rules(above: Sequence[tuple[str, int]]) -> str:
-    """The lines below (words, width) of a head over several columns; none where there are no words."""
-    ends = accumulate(width for _, width in above)
-    return " ".join(f"\\cmidrule(lr){{{end - width + 1}-{end}}}" for end, (words, width) in zip(ends, above) if words)
+def latex_rules(headings: Sequence[tuple[str, int]]) -> str:
+    """Return the rules below headings (words, width) over several columns; none below an empty heading."""
+    ends = accumulate(width for _, width in headings)
+    return " ".join(
+        f"\\cmidrule(lr){{{end - width + 1}-{end}}}" for end, (words, width) in zip(ends, headings) if words
+    )
 
 
 def latex_table(columns: str, heads: Iterable[str], *parts: Iterable[str]) -> list[str]:
-    """The lines of a table that needs booktabs alone; a rule goes before each of the parts."""
+    """Return the lines of a table that only needs booktabs, with a rule before each of the parts."""
     body = [line for part in parts for line in (r"\midrule", *part)]
     return [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", *heads, *body, r"\bottomrule", r"\end{tabular}"]

@@ -1,8 +1,8 @@
-"""Files out of folders and archives that strangers made: listed one by one, refused before they cost anything.
+"""List files of untrusted folders and archives one by one, and refuse them before they cost anything.
 
-Standard library only. Nothing is extracted here: whoever asks gets names that were checked and streams that end where
-they said they would. Links, devices, absolute names, `..`, encrypted or sparse members, too many of them, too large
-ones, and archives that unpack to far more than they hold are a `UserError`.
+Standard library only. Nothing is extracted here: callers get checked names and streams that end at the declared size.
+Links, devices, absolute names, `..`, encrypted or sparse members, too many or too large members, and archives that
+unpack to far more than their size are a `UserError`.
 """
 
 import bz2
@@ -26,10 +26,10 @@ from lps.wording import data_size
 
 MOST_ENTRIES = 10_000
 MOST_BYTES = 16 << 30  # unpacked
-RATIO = 200  # unpacked bytes of a packed one
-SLACK = 16 << 20  # bytes that may be packed more tightly
+RATIO = 200  # most unpacked bytes per packed byte
+SLACK = 16 << 20  # unpacked bytes that are exempt from `RATIO`
 _CHUNK = 1 << 20  # bytes that are copied at a time
-_MOST_AT_ONCE = 4 << 20  # bytes that are read in one piece: no list of members is longer
+_MOST_AT_ONCE = 4 << 20  # bytes that are read in one piece: no list of members of ours is longer
 _UNPACKERS: dict[bytes, Callable] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by first bytes
 _DAMAGES = (zipfile.BadZipFile, zipfile.LargeZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError,
            NotImplementedError, RuntimeError, ValueError)  # fmt: skip
@@ -37,14 +37,14 @@ _DAMAGES = (zipfile.BadZipFile, zipfile.LargeZipFile, tarfile.TarError, EOFError
 
 @dataclass(frozen=True)
 class UntrustedFile:
-    """A file: its name with slashes, its size in bytes, and how to open it, before the next one is asked for."""
+    """A file: its name with slashes, its size in bytes, and how to open it; open it before you take the next one."""
 
     name: str
     size: int
     open: Callable[[], BinaryIO]
 
     def copy_to(self, target: BinaryIO) -> None:
-        """Write its bytes into an open file; raises `UserError` if they are not as many as it said."""
+        """Write the bytes into an open file; raises `UserError` if their number differs from the declared size."""
         remaining = self.size
         with self.open() as stream:
             while remaining and (chunk := stream.read(min(_CHUNK, remaining))):
@@ -55,10 +55,9 @@ class UntrustedFile:
 
 
 class Allowance:
-    """What a source may still cost; counts what it says that it holds.
+    """Budget of a source: counts entries and declared bytes.
 
-    packed: bytes of the archive; None for folders, which cannot hold more than they say. most_entries: None for as many
-    as usual.
+    packed: bytes of the archive; None for folders, whose sizes are real. most_entries: None for the default.
     """
 
     def __init__(self, packed: int | None, most_bytes: int = MOST_BYTES, most_entries: int | None = None):
@@ -67,7 +66,7 @@ class Allowance:
         self._most, self._most_entries = most_bytes, most_entries or MOST_ENTRIES
 
     def admit(self, name: str, size: int) -> None:
-        """Count an entry; raises `UserError` if its name is hostile or it is one too many or too large."""
+        """Count an entry; raises `UserError` if its name is unsafe or the entries are too many or too large."""
         check_name(name)
         self._entries += 1
         self._bytes += size
@@ -87,7 +86,7 @@ class Allowance:
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` for a name that does not stay below the folder it is unpacked in, on any system."""
+    """Raise `UserError` for a name that could lead out of the folder it is unpacked in, on any system."""
     parts = name.split("/")
     hostile = not name or name.startswith("/") or ".." in parts or "\\" in name or ":" in parts[0]
     if hostile or not name.isprintable() or len(name) > 1024 or max(len(part.encode()) for part in parts) > 255:
@@ -98,16 +97,16 @@ def check_name(name: str) -> None:
 def open_entries(
     path: Path, most_bytes: int = MOST_BYTES, most_entries: int | None = None
 ) -> Iterator[Iterator[UntrustedFile]]:
-    """The regular files of a folder, a .zip, or a .tar (plain, gzip, bzip2, xz); raises `UserError`."""
+    """Yield the regular files of a folder, a .zip, or a .tar (plain, gzip, bzip2, xz); raises `UserError`."""
     try:
         if path.is_dir():
-            yield _of_folder(path, Allowance(None, most_bytes, most_entries))
+            yield _folder_files(path, Allowance(None, most_bytes, most_entries))
             return
         with open_regular(path, follows_links=True) as file:
             allowance = Allowance(os.fstat(file.fileno()).st_size, most_bytes, most_entries)
             head = file.read(8)
             file.seek(0)
-            yield _of_zip(file, allowance) if head[:2] == b"PK" else _of_tar(file, head, allowance)
+            yield _zip_files(file, allowance) if head[:2] == b"PK" else _tar_files(file, head, allowance)
     except _DAMAGES as error:
         if isinstance(error, UserError):
             raise
@@ -117,7 +116,7 @@ def open_entries(
         raise UserError("path", f"{shorten(str(path))} cannot be read ({error.strerror or error})") from None
 
 
-def _of_folder(folder: Path, allowance: Allowance) -> Iterator[UntrustedFile]:
+def _folder_files(folder: Path, allowance: Allowance) -> Iterator[UntrustedFile]:
     for directory, folders, names in os.walk(folder, followlinks=False):
         folders.sort()
         for name in sorted(folders):
@@ -133,12 +132,12 @@ def _of_folder(folder: Path, allowance: Allowance) -> Iterator[UntrustedFile]:
 
 
 def open_zip(file: BinaryIO) -> zipfile.ZipFile:
-    """A .zip whose list of members is not read where it is longer than any of ours."""
-    return zipfile.ZipFile(_Sparing(file))
+    """Open a .zip, but refuse a list of members that is longer than any of ours."""
+    return zipfile.ZipFile(_SizeLimited(file))
 
 
 def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> list[zipfile.ZipInfo]:
-    """The regular files of an archive of `packed` bytes, all checked before one is read; raises `UserError`."""
+    """Return the regular files of an archive of `packed` bytes, all checked before one is read; raises `UserError`."""
     members, inside = [], 0
     for info in archive.infolist():
         mode = info.external_attr >> 16
@@ -162,13 +161,13 @@ def zip_members(archive: zipfile.ZipFile, allowance: Allowance, packed: int) -> 
     return members
 
 
-def _of_zip(file: BinaryIO, allowance: Allowance) -> Iterator[UntrustedFile]:
+def _zip_files(file: BinaryIO, allowance: Allowance) -> Iterator[UntrustedFile]:
     with open_zip(file) as archive:
         for info in zip_members(archive, allowance, os.fstat(file.fileno()).st_size):
             yield UntrustedFile(info.filename, info.file_size, lambda info=info: archive.open(info))
 
 
-def _of_tar(file: BinaryIO, head: bytes, allowance: Allowance) -> Iterator[UntrustedFile]:
+def _tar_files(file: BinaryIO, head: bytes, allowance: Allowance) -> Iterator[UntrustedFile]:
     unpack = next((unpack for magic, unpack in _UNPACKERS.items() if head.startswith(magic)), None)
     stream = _Metered(unpack(file) if unpack else file)
     with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -182,8 +181,8 @@ def _of_tar(file: BinaryIO, head: bytes, allowance: Allowance) -> Iterator[Untru
             yield UntrustedFile(member.name, member.size, lambda member=member: archive.extractfile(member))
 
 
-class _Sparing(io.BufferedIOBase):
-    """A seekable file that refuses to be read in pieces that nobody of ours needs."""
+class _SizeLimited(io.BufferedIOBase):
+    """A seekable file that refuses reads larger than our programs need."""
 
     def __init__(self, file: BinaryIO):
         self._file = file
@@ -209,20 +208,20 @@ class _Sparing(io.BufferedIOBase):
 
 
 class _Metered:
-    """A stream of a .tar that gives no more bytes than its members said, and a little for what is between them."""
+    """A stream of a .tar that gives no more bytes than its members declare, and a little for what is between them."""
 
     BETWEEN = 1 << 20  # bytes read ahead, and of one list of attributes
-    HEADER = 8192  # bytes of what stands before a member
+    HEADER = 8192  # bytes before a member
 
     def __init__(self, file: BinaryIO):
-        self._file, self._left = file, self.BETWEEN
+        self._file, self._remaining = file, self.BETWEEN
 
     def allow(self, size: int) -> None:
-        self._left = min(self._left, self.BETWEEN) + size + self.HEADER
+        self._remaining = min(self._remaining, self.BETWEEN) + size + self.HEADER
 
     def read(self, size: int) -> bytes:
         data = self._file.read(size)
-        self._left -= len(data)
-        if self._left < -self.BETWEEN:
+        self._remaining -= len(data)
+        if self._remaining < -self.BETWEEN:
             raise tarfile.ReadError("it has more data than its members declare")
         return data

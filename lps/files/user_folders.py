@@ -1,4 +1,4 @@
-"""Default folders of this user: runs, caches, and data that cannot be recomputed (decisions, uploaded pictures)."""
+"""Locate this user's folders: runs, caches, and data that cannot be recomputed (decisions, uploaded pictures)."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from lps.files.program_location import IS_CLONE, SOURCE
 
 
 def cache_folder() -> Path:
-    """For decoded pictures, downloads, stored features; deleting it costs time alone.
+    """Return the folder for decoded pictures, downloads and stored features; deleting it only costs time.
 
     `$LPS_CACHE`, else `$XDG_CACHE_HOME/lps-studio`, else `~/.cache/lps-studio`.
     """
@@ -18,7 +18,9 @@ def cache_folder() -> Path:
 
 
 def data_folder(variable: str, name: str) -> Path:
-    """What the environment's `variable` says, else `$XDG_DATA_HOME/lps-studio/NAME`, else that in `~/.local/share`."""
+    """Return `$VARIABLE` from the environment, else `$XDG_DATA_HOME/lps-studio/NAME`, else the same in
+    `~/.local/share`.
+    """
     if os.environ.get(variable):
         return Path(os.environ[variable]).absolute()
     base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
@@ -28,7 +30,7 @@ def data_folder(variable: str, name: str) -> Path:
 def runs_folder() -> Path:
     """Return the default folder of the runs: `$LPS_RUNS`, else `./runs` if it exists.
 
-    Otherwise `runs` in the clone of this program, or in the user's data folder where the program is installed.
+    Otherwise `runs` in the clone of this program, or in the user's data folder if the program is installed.
     """
     local_runs = Path("runs")
     if os.environ.get("LPS_RUNS"):

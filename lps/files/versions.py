@@ -1,11 +1,11 @@
-"""Versions of the file formats, and the error for files that a newer LPS Studio has written.
+"""Define the versions of the file formats and the size limits of a run's files.
 
-A file without a version is of a time before there were any, version 0. Every version up to ours is read; so far none
-needs to be changed for that, since what an older one lacks has a default. Whoever changes the meaning of a file raises
-its number here and reads the older forms on; a setting or an array more, with a default, is no new version. A file
-keeps the version that it was begun with: whoever goes on with `events.jsonl` writes lines of its first line's form.
+A file without a version is older than versions: version 0. All versions up to ours are read; so far none needs a
+conversion, since missing values have defaults. If you change the meaning of a file, raise its number here and keep
+reading the older forms; a new setting or array with a default needs no new version. A file keeps the version that it
+began with: who appends to `events.jsonl` writes lines in the form of its first line.
 
-Also the size limits of a run's files: a run may come from an untrusted source, so every reader applies them.
+Every reader applies the limits, since a run may come from an untrusted source.
 """
 
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ VERSIONS = {
     "events.jsonl": 1,  # in every `start` event; that of the first one counts
     "arrays": 1,  # split.npz, snapshots and projections
     "search.json": 1,
-    "sweep": 1,  # what was laid out under a sweep's name
+    "sweep": 1,  # the plan stored under a sweep's name
     "queue": 1,  # .queue.json: whether it is paused, how many runs the processor takes
     "views": 1,  # .views.json: named states of the page Runs
     "boards": 1,  # .boards.json: those of the page Charts
 }
 
-MOST_EPOCHS = 100_000  # that a run can be asked for
+MOST_EPOCHS = 100_000  # of a run
 MOST_NAMES = 1000  # measurements of a run
 LONGEST_NAME = 200  # characters of the name of one
 MOST_LINE = 4 << 20  # bytes of an event
@@ -35,7 +35,7 @@ MOST_ARRAYS = 256 << 20  # unpacked bytes of an .npz
 
 
 def with_version(kind: str, values: Mapping[str, object]) -> dict[str, object]:
-    """`values` behind the version that files of `kind` have now."""
+    """Return `values` behind the present version of files of `kind`."""
     return {"version": VERSIONS[kind]} | dict(values)
 
 
@@ -45,9 +45,9 @@ def is_newer(kind: str, version: object) -> bool:
 
 
 def check_version(kind: str, version: object, name: str = "") -> int:
-    """The version of a file of `kind` called `name`; raises `UserError` for a newer one, and for what is none.
+    """Return the version of a file of `kind` called `name`; raises `UserError` if it is newer than ours or invalid.
 
-    version: as it stands in the file, None if it has none.
+    version: as stored in the file, None if it has none.
     """
     if version is None:
         return 0

@@ -1,2 +1,3 @@
-"""Runs and labels for other programs and machines, messages of runs, and what comes from there, checked. Imports
-analysis, scheduler, store and below."""
+"""Exchange runs and labels with other programs and machines, check what comes in, and send messages about runs. Imports
+analysis, scheduler, store and below.
+"""

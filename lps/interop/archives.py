@@ -1,8 +1,8 @@
-"""A run as one .zip for another machine, and what of a run folder may travel at all.
+"""Pack a run as one .zip for another machine, and define which files of a run folder may travel.
 
-`lps.interop.imports` takes only what `is_exported`: results and settings. What stays behind is what only means
-something here (lock, stop and resume requests), can be made again (exported pictures), or could not be told from
-anything else.
+`lps.interop.imports` accepts only files for which `is_exported` is true: results and settings. The rest stays behind:
+lock, stop and resume requests mean something on this machine only, exported pictures can be made again, and unknown
+files cannot be checked.
 """
 
 import os
@@ -30,14 +30,14 @@ _CHUNK = 1 << 20
 
 
 def is_exported(name: str) -> bool:
-    """Whether `name`, relative to the run's folder and with slashes, is a file that may travel."""
+    """Return whether `name` (relative to the run's folder, with slashes) is a file that may travel."""
     return NAMES.fullmatch(name) is not None
 
 
 def pack_run(run: Run, into: Path, light: bool = False) -> Path:
-    """Write `<id>.zip` into the folder `into`, whole or as it was; raises `UserError`.
+    """Write `<id>.zip` into the folder `into`, completely or not at all; raises `UserError`.
 
-    light: without checkpoints. A run that goes on is packed as far as it is.
+    light: leave out checkpoints and start weights. An active run is packed with the files it has now.
     """
     if not RUN_ID.fullmatch(run.id):
         raise UserError("run", f"{shorten(run.id)} is not the name of a run folder")
@@ -61,7 +61,7 @@ def pack_run(run: Run, into: Path, light: bool = False) -> Path:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Names of the files that may travel, relative to the run's folder."""
+    """Yield the names of the files that may travel, relative to the run's folder."""
     for path in [*folder.glob("*"), *folder.glob("*/*")]:
         name = path.relative_to(folder).as_posix()
         if is_exported(name) and stat.S_ISREG(path.lstat().st_mode):
@@ -69,7 +69,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _add(archive: zipfile.ZipFile, run: Run, name: str) -> None:
-    """One file; numbers in binary are compressed already or cannot be."""
+    """Add one file to the archive; arrays and weights are stored as they are, since they hardly compress."""
     info = zipfile.ZipInfo(f"{run.id}/{name}")
     info.external_attr = (stat.S_IFREG | 0o600) << 16
     info.compress_type = zipfile.ZIP_STORED if name.endswith((".npz", ".pt")) else zipfile.ZIP_DEFLATED

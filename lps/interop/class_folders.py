@@ -1,7 +1,4 @@
-"""Pictures sorted into one sub-folder per class, beside a table: names of folders and files, and the writing.
-
-The folder can also come as a .zip that is made while it is sent.
-"""
+"""Write pictures into one sub-folder per class, beside a table, as a folder or as a .zip made while it is sent."""
 
 import io
 import os
@@ -26,9 +23,9 @@ _PIECE = 1 << 20  # bytes of a picture that are in memory at a time
 
 
 def unique_paths(folders: Iterable[str], files: Iterable[str], numbers: Iterable[str]) -> Iterator[str]:
-    """Give "folder/file" for every picture; no two are the same, even on a file system that ignores case.
+    """Yield "folder/file" for every picture, unique even on a file system that ignores case.
 
-    files: paths, of which the last part is kept. numbers: put before a name that the folder has already.
+    files: paths; only the last part is used. numbers: prefix for a file name that its folder has already.
     """
     used_names: set[tuple[str, str]] = set()
     for folder, file, number in zip(folders, files, numbers):
@@ -42,17 +39,17 @@ def unique_paths(folders: Iterable[str], files: Iterable[str], numbers: Iterable
 def write_class_folders(
     target: Path, pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, str], links: bool = False
 ) -> Path:
-    """Write a new folder, all of it or nothing, and give it; raises `UserError`.
+    """Write a new folder, completely or not at all, and return it; raises `UserError`.
 
-    pictures: (place, file to copy, or to link to with `links`); or pixels, uint8 (height, width, channels), which
-    become a PNG file. table: (file name, text).
+    pictures: ("folder/file", picture), where the picture is a file to copy (to link to with `links`), or pixels, uint8
+    (height, width, channels), which become a PNG file. table: (file name, text).
     """
     return new_folder(target, lambda draft: _fill(draft, pictures, table, links))
 
 
 def _fill(draft: Path, pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, str], links: bool) -> None:
-    for place, picture in pictures:
-        path = draft / place
+    for relative_path, picture in pictures:
+        path = draft / relative_path
         path.parent.mkdir(exist_ok=True)
         if isinstance(picture, np.ndarray):
             as_image(picture).save(path, "PNG")
@@ -72,11 +69,10 @@ def _copy(original: Path, path: Path) -> None:
 
 
 def as_zip(pictures: Iterable[tuple[str, Path | np.ndarray]], table: tuple[str, str], name: str) -> Iterator[bytes]:
-    """What `write_class_folders` writes, below one folder called `name`, as a .zip in pieces; raises `OSError` for a
-    missing file.
+    """Yield the content of `write_class_folders`, below one folder called `name`, as a .zip in pieces.
 
-    Nothing is on the disk meanwhile, and no more than a piece in memory. Pictures are stored as they are: they are
-    packed already.
+    Nothing is written to disk and only one piece is in memory at a time. Pictures are stored uncompressed, since their
+    formats are compressed already. Raises `OSError` for a missing file.
     """
     sink = _Pieces()
     with zipfile.ZipFile(sink, "w") as archive:
@@ -99,7 +95,7 @@ def _content(picture: Path | np.ndarray) -> io.BufferedIOBase:
 
 
 class _Pieces(io.RawIOBase):
-    """What an archive is written into: it cannot go back, and what was written is taken away."""
+    """Write-only stream for an archive, which cannot seek; `take_written` removes what was written."""
 
     def __init__(self):
         self._written = bytearray()
@@ -119,7 +115,7 @@ class _Pieces(io.RawIOBase):
 
 
 def folder_names(names: list[str]) -> dict[str, str]:
-    """For every name a folder name that all file systems take, no two the same even where case does not count."""
+    """Map every name to a folder name that all file systems accept, unique even where case does not count."""
     folder_by_name: dict[str, str] = {}
     for name in names:
         plain, number = folder_name(name), 1
@@ -132,7 +128,7 @@ def folder_names(names: list[str]) -> dict[str, str]:
 
 
 def folder_name(name: str) -> str:
-    """A name without separators, reserved characters and words, leading dots, or dots and spaces at the end."""
+    """Return a name without separators, reserved characters and words, leading dots, or dots and spaces at the end."""
     text = unicodedata.normalize("NFC", name)
     text = "".join("_" if c in '/\\:*?"<>|' or not c.isprintable() else c for c in text)
     text = text.encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore").strip().rstrip(". ")
@@ -141,10 +137,10 @@ def folder_name(name: str) -> str:
     return f"{plain}_" if {plain.casefold(), plain.partition(".")[0].casefold()} & RESERVED else plain
 
 
-def free_folder(parent: Path, name: str) -> Path:
-    """`parent / name`, with a number where that exists already."""
-    path, number = parent / name, 1
+def free_path(parent: Path, name: str, suffix: str = "") -> Path:
+    """Return `parent / name + suffix`, with a number after `name` if that path exists already."""
+    path, number = parent / f"{name}{suffix}", 1
     while os.path.lexists(path):
         number += 1
-        path = parent / f"{name}-{number}"
+        path = parent / f"{name}-{number}{suffix}"
     return path

@@ -1,10 +1,11 @@
-"""The events of runs as tables for spreadsheets, pandas, R and databases: CSV or Parquet.
+"""Export the events of runs as tables for spreadsheets, pandas, R and databases: CSV or Parquet.
 
-    events   one row a number: run, kind, epoch, step, time, name, index (of a vector's entry, else empty), value
-    scalars  one row an event: run, kind, epoch, step, time, then a column for every number that is no vector
-    runs     one row a run: id, name, state, reason, then every setting under its key
+    events   one row per number: run, kind, epoch, step, time, name, index (of a vector's entry, else empty), value
+    scalars  one row per event: run, kind, epoch, step, time, then a column for every number that is no vector
+    runs     one row per run: id, name, state, reason, then every setting under its key
 
-The history is that which counts in the end (`events.drop_repeated`). A number that was not finite is an empty value.
+Events that a resumed run took back are left out (`events.drop_repeated`). A number that was not finite is an empty
+value.
 """
 
 import json
@@ -20,21 +21,21 @@ from lps.store.runs import Run
 
 _GROUP = 1 << 15  # rows of Parquet that are in memory at a time
 FORMS = ("csv", "parquet")
-# columns by name, each text, whole (a whole number) or number
-WHERE = {"run": "text", "kind": "text", "epoch": "whole", "step": "whole", "time": "number"}
-_LONG = WHERE | {"name": "text", "index": "whole", "value": "number"}
+# type by column: text, whole (a whole number) or number
+EVENT_COLUMNS = {"run": "text", "kind": "text", "epoch": "whole", "step": "whole", "time": "number"}
+_LONG = EVENT_COLUMNS | {"name": "text", "index": "whole", "value": "number"}
 _RUN_TYPES = dict.fromkeys(("run", "name", "state", "reason"), "text")
 
 Row = dict[str, object]
 
 
 def export(runs: Sequence[Run], into: Path, form: str) -> list[Path]:
-    """Write the three tables of `runs` into the folder `into`, all or none; raises `UserError`.
+    """Write the three tables of `runs` into the folder `into`, all or none, and return their paths; raises `UserError`.
 
-    form: csv or parquet. However long the runs, few of their events are in memory at a time.
+    form: csv or parquet. Events are streamed, so memory does not grow with the length of a run.
     """
     write = {"csv": _write_csv, "parquet": _write_parquet}[form]
-    wide = WHERE | dict.fromkeys(scalar_names(runs), "number")
+    wide = EVENT_COLUMNS | dict.fromkeys(scalar_names(runs), "number")
     with draft_of(into, {"to": form, "runs": [run.id for run in runs]}) as draft:
         write(draft / f"events.{form}", _LONG, (long_rows(run) for run in runs))
         write(draft / f"scalars.{form}", wide, (wide_rows(run) for run in runs))
@@ -44,34 +45,34 @@ def export(runs: Sequence[Run], into: Path, form: str) -> list[Path]:
 
 
 def long_rows(run: Run) -> Iterator[Row]:
-    """One row a number, in the order of the events; vectors give a row an entry."""
+    """Yield one row per number, in the order of the events; a vector gives one row per entry."""
     for event in read_history(run.events):
-        where = _where(run, event)
+        columns = _event_columns(run, event)
         for name, value in event["values"].items():
             if _is_number(value):
-                yield where | {"name": name, "index": None, "value": value}
+                yield columns | {"name": name, "index": None, "value": value}
             elif isinstance(value, list):
                 numbers = (item if _is_number(item) else None for item in value)
-                yield from (where | {"name": name, "index": i, "value": v} for i, v in enumerate(numbers))
+                yield from (columns | {"name": name, "index": i, "value": v} for i, v in enumerate(numbers))
 
 
 def wide_rows(run: Run) -> Iterator[Row]:
-    """One row an event that has numbers, each in a column of its name."""
+    """Yield one row per event that has numbers, each number in a column of its name."""
     for event in read_history(run.events):
         numbers = {name: value for name, value in event["values"].items() if _is_number(value)}
         if numbers:
-            yield _where(run, event) | numbers
+            yield _event_columns(run, event) | numbers
 
 
 def scalar_names(runs: Iterable[Run]) -> list[str]:
-    """The names of all numbers that are no vectors, sorted."""
+    """Return the sorted names of all numbers that are no vectors."""
     events = (event for run in runs for event in read_history(run.events))
     names = {name for event in events for name, value in event["values"].items() if _is_number(value)}
-    return sorted(names - WHERE.keys())
+    return sorted(names - EVENT_COLUMNS.keys())
 
 
 def _about_run(run: Run) -> Row:
-    """Id, name, state and settings of a run, as text; settings are missing where they cannot be read."""
+    """Return id, name, state and settings of a run as text; settings are missing if they cannot be read."""
     state = run.state()
     row: Row = {"run": run.id, "name": run.meta()["name"], "state": state.name, "reason": state.reason}
     try:
@@ -82,11 +83,11 @@ def _about_run(run: Run) -> Row:
 
 
 def _is_number(value) -> bool:
-    """Whether an event's value is one number, or the null that stands for one that was not finite."""
+    """Return whether an event's value is one number, or None, which stands for a number that was not finite."""
     return value is None or type(value) in (int, float)
 
 
-def _where(run: Run, event: dict) -> Row:
+def _event_columns(run: Run, event: dict) -> Row:
     return {"run": run.id} | {key: event[key] for key in ("kind", "epoch", "step", "time")}
 
 
@@ -94,16 +95,16 @@ def _write_csv(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[
     with open(path, "x", newline="", encoding="utf-8") as file:
         write_csv(file, [[escape_cell(column) for column in columns]])
         for part in parts:
-            write_csv(file, ([_plain(row.get(column)) for column in columns] for row in part))
+            write_csv(file, ([_cell(row.get(column)) for column in columns] for row in part))
 
 
-def _plain(value) -> object:
-    """A value as a cell: text guarded against formulas, numbers with all their digits, nothing for None."""
+def _cell(value) -> object:
+    """Return a value as a cell: text escaped against formulas, numbers with all their digits, "" for None."""
     return "" if value is None else escape_cell(value) if isinstance(value, str) else repr(value)
 
 
 def _write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Iterable[Row]]) -> None:
-    """One row group for every `_GROUP` rows of a run."""
+    """Write one row group for every `_GROUP` rows of a run."""
     pyarrow, parquet = import_pyarrow()
     types = {"text": pyarrow.string(), "number": pyarrow.float64(), "whole": pyarrow.int64()}
     schema = pyarrow.schema([(column, types[kind]) for column, kind in columns.items()])
@@ -117,7 +118,7 @@ def _write_parquet(path: Path, columns: Mapping[str, str], parts: Iterable[Itera
 
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """`_GROUP` rows at a time."""
+    """Yield the rows in lists of at most `_GROUP`."""
     remaining = iter(rows)
     while group := list(islice(remaining, _GROUP)):
         yield group
@@ -130,7 +131,7 @@ def _typed(value, kind: str):
 
 
 def import_pyarrow():
-    """The package that writes Parquet; only the dashboard brings it along."""
+    """Import (pyarrow, pyarrow.parquet), which only the dashboard's extra installs; raises `UserError` without them."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -1,10 +1,9 @@
-"""Runs of other machines, from folders and archives: checked and copied, never trusted, never executed.
+"""Import runs of other machines from folders and archives: checked and copied, never trusted, never executed.
 
-Only files that `archives.is_exported` knows are taken, each written anew. A run comes in as a whole or not at all: it
-is filled and checked in `.incoming/` and then renamed. Checkpoints are compared with their sha256 and not opened; a
-trainer that resumes the run loads them with `weights_only`. A run that was active elsewhere does not continue here:
-requests stay behind, and a run without an end is recorded as crashed where it was copied. `imported.json` says where it
-is from.
+Only files that `archives.is_exported` knows are copied. A run is imported as a whole or not at all: it is filled and
+checked in `.incoming/` and then renamed. Checkpoints are compared with their sha256 and not opened; a trainer that
+resumes the run loads them with `weights_only`. A run that was active elsewhere does not continue here: its requests
+stay behind, and a run without an end is recorded as crashed where it was copied. `imported.json` records the origin.
 """
 
 import hashlib
@@ -46,17 +45,17 @@ IMPORTED_FILE = "imported.json"
 _MOST_TEXT = 256 << 20  # bytes of events.jsonl
 _MOST_LOG = 16 << 20
 RESERVE = 500 << 20  # bytes of the disk that stay free
-ELSEWHERE = "/nonexistent"  # a folder that no machine has: a path that has to be one begins with it
+ELSEWHERE = "/nonexistent"  # root of paths that the settings need but this machine does not have
 OWN_NOW = "it was a recording and is now a run of your own"
-_LATER = ("checkpoints", "snapshots", "projections")  # folders that a later import of the same run may fill up
-_TEXTS = ("state", "reason", "kind", "host", "boot_id", "slot", "phase")  # keys of records, where they have them
+_LATER = ("checkpoints", "snapshots", "projections")  # folders to which a later import of the same run may add files
+_TEXTS = ("state", "reason", "kind", "host", "boot_id", "slot", "phase")  # keys of records with a text, if present
 _NUMBERS = ("attempt", "time", "started", "code", "signal", "epoch", "epochs", "step", "steps", "eta_s")
-_IDENTITY = ("events.jsonl", "split.npz")  # two runs with these and their settings in common are one
+_IDENTITY = ("events.jsonl", "split.npz")  # runs with equal settings and equal files of these names are the same run
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run that came in, or was there already; notes: what was left out or damaged, one sentence each."""
+    """A run that was imported, or was here already. notes: one sentence for everything left out or damaged."""
 
     run: Run
     is_new: bool
@@ -66,11 +65,12 @@ class Imported:
 def import_runs(
     path: Path, root: Path, dataset_path: str | None = None, most_bytes: int = MOST_BYTES
 ) -> list[Imported]:
-    """Take the runs in `path`, a run's folder, a folder of such folders, or an archive of them, into the folder `root`.
+    """Import the runs in `path` (a run's folder, a folder of such folders, or an archive of them) into the folder
+    `root`.
 
-    dataset_path: where the data set of these runs lies on this machine; without it they know of no place, since a path
-    from elsewhere could point at anything here; the same holds for files of start weights. All of an archive's runs
-    come in or none. Raises `UserError`.
+    dataset_path: folder of the runs' data set on this machine. Without it their settings name no folder, since a path
+    from elsewhere could point at anything here; the same holds for files of start weights. All runs of an archive are
+    imported or none. Raises `UserError`.
     """
     imported = []
     for source in _sources(path):
@@ -88,9 +88,9 @@ def import_runs(
 
 
 def _sources(path: Path) -> list[Path]:
-    """What is read as one thing: an archive, or a run's folder each."""
+    """Return what is imported together: one archive, or each run's folder alone; raises `UserError`."""
     try:
-        path = Path(os.path.expanduser(path)).resolve()  # which leaves ~nobody as it is
+        path = Path(os.path.expanduser(path)).resolve()  # expanduser leaves the home of an unknown user as it is
         path.stat()
     except (OSError, ValueError) as error:
         reason = disk_error_in_words(error) if isinstance(error, OSError) else "it is not a path"
@@ -106,7 +106,7 @@ def _sources(path: Path) -> list[Path]:
 
 @contextmanager
 def _incoming(root: Path) -> Iterator[Path]:
-    """An empty folder beside the runs that goes away at the end; raises `UserError` if it cannot be written."""
+    """Make an empty folder beside the runs and remove it at the end; raises `UserError` if it cannot be written."""
     incoming, is_new = root / ".incoming", not root.exists()
     with ExitStack() as stack:
         try:
@@ -122,7 +122,7 @@ def _incoming(root: Path) -> Iterator[Path]:
 
 
 def _remove_empty(root: Path, incoming: Path) -> None:
-    """Remove a folder of runs that was made for an import that brought none."""
+    """Remove a folder of runs that an import made and did not fill."""
     if [*root.iterdir()] == [incoming]:
         with suppress(OSError):
             incoming.rmdir()
@@ -133,9 +133,9 @@ def _remove_empty(root: Path, incoming: Path) -> None:
 
 
 def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, list[str]]:
-    """Write the files of all runs in `source` below `drafts`; gives what is to be said of each run by id.
+    """Write the files of all runs in `source` below `drafts` and return notes by run id.
 
-    A recording comes in as a run of one's own: without the file that makes it one.
+    A recording is imported as an ordinary run: without the file that marks it as a recording.
     """
     if source.is_dir() and is_held(source / "lock"):
         raise UserError("path", f"{source.name} is running on this machine; stop it first")
@@ -143,7 +143,7 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
     recorded: set[str] = set()
     with open_entries(source, most_bytes) as files:
         for entry in files:
-            run_id, name = place_of(entry.name)
+            run_id, name = split_entry_name(entry.name)
             if not run_id:
                 continue
             if is_exported(name):
@@ -156,15 +156,15 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
     return notes | {run_id: [*notes.get(run_id, []), OWN_NOW] for run_id in recorded}
 
 
-def place_of(name: str) -> tuple[str, str]:
-    """(id of the run, name inside its folder) of an archive's entry; "" for what is in no run's folder."""
+def split_entry_name(name: str) -> tuple[str, str]:
+    """Split an archive entry's name into (run id, name inside the run's folder); ("", "") if it is in no run."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     at = next((index for index, part in enumerate(parts) if RUN_ID.fullmatch(part)), len(parts))
     return (parts[at], "/".join(parts[at + 1 :])) if at < len(parts) - 1 else ("", "")
 
 
-def _limit(name: str) -> int:
-    """Bytes that a file may have."""
+def _most_bytes(name: str) -> int:
+    """Return how many bytes a file of this name may have."""
     kind = name.rpartition(".")[2]
     if name == "log.txt":
         return _MOST_LOG
@@ -172,9 +172,11 @@ def _limit(name: str) -> int:
 
 
 def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
-    """Copy one file to a new one, no more bytes than it said to have."""
+    """Copy an entry to a new file. Raises `UserError` if it is too large for its kind, exists already or does not fit
+    on the disk.
+    """
     name = target.name
-    if entry.size > _limit(name):
+    if entry.size > _most_bytes(name):
         raise UserError("archive", f"has a {name} of {data_size(entry.size)}, larger than in any run")
     try:
         if shutil.disk_usage(root).free < entry.size + RESERVE:
@@ -192,7 +194,7 @@ def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
 
 
 def _move_into_runs(drafts: list[Path], root: Path, notes: dict[str, list[str]]) -> list[Imported]:
-    """Put checked runs among the others, all or none; those that are there already stay, and must be the same ones."""
+    """Move checked runs into `root`, all or none; one that is there already stays and must be the same (`_is_same`)."""
     imported, moved_folders = [], []
     with folder_lock(root):
         present = [draft for draft in drafts if os.path.lexists(root / draft.name)]
@@ -217,39 +219,40 @@ def _move_into_runs(drafts: list[Path], root: Path, notes: dict[str, list[str]])
 
 
 def _is_same(draft: Path, folder: Path) -> bool:
-    """Whether two runs have the same settings and results, wherever their data lie."""
-    if any(_bytes(draft / name) != _bytes(folder / name) for name in _IDENTITY):
+    """Return whether two runs have the same settings and results, wherever their data sets are."""
+    if any(_digest(draft / name) != _digest(folder / name) for name in _IDENTITY):
         return False
     try:
-        draft_settings, folder_settings = (_without_places(Run(path).config()).to_json() for path in (draft, folder))
+        settings = [_without_local_paths(Run(path).config()).to_json() for path in (draft, folder)]
     except UserError:
         return False
-    return draft_settings == folder_settings
+    return settings[0] == settings[1]
 
 
-def _without_places(config: Config) -> Config:
-    """The settings without the folders of this machine; of start weights the name of their file stays."""
+def _without_local_paths(config: Config) -> Config:
+    """Return the settings without paths of a machine; of start weights the file name stays."""
     weights = config.network_checkpoint and f"{ELSEWHERE}/{os.path.basename(config.network_checkpoint)}"
     return replace(config, dataset_path=None, network_checkpoint=weights)
 
 
 def _add_later(draft: Run, run: Run) -> tuple[str, ...]:
-    """Give a run that came in before what it lacks: checkpoints for one, if it was packed without them the first time.
+    """Add files that an imported run lacks, such as checkpoints if it was packed without them the first time.
 
-    Whatever it has stays as it is. A run that was not imported has all that it needs.
+    Existing files stay as they are. A run that was not imported is never changed.
     """
     if not (run.folder / IMPORTED_FILE).exists():
         return ()
-    return _find_data(draft, run) + _add_files(draft, run)
+    return _set_dataset_path(draft, run) + _add_files(draft, run)
 
 
 def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
-    missing = [path for name in _LATER for path in sorted((draft.folder / name).glob("*"), key=_last_is_record)]
+    missing = [path for name in _LATER for path in sorted((draft.folder / name).glob("*"), key=_record_last)]
     names = [path.relative_to(draft.folder).as_posix() for path in missing]
     names = [name for name in names if not os.path.lexists(run.folder / name)]
     if not names:
         return ()
-    counts = ", ".join(_count(names, kind) for kind in _LATER if any(name.startswith(f"{kind}/") for name in names))
+    kinds = [kind for kind in _LATER if any(name.startswith(f"{kind}/") for name in names)]
+    counts = ", ".join(_count_in_words(names, kind) for kind in kinds)
     lock = try_lock(run.lock)
     if lock is None:
         return (f"{counts} not added, because the run is in use here; import the run again when it has ended",)
@@ -265,19 +268,19 @@ def _add_files(draft: Run, run: Run) -> tuple[str, ...]:
     return (f"missing files were added: {counts}",)
 
 
-def _last_is_record(path: Path) -> tuple[bool, str]:
-    """A checkpoint counts once its record is there, so that comes after it."""
+def _record_last(path: Path) -> tuple[bool, str]:
+    """Sort a checkpoint's record after the checkpoint, which is valid as soon as its record exists."""
     return path.suffix == ".json", path.name
 
 
-def _count(names: list[str], kind: str) -> str:
-    """How many of the files are checkpoints, for one, in words; records beside them are not counted."""
+def _count_in_words(names: list[str], kind: str) -> str:
+    """Return how many of the files are of a kind, such as "2 checkpoints"; their .json records are not counted."""
     count = sum(name.startswith(f"{kind}/") and not name.endswith(".json") for name in names)
     return counted(count, kind.removesuffix("s"))
 
 
-def _find_data(draft: Run, run: Run) -> tuple[str, ...]:
-    """Let it know where its data are, where this import says so."""
+def _set_dataset_path(draft: Run, run: Run) -> tuple[str, ...]:
+    """Store the data set's folder in the run's settings if this import names one."""
     data_path = draft.config().dataset_path
     if not data_path:
         return ()
@@ -289,7 +292,7 @@ def _find_data(draft: Run, run: Run) -> tuple[str, ...]:
     return (f"its data set is now read from {shorten(data_path, 200)}",)
 
 
-def _bytes(path: Path) -> bytes | None:
+def _digest(path: Path) -> bytes | None:
     return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else None
 
 
@@ -297,9 +300,9 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def check_imported_run(run: Run, origin: str, dataset_path: str | None = None) -> list[str]:
-    """Check every file of a run that was copied and make it one of this machine; raises `UserError`.
+    """Check every file of a copied run and turn it into a run of this machine; raises `UserError`.
 
-    Gives sentences on what is damaged and does no harm.
+    Returns sentences about damage that does no harm.
     """
     notes = _check_config(run, dataset_path)
     notes += _check_events(run) + _check_checkpoints(run) + untrusted_arrays.check_arrays(run)
@@ -313,16 +316,17 @@ def check_imported_run(run: Run, origin: str, dataset_path: str | None = None) -
     os.close(disk.create(run.lock))
     host = run.read_json("process.json").get("host")
     host = clean_line(host, 60) if isinstance(host, str) else "another machine"
-    _settle(run, host)
+    _record_end(run, host)
     origin_record = {"version": 1, "from": clean_line(origin), "host": host, "time": round(time.time(), 3)}
     write_json(run.folder / IMPORTED_FILE, origin_record)
     return notes
 
 
 def _check_config(run: Run, dataset_path: str | None) -> list[str]:
-    """Its settings are valid and fit its id; the place of its data is one of this machine, or none.
+    """Check that the settings are valid and fit the run's id, and replace paths of the other machine.
 
-    Its start weights are nowhere: only their file's name is kept, which the settings need to be whole.
+    The data set's folder becomes `dataset_path` or none. Start weights keep their file's name only, which the settings
+    need to be valid.
     """
     try:
         config = Config.from_json(read_small(run.folder / "config.json").decode("utf-8"))
@@ -340,15 +344,15 @@ def _check_config(run: Run, dataset_path: str | None) -> list[str]:
         ]
     if config.dataset_path or config.network_checkpoint:
         data_path = os.path.abspath(dataset_path) if config.dataset_path and dataset_path else None
-        config = replace(_without_places(config), dataset_path=data_path)
+        config = replace(_without_local_paths(config), dataset_path=data_path)
         write_whole(run.folder / "config.json", config.to_json().encode())
     return notes
 
 
 def _check_events(run: Run) -> list[str]:
-    """Counts the damaged lines, which every reader skips; the last one may be torn.
+    """Count the damaged lines, which every reader skips; the last line may be incomplete.
 
-    Raises `UserError` for more than any run records, which readers skip too.
+    Raises `UserError` for lines, numbers of measurements or damage beyond what any run records.
     """
     if not run.events.is_file():
         return []
@@ -376,7 +380,7 @@ def _check_events(run: Run) -> list[str]:
 
 
 def _check_checkpoints(run: Run) -> list[str]:
-    """Removes those that are not what was written; none is opened."""
+    """Remove checkpoints that do not match their sha256; none is opened."""
     damaged = []
     for path in (*sorted(run.checkpoints.glob("*.pt")), *run.folder.glob(f"{inherited_files.WEIGHTS}.pt")):
         record = run.read_json(path.with_suffix(".json").relative_to(run.folder).as_posix())
@@ -390,7 +394,7 @@ def _check_checkpoints(run: Run) -> list[str]:
 
 
 def _check_records(run: Run) -> list[str]:
-    """Removes those that are no records: what is known of the run without them is right, if less."""
+    """Remove damaged records; the state of the run is then derived from the remaining files."""
     damaged = []
     for name in ("exit.json", "process.json", "progress.json"):
         if (run.folder / name).exists() and not _is_record(run.read_json(name)):
@@ -400,7 +404,7 @@ def _check_records(run: Run) -> list[str]:
 
 
 def _is_record(stored: dict) -> bool:
-    """Whether what it says is of its kind: texts that can be written, numbers that can be counted with."""
+    """Return whether the texts of a record are printable and its numbers are within limits."""
     texts = [stored[key] for key in _TEXTS if stored.get(key) is not None]
     numbers = [stored[key] for key in _NUMBERS if stored.get(key) is not None]
     are_texts = all(isinstance(text, str) and clean_text(text) == text for text in texts)
@@ -408,7 +412,7 @@ def _is_record(stored: dict) -> bool:
 
 
 def _check_names(run: Run) -> list[str]:
-    """Removes names of clusters that cannot be read."""
+    """Remove cluster names that cannot be read."""
     try:
         naming.read_entries(run)
     except UserError as error:
@@ -417,8 +421,8 @@ def _check_names(run: Run) -> list[str]:
     return []
 
 
-def _settle(run: Run, host: str) -> None:
-    """An end for a run that has none: here it neither waits nor goes on, and whoever wants to may resume it."""
+def _record_end(run: Run, host: str) -> None:
+    """Record an end for a run that has none, so that it neither waits nor continues here; it can be resumed."""
     state = run.state()
     if state.is_over and state.name != "crashed":
         return
@@ -434,5 +438,5 @@ def _settle(run: Run, host: str) -> None:
 
 
 def as_json(imported: Imported) -> dict:
-    """What came of one run, for scripts."""
+    """Return the result of importing one run, for scripts."""
     return {"run": str(imported.run.folder), "new": imported.is_new, "notes": list(imported.notes)}

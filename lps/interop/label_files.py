@@ -1,6 +1,6 @@
-"""Labels to take away: a table that spreadsheets open safely, and a folder with one sub-folder of pictures a class.
+"""Export labels as a table that spreadsheets open safely, or as a folder with one sub-folder of pictures per class.
 
-The folder can also come as a .zip that is made while it is sent.
+The folder can also be sent as a .zip that is made on the way.
 """
 
 import math
@@ -25,9 +25,10 @@ _UNNAMED = "unlabeled"  # sub-folder of rejected images; the data set `folder` t
 
 
 def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) -> Labels:
-    """Write the labels of a run at an epoch (see `label_all`): a table if `to` ends in .csv or .parquet, else a folder.
+    """Write the labels of a run at an epoch (see `label_all`) and return them; raises `UserError`.
 
-    Gives the labels; raises `UserError`. A table can be written without the pictures, then without file names.
+    to: a table if it ends in .csv or .parquet, else a folder. If the pictures cannot be loaded, a table has no file
+    names.
     """
     split, targets = read_split(run.folder)
     exported = label_all(run, epoch)
@@ -51,7 +52,10 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
 
 
 def as_csv(labels: Labels, file_names: tuple[str, ...] = ()) -> str:
-    """One line an image, `_COLUMNS` first. file_names: of every image of the data set, () where images are no files."""
+    """Return the table with one line per image and a header of `_COLUMNS`.
+
+    file_names: of every image of the data set; () if the images are not files.
+    """
     return tables.csv_text(_lines(labels, file_names))
 
 
@@ -70,7 +74,7 @@ def _lines(labels: Labels, file_names: tuple[str, ...]) -> Iterator[Sequence]:
 
 
 def as_parquet(labels: Labels, file_names: tuple[str, ...] = ()) -> bytes:
-    """The same columns with types, and null where the .csv has an empty cell for a number; raises `UserError`."""
+    """Return the same columns with types, and null where the .csv has an empty number; raises `UserError`."""
     pyarrow, parquet = import_pyarrow()
     files = [tables.file_text(file_names[image]) if file_names else "" for image in labels.images.tolist()]
     texts = {"file": files, "name": labels.names, "group": labels.groups, "source": labels.sources}
@@ -90,22 +94,22 @@ _TABLES = {".csv": lambda labels, names: as_csv(labels, names).encode(), ".parqu
 
 
 def write_folder(target: Path, labels: Labels, images: Images, root: Path | None = None, links: bool = False) -> Path:
-    """A sub-folder of pictures a class and `labels.csv`, all there or nothing; gives the folder.
+    """Write one sub-folder of pictures per class and `labels.csv`, completely or not at all, and return the folder.
 
-    Where the data set's images are files below `root`, they are copied under their own names, or linked to; else the
-    pixels are written as PNG. Raises `UserError`, also where something is at `target` already.
+    If the images are files below `root`, they are copied under their own names, or linked to; otherwise the pixels are
+    written as PNG. Raises `UserError`, also if `target` exists.
     """
     if links and (not images.are_files or is_in_shard(images.file_names[0])):
         raise UserError("links", "cannot be made: the images of this data set are no files; leave it out")
     pictures = (
-        (path, _original(image, images, root) or images.pixels[image]) for path, image in _image_folders(labels, images)
+        (path, _original(image, images, root) or images.pixels[image]) for path, image in _picture_paths(labels, images)
     )
     table = _TABLE, as_csv(labels, images.file_names)
     return class_folders.write_class_folders(target, pictures, table, links)
 
 
-def _image_folders(labels: Labels, images: Images) -> list[tuple[str, int]]:
-    """(sub-folder and name, image) of every picture."""
+def _picture_paths(labels: Labels, images: Images) -> list[tuple[str, int]]:
+    """Return ("sub-folder/file name", image) of every picture."""
     folders = folder_names(sorted(set(labels.names) - {""})) | {"": _UNNAMED}
     ids = labels.images.tolist()
     width = len(str(len(images.labels) - 1))
@@ -115,14 +119,13 @@ def _image_folders(labels: Labels, images: Images) -> list[tuple[str, int]]:
 
 
 def _file_name(name: str) -> str:
-    """The name of the file that a picture is written to: a picture of a shard, which is no file, becomes a PNG."""
+    """Return the file name to write; a picture inside a shard is not a file and becomes a PNG."""
     return str(Path(name).with_suffix(".png")) if is_in_shard(name) else name
 
 
 def _original(image: int, images: Images, root: Path | None) -> Path | None:
-    """The file that an image comes from, None if it comes from none; raises `UserError` if it is gone.
-
-    An image inside a shard has no file of its own.
+    """Return the file of an image, or None if it has none (pixels only, or inside a shard); raises `UserError` if it is
+    gone.
     """
     if not images.are_files or root is None or is_in_shard(images.file_names[image]):
         return None
@@ -137,10 +140,11 @@ def _original(image: int, images: Images, root: Path | None) -> Path | None:
 
 
 def as_zip(labels: Labels, images: Images, root: Path | None, name: str) -> Iterator[bytes]:
-    """What `write_folder` writes, below one folder called `name`, as a .zip in pieces (`class_folders.as_zip`).
+    """Yield the content of `write_folder`, below one folder called `name`, as a .zip in pieces
+    (`class_folders.as_zip`).
 
-    Raises `UserError` before the first one.
+    Raises `UserError` before the first piece.
     """
-    originals = [(path, image, _original(image, images, root)) for path, image in _image_folders(labels, images)]
+    originals = [(path, image, _original(image, images, root)) for path, image in _picture_paths(labels, images)]
     pictures = ((path, original or images.pixels[image]) for path, image, original in originals)
     return class_folders.as_zip(pictures, (_TABLE, as_csv(labels, images.file_names)), name)

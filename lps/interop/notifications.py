@@ -1,12 +1,12 @@
-"""Messages that leave the machine: a run ended, failed or goes wrong. Off until LPS_NOTIFY names somebody to tell.
+"""Send messages when a run ends, fails or raises an alarm. Off until LPS_NOTIFY names a receiver.
 
     LPS_NOTIFY="jsons://example.org/hook mailtos://me:secret@example.org desktop://"    addresses of Apprise, by spaces
-    LPS_NOTIFY_DETAILS=1    what may tell of a person's pictures as well: the run's name and folder, and reasons
+    LPS_NOTIFY_DETAILS=1    also send what may describe private pictures: the run's name and folder, and reasons
 
-    python -m lps.interop.notifications FOLDER    what is to be told of this run now; the runner calls it
+    python -m lps.interop.notifications FOLDER    send what is due for this run; the runner calls it
 
-Each thing is told once (`messages.json` of the run), and a folder of runs sends at most `MOST` messages an hour;
-how many were held back stands in the next one. What did not arrive is not tried again after Apprise's own tries.
+Each message is sent once (`messages.json` of the run), and a folder of runs sends at most `MOST` messages per hour; the
+next message says how many were withheld. A message that did not arrive is not sent again after Apprise's own retries.
 """
 
 import logging
@@ -29,15 +29,17 @@ from lps.store.summary import summarize
 from lps.wording import counted
 
 SETTING, DETAILS = "LPS_NOTIFY", "LPS_NOTIFY_DETAILS"
-RECORD = "messages.json"  # in a run's folder: what was told of it, and when
-SENT = ".messages.json"  # in the folder of the runs: when messages were sent
+RECORD = "messages.json"  # in a run's folder: time of every message by its key
+SENT = ".messages.json"  # in the folder of the runs: times of the messages of the last hour
 MOST, PERIOD_S = 10, 3600.0
 _ENDS = {"finished": "finished", "failed": "failed", "crashed": "failed"}
 
 
 @dataclass(frozen=True)
 class Message:
-    """key: what it is about, told once of a run; private: what is added where details are asked for."""
+    """A message about a run. key: its kind, sent once per run; private: text that is added only with
+    LPS_NOTIFY_DETAILS.
+    """
 
     key: str
     title: str
@@ -50,7 +52,7 @@ def addresses() -> list[str]:
 
 
 def kinds() -> list[str]:
-    """The scheme of every address: what may be shown, since the rest can hold a password."""
+    """Return the scheme of every address; the rest can hold a password and is never shown."""
     return [_kind(address) for address in addresses()]
 
 
@@ -60,7 +62,7 @@ def _kind(address: str) -> str:
 
 
 def receivers():
-    """All of them as one `apprise.Apprise`; raises `UserError` for an address that means nothing."""
+    """Return all receivers as one `apprise.Apprise`; raises `UserError` for an address that Apprise does not know."""
     logging.getLogger("apprise").setLevel(logging.CRITICAL)  # it would print addresses
     import apprise
     from apprise.decorators import notify
@@ -75,7 +77,7 @@ def receivers():
 
 
 def _on_desktop(body: str, title: str, *_, **__) -> bool:
-    """A notification of the desktop, by the program that Linux or macOS has for it."""
+    """Show a desktop notification with the program that Linux or macOS has for it; returns whether that worked."""
     quoted = [text.replace("\\", " ").replace('"', "'") for text in (body, title)]
     commands = {
         "notify-send": ["--app-name=LPS Studio", title, body],
@@ -91,12 +93,12 @@ def _on_desktop(body: str, title: str, *_, **__) -> bool:
 
 
 def _due_messages(run: Run) -> list[Message]:
-    """What is to be told of a run as it stands now, told already or not."""
+    """Return the messages that the run's present state calls for, sent already or not."""
     state, run_words = run.state(), _describe_run(run)
     private = f"{titles.run_title(run)}, {run.folder}"
     if state.name in _ENDS:
         reason = f"; {state.reason}" if state.reason else ""
-        kind = state.kind if state.kind in ADVICE else "unknown"  # any other text may tell of a person's folders
+        kind = state.kind if state.kind in ADVICE else "unknown"  # any other text may contain a user's folders
         body = _result(run) if state.name == "finished" else f"kind: {kind}"
         return [Message(f"end-{state.attempt}", f"{run_words} {_ENDS[state.name]}", body, private + reason)]
     if state.is_over:
@@ -123,8 +125,8 @@ def _result(run: Run) -> str:
     return ": ".join([counted(summary["epochs"], "epoch"), *filter(None, [", ".join(scores)])])
 
 
-def tell_of(run: Run) -> int:
-    """Send what is due and was not told before; gives the number of messages that arrived."""
+def send_due_messages(run: Run) -> int:
+    """Send the due messages that were not sent before; returns how many arrived."""
     with folder_lock(run.folder):
         sent_record = run.read_json(RECORD)
         fresh = [message for message in _due_messages(run) if message.key not in sent_record]
@@ -137,39 +139,41 @@ def tell_of(run: Run) -> int:
 
 
 def send_message(root: Path, message: Message) -> bool:
-    """Send it to everybody, unless too many were sent; whether it arrived everywhere. Raises `UserError`."""
-    everybody = receivers()
-    if not len(everybody):
+    """Send a message to all receivers within the hourly limit; returns whether it arrived everywhere. Raises
+    `UserError`.
+    """
+    notifier = receivers()
+    if not len(notifier):
         return False
-    num_held = _claim(root)
-    if num_held is None:
+    num_withheld = _reserve_message(root)
+    if num_withheld is None:
         return False
     lines = [message.body]
     if os.environ.get(DETAILS) == "1" and message.private:
         lines.append(message.private)
-    if num_held:
-        were = "was" if num_held == 1 else "were"
+    if num_withheld:
+        were = "was" if num_withheld == 1 else "were"
         lines.append(
-            f"{counted(num_held, 'message')} before this one {were} not sent, because at most {MOST} are sent per hour"
+            f"{counted(num_withheld, 'message')} before this one {were} not sent, "
+            f"because at most {MOST} are sent per hour"
         )
-    return bool(everybody.notify(title=f"LPS Studio: {message.title}", body="\n".join(lines)))
+    return bool(notifier.notify(title=f"LPS Studio: {message.title}", body="\n".join(lines)))
 
 
-def _claim(root: Path) -> int | None:
-    """A place among the messages of this hour, as the number that was held back before; None if there is none."""
+def _reserve_message(root: Path) -> int | None:
+    """Count one more message of this hour; returns how many were withheld before it, None if the limit is reached."""
     now, file = time.time(), root / SENT
     with folder_lock(root):
         record = Run(root).read_json(SENT)
-        times, num_held = record.get("sent"), record.get("held")
+        times, num_withheld = record.get("sent"), record.get("held")
         times = times if isinstance(times, list) else []
-        recent_times = [at for at in times if isinstance(at, (int, float)) and now - PERIOD_S < at <= now]
-        num_held = max(num_held, 0) if type(num_held) is int else 0
+        recent_times = [t for t in times if isinstance(t, (int, float)) and now - PERIOD_S < t <= now]
+        num_withheld = max(num_withheld, 0) if type(num_withheld) is int else 0
         is_free = len(recent_times) < MOST
-        write_json(
-            file, {"sent": [*recent_times, now] if is_free else recent_times, "held": 0 if is_free else num_held + 1}
-        )
-    return num_held if is_free else None
+        sent = [*recent_times, now] if is_free else recent_times
+        write_json(file, {"sent": sent, "held": 0 if is_free else num_withheld + 1})
+    return num_withheld if is_free else None
 
 
 if __name__ == "__main__":
-    tell_of(Run(Path(sys.argv[1])))
+    send_due_messages(Run(Path(sys.argv[1])))

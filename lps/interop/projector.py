@@ -1,6 +1,6 @@
-"""Features for TensorBoard's projector: points, what is known of their images, and the images on one sheet.
+"""Export features for TensorBoard's projector: points, data of their images, and the images on one sheet.
 
-`projector_config.pbtxt` names the files, all of them below the folder that it lies in.
+`projector_config.pbtxt` names the files, which are all below its folder.
 """
 
 import math
@@ -21,22 +21,22 @@ from lps.store.snapshots import Snapshot, read_snapshot, read_split
 FOLDER = "projector"
 CONFIG = "projector_config.pbtxt"
 COLUMNS = ("image", "class", "group", "predicted", "name", "confidence")
-SHEET = 8192  # pixels of a side that TensorBoard takes at most
+SHEET = 8192  # most pixels per side that TensorBoard accepts
 _THUMBNAIL = 32  # pixels of a side
 
 
 def write_projector(folder: Path, run: Run, epoch: int) -> str:
-    """The features of an epoch, for the projector of the run in `folder`; raises `UserError`.
+    """Write the features of an epoch for the projector of the run in `folder`; raises `UserError`.
 
-    Gives "", or the reason why the points come without their images.
+    Returns "", or the reason why the points have no images.
     """
     snapshot = read_snapshot(run.snapshots, epoch)
     split, targets = read_split(run.folder)
     name, missing = f"epoch-{epoch:04d}", ""
     (folder / FOLDER).mkdir(exist_ok=True)
     write_whole(folder / FOLDER / f"{name}.tsv", _points_as_tsv(snapshot.features).encode(), PUBLIC)
-    images = _metadata(run, epoch, snapshot, split, targets).encode()
-    write_whole(folder / FOLDER / f"{name}-images.tsv", images, PUBLIC)
+    metadata = _metadata(run, epoch, snapshot, split, targets).encode()
+    write_whole(folder / FOLDER / f"{name}-images.tsv", metadata, PUBLIC)
     lines = [f'  tensor_name: "features of epoch {epoch}"', f'  tensor_path: "{FOLDER}/{name}.tsv"']
     lines += [f'  metadata_path: "{FOLDER}/{name}-images.tsv"']
     try:
@@ -49,19 +49,21 @@ def write_projector(folder: Path, run: Run, epoch: int) -> str:
         lines += [f'  sprite {{\n    image_path: "{FOLDER}/{name}.png"']
         lines += [f"    single_image_dim: {side}\n    single_image_dim: {side}\n  }}"]
     write_whole(folder / CONFIG, "\n".join(["embeddings {", *lines, "}", ""]).encode(), PUBLIC)
-    for path in (folder / FOLDER).iterdir():  # of epochs that the projector has shown before
+    for path in (folder / FOLDER).iterdir():  # remove the files of epochs exported before
         if path.stem not in (name, f"{name}-images"):
             path.unlink(missing_ok=True)
     return missing
 
 
 def _points_as_tsv(features: np.ndarray) -> str:
-    """Features (m, d) as a line an image, their numbers parted by tabs."""
+    """Return features (m, d) with one line per image, numbers separated by tabs."""
     return "".join("\t".join(map(repr, row)) + "\n" for row in features.astype(float).tolist())
 
 
 def _metadata(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: np.ndarray) -> str:
-    """A line an image under `COLUMNS`: true class and group where known, what the network said, and what a person."""
+    """Return one line per image under `COLUMNS`: true class and group if known, prediction, cluster name and
+    confidence.
+    """
     decisions, defaults = naming.naming_of_epoch(naming.read_entries(run), epoch), default_names(run, split)
     rows = np.searchsorted(split.unlabeled, snapshot.feature_index)
     if not np.array_equal(split.unlabeled[np.minimum(rows, len(split.unlabeled) - 1)], snapshot.feature_index):
@@ -81,7 +83,7 @@ def _metadata(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: n
 
 
 def contact_sheet(images: Images, ids: np.ndarray) -> tuple[Image.Image, int]:
-    """(the images of these ids side by side, row by row in a square, pixels of a side of each)."""
+    """Return (the images of these ids in a square grid, row by row; pixels per side of each)."""
     columns = max(1, math.ceil(math.sqrt(len(ids))))
     side = max(1, min(_THUMBNAIL, SHEET // columns))
     sheet = Image.new("RGB", (columns * side, columns * side), "white")

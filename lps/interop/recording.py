@@ -1,8 +1,8 @@
-"""A finished run as a small folder to look at elsewhere: no checkpoints, no machine, nothing that can be changed.
+"""Record a finished run as a small read-only folder without checkpoints and without traces of the machine.
 
-It reads like any run. `recorded.json` says that it is a recording, and which command made the run. Of every epoch that
-is kept it holds the predictions of all images and the place of a sample of them on the principal plane; features of
-this sample at the last epoch alone; and where that was asked for, small copies of the training pictures.
+It reads like any run. `recorded.json` marks it as a recording and has the command that made the run. Every recorded
+epoch has the predictions of all images and the points of a sample of them on the principal plane; features of this
+sample are kept for the last epoch only. Small copies of the training pictures are included on request.
 """
 
 import json
@@ -29,18 +29,18 @@ from lps.store.run_folders import list_runs
 from lps.store.runs import RECORDED_FILE, RUN_ID, Run
 from lps.store.snapshots import Snapshot, read_snapshot, read_split, snapshot_epochs, write_arrays, write_snapshot
 
-SAMPLE = 600  # images whose features and places are kept
-SIZE = 3_000_000  # bytes of a recording; of long runs fewer epochs fit
-_DIGITS = 5  # of a number in the events: more than a chart shows
+SAMPLE = 600  # images whose features and points are kept
+SIZE = 3_000_000  # most bytes of a recording; long runs keep fewer of their epochs
+_DIGITS = 5  # digits of a number in the events: more than a chart shows
 _KINDS = ("start", "pretrain", "train", "eval", "finish")
 _SEED = 0  # of the sample
 
 
 def record_run(run: Run, to: Path, name: str = "", with_pictures: bool = False) -> Run:
-    """The recording of `run` in the folder `to`, complete or not there at all; raises `UserError`.
+    """Record `run` in the folder `to`, completely or not at all; raises `UserError`.
 
-    name: how people call it; without it the run's own name or id. with_pictures: small copies of the training pictures
-    come along, for those who do not have the data set.
+    name: of the recording; by default the run's own name or id. with_pictures: include small copies of the training
+    pictures, for users without the data set.
     """
     state = run.state().name
     if state != "finished":
@@ -59,7 +59,7 @@ def record_run(run: Run, to: Path, name: str = "", with_pictures: bool = False) 
                 split, targets = read_split(run.folder)
                 thumbnails.write_thumbnails(draft, labels.load_pictures(run, split, targets), split)
             _fill(Run(draft), run, config, name)
-            for path in [draft, *draft.rglob("*")]:  # to be looked at by whoever gets the program
+            for path in [draft, *draft.rglob("*")]:  # readable for every user of an installed program
                 path.chmod(0o755 if path.is_dir() else 0o644)
             draft.rename(to / run.id)
     except OSError as error:
@@ -68,7 +68,7 @@ def record_run(run: Run, to: Path, name: str = "", with_pictures: bool = False) 
 
 
 def without_local_paths(config: Config) -> Config:
-    """The settings without the place of the data on this machine; raises `UserError` if another place is named."""
+    """Return the settings without the data set's folder; raises `UserError` if another setting is a path."""
     config = replace(config, dataset_path=None)
     for name, value in config.flat().items():
         if isinstance(value, str) and (os.path.isabs(value) or "\\" in value):
@@ -97,7 +97,7 @@ def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
 
 
 def _events(run: Run) -> bytes:
-    """The records of the run as it went in the end, without texts of its own, with `_DIGITS` digits a number."""
+    """Return the events that count in the end, without texts and with `_DIGITS` digits per number."""
     lines = []
     for event in read_history(run.events):
         if event["kind"] in _KINDS:
@@ -108,7 +108,7 @@ def _events(run: Run) -> bytes:
 
 
 def _rounded(value):
-    """Numbers with fewer digits; texts and whatever else is no measurement are left out."""
+    """Round the numbers in `value` to `_DIGITS` digits and drop texts and nested values, which are no measurements."""
     if isinstance(value, dict):
         return {name: _rounded(item) for name, item in value.items() if not isinstance(item, (str, dict))}
     if isinstance(value, list):
@@ -117,7 +117,9 @@ def _rounded(value):
 
 
 def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
-    """Snapshots and places of as many epochs as fit, the first and the last among them; maps that others made."""
+    """Write snapshots and points of as many epochs as fit, always with the first and the last, and copy other stored
+    maps.
+    """
     first, last = (read_snapshot(run.snapshots, epoch) for epoch in (epochs[0], epochs[-1]))
     rows = sample_rows(len(last.features))
     plane = _plane(first, last)
@@ -132,12 +134,12 @@ def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
 
 
 def sample_rows(count: int) -> np.ndarray:
-    """The rows that are kept of `count`: at most `SAMPLE`, ascending, the same ones every time."""
+    """Return at most `SAMPLE` of `count` rows, ascending, the same every time."""
     return np.sort(np.random.default_rng(_SEED).permutation(count)[:SAMPLE])
 
 
 def _plane(first: Snapshot, last: Snapshot) -> projection.Plane:
-    """The principal plane of the last epoch, turned towards that of the first."""
+    """Return the principal plane of the last epoch, aligned with that of the first."""
     features = last.features.astype(np.float32)
     plane = projection.fit_plane(features)
     if not np.array_equal(first.feature_index, last.feature_index):

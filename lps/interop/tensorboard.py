@@ -1,13 +1,13 @@
-"""Runs for TensorBoard: every number as a scalar, vectors and confidences as histograms, settings as hyperparameters.
+"""Export runs to TensorBoard: numbers as scalars, vectors and confidences as histograms, settings as hyperparameters.
 
-A run becomes a folder of its own with one file of events, which is only ever appended to: TensorBoard reads on where it
-was. What counts in the end is what it shows (`events.drop_repeated`): where a resumed run takes something back, a new
-session begins in the file, which voids all before it. Numbers are float32 there; one that was not finite is NaN. The
-features are in the same folder, for the projector (`lps.interop.projector`). TensorBoard's own package frames the
-records; neither torch nor TensorFlow is needed.
+Every run becomes a folder with one file of events to which data is only appended, so TensorBoard reads on from its last
+position. Only events that count in the end are shown (`events.drop_repeated`): if a resumed run takes records back, a
+new session begins in the file, which voids all before it. Numbers are float32; one that was not finite is NaN. Features
+for the projector are in the same folder (`lps.interop.projector`). TensorBoard's own package frames the records;
+neither torch nor TensorFlow is needed.
 
-tensorboardX was tried (2.6.5) and refused: each export begins another file, named and dated by the clock, so that a
-second one shows every point twice, nothing mends a torn record, and hyperparameters become a run of their own.
+tensorboardX 2.6.5 was tried and refused: each export begins another file, named after the clock, so that a second
+export shows every point twice; it does not repair a torn record; and it turns hyperparameters into a run of their own.
 """
 
 import io
@@ -33,20 +33,20 @@ from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_split, snapshot_epochs
 
-_CURVES = 20  # vectors up to this length are curves as well, one an entry
-_OF_STEPS = "steps/"  # lists over the steps of an epoch, which are neither
-_BINS = 30  # of a histogram
+_CURVES = 20  # vectors up to this length are also written as curves, one per entry
+_OF_STEPS = "steps/"  # prefix of lists over the steps of an epoch, which are not exported
+_BINS = 30  # bins of a histogram
 _CONFIDENCE_BINS = 50  # from 0 to 1
 FILE = "events.out.tfevents.lps"  # TensorBoard knows its files by "tfevents"
-POLL_S = 1.0  # how often a run that goes on is looked at
+POLL_S = 1.0  # seconds between two updates of an active run
 _ENDS = {"finish": "STATUS_SUCCESS", "stop": "STATUS_FAILURE", "fail": "STATUS_FAILURE"}
 
 
 def export(runs: Sequence[Run], into: Path, epoch: int | None = None) -> dict[Path, str]:
-    """Write a folder for each of `runs` into the folder `into`, or what is new of it; raises `UserError`.
+    """Write new events of each of `runs` into its folder below `into`; raises `UserError`.
 
-    epoch: whose features the projector shows; the newest without it. Gives the folders, and why the projector of each
-    lacks something ("" where it does not).
+    epoch: of the projector's features, by default the newest. Returns for each folder why its projector lacks something
+    ("" if it does not).
     """
     paths = {}
     for run in runs:
@@ -58,9 +58,9 @@ def export(runs: Sequence[Run], into: Path, epoch: int | None = None) -> dict[Pa
 
 
 def follow(runs: Sequence[Run], root: Path, into: Path) -> Iterator["Bridge"]:
-    """Write new events as they come, until all of `runs` are over; each bridge is given once it has begun.
+    """Write new events as they come, until all of `runs` are over; yield each bridge after its first update.
 
-    Without `runs`: those in the folder `root` whose processes live or that wait, now or later, for ever.
+    Without `runs`: follow all active and waiting runs in the folder `root`, also later ones, for ever.
     """
     bridges: dict[str, Bridge] = {}
     ended: set[str] = set()
@@ -82,31 +82,31 @@ def follow(runs: Sequence[Run], root: Path, into: Path) -> Iterator["Bridge"]:
 
 @dataclass
 class Bridge:
-    """One run on its way to TensorBoard: every `update` writes what has come since the last one."""
+    """Export of one run to TensorBoard: every `update` writes the events since the last one."""
 
     run: Run
     into: Path
-    epoch: int | None = None  # of the projector; None: the newest
-    missing: str = ""  # why the projector is not there, or without pictures
+    epoch: int | None = None  # of the projector's features; None: the newest
+    missing: str = ""  # why the projector is missing or has no pictures
     _history: list[dict] = field(default_factory=list)
     _offset: int = 0
     _encoder: "Encoder | None" = None
     _file: "EventFile | None" = None
-    _shown: int = -1  # epoch that the projector shows
+    _projector_epoch: int = -1  # whose features were written last
 
     @property
     def folder(self) -> Path:
         return self.into / self.run.id
 
     def step(self) -> bool:
-        """Update; whether the run is over, in which case what it wrote last is written too."""
+        """Update; return whether the run was over before, so that its last events are written too."""
         is_over = not self.run.state().is_moving
-        if self.run.folder.is_dir():  # else somebody deleted it, and what TensorBoard has of it stays
+        if self.run.folder.is_dir():  # of a deleted run, the exported events stay
             self.update()
         return is_over
 
     def update(self) -> None:
-        """Write what is new; raises `UserError`. A run without events has no folder yet."""
+        """Write new events and features; raises `UserError`. A run without events has no folder yet."""
         epoch = self._epoch()
         events, offset = read_events(self.run.events, self._offset)
         previous = self._history if offset >= self._offset else []
@@ -121,7 +121,7 @@ class Bridge:
                 self._file.append(self._encoder.encode(history[len(previous) :]))
             else:
                 self._begin()
-            self._show_features(epoch)
+            self._write_features(epoch)
         except OSError as error:
             where = shorten(str(self.folder))
             raise UserError("into", f"{where} was not written ({error.strerror or error})") from None
@@ -140,18 +140,18 @@ class Bridge:
         self._file.put(self._encoder.head(self._history[0]["time"]) + self._encoder.encode(self._history))
 
     def _epoch(self) -> int:
-        """The epoch whose features are to be shown, -1 while there is none; raises `UserError`."""
+        """Return the epoch whose features are exported, -1 if there is none; raises `UserError`."""
         epochs = snapshot_epochs(self.run.snapshots)
         if self.epoch is not None and self.epoch not in epochs:
             available = f"the epochs go from {epochs[0]} to {epochs[-1]}" if epochs else "there are none yet"
             raise UserError("epoch", f"{self.epoch} has no stored predictions; {available}")
         return max(epochs, default=-1) if self.epoch is None else self.epoch
 
-    def _show_features(self, epoch: int) -> None:
-        """The projector's files, where they do not show this epoch yet."""
-        if epoch == self._shown:
+    def _write_features(self, epoch: int) -> None:
+        """Write the projector's files if this epoch is not written yet."""
+        if epoch == self._projector_epoch:
             return
-        self._shown = epoch
+        self._projector_epoch = epoch
         try:
             self.missing = projector.write_projector(self.folder, self.run, epoch)
         except UserError as error:
@@ -159,7 +159,7 @@ class Bridge:
 
 
 class EventFile:
-    """A file of records that this process alone appends to; raises `UserError` if another one does."""
+    """A file of records, locked for this process; raises `UserError` if another process holds it."""
 
     def __init__(self, path: Path):
         self._descriptor = try_lock(path)
@@ -167,13 +167,15 @@ class EventFile:
             raise UserError("into", f"{shorten(str(path.parent))} is in use by another export")
 
     def append(self, data: bytes) -> None:
-        """Add whole records; in the kernel's hands when the call returns."""
+        """Append whole records; they are in the kernel's hands when the call returns."""
         os.lseek(self._descriptor, 0, os.SEEK_END)
         while data:
             data = data[os.write(self._descriptor, data) :]
 
     def put(self, data: bytes) -> None:
-        """Let `data`, which begins with a session, be what counts: as the rest of the file where it begins with it."""
+        """Make `data`, which begins with a session, the content that counts: append its rest if the file is a prefix of
+        it, else all of it.
+        """
         stored_bytes = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         if data.startswith(stored_bytes):  # also where an export was killed in the middle of a record
             data = data[len(stored_bytes) :]
@@ -186,7 +188,7 @@ class EventFile:
 
 
 def end_of_records(data: bytes) -> int:
-    """The byte after the last whole record: length in 8 bytes, its checksum in 4, content, checksum in 4."""
+    """Return the end of the last whole record: length in 8 bytes, its checksum in 4, content, checksum in 4."""
     end = 0
     while end + 12 <= len(data):
         after = end + 16 + struct.unpack_from("<Q", data, end)[0]
@@ -197,14 +199,14 @@ def end_of_records(data: bytes) -> int:
 
 
 class Encoder:
-    """Events of a run as records of TensorBoard; the same events of the same folder are always the same bytes."""
+    """Encoder of a run's events as TensorBoard records; equal events of the same folder give equal bytes."""
 
     def __init__(self, package: SimpleNamespace, run: Run):
         self._tb, self._run = package, run
-        self._written_values: dict[str, object] = {}  # what `start` events said, which is said again by every attempt
+        self._written_values: dict[str, object] = {}  # values of `start` events, which every attempt repeats
 
     def head(self, start: float) -> bytes:
-        """A new session, and the settings. start: unix seconds."""
+        """Return the records that begin a session, with the settings. start: unix seconds."""
         session = self._tb.SessionLog(status=self._tb.SessionLog.START)
         labels = {"group_name": self._run.id, "start_time_secs": start}
         started = self._tb.SessionStartInfo(**labels, hparams=self._settings())
@@ -214,7 +216,7 @@ class Encoder:
         return b"".join(self._record(start, 0, **part) for part in parts)
 
     def _settings(self) -> dict:
-        """The run's settings as protobuf's values, empty if they cannot be read."""
+        """Return the run's settings as protobuf values, empty if they cannot be read."""
         try:
             flat = self._run.config().flat()
         except UserError:
@@ -224,23 +226,23 @@ class Encoder:
         return {key: self._tb.Value(**{kinds[type(value)]: value}) for key, value in values.items()}
 
     def encode(self, events: Sequence[dict]) -> bytes:
-        """Events at their steps and times."""
+        """Return the records of events, at their steps and times."""
         records = []
         for event in events:
-            values = [*self._of_values(event), *(self._confidences(event) if event["kind"] == "eval" else ())]
+            values = [*self._event_values(event), *(self._confidences(event) if event["kind"] == "eval" else ())]
             if event["kind"] in _ENDS:
                 values.append(self._end(event))
             if values:
                 records.append(self._record(event["time"], event["step"], summary=self._tb.Summary(value=values)))
         return b"".join(records)
 
-    def _record(self, moment: float, step: int, **content) -> bytes:
+    def _record(self, time_s: float, step: int, **content) -> bytes:
         out = io.BytesIO()
-        event = self._tb.Event(wall_time=moment, step=step, **content)
+        event = self._tb.Event(wall_time=time_s, step=step, **content)
         self._tb.RecordWriter(out).write(event.SerializeToString(deterministic=True))
         return out.getvalue()
 
-    def _of_values(self, event: dict) -> Iterator:
+    def _event_values(self, event: dict) -> Iterator:
         for name, value in event["values"].items():
             if event["kind"] == "start":
                 if name in self._written_values and self._written_values[name] == value:
@@ -254,7 +256,7 @@ class Encoder:
             yield self._scalar(f"epoch/{event['kind']}", event["epoch"])
 
     def _vector(self, name: str, vector: list) -> Iterator:
-        """A histogram of the entries, and curves by class id of vectors that are short enough to be read so."""
+        """Yield a histogram of the entries, and for short vectors a curve per entry."""
         numbers = np.array([item if type(item) in (int, float) else np.nan for item in vector], float)
         if np.isfinite(numbers).any():
             yield self._histogram(name, numbers[np.isfinite(numbers)], _BINS)
@@ -267,14 +269,16 @@ class Encoder:
         return self._tb.Summary.Value(tag=name, simple_value=number)
 
     def _histogram(self, name: str, numbers: np.ndarray, bins: int, span: tuple[float, float] | None = None):
-        """Rows of left end, right end, count; equally wide from the least to the greatest number, or over `span`."""
+        """Return rows of left end, right end and count; bins are equally wide from the least to the greatest number, or
+        over `span`.
+        """
         counts, edges = np.histogram(numbers, bins, span)
         buckets = self._tb.make_tensor_proto(np.stack([edges[:-1], edges[1:], counts], axis=1).astype(np.float64))
         metadata = self._tb.histogram.create_summary_metadata(display_name=None, description=None)
         return self._tb.Summary.Value(tag=name, tensor=buckets, metadata=metadata)
 
     def _confidences(self, event: dict) -> Iterator:
-        """How sure the network was after the epoch, over all unlabeled images, and by predicted group."""
+        """Yield histograms of the confidences after the epoch, over all unlabeled images and by predicted group."""
         try:
             split, _ = read_split(self._run.folder)
             network = read_assignment(self._run, event["epoch"], split)
@@ -293,7 +297,7 @@ class Encoder:
                 yield self._histogram(f"confidence/{name}", part, _CONFIDENCE_BINS, (0.0, 1.0))
 
     def _end(self, event: dict):
-        """The end of the session, for the table of hyperparameters."""
+        """Return the end of the session, for the table of hyperparameters."""
         status = self._tb.Status.Value(_ENDS[event["kind"]])
         end_info = self._tb.SessionEndInfo(status=status, end_time_secs=event["time"])
         return self._hyperparameters(self._tb.hparams.SESSION_END_INFO_TAG, session_end_info=end_info)
@@ -307,7 +311,7 @@ class Encoder:
 
 
 def _tensorboard() -> SimpleNamespace:
-    """What is used of the package, imported when it is needed; raises `UserError` if it is not installed."""
+    """Import the needed parts of the package; raises `UserError` if it is not installed."""
     try:
         from google.protobuf.struct_pb2 import Value
         from tensorboard.compat.proto import event_pb2, summary_pb2

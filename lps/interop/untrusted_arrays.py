@@ -1,6 +1,7 @@
-"""Arrays that came from elsewhere: each file unpacks to what its heads say, and those of a run fit each other.
+"""Check arrays that came from elsewhere: each file unpacks to what its headers say, and the files of a run fit each
+other.
 
-A file that may have suffered on its way is left out; one that was made to deceive is refused with the whole run.
+A file that may have been damaged on its way is left out; one that was made to deceive is refused with the whole run.
 """
 
 from collections.abc import Iterator
@@ -20,11 +21,13 @@ from lps.store.snapshots import check_ids, read_arrays, read_snapshot, read_spli
 
 
 class Damaged(UserError):
-    """A file that is not what was written. Nothing worse: a run can do without most of them."""
+    """A damaged file, which may be an accident. A run can do without most of its array files."""
 
 
 def check_arrays(run: Run) -> list[str]:
-    """Removes damaged snapshots and maps; raises `UserError` for a damaged split, and for whatever lies."""
+    """Remove damaged snapshots and maps and return notes about them; raises `UserError` for a damaged split or a
+    deceiving file.
+    """
     labels = run.folder / inherited_files.LABELS
     if labels.exists():
         _check_arrays(labels)
@@ -48,11 +51,11 @@ def check_arrays(run: Run) -> list[str]:
 
 
 def _check_arrays(path: Path) -> None:
-    """Raise `UserError` unless an .npz unpacks to the plain arrays that its heads describe, and to no more.
+    """Raise `UserError` unless an .npz unpacks to the plain arrays that its headers describe, and to no more.
 
-    Only heads are read. A `Damaged` one may have suffered on its way; any other was made to be so.
+    Only headers are read. `Damaged` may be an accident; any other `UserError` means that the file was made to deceive.
     """
-    with _named(path), open(path, "rb") as file, ArrayFile(file) as stored:
+    with _naming_file(path), open(path, "rb") as file, ArrayFile(file) as stored:
         stored.check_members(MOST_ARRAYS)
         for name in stored.names:
             try:
@@ -64,20 +67,20 @@ def _check_arrays(path: Path) -> None:
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """What is wrong inside the `with` becomes a `UserError` that names the file."""
+def _naming_file(path: Path) -> Iterator[None]:
+    """Turn errors inside the `with` into a `UserError` that names the file."""
     try:
         yield
     except Damaged:
         raise
     except UserError as error:
         raise UserError(path.name, f"is refused: {error}") from None
-    except Exception as error:  # numpy and zipfile raise whatever a damaged head makes them stumble over
+    except Exception as error:  # a damaged header makes numpy and zipfile raise anything
         raise Damaged(path.name, f"is damaged ({clean_line(str(error)) or type(error).__name__})") from None
 
 
 def _check_snapshot(path: Path, split: Split, images: int) -> None:
-    with _named(path):
+    with _naming_file(path):
         snapshot = _read_checked(read_snapshot, path.parent, int(path.stem.removeprefix("epoch-")))
         _read_checked(check_ids, path.name, snapshot.predicted, split.unlabeled, split.classes)
         if len(snapshot.test_predicted):
@@ -87,21 +90,21 @@ def _check_snapshot(path: Path, split: Split, images: int) -> None:
 
 
 def _check_map(path: Path, split: Split, images: int) -> None:
-    with _named(path):
+    with _naming_file(path):
         stored = _read_checked(read_arrays, path, ("points", "index"))
         _expect(_are_ids(stored["index"], images) and stored["points"].shape == (len(stored["index"]), 2))
 
 
-def _read_checked(read_file, *where):
-    """Call `read_file`; raise its `UserError` as `Damaged`."""
+def _read_checked(read_file, *arguments):
+    """Call `read_file` and raise its `UserError` as `Damaged`."""
     try:
-        return read_file(*where)
+        return read_file(*arguments)
     except UserError as error:
         raise Damaged(error.name, str(error).removeprefix(f"{error.name}: ")) from None
 
 
 def _are_ids(ids: np.ndarray, images: int) -> bool:
-    """Whether these are ids of `images` images."""
+    """Return whether `ids` are ids of `images` images."""
     plain = ids.ndim == 1 and ids.dtype.kind in "iu"
     return plain and (len(ids) == 0 or bool(0 <= ids.min() <= ids.max() < images))
 

@@ -1,8 +1,8 @@
-"""A person's own pictures as they come out of a browser, kept as a folder that the data set `folder` reads.
+"""Store pictures and vectors that a browser uploads as a folder that the data set `folder` reads.
 
-In `$LPS_PICTURES`, else in `pictures` beside the decisions (`lps.files.user_folders.data_folder`). What came is a
-stranger's until it was looked at: names, number, size and packing are bounded before a byte is written, links and
-files that are no pictures stay out, and a folder is there whole or not at all.
+They are in `$LPS_PICTURES`, else in `pictures` beside the decisions (`lps.files.user_folders.data_folder`). Uploads are
+untrusted: names, number, size and packing are limited before a byte is written, links and files that are no pictures
+are left out, and a folder is stored completely or not at all.
 """
 
 import os
@@ -21,21 +21,21 @@ from lps.files.atomic import as_user_error
 from lps.files.atomic_folder import draft_folder, remove_abandoned_drafts
 from lps.files.untrusted_files import Allowance, UntrustedFile, open_entries
 from lps.files.user_folders import data_folder
-from lps.interop.class_folders import folder_name, free_folder
+from lps.interop.class_folders import folder_name, free_path
 from lps.wording import counted
 
 MOST_PICTURES = 50_000
 MOST_BYTES = 8 << 30
-ARCHIVES = ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")  # endings of archives that are taken
+ARCHIVES = ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")  # accepted endings
 VECTORS = vector_files.ENDINGS
-UPLOADED_VECTORS = ("npz", "parquet")  # which have everything in one file
-_JUNK = "__MACOSX"  # what a Mac adds to archives
+UPLOADED_VECTORS = ("npz", "parquet")  # formats with everything in one file
+_JUNK = "__MACOSX"  # folder that macOS adds to archives
 _UNNAMED = "pictures"
 
 
 @dataclass(frozen=True)
-class Arrived:
-    """Where pictures are now, how many, and the names of the files that were left out."""
+class StoredPictures:
+    """Stored pictures: their folder, their number, and the names of the files that were left out."""
 
     folder: Path
     pictures: int
@@ -43,20 +43,17 @@ class Arrived:
 
 
 def home_folder() -> Path:
-    """The folder of the folders that are kept."""
+    """Return the folder of the stored folders."""
     return data_folder("LPS_PICTURES", "pictures")
 
 
 def home_of_new() -> Path:
-    """The folder of those that came to be predicted."""
+    """Return the folder of uploads for prediction."""
     return home_folder() / ".new"
 
 
 def folder(text: str) -> Path:
-    """The folder, or file of vectors, that an address of a page names.
-
-    Raises `UserError` for one that a person may not look at.
-    """
+    """Return the folder, or file of vectors, that a page's address names; raises `UserError` if it is not allowed."""
     allowed_path = browsable_folders.check_folder(text, (home_folder(),), VECTORS)
     if browsable_folders.is_home(allowed_path):
         raise UserError("folder", f"{shorten(str(allowed_path))} is your home folder; choose a folder in it")
@@ -64,22 +61,22 @@ def folder(text: str) -> Path:
 
 
 def folder_in_words(folder: Path) -> str:
-    """A folder as people know it: its path, or its name where this program keeps it."""
+    """Return a folder as users know it: its path, or its name if this program stores it."""
     return f"{folder.name}, saved by LPS Studio" if folder.parent in (home_folder(), home_of_new()) else str(folder)
 
 
 def folders(parent: Path | None = None) -> list[Path]:
-    """What is kept in `parent`, `home_folder` without it, the newest first."""
+    """List the stored folders and files of vectors in `parent`, by default `home_folder`, newest first."""
     try:
         inside = [path for path in (parent or home_folder()).iterdir() if not path.name.startswith(".")]
-        folders_found = [path for path in inside if path.is_dir() or is_vector_file(path)]
-        return sorted(folders_found, key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        stored = [path for path in inside if path.is_dir() or is_vector_file(path)]
+        return sorted(stored, key=lambda path: path.stat().st_mtime_ns, reverse=True)
     except OSError:
         return []
 
 
 def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
-    """Store an uploaded file of vectors in `parent`, by default `home_folder`; returns its path. Raises `UserError`."""
+    """Store an uploaded file of vectors in `parent` (default: `home_folder`); returns its path, raises `UserError`."""
     parent, name = parent or home_folder(), Path(upload.name)
     with as_user_error("vectors", f"{shorten(str(parent))} cannot store the file"):
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -90,23 +87,23 @@ def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
             disk.check_fits(draft / name.name, size)
             with open(draft / "file", "xb") as target:
                 shutil.copyfileobj(upload, target, 1 << 20)
-            target, number = parent / f"{folder_name(name.stem)}{name.suffix.lower()}", 1
-            while os.path.lexists(target):
-                number += 1
-                target = parent / f"{folder_name(name.stem)}-{number}{name.suffix.lower()}"
+            target = free_path(parent, folder_name(name.stem), name.suffix.lower())
             disk.rename(draft / "file", target)
             disk.sync_folder(parent)
     return target
 
 
-def keep_archive(archive: Path, parent: Path | None = None) -> Arrived:
+def keep_archive(archive: Path, parent: Path | None = None) -> StoredPictures:
     """Unpack the pictures of an archive (`ARCHIVES`) below `parent`, by default `home_folder`; raises `UserError`."""
     with open_entries(archive, MOST_BYTES, MOST_PICTURES) as files:
-        return _keep(files, archive.name.partition(".")[0], parent or home_folder())
+        return _store(files, archive.name.partition(".")[0], parent or home_folder())
 
 
-def keep_files(uploads: Sequence[BinaryIO], parent: Path | None = None) -> Arrived:
-    """As `keep_archive`, files with a `name` each: the path below the folder that a person chose and it, or alone."""
+def keep_files(uploads: Sequence[BinaryIO], parent: Path | None = None) -> StoredPictures:
+    """Store uploaded files below `parent`, as `keep_archive` does.
+
+    uploads: each has a `name`: a file name, or a path that begins with the folder that the user chose.
+    """
     allowance, files = Allowance(None, MOST_BYTES, MOST_PICTURES), []
     for upload in uploads:
         size = upload.seek(0, os.SEEK_END)
@@ -114,11 +111,11 @@ def keep_files(uploads: Sequence[BinaryIO], parent: Path | None = None) -> Arriv
         allowance.admit(upload.name, size)
         files.append(UntrustedFile(upload.name, size, lambda upload=upload: upload))
     top = {file.name.partition("/")[0] for file in files}
-    return _keep(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", parent or home_folder())
+    return _store(files, top.pop() if len(top) == 1 and "/" in files[0].name else "", parent or home_folder())
 
 
-def _keep(files: Iterable[UntrustedFile], name: str, parent: Path) -> Arrived:
-    """Keep pictures under a name that is free; raises `UserError`, and nothing is kept then."""
+def _store(files: Iterable[UntrustedFile], name: str, parent: Path) -> StoredPictures:
+    """Store pictures below `parent` under a free name; raises `UserError` and stores nothing then."""
     with as_user_error("pictures", f"{shorten(str(parent))} cannot store the pictures"):
         parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         remove_abandoned_drafts(parent, ".*.tmp")
@@ -127,14 +124,14 @@ def _keep(files: Iterable[UntrustedFile], name: str, parent: Path) -> Arrived:
             if not pictures:
                 files_in_words = counted(len(left_out), "file")
                 raise UserError("pictures", f"{files_in_words}, none of which is a picture of a known format")
-            target = free_folder(parent, folder_name(name) if name else _UNNAMED)
-            disk.rename(_root(draft), target)
+            target = free_path(parent, folder_name(name) if name else _UNNAMED)
+            disk.rename(_class_root(draft), target)
             disk.sync_folder(parent)
-    return Arrived(target, pictures, left_out)
+    return StoredPictures(target, pictures, left_out)
 
 
 def _fill(draft: Path, files: Iterable[UntrustedFile]) -> tuple[int, tuple[str, ...]]:
-    """(pictures that were written below `draft`, names of the files that were left out); raises `UserError`."""
+    """Write pictures below `draft` and return (their number, names of the files left out); raises `UserError`."""
     pictures, left_out = 0, []
     for file in files:
         parts = [part for part in file.name.split("/") if part not in ("", ".")]
@@ -155,8 +152,8 @@ def _fill(draft: Path, files: Iterable[UntrustedFile]) -> tuple[int, tuple[str, 
     return pictures, tuple(left_out)
 
 
-def _root(draft: Path) -> Path:
-    """The folder of the classes: `draft`, or the one folder in it where that has folders itself."""
+def _class_root(draft: Path) -> Path:
+    """Return the folder of the classes: `draft`, or its only folder if that has folders itself."""
     inside = list(draft.iterdir())
     if len(inside) == 1 and inside[0].is_dir() and any(path.is_dir() for path in inside[0].iterdir()):
         return inside[0]

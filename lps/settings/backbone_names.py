@@ -1,4 +1,4 @@
-"""The available backbones, their image preparation and the stages that can be frozen, without importing torch."""
+"""Name the available backbones, their image preparation and the stages that can be frozen, without importing torch."""
 
 import difflib
 import importlib.util
@@ -12,30 +12,31 @@ from lps.errors import shorten
 from lps.settings.parameters import BadSetting
 
 LITE0 = "efficientnet_lite0"
-GIVEN = "given"  # no backbone: the user's data are features already
+GIVEN = "given"  # no backbone: the user's data are already features
 _OWN = ("digits_resnet", "cifar_resnet18", "resnet50", LITE0, GIVEN)
 _PREFIX, _TIMM, _VIT = "torchvision:", "timm:", "vit:"
-_LAYOUTS = ("dino", "dinov2", "mae", "clip")  # of vision transformers in files
-TOKENS = ("class", "mean", "both")  # what features are made of
+_LAYOUTS = ("dino", "dinov2", "mae", "clip")  # layouts of weight files of vision transformers
+TOKENS = ("class", "mean", "both")  # tokens of a vision transformer that make its features
 STAGES = ("stem", "layer1", "layer2", "layer3", "layer4")  # of every residual network
 _LITE0_STAGES = ("stem", *(f"layer{number}" for number in range(1, 8)))
-LAST_BUT_ONE = "last_but_one"  # for `network.freeze_until`: all but the last stage, whatever it is called
+LAST_BUT_ONE = "last_but_one"  # for `network.freeze_until`: freeze all but the last stage
 RESIDUAL = re.compile(r"(wide_)?resne(x)?t[0-9]+")
-ABOUT_LABELS = (  # of a run whose weights know classes that its data set may call new
+ABOUT_LABELS = (  # of a run whose start weights know classes that may be novel in its data set
     "The network starts from weights that were trained with ImageNet's labels, so it already knows ImageNet's classes."
     " This helps with your own pictures. Do not compare such runs with those of the paper"
 )
-_LABELED = re.compile(r"(?<!mim_)(?<!mae_)in[0-9]+k")  # in timm's tags: ImageNet, but for its pictures alone
+_LABELED = re.compile(r"(?<!mim_)(?<!mae_)in[0-9]+k")  # in timm's tags: ImageNet with its labels, not only its pictures
 _REGISTERED = re.compile(r"^@register_model\(.*\)\n(?:@.*\n)*def (\w+)\(", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a backbone wants its pictures: square, `size` pixels a side, values in [0, 1] less `mean`, divided by `std`.
+    """How a backbone wants its pictures: square, `size` pixels per side, values in [0, 1] minus `mean`, divided by
+    `std`.
 
-    It stands where the data set's own constants stood. Views make it so (`lps.data.views.views_of`): after its random
-    changes a view is brought to the size, bilinear and antialiased, on the device it is on, and then normalised; grey
-    pictures are prepared by the means of `mean` and `std`. mean, std: by channel, red first.
+    It replaces the data set's own constants. `lps.data.views.views_of` applies it to every view after its random
+    changes: resize to `size`, bilinear and antialiased, on the view's device, then normalize; grey pictures use the
+    means of `mean` and `std`. mean, std: per channel, red first.
     """
 
     size: int
@@ -50,11 +51,11 @@ _SIDE = 224
 
 
 def preparation(name: str, size: int | None = None) -> Preparation | None:
-    """How the backbone `name` wants pictures; None: as the data set and the views have them.
+    """Return how the backbone `name` wants its pictures; None: as the data set and the views provide them.
 
-    size: `network.image_size`, None for the side that the backbone has by itself. torchvision's models have none: they
-    take pictures as they are, unless a side is asked for. Models of timm get ImageNet's constants and mend them where
-    they want others. Raises `UserError` if the side can't be had.
+    size: `network.image_size`; None for the backbone's own side. torchvision's models have none: they take pictures as
+    they are unless a size is set. Models of timm get ImageNet's constants here and replace them by their own when they
+    are built. Raises `UserError` if the backbone cannot use `size`.
     """
     if usual_start(name):
         constants = _TENSORFLOW if name == LITE0 else _CLIP if weight_layout(name) == "clip" else _IMAGENET
@@ -71,7 +72,7 @@ def preparation(name: str, size: int | None = None) -> Preparation | None:
 
 @cache
 def torchvision_names() -> tuple[str, ...]:
-    """torchvision's classification models, read from its source; () where that is not at hand."""
+    """Return the names of torchvision's classification models, read from its source; () if it is not installed."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None or not spec.submodule_search_locations:
         return ()
@@ -83,24 +84,23 @@ def torchvision_names() -> tuple[str, ...]:
 
 
 def torchvision_name(name: str) -> str | None:
-    """Return torchvision's name of a backbone that is one of its models, None for the others."""
+    """Return torchvision's name of a backbone that is one of its models, else None."""
     return "resnet50" if name == "resnet50" else name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
 def timm_name(name: str) -> str | None:
-    """Return timm's name of a backbone that is one of its models, None for the others."""
+    """Return timm's name of a backbone that is one of its models, else None."""
     return name.removeprefix(_TIMM) if name.startswith(_TIMM) else None
 
 
 def weight_layout(name: str) -> str | None:
-    """How the file of a vision transformer is laid out (dino, dinov2, mae, clip), None for other backbones."""
+    """Return the layout of a vision transformer's weight file (dino, dinov2, mae, clip), None for other backbones."""
     return name.removeprefix(_VIT) if name.startswith(_VIT) else None
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` if `network.name` is no backbone; the sentence says which ones come close.
-
-    Which models timm has, only timm knows.
+    """Raise `UserError` with close matches if `network.name` is not a backbone. Names of timm are checked by timm
+    later.
     """
     available = torchvision_names()
     if re.fullmatch(r"[a-zA-Z0-9_.]+", timm_name(name) or "") or weight_layout(name) in _LAYOUTS:
@@ -119,7 +119,7 @@ def check_name(name: str) -> None:
 
 
 def stage_names(name: str) -> tuple[str, ...] | None:
-    """Names of the stages of a backbone, first to last; None where only the built network tells."""
+    """Return the names of a backbone's stages, first to last; None if only the built network knows them."""
     if name == LITE0:
         return _LITE0_STAGES
     return STAGES if name in _OWN or RESIDUAL.match(torchvision_name(name) or "") else None
@@ -133,7 +133,7 @@ def check_stage(name: str, last_frozen: str, stages: tuple[str, ...] | None) -> 
 
 
 def check_start(name: str, start: str, checkpoint: str | None) -> None:
-    """Raise `UserError` if `network.start` lacks what it needs, or something is given that it does not read."""
+    """Raise `UserError` if `network.start` lacks what it needs or does not use a setting that was given."""
     if start == "checkpoint" and not checkpoint:
         raise BadSetting("network.checkpoint", "nothing is given; network.start=checkpoint needs the path of a file")
     if start != "checkpoint" and checkpoint:
@@ -164,16 +164,18 @@ def check_start(name: str, start: str, checkpoint: str | None) -> None:
 
 
 def usual_start(name: str) -> str | None:
-    """The `network.start` of a backbone that is chosen for its weights; None for those that own pretraining is for."""
+    """Return the default `network.start` of a backbone that is used for its weights; None if it is usually pretrained
+    here.
+    """
     if name == LITE0 or timm_name(name):
         return "published"
     return "checkpoint" if weight_layout(name) else None
 
 
 def rests_on_labels(name: str, start: str) -> bool:
-    """Whether the weights that a run begins with were trained with ImageNet's labels, see `ABOUT_LABELS`.
+    """Return whether a run begins with weights that were trained with ImageNet's labels (see `ABOUT_LABELS`).
 
-    timm's say it in their tag, behind the dot; without one they were, but for DINO's. Of a file nobody knows it.
+    timm's tag behind the dot says it; models without a tag used labels, except DINO's. Of a file it is unknown: False.
     """
     if start not in ("published", "torchvision"):
         return False
@@ -182,7 +184,9 @@ def rests_on_labels(name: str, start: str) -> bool:
 
 
 def check_tokens(name: str, tokens: str) -> None:
-    """Raise `UserError` if features of tokens are asked for and the backbone has none; of timm's it alone knows."""
+    """Raise `UserError` if `tokens` needs a vision transformer and the backbone is none. Models of timm are checked
+    later.
+    """
     if tokens != "class" and not (weight_layout(name) or timm_name(name) or is_torchvision_transformer(name)):
         raise BadSetting(
             "network.tokens", f"{tokens} is not possible with {name}, which is not a vision transformer; choose class"
@@ -190,7 +194,7 @@ def check_tokens(name: str, tokens: str) -> None:
 
 
 def is_torchvision_transformer(name: str) -> bool:
-    """Whether a backbone is one of torchvision's models with a class token."""
+    """Return whether a backbone is one of torchvision's models with a class token."""
     return (torchvision_name(name) or "").startswith("vit_")
 
 

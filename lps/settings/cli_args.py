@@ -6,57 +6,57 @@ from collections.abc import Mapping, Sequence
 from lps.settings.config import Config
 from lps.settings.parameters import text_of
 
-_ASKED_FIRST = ("dataset", "method", "seed")  # settings with an option of their own, which --set does not take
+_OWN_OPTIONS = ("dataset", "method", "seed")  # settings with their own option instead of --set
 
 
 def format_setting(name: str, value: object) -> str:
-    """NAME=VALUE, as after `--set` and in the address of a form."""
+    """Return NAME=VALUE, as after `--set` and in a form's address."""
     return f"{name}={text_of(value)}"
 
 
 def format_settings(values: Mapping[str, object]) -> list[str]:
-    """NAME=VALUE for each."""
+    """Return NAME=VALUE for each setting."""
     return [format_setting(name, value) for name, value in values.items()]
 
 
 def differing_settings(values: Mapping[str, object], usual: Mapping[str, object]) -> dict[str, object]:
     """Return the `--set` arguments for those of `values` that differ from `usual`."""
-    return {key: value for key, value in values.items() if key not in _ASKED_FIRST and value != usual.get(key)}
+    return {key: value for key, value in values.items() if key not in _OWN_OPTIONS and value != usual.get(key)}
 
 
 def task_options(config: Config) -> dict[str, object]:
-    """The options of a command that trains `config`, without its other settings."""
-    return {key: getattr(config, key) for key in _ASKED_FIRST}
+    """Return the options of a command that trains `config`, without its other settings."""
+    return {key: getattr(config, key) for key in _OWN_OPTIONS}
 
 
 def join_values(values: Sequence[object]) -> str:
-    """Several values of one option."""
+    """Join several values of one option."""
     return ",".join(map(str, values))
 
 
 def option_words(**options: object) -> list[str]:
-    """The words of options: `sample_seed=3` is --sample-seed 3.
+    """Return the words of options: `sample_seed=3` becomes --sample-seed 3.
 
-    True is an option alone, a mapping NAME=VALUE for each of its settings and a list the option again for every value;
-    None, False and what is empty are left out.
+    True becomes the option alone, a mapping the option with NAME=VALUE for each of its settings, and a list the option
+    for every value; None, False and empty values are left out.
     """
-    words_found = []
+    words = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
-            words_found.append(option)
+            words.append(option)
         elif value is not None and value is not False:
             several = format_settings(value) if isinstance(value, Mapping) else value
             texts = several if isinstance(several, (list, tuple)) else [str(several)]
-            words_found += [word for text in texts if text for word in _pair(option, text)]
-    return words_found
+            words += [word for text in texts if text for word in _pair(option, text)]
+    return words
 
 
 def _pair(option: str, text: str) -> tuple[str, ...]:
-    """An option with its value: one word where the value would be taken for an option."""
+    """Return an option with its value; as one word if the value would be read as an option."""
     return (f"{option}={text}",) if text.startswith("-") else (option, text)
 
 
-def format_command(name: str, /, *places: str, **options: object) -> str:
-    """`python -m lps NAME` with positional arguments and `options` as of `option_words`, to be pasted into a shell."""
-    return shlex.join(["python", "-m", "lps", name, *places, *option_words(**options)])
+def format_command(name: str, /, *positional: str, **options: object) -> str:
+    """Return the shell command `python -m lps NAME` with positional arguments and `options` as in `option_words`."""
+    return shlex.join(["python", "-m", "lps", name, *positional, *option_words(**options)])

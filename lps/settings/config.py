@@ -1,8 +1,8 @@
-"""The settings of a run: one frozen dataclass, with the same names in Python, in `config.json` and after `--set`.
+"""Define the settings of a run: one frozen dataclass with the same names in Python, in `config.json` and after `--set`.
 
-`config.json` is flat: `{"version": 1, "dataset": "digits", "split.labeled_ratio": 0.5, ...}`. A field called
-`split_labeled_ratio` here is the key `split.labeled_ratio` there; the hyperparameters of the method stand beside the
-protocol's fields under their own names. Unknown keys are errors.
+`config.json` is flat: `{"version": 1, "dataset": "digits", "split.labeled_ratio": 0.5, ...}`. The field
+`split_labeled_ratio` of the class is the key `split.labeled_ratio` of the file; the method's hyperparameters are beside
+the shared settings under their own names. Unknown keys are errors.
 """
 
 import json
@@ -24,12 +24,12 @@ from lps.settings.parameters import BadSetting, Parameter, ParameterDocs
 GROUPS = ("dataset", "split", "prior", "network", "features", "pretrain", "snapshot")
 CLASS_RULES = ("first", "random")
 _DECISIONS = "dataset.decisions"
-_LATER = (  # younger than stored results
+_LATER = (  # settings added after results were stored, see `Config.identifying`
     *("split.imbalance", "split.imbalance_order", "split.labeled_imbalance", "split.index_files"),
     *("prior", "prior.every", "prior.confidence", given_prior.SHARES),
     *("features.noise", "features.dropout"),
 )
-_DRAWN = {  # what index files decide instead
+_DRAWN = {  # required values of settings that index files replace
     **{"split.num_seen": None, "split.seen_classes": "first", "split.imbalance": 1.0, "split.labeled_imbalance": 1.0},
     **{"split.test_ratio": 0.0, "dataset.images_per_class": None},
 }
@@ -39,7 +39,7 @@ _DIGEST = re.compile("[0-9a-f]{12}")
 def _setting(
     default, help, *, minimum=None, maximum=None, choices=(), kind=None, optional=False, larger="", words=None
 ):
-    """A field of `Config` with what `Parameter` wants to know. larger, words: as in `ParameterDocs`."""
+    """Return a field of `Config` with `Parameter`'s arguments as metadata. larger, words: as in `ParameterDocs`."""
     limits = {"help": help, "minimum": minimum, "maximum": maximum, "choices": choices, "optional": optional}
     documentation = ParameterDocs(larger=larger, words=words or {})
     return field(default=default, metadata=limits | {"kind": kind or type(default).__name__, "told": documentation})
@@ -47,7 +47,7 @@ def _setting(
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that determines a run. Use `configure` to make one: it fills in recipes and checks every value."""
+    """All settings that determine a run. Make one with `configure`, which fills in recipes and checks every value."""
 
     dataset: str = _setting("digits", "data set")
     method: str = _setting("lps", "method")
@@ -403,41 +403,42 @@ class Config:
 
     @property
     def rests_on_labels(self) -> bool:
-        """Whether its start weights know classes that its data set may call new (`backbone_names.ABOUT_LABELS`)."""
+        """Whether the start weights know classes that may be novel in the data set (`backbone_names.ABOUT_LABELS`)."""
         return backbone_names.rests_on_labels(self.network_name, self.network_start)
 
     @property
     def uses_hidden_labels(self) -> bool:
-        """Return whether training uses information from the hidden labels (`given_prior.ABOUT_ORACLE`)."""
+        """Whether training uses information from the hidden labels (`given_prior.ABOUT_ORACLE`)."""
         return self.prior == "oracle"
 
     def flat(self) -> dict[str, object]:
-        """Every setting under its key, hyperparameters included; the content of `config.json`."""
+        """Return every setting by key, hyperparameters included: the content of `config.json`."""
         own_values = {key: getattr(self, name) for name, key in _keys().items()}
         return own_values | dict(self.hyperparameters)
 
     def defaults(self) -> dict[str, object]:
-        """The settings that a run of the same method on the same data set has by default.
+        """Return the default settings of the same method on the same data set.
 
-        What follows from its features and its network counts as default, these two themselves do not: setting what
-        differs from here gives this config again. Raises `UserError` if method or data set is gone or broken.
+        Settings that follow from this config's `features` and `network.name` count as default, but these two do not:
+        setting the differences from the result gives this config again. Raises `UserError` if the method or data set is
+        gone or broken.
         """
         from lps.settings import edit_log  # training does not need it
 
-        usual_values = defaults(self.dataset, self.method, self.flat())
-        return usual_values | {_DECISIONS: edit_log.newest_state(self.dataset, usual_values["dataset.path"])}
+        default_by_key = defaults(self.dataset, self.method, self.flat())
+        return default_by_key | {_DECISIONS: edit_log.newest_state(self.dataset, default_by_key["dataset.path"])}
 
     @cached_property
     def changed(self) -> tuple[str, ...]:
-        """The keys of the settings that differ from the defaults of method and data set; raises as `defaults` does.
+        """Keys of the settings that differ from the defaults of method and data set; raises as `defaults` does.
 
-        Any decisions about the pictures count as a difference, unlike in `defaults`: a title does not read them.
+        Unlike in `defaults`, any decisions about the pictures count as changed, so that titles need not read them.
         """
         plain = defaults(self.dataset, self.method, self.flat())
         return tuple(key for key, value in self.flat().items() if value != plain.get(key))
 
     def identifying(self) -> dict[str, object]:
-        """`flat` for names of stored results: a setting that is younger stands there only where it is not usual."""
+        """Return `flat` for names of stored results, without newer settings (`_LATER`) that have their default."""
         known_settings = protocol_parameters()
         return {
             key: value
@@ -446,20 +447,20 @@ class Config:
         }
 
     def get(self, key: str, default: object = None) -> object:
-        """The setting under this key, as `flat` has it, without making all the others."""
+        """Return one setting by its key in `flat`."""
         name = _names().get(key)
         return getattr(self, name) if name else self.hyperparameters.get(key, default)
 
     def to_json(self, values: Mapping[str, object] | None = None) -> str:
-        """The text of `config.json`: its version, then the settings, or `values` of them."""
+        """Return the text of `config.json`: its version, then all settings, or only `values`."""
         values = self.flat() if values is None else values
         return json.dumps(versions.with_version("config.json", values), indent=2, allow_nan=False) + "\n"
 
     @staticmethod
     def from_json(text: str) -> "Config":
-        """The checked `Config` of a `config.json`; raises `UserError` for unknown keys and values that do not fit.
+        """Return the checked `Config` of a `config.json`; raises `UserError` for unknown keys and invalid values.
 
-        Missing settings have their default, or the value that `ParameterDocs.before` gives to older runs.
+        A missing setting has its default, or the value that `ParameterDocs.before` gives older runs.
         """
         try:
             values = json.loads(text)
@@ -473,7 +474,7 @@ class Config:
 
 @cache
 def _keys() -> dict[str, str]:
-    """Field name -> key: `split_rule` -> `split.rule`."""
+    """Map field names to keys: `split_rule` -> `split.rule`."""
     keys = {}
     for item in fields(Config):
         group, _, rest = item.name.partition("_")
@@ -484,23 +485,23 @@ def _keys() -> dict[str, str]:
 
 @cache
 def _names() -> dict[str, str]:
-    """Key -> field name."""
+    """Map keys to field names."""
     return {key: name for name, key in _keys().items()}
 
 
 @cache
 def protocol_parameters() -> dict[str, Parameter]:
-    """The settings that every method shares, by key."""
+    """Return the settings that all methods share, by key."""
     keys = _keys()
-    field_by_key = {item.name: item for item in fields(Config) if item.name in keys}
+    field_by_name = {item.name: item for item in fields(Config) if item.name in keys}
     return {
-        key: Parameter(name=key, default=field_by_key[name].default, **field_by_key[name].metadata)
+        key: Parameter(name=key, default=field_by_name[name].default, **field_by_name[name].metadata)
         for name, key in keys.items()
     }
 
 
 def parameters(method: str) -> dict[str, Parameter]:
-    """All settings of a run of `method`: the protocol's, then the method's own; raises `UserError`."""
+    """Return all settings of a run of `method`: the shared ones, then the method's own; raises `UserError`."""
     shared, own_parameters = protocol_parameters(), catalog.method_info(method).parameters
     if shared_names := shared.keys() & own_parameters.keys():
         names = ", ".join(sorted(shared_names))
@@ -510,7 +511,7 @@ def parameters(method: str) -> dict[str, Parameter]:
     return shared | own_parameters
 
 
-_ON_STORED_FEATURES = {  # what follows from features=stored where a person says nothing else: a head is trained
+_ON_STORED_FEATURES = {  # defaults that follow from features=stored, since only a head is trained
     "network.name": "efficientnet_lite0",
     "network.image_size": 160,
     "network.freeze_until": "none",
@@ -519,15 +520,17 @@ _ON_STORED_FEATURES = {  # what follows from features=stored where a person says
     "lr": 0.05,
 }
 
-# Chosen on CIFAR-10: "Natural pictures" in benchmarks/README.md has the curves and the commands. Three that train a
-# linear layer on cross-entropy diverge at the usual learning rate where a tenth is labeled.
+# Chosen on CIFAR-10: "Natural pictures" in benchmarks/README.md has the curves and the commands. The three methods that
+# train a linear layer on cross-entropy diverge at the default learning rate if a tenth is labeled.
 _ON_STORED_FEATURES_BY_METHOD = {"lps": {"entropy_weight": 2.0, "margin_scale": 2.0}} | dict.fromkeys(
     ("fixmatch", "dtc", "ds3l"), {"lr": 0.02}
 )
 
 
 def recipe(dataset: str, method: str = "") -> dict[str, object]:
-    """What a data set changes of the defaults (its module's `RECIPE`), for a method with its `RECIPE_BY_METHOD`."""
+    """Return the defaults that a data set changes (`RECIPE` of its module), with those for a method
+    (`RECIPE_BY_METHOD`).
+    """
     info = catalog.dataset_info(dataset)
     return info.recipe | info.recipe_by_method.get(method, {})
 
@@ -544,11 +547,10 @@ catalog.recipe_checks.append(_check_recipe)
 
 
 def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
-    """A checked `Config`: defaults, the data set's recipe, that of stored features, `values` by key. Raises
-    `UserError`.
+    """Return a checked `Config` from the defaults, the recipes and `values` by key; raises `UserError`.
 
-    What was decided about the pictures so far counts, unless `values` says otherwise.
-    If `values` has every setting, as a stored config does, the recipe is not needed and the data set is not imported.
+    The decisions about the pictures made so far apply, unless `values` says otherwise. If `values` has every setting,
+    as a stored config does, the recipe is not needed and the data set is not imported.
     """
     method = protocol_parameters()["method"].check(values.get("method", "lps"))
     documented = parameters(method)
@@ -573,7 +575,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     if checked[given_prior.SHARES]:
         checked[given_prior.SHARES] = given_prior.read_shares(checked[given_prior.SHARES])
     _check_together(checked)
-    _decide(checked, values)
+    _set_decisions(checked, values)
     if checked["split.index_files"] and checked[_DECISIONS] not in (None, "0"):
         raise BadSetting(
             "split.index_files", "refers to images by number, so no image can be left out; set dataset.decisions=0"
@@ -586,23 +588,25 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
 def defaults(dataset: str, method: str, values: Mapping[str, object] = MappingProxyType({})) -> dict[str, object]:
     """Return the default settings of `method` on `dataset`; raises `UserError`.
 
-    What follows from `features` and `network.name` among `values` counts as default.
+    Settings that follow from `features` and `network.name` in `values` count as default.
     """
     return derive_settings(_defaults(dataset, method, catalog.dataset_fingerprint(dataset, method)), method, values)
 
 
 @lru_cache(maxsize=256)
-def _defaults(dataset: str, method: str, looks: tuple) -> Mapping[str, object]:
-    """looks: what the files of both look like, so that an edit counts."""
+def _defaults(dataset: str, method: str, fingerprint: tuple) -> Mapping[str, object]:
+    """fingerprint: of the files of both (`catalog.dataset_fingerprint`), so that an edit is noticed."""
     plain = {key: p.default for key, p in parameters(method).items()}
     return plain | recipe(dataset, method) | {"dataset": dataset, "method": method}
 
 
 def configure_stored(values: Mapping[str, object]) -> Config:
-    """As `configure`, of settings that were stored whole: one that is missing takes its `ParameterDocs.before`."""
+    """Return the checked `Config` of settings that were stored as a whole; a missing one takes its
+    `ParameterDocs.before`.
+    """
     method = values.get("method")
     own_parameters: Mapping[str, Parameter] = {}
-    with suppress(UserError):  # `configure` says it; a list of thousands of runs does not look through all methods here
+    with suppress(UserError):  # `configure` raises it with all choices
         own_parameters = catalog.method_info(method).parameters if isinstance(method, str) else {}
     before = {
         name: parameter.told.before for name, parameter in own_parameters.items() if parameter.told.before is not None
@@ -610,21 +614,21 @@ def configure_stored(values: Mapping[str, object]) -> Config:
     return configure(before | values)
 
 
-def derive_settings(usual: Mapping[str, object], method: str, values: Mapping[str, object]) -> dict[str, object]:
-    """The usual settings after what follows from `features` and `network.name`, where `values` has these."""
-    usual_values = dict(usual)
-    if values.get("features", usual["features"]) == "stored":
-        none = {"network.name": GIVEN, "network.image_size": None} if usual["network.name"] == GIVEN else {}
-        usual_values |= _ON_STORED_FEATURES | none | _ON_STORED_FEATURES_BY_METHOD.get(method, {})
-    named = protocol_parameters()["network.name"].check(values.get("network.name", usual_values["network.name"]))
-    usual_values["network.start"] = backbone_names.usual_start(named) or usual_values["network.start"]
-    if backbone_names.weight_layout(named) or backbone_names.timm_name(named):
-        usual_values["network.image_size"] = None  # their patches fit few sides
-    return usual_values
+def derive_settings(base: Mapping[str, object], method: str, values: Mapping[str, object]) -> dict[str, object]:
+    """Return the default settings with those that follow from `features` and `network.name`, if `values` has these."""
+    derived = dict(base)
+    if values.get("features", base["features"]) == "stored":
+        without_backbone = {"network.name": GIVEN, "network.image_size": None} if base["network.name"] == GIVEN else {}
+        derived |= _ON_STORED_FEATURES | without_backbone | _ON_STORED_FEATURES_BY_METHOD.get(method, {})
+    backbone = protocol_parameters()["network.name"].check(values.get("network.name", derived["network.name"]))
+    derived["network.start"] = backbone_names.usual_start(backbone) or derived["network.start"]
+    if backbone_names.weight_layout(backbone) or backbone_names.timm_name(backbone):
+        derived["network.image_size"] = None  # their patches fit few sides
+    return derived
 
 
-def _decide(checked: dict[str, object], values: Mapping[str, object]) -> None:
-    """Check the state of decisions that is asked for, or take the newest one."""
+def _set_decisions(checked: dict[str, object], values: Mapping[str, object]) -> None:
+    """Check the requested state of the picture decisions, or set the newest one."""
     from lps.settings import edit_log  # training does not need it
 
     if _DECISIONS not in values:
@@ -633,12 +637,12 @@ def _decide(checked: dict[str, object], values: Mapping[str, object]) -> None:
 
 
 def _is_same(value, other) -> bool:
-    """Whether a value is the other one, type and all: 1, 1.0 and true are three."""
+    """Return whether two values are equal and of the same type: 1, 1.0 and true differ."""
     return type(value) is type(other) and value == other
 
 
 def parse_settings(texts: list[str], method: str) -> dict[str, object]:
-    """`["lr=0.1", "split.num_seen=5"]` as checked values by key; raises `UserError`."""
+    """Return texts such as `["lr=0.1", "split.num_seen=5"]` as checked values by key; raises `UserError`."""
     documented = parameters(method)
     values, typed = {}, {}
     for text in texts:
@@ -657,7 +661,7 @@ def parse_settings(texts: list[str], method: str) -> dict[str, object]:
 
 
 def seen_class_ids(text: str) -> list[int] | None:
-    """The ids of a hand-picked `split.seen_classes`, None for a rule; raises `UserError`."""
+    """Return the ids that `split.seen_classes` lists, None if it is a rule; raises `UserError`."""
     if text in CLASS_RULES:
         return None
     ids = [part.strip() for part in text.split(",")]
@@ -669,9 +673,9 @@ def seen_class_ids(text: str) -> list[int] | None:
 
 
 def check_seen(ids: Sequence[int] | None, count: int | None, num_classes: int, most: int) -> None:
-    """Raise `UserError` if ids of seen classes, or their number, are not of a data set with `num_classes` classes.
+    """Raise `UserError` if seen classes, or their number, do not fit a data set with `num_classes` classes.
 
-    most: how many may be seen.
+    most: highest number of seen classes.
     """
     if ids and max(ids) >= num_classes:
         raise BadSetting("split.seen_classes", f"includes class {max(ids)}; the classes are 0 to {num_classes - 1}")
@@ -684,9 +688,9 @@ def check_seen(ids: Sequence[int] | None, count: int | None, num_classes: int, m
 
 
 def _check_together(checked: dict[str, object]) -> None:
-    """Check rules that involve more than one setting, or the content of a text."""
+    """Check rules that involve several settings, or the content of a text."""
     network = checked["network.name"]
-    _check_given(checked)
+    _check_embeddings(checked)
     backbone_names.check_name(network)
     backbone_names.preparation(network, checked["network.image_size"])
     backbone_names.check_tokens(network, checked["network.tokens"])
@@ -749,11 +753,13 @@ def _check_prior(checked: Mapping[str, object]) -> None:
         raise BadSetting(given_prior.SHARES, "can only be used with prior=given; remove it")
 
 
-def _check_given(checked: dict[str, object]) -> None:
-    """Own embeddings have one kind of views, no backbone and no start weights; pictures have none of these."""
-    of_vectors = {"features": "stored", "network.name": GIVEN, "network.start": "random", "views": "vectors"}
+def _check_embeddings(checked: dict[str, object]) -> None:
+    """Embeddings need stored features, no backbone, random start weights and their own views; pictures use none of
+    these.
+    """
+    required = {"features": "stored", "network.name": GIVEN, "network.start": "random", "views": "vectors"}
     if checked["network.name"] == GIVEN or checked["views"] == "vectors":
-        for key, value in of_vectors.items():
+        for key, value in required.items():
             if checked[key] != value:
                 raise BadSetting(key, f"{checked[key]} is not possible with embeddings; choose {value}")
 

@@ -1,4 +1,4 @@
-"""How far a config is from the default settings, and the order of values."""
+"""Count how many settings of a config differ from the defaults, and sort values."""
 
 import math
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from lps.settings.config import Config
 
 
 def count_unusual(config: Config, is_counted: Callable[[str], bool] = lambda key: True) -> int:
-    """How many of the settings that count differ from the defaults."""
+    """Return how many of the settings that `is_counted` accepts differ from the defaults."""
     flat, default = config.flat(), config.defaults()
     return sum(flat[key] != default.get(key) for key in filter(is_counted, flat))
 
 
 def sort_key(value: object) -> tuple[int, float, str]:
-    """Sorts None first, then finite numbers (also written as text), then text without regard to case."""
+    """Sort None first, then finite numbers (also written as text), then text without regard to case."""
     if value is None:
         return 0, 0.0, ""
     try:

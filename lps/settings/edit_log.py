@@ -1,9 +1,9 @@
-"""A user's decisions about the pictures of a data set: left out, relabeled, or confirmed as they are.
+"""Store a user's decisions about the pictures of a data set: left out, relabeled, or confirmed as they are.
 
-One file a data set, in a folder of this person's own and never beside the pictures: `$LPS_DECISIONS`, else `decisions`
-in `$XDG_DATA_HOME/lps-studio`, else in `~/.local/share/lps-studio`. Its entries only grow; taking one back is an entry
-too. A run names the state that it was made with (`dataset.decisions`), so that what is decided later does not change
-it. Standard library only.
+There is one file per data set, in the user's own folder and never beside the pictures: `$LPS_DECISIONS`, else
+`decisions` in `$XDG_DATA_HOME/lps-studio`, else in `~/.local/share/lps-studio`. Entries are only added; undoing one is
+an entry too. A run names the state that it was made with (`dataset.decisions`), so later decisions do not change it.
+Standard library only.
 
     {"time": 1.7e9, "do": "leave out", "pictures": ["cat/1.jpg"], "why": "duplicate", "of": "", "state": "9f…"}
     {"time": 1.7e9, "do": "relabel", "pictures": [17], "label": "dog", "of": "5c…", "state": "04…"}
@@ -30,19 +30,19 @@ from lps.settings.parameters import BadSetting
 from lps.wording import counted
 
 SETTING = "dataset.decisions"
-NOTHING = "0"  # the state in which pictures are as their files say
+NOTHING = "0"  # the state without decisions
 _ACTS = ("leave out", "relabel", "ignore")
 UNKNOWN = ""  # the label of a picture of unknown class
-_DIGITS = 12  # of a state's name
-_MOST = 8 << 20  # bytes of a file
-Key = str | int  # a picture: its file below the folder, or its number where pictures are no files
+_DIGITS = 12  # hexadecimal digits of a state
+_MOST = 8 << 20  # most bytes of a file
+Key = str | int  # of a picture: its file below the folder, or its number if it is not a file
 
 
 @dataclass(frozen=True)
-class Decided:
-    """What holds. labels: picture -> name of its class, `UNKNOWN` for none. ignored: (finding, picture).
+class Decisions:
+    """Decisions in effect. labels: picture -> name of its class, or `UNKNOWN`. ignored: (finding, picture).
 
-    of: names of the labels (`lps.data.dataset_edits`) that the decisions were made for; of files none.
+    of: names of the labels (`lps.data.dataset_edits`) for which the decisions were made; empty for files.
     """
 
     left_out: frozenset[Key] = frozenset()
@@ -52,7 +52,7 @@ class Decided:
 
     @property
     def state(self) -> str:
-        """A name for what runs see of it, "" where that is the files as they are."""
+        """Digest of the decisions that runs depend on; "" if there are none."""
         if not self.left_out and not self.labels:
             return ""
         left_out, labels = (sorted(map(json.dumps, part)) for part in (self.left_out, self.labels.items()))
@@ -77,7 +77,7 @@ def decisions_folder() -> Path:
 
 
 def log_path(dataset: str, source: str | None) -> Path:
-    """The file of a data set; source: its `dataset.path`, absolute."""
+    """Return the file of a data set. source: its `dataset.path`, absolute."""
     if source is None:
         return decisions_folder() / f"{dataset}.jsonl"
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -85,7 +85,7 @@ def log_path(dataset: str, source: str | None) -> Path:
 
 
 def read_entries(path: Path) -> list[Mapping]:
-    """All that was decided, oldest first; raises `UserError` for a damaged file."""
+    """Return all entries, oldest first; raises `UserError` for a damaged file."""
     with _refused_as_setting(path):
         return _journal(path).entries()
 
@@ -113,7 +113,7 @@ def _is_decision(entry: Mapping) -> bool:
     return is_known and isinstance(pictures, list) and all(type(key) in (str, int) for key in pictures)
 
 
-def combine_entries(entries: Sequence[Mapping]) -> Decided:
+def combine_entries(entries: Sequence[Mapping]) -> Decisions:
     """Combine the entries. The last decision on a picture counts: a picture that is relabeled is no longer left out."""
     left_out: set[Key] = set()
     labels: dict[Key, str] = {}
@@ -130,21 +130,21 @@ def combine_entries(entries: Sequence[Mapping]) -> Decided:
         else:
             left_out -= set(pictures)
             labels |= dict.fromkeys(pictures, entry.get("label", UNKNOWN))
-    return Decided(
+    return Decisions(
         frozenset(left_out), labels, frozenset(ignored), frozenset(dataset_names if left_out or labels else ())
     )
 
 
 def newest_state(dataset: str, source: str | None) -> str | None:
-    """The state that the next run of a data set begins with; None if its pictures are as their files say."""
+    """Return the state with which the next run of a data set begins; None without decisions."""
     path = log_path(dataset, source)
     return (combine_entries(read_entries(path)).state or None) if path.exists() else None
 
 
-def decisions_at(dataset: str, source: str | None, state: str | None) -> Decided:
-    """What held when `state` did; raises `UserError` if that is not known here."""
+def decisions_at(dataset: str, source: str | None, state: str | None) -> Decisions:
+    """Return the decisions of `state`; raises `UserError` if the file does not have that state."""
     if state in (None, NOTHING):
-        return Decided()
+        return Decisions()
     path = log_path(dataset, source)
     log_entries = read_entries(path)
     last = next((number for number, entry in enumerate(log_entries, 1) if entry["state"] == state), 0)
@@ -159,10 +159,10 @@ def decisions_at(dataset: str, source: str | None, state: str | None) -> Decided
 
 def record_decision(
     dataset: str, source: str | None, do: str, pictures: Sequence[Key], *, label: str = "", why: str = "", of: str = ""
-) -> Decided:
-    """Add a decision; gives what holds then. why: the finding that it answers; of: as of `Decided`. Raises `UserError`.
+) -> Decisions:
+    """Add a decision and return the decisions now in effect; raises `UserError`.
 
-    label: of `relabel`, `UNKNOWN` for none.
+    why: the finding that it answers; of: as in `Decisions`; label: for `relabel`, `UNKNOWN` for none.
     """
     if do not in _ACTS:
         raise UserError("do", f"{shorten(do)} is not one of {', '.join(_ACTS)}")
@@ -170,18 +170,18 @@ def record_decision(
     return _append(log_path(dataset, source), entry)
 
 
-def undo_decision(dataset: str, source: str | None, number: int) -> Decided:
-    """Take back the entry of this number; it stays in the file. Raises `UserError` if it does not hold."""
+def undo_decision(dataset: str, source: str | None, number: int) -> Decisions:
+    """Undo the entry of this number, which stays in the file; raises `UserError` if it is not in effect."""
     path = log_path(dataset, source)
-    standing_numbers = [place for place, _ in in_effect(read_entries(path))]
-    if number not in standing_numbers:
-        some_numbers = ", ".join(map(str, standing_numbers[-20:])) or "none"
+    active_numbers = [entry_number for entry_number, _ in in_effect(read_entries(path))]
+    if number not in active_numbers:
+        some_numbers = ", ".join(map(str, active_numbers[-20:])) or "none"
         raise UserError("undo", f"{shorten(number)} is not a current decision; choices: {some_numbers}")
     return _append(path, {"undo": number})
 
 
-def _append(path: Path, entry: Mapping) -> Decided:
-    decisions = Decided()
+def _append(path: Path, entry: Mapping) -> Decisions:
+    decisions = Decisions()
 
     def entry_after(before: list[Mapping]) -> Mapping:
         nonlocal decisions

@@ -1,4 +1,4 @@
-"""Class shares of a prior given by the user, as a line of numbers or a file: check and normalize them."""
+"""Check and normalize the class shares of a prior given by the user as a line of numbers or a file."""
 
 import math
 import os
@@ -13,15 +13,15 @@ ABOUT_ORACLE = (  # of a run with prior=oracle
     "This run uses the oracle prior: the true class shares, known from hidden labels. Its scores show what a perfect "
     "prior would give. Do not report them as a result."
 )
-LONGEST = 100_000  # characters: some 10,000 classes
-_TOLERANCE = 0.01  # by which shares may miss 1: people round them
+LONGEST = 100_000  # characters: about 10,000 classes
+_TOLERANCE = 0.01  # allowed distance of the sum from 1, since users round shares
 
 
 def read_shares(text: str) -> str:
-    """The shares that `text` lists, or those in the file that it names, as "0.5 0.25 0.25"; raises `BadSetting`.
+    """Return the shares in `text`, or in the file that it names, as "0.5 0.25 0.25"; raises `BadSetting`.
 
     Numbers are separated by commas, blanks or line ends. They must be finite, at least 0, and add up to 1 within 0.01;
-    they are divided by their sum when used. The config keeps the numbers, so a run does not depend on the file.
+    `shares_of` divides them by their sum. The config stores the numbers, so a run does not depend on the file.
     """
     words = _split_shares(text)
     if not _are_numbers(words):
@@ -32,13 +32,13 @@ def read_shares(text: str) -> str:
 
 
 def shares_of(text: str) -> list[float]:
-    """The numbers of what `read_shares` gives; they add up to 1."""
+    """Return the numbers of a text from `read_shares`, divided by their sum."""
     shares = [float(word) for word in _split_shares(text)]
     return [share / sum(shares) for share in shares]
 
 
 def check_count(count: int, classes: int) -> None:
-    """Raise `BadSetting` unless there is one share for each of the classes."""
+    """Raise `BadSetting` unless there is one share per class."""
     if count != classes:
         raise BadSetting(SHARES, f"has {count} shares for {classes} classes; expected one for each, seen classes first")
 

@@ -1,4 +1,4 @@
-"""What an item of a data set is called: `of_dataset` puts its noun into sentences that say image or picture."""
+"""Replace "image" and "picture" in sentences by the noun for an item of a data set."""
 
 import re
 from collections.abc import Callable
@@ -12,16 +12,16 @@ _NOUN = re.compile(r"\b(an? )?(?:image|picture)(s?)\b", re.IGNORECASE)
 
 
 def of_dataset(name: str) -> Callable[[str], str]:
-    """Return what puts the noun of a data set, which may be gone, into a sentence; pictures leave it as it is."""
+    """Return a function that puts the noun of a data set (which may be gone) into a sentence."""
     try:
         noun = catalog.dataset_info(name).noun
     except UserError:
         noun = PICTURE
-    return (lambda text: text) if noun == PICTURE else lambda text: named(text, noun)
+    return (lambda text: text) if noun == PICTURE else lambda text: replace_noun(text, noun)
 
 
-def named(text: str, noun: str) -> str:
-    """The sentence with `noun` for each image and picture, in the same number and case, with its article."""
+def replace_noun(text: str, noun: str) -> str:
+    """Return the sentence with `noun` for each image and picture, in the same number and case, with its article."""
 
     def replaced(match: re.Match) -> str:
         article = (("an " if noun[0] in "aeiou" else "a ") if match[1] else "") + noun + match[2]

@@ -1,7 +1,7 @@
-"""One setting: its type, default, range and meaning, and the check of a value against them.
+"""Describe one setting (type, default, range, meaning) and check values against it.
 
-The protocol's fields (`config.Config`) and the keyword-only arguments of every method become `Parameter`s, so the
-command line, the launch form and validation speak about a setting in the same words.
+The fields of `config.Config` and the keyword-only arguments of every method become `Parameter`s, so the command line,
+the launch form and validation describe a setting in the same words.
 """
 
 import math
@@ -20,16 +20,16 @@ _SYMBOL = re.compile(rf"({'|'.join(_GREEK)}|[A-Za-z])(?:_?(\d+|(?<=_)[a-z]+))?: 
 
 
 class BadSetting(UserError):
-    """A value that a setting cannot have; `name` is the setting, as after `--set`."""
+    """An invalid value of a setting; `name` is the setting, as after `--set`."""
 
 
 @dataclass(frozen=True)
 class ParameterDocs:
     """Documentation of a setting beside its meaning.
 
-    group: the heading that it stands under. larger: what a larger value does. paper: what the paper has, and what it
-    tried. words: how a choice is shown, by the value that is stored. needs: the switch without which it means nothing.
-    before: the value of stored runs that were made before the setting existed, where that is not the default.
+    group: heading in forms. larger: what a larger value does. paper: the paper's value, and the values it tried. words:
+    display text of each choice. needs: the switch without which the setting has no effect. before: the value of runs
+    stored before the setting existed, if that is not the default.
     """
 
     group: str = ""
@@ -40,16 +40,15 @@ class ParameterDocs:
     before: str | float | None = None
 
 
-Told = ParameterDocs  # the name up to 0.3.0, in method files of users
+Told = ParameterDocs  # name up to 0.3.0, which method files of users may import
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A named setting. `kind` is one of int, float, bool, str; `optional` admits None (typed as "none").
+    """A named setting. kind: int, float, bool or str; optional: None (typed as "none") is allowed.
 
-    Of a str, `maximum` is the number of characters that it may have, 4096 where it is None.
-
-    `help` may begin with the symbol that the setting has in formulas: "eta1: weight of ...".
+    maximum: of a str, the most characters, 4096 for None. help: may begin with the setting's symbol in formulas: "eta1:
+    weight of ...".
     """
 
     name: str
@@ -64,7 +63,7 @@ class Parameter:
 
     @property
     def symbol(self) -> str:
-        r"""The setting in formulas, as LaTeX: r"\eta_{1}"; "" where it has none."""
+        r"""The setting in formulas, as LaTeX, such as \eta_{1}; "" if it has no symbol."""
         match = _SYMBOL.match(self.help)
         if not match:
             return ""
@@ -74,7 +73,7 @@ class Parameter:
 
     @property
     def plain_symbol(self) -> str:
-        """The symbol as plain text: "C", "η1", "λ_seen"; "" where the setting has none."""
+        """The symbol as plain text: "C", "η1", "λ_seen"; "" if the setting has none."""
         match = _SYMBOL.match(self.help)
         letter, index = match.groups("") if match else ("", "")
         greek = letter in _GREEK and unicodedata.lookup(f"GREEK SMALL LETTER {_UNICODE.get(letter, letter).upper()}")
@@ -82,7 +81,7 @@ class Parameter:
 
     @property
     def sign(self) -> str:
-        """`plain_symbol` for short labels: "" where its index is a word."""
+        """`plain_symbol` for short labels: "" if its index is a word."""
         return "" if "_" in self.plain_symbol else self.plain_symbol
 
     @property
@@ -106,7 +105,7 @@ class Parameter:
         return self.check(text)
 
     def check(self, value):
-        """`value` in this parameter's own type; raises `BadSetting` when it does not fit."""
+        """Return `value` in this parameter's own type; raises `BadSetting` if it is invalid."""
         if value is None and self.optional:
             return None
         if self.kind == "float" and type(value) is int and abs(value) < 2**53:
@@ -124,11 +123,11 @@ class Parameter:
         return value
 
     def error(self, value) -> BadSetting:
-        """The sentence that names the value, what was expected, and the choices."""
+        """Return the error that names the value and what was expected."""
         return BadSetting(self.name, f"{shorten(value)} is not {self.expectation()}")
 
     def expectation(self) -> str:
-        """What a value must be, in words: "a whole number from 1 to 100"."""
+        """Return what a value must be, in words: "a whole number from 1 to 100"."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         noun = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a line of text"}
@@ -151,7 +150,7 @@ class Parameter:
 
 
 def text_of(value) -> str:
-    """A setting as it is typed; `Parameter.parse` gives the value back."""
+    """Return a value as it is typed; `Parameter.parse` reads it back."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -160,13 +159,13 @@ def text_of(value) -> str:
 
 
 def _plain(limit: float) -> str:
-    """Format a limit: whole numbers in full."""
+    """Format a limit; whole numbers in full."""
     return str(limit) if isinstance(limit, int) else f"{limit:g}"
 
 
 def _number(text: str, kind: str):
-    """`text` as a number of `kind`, or unchanged where it is none (the check then names it)."""
-    if not text.isascii() or "_" in text:  # Python takes 1_0 and the digits of every script
+    """Return `text` as a number of `kind`, or unchanged if it is none, so that the check can name it."""
+    if not text.isascii() or "_" in text:  # int() would accept 1_0 and the digits of every script
         return text
     try:
         return int(text) if kind == "int" else float(text)

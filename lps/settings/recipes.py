@@ -1,9 +1,10 @@
-"""Light trainings for machines without a GPU, in place of a data set's recipe, which needs one: minutes, not hours.
+"""Provide light trainings for machines without a GPU (minutes, not hours) in place of a data set's recipe, which needs
+one.
 
-stored: features of the backbone that is shipped are computed once, and a small head learns on them; for a person's own
-pictures alone, since that backbone learned from ImageNet's labels (`backbone_names.ABOUT_LABELS`). light: smaller
-pictures, a small network that is trained whole, and fewer epochs; nothing but the pictures themselves is learned from.
-On the command line and in scripts a person asks for it; forms choose it where they find no GPU.
+stored: features of the included backbone are computed once, and a small head is trained on them; only for users' own
+pictures, since that backbone learned from ImageNet's labels (`backbone_names.ABOUT_LABELS`). light: smaller pictures,
+fewer epochs and a small network that is trained from the pictures alone. The command line and scripts use them on
+request; forms choose them if there is no GPU.
 """
 
 from collections.abc import Mapping
@@ -27,38 +28,40 @@ LIGHT = {
     "pretrain.weight_decay": 1e-4,
 }
 STORED = {"features": "stored", "network.name": LITE0}
-_OF_THE_NETWORK = ("network.", "pretrain.")
+_NETWORK_GROUPS = ("network.", "pretrain.")
 
 
 def training_efforts(dataset: str) -> dict[str, dict[str, object]]:
-    """What may be trained in place of the recipe, by name: settings by key. Digits need nothing lighter."""
-    base, efforts_found = recipe(dataset), {}
+    """Return the trainings offered in place of the recipe, by name: settings by key. Digits need nothing lighter."""
+    base, efforts = recipe(dataset), {}
     if base.get("network.name") == GIVEN:  # a head on vectors is light already
         return {}
     if dataset_info(dataset).is_own:
-        efforts_found["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in base else {})
+        efforts["stored"] = STORED | ({"dataset.image_size": _side()} if "dataset.image_size" in base else {})
     if base.get("network.name", LIGHT["network.name"]) != LIGHT["network.name"]:
-        small_views = {"views": "cifar"} if base.get("views") == "gcd" else {}  # which makes 224 pixels of any size
-        efforts_found["light"] = LIGHT | small_views
-    return efforts_found
+        small_views = (
+            {"views": "cifar"} if base.get("views") == "gcd" else {}
+        )  # gcd views would enlarge pictures to 224 pixels
+        efforts["light"] = LIGHT | small_views
+    return efforts
 
 
 @cache
 def _side() -> int:
-    """The side in pixels at which the backbone sees pictures: a data set shall not make them smaller before."""
+    """Return the backbone's side in pixels, so that the data set does not shrink pictures below it."""
     plain = {key: parameter.default for key, parameter in protocol_parameters().items()}
     return derive_settings(plain, plain["method"], STORED)["network.image_size"]
 
 
 def lighter_effort(dataset: str, *, is_coloured: bool, has_gpu: bool, settings: Mapping[str, object]) -> str:
-    """Which of the efforts a light training is; "full" where there is none.
+    """Return which effort a light training is: "stored", "light", or "full" if there is none.
 
-    is_coloured: of a person's own pictures; has_gpu: of the machine. settings: those that the user has given already;
-    features=live, or a setting of the network or its pretraining, excludes stored features.
+    is_coloured: of users' own pictures; has_gpu: of the machine. settings: given by the user; features=live, or a
+    setting of the network or its pretraining, excludes stored features.
     """
     offered = training_efforts(dataset)
     features = settings.get(
-        "features", "live" if any(key.startswith(_OF_THE_NETWORK) for key in settings) else "stored"
+        "features", "live" if any(key.startswith(_NETWORK_GROUPS) for key in settings) else "stored"
     )
     if "stored" in offered and is_coloured and not has_gpu and features == "stored":
         return "stored"

@@ -18,7 +18,7 @@ from lps.files.journal import in_effect
 from lps.scheduler import background_jobs
 from lps.settings import cli_args, edit_log
 from lps.settings.config import Config, configure
-from lps.settings.edit_log import Decided, Key
+from lps.settings.edit_log import Decisions, Key
 from lps.wording import counted
 
 FOLDER = ".audits"
@@ -152,7 +152,7 @@ def write(path: Path, audited: Audited) -> None:
 # ---------------------------------------------------------------------------------------------------- what was decided
 
 
-def decisions_of(config: Config) -> Decided:
+def decisions_of(config: Config) -> Decisions:
     """Return the valid decisions on the data set of `config`; raises `UserError` if their file is damaged."""
     return edit_log.combine_entries(edit_log.read_entries(_file(config)))
 
@@ -171,7 +171,7 @@ def remaining_pictures(finding: Doubt) -> Key:
     return finding.pictures[-1 if "test" in finding.parts else 0]
 
 
-def is_open(finding: Doubt, decisions: Decided) -> bool:
+def is_open(finding: Doubt, decisions: Decisions) -> bool:
     """Return whether no decision answers the finding yet."""
     if all((finding.kind, key) in decisions.ignored for key in finding.pictures):
         return False
@@ -183,7 +183,7 @@ def is_open(finding: Doubt, decisions: Decided) -> bool:
 
 def record_finding_decision(
     config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = ""
-) -> Decided:
+) -> Decisions:
     """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it has not."""
     undecided = undecided_config(config)
     keys, dataset_name = sources.original_keys(undecided)
@@ -217,7 +217,7 @@ def record_finding_decision(
     )
 
 
-def undo_finding_decision(config: Config, number: int) -> Decided:
+def undo_finding_decision(config: Config, number: int) -> Decisions:
     """Take back a decision; raises `UserError`."""
     return edit_log.undo_decision(config.dataset, config.dataset_path, number)
 

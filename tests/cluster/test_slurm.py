@@ -543,7 +543,7 @@ def test_a_run_that_its_job_shall_carry_on_waits_though_an_attempt_is_over(clust
         "RUNNING|None|n": "starting",
     }.items():
         cluster.say("squeue", f"7|{line}|a.t\n")
-        slurm.board._asked = float("-inf")
+        slurm.job_cache._asked = float("-inf")
         assert (run.state().name, run.state().attempt) == (state, 2)
 
 
@@ -568,7 +568,7 @@ def test_the_way_there_and_what_was_never_handed_over(cluster, run):
     cluster.say("squeue", "")
     assert run.state().reason == "it is being submitted to SLURM" and run.state().name == "queued"
     record(run, job=None, time=time.time() - 3600)
-    slurm.board._asked = float("-inf")
+    slurm.job_cache._asked = float("-inf")
     assert run.state().name == "stopped" and "resume does it again" in run.state().reason
 
 

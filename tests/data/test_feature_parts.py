@@ -18,7 +18,7 @@ PIECES = {(view, start) for view in VIEWS for start in (0, 256, 512)}
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     monkeypatch.setattr(feature_parts, "_PART", 512)
-    monkeypatch.setattr(shared_work, "_LOOK_S", 0.05)
+    monkeypatch.setattr(shared_work, "_POLL_S", 0.05)
 
 
 def make_together(log: Path, pause_s: float = 0.0, die_at: int = 0, should_stop=lambda: False):

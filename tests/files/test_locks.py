@@ -100,7 +100,7 @@ def test_the_lock_in_place_of_a_folder_follows_no_link(tmp_path, monkeypatch):
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
     monkeypatch.setattr(locks.fcntl, "flock", refuse)
-    lead(tmp_path / locks.INSTEAD, "link to nothing")
+    lead(tmp_path / locks.FALLBACK, "link to nothing")
     with pytest.raises(OSError, match="symbolic"), folder_lock(tmp_path):
         pass
     assert not (tmp_path / "elsewhere").exists()

@@ -211,10 +211,10 @@ def test_names_that_mean_something_to_a_file_system(name, folder):
 
 
 def test_a_free_folder(tmp_path):
-    assert class_folders.free_folder(tmp_path, "epoch-0003").name == "epoch-0003"
+    assert class_folders.free_path(tmp_path, "epoch-0003").name == "epoch-0003"
     (tmp_path / "epoch-0003").mkdir()
     (tmp_path / "epoch-0003-2").touch()
-    assert class_folders.free_folder(tmp_path, "epoch-0003").name == "epoch-0003-3"
+    assert class_folders.free_path(tmp_path, "epoch-0003").name == "epoch-0003-3"
 
 
 # ---------------------------------------------------------------------------------------------------- a run

@@ -344,7 +344,7 @@ def test_an_admitted_name_stays_below_its_folder(name):
         return
     inside = os.path.normpath(os.path.join("/a/b", name))
     assert inside.startswith("/a/b/") or inside == "/a/b"
-    run_id, rest = imports.place_of(name)
+    run_id, rest = imports.split_entry_name(name)
     assert not run_id or not archives.is_exported(rest) or ".." not in rest
 
 

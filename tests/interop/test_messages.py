@@ -87,7 +87,7 @@ def test_the_end_of_a_run_is_told_once_by_its_runner_without_a_name_or_a_path(ru
     until(lambda: hook)
     assert hook[0]["title"].startswith("LPS Studio: LPS on digits") and hook[0]["title"].endswith("finished")
     assert "secret" not in str(hook) and str(tmp_path) not in str(hook)
-    assert notifications.tell_of(run) == 0 and len(hook) == 1
+    assert notifications.send_due_messages(run) == 0 and len(hook) == 1
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_a_run_that_goes_wrong_is_told_of_while_it_goes_on(run, hook):
     lock = try_lock(run.lock)
     try:
         assert run.state().name not in ("finished", "failed")
-        assert notifications.tell_of(run) == 1 and notifications.tell_of(run) == 0
+        assert notifications.send_due_messages(run) == 1 and notifications.send_due_messages(run) == 0
     finally:
         os.close(lock)
     assert "Collapse" in hook[0]["title"] and "one class holds 91 %" in hook[0]["message"]
@@ -224,7 +224,7 @@ def test_no_byte_that_leaves_tells_of_pictures_names_folders_or_this_machine(sta
     Everything.heard = b""
     with serving(Everything, socketserver.ThreadingTCPServer) as port:
         monkeypatch.setenv(notifications.SETTING, f"json://127.0.0.1:{port}/hook")
-        assert notifications.tell_of(made) == 1
+        assert notifications.send_due_messages(made) == 1
     if lock is not None:
         os.close(lock)
     told = Everything.heard.decode()

@@ -206,7 +206,7 @@ class Slow:
     def read(self, size):
         print("begun", flush=True)
         time.sleep(60)
-uploaded_folders._keep([UntrustedFile("a/1.png", 10, Slow)], "zoo", uploaded_folders.home_folder())
+uploaded_folders._store([UntrustedFile("a/1.png", 10, Slow)], "zoo", uploaded_folders.home_folder())
 """
 
 

@@ -68,7 +68,7 @@ def test_the_wide_table_says_the_same(runs, tmp_path, form):
         (row["run"], row["kind"], row["epoch"], row["step"], row["time"], name, None, value)
         for row in wide
         for name, value in row.items()
-        if name not in event_tables.WHERE and value is not None
+        if name not in event_tables.EVENT_COLUMNS and value is not None
     ]
     plain = [number for run in runs for number in numbers(run) if number[-2] is None and number[-1] is not None]
     assert sorted(melted) == sorted(plain)
@@ -99,9 +99,7 @@ def test_runs_and_their_settings(runs, tmp_path, form):
 
 @pytest.mark.parametrize("text", ["=1", "+1", "-1", "@a", "\t=1", "\r=1"])
 def test_text_in_a_table_is_no_formula(text):
-    assert (
-        event_tables._plain(text)[0] == "'" and event_tables._plain(-0.5) == "-0.5" and event_tables._plain(None) == ""
-    )
+    assert event_tables._cell(text)[0] == "'" and event_tables._cell(-0.5) == "-0.5" and event_tables._cell(None) == ""
 
 
 def test_damaged_events_and_settings_end_nothing(tmp_path):

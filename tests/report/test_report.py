@@ -338,7 +338,7 @@ def test_hostile_settings_of_a_comparison_are_text(tmp_path):
 def test_the_command_asks_for_the_same_settings(values, monkeypatch):
     monkeypatch.setattr("lps.data.sources.fetch", lambda *_: None)
     monkeypatch.setattr("lps.scheduler.preflight.check_config", lambda *_: None)
-    monkeypatch.setattr("lps.cli.training._tell_skipped", lambda *_: None)
+    monkeypatch.setattr("lps.cli.training._print_warnings", lambda *_: None)
     config = configure(values)
     words = shlex.split(provenance.train_command(config))
     assert words[:4] == ["python", "-m", "lps", "train"]

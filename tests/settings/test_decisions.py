@@ -26,7 +26,7 @@ def own_folder(tmp_path, monkeypatch):
 
 
 def test_nothing_is_decided_and_nothing_written_before_somebody_decides(tmp_path):
-    assert newest_state("digits", None) is None and decisions_at("digits", None, None) == edit_log.Decided()
+    assert newest_state("digits", None) is None and decisions_at("digits", None, None) == edit_log.Decisions()
     assert configure().dataset_decisions is None and not (tmp_path / "decisions").exists()
 
 

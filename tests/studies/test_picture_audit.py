@@ -167,7 +167,7 @@ def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, m
 def test_findings_that_were_answered_are_not_open():
     pair = Doubt("duplicate", (1, 2, 3), 0.1)
     doubt = Doubt("label", (4,), 0.9, label="cat", other="dog")
-    said = edit_log.Decided()
+    said = edit_log.Decisions()
     assert audit_files.is_open(pair, said) and audit_files.is_open(doubt, said)
     assert audit_files.is_open(pair, replace(said, left_out=frozenset({1})))
     assert not audit_files.is_open(pair, replace(said, left_out=frozenset({1, 3})))

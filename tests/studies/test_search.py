@@ -18,7 +18,7 @@ import pytest
 
 from lps.__main__ import main
 from lps.cli._parser import parser
-from lps.cli.search import _carry_out
+from lps.cli.search import _run_search
 from lps.errors import UserError
 from lps.files.locks import is_held, try_lock
 from lps.scheduler import launcher
@@ -734,7 +734,7 @@ def test_the_advice_to_go_on_is_a_command_that_can_be_pasted(monkeypatch, capsys
 
     monkeypatch.setattr(search_driver, "start_search", stopped)
     asked = parser().parse_args(["search", "m", "--resume"])
-    assert _carry_out(SimpleNamespace(name="m", tag="search:m"), asked) == 130
+    assert _run_search(SimpleNamespace(name="m", tag="search:m"), asked) == 130
     advice = re.findall(r"python -m lps (.+)$", capsys.readouterr().err, re.MULTILINE)
     asked.runs = asked.runs.resolve()  # so that it may be pasted anywhere
     assert len(advice) == 2 and all(parser().parse_args(shlex.split(line)) == asked for line in advice)

@@ -57,10 +57,10 @@ def test_a_page_speaks_of_items_where_the_data_set_has_no_pictures(tmp_path, mon
     ],
 )
 def test_nouns_keep_number_case_and_article(text, expected):
-    assert nouns.named(text, "item") == expected
+    assert nouns.replace_noun(text, "item") == expected
     assert nouns.of_dataset("embeddings")(text) == expected
     assert nouns.of_dataset("digits")(text) == text == nouns.of_dataset("gone")(text)
-    assert nouns.named("An item or a picture", "vector") == "An item or a vector"
+    assert nouns.replace_noun("An item or a picture", "vector") == "An item or a vector"
 
 
 def test_only_vectors_are_no_pictures():

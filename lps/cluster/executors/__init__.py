@@ -1,6 +1,6 @@
-"""Executors, which carry out runs on other machines: one file each; the folder listing is the registry.
+"""List the executors, which carry out runs on other machines. Every file in this folder is one.
 
-What a file must offer is `Executor`; docs/architecture.md tells how to write one. Standard library only.
+`Executor` is their interface; docs/architecture.md shows how to write one. Standard library only.
 """
 
 import importlib
@@ -13,59 +13,57 @@ from lps.cluster.jobs import BackendUnavailable, Job, Submission
 
 
 class Executor(Protocol):
-    """The interface of an executor's file. Where noted, a function raises `BackendUnavailable` with the executor's
-    message.
-    """
+    """Interface of an executor's file. `BackendUnavailable` has the executor's own message."""
 
-    NAME: str  # in want.json, after --on, and before what its jobs ask for: the name of the file
-    TITLE: str  # for people
-    COMMANDS: Sequence[str]  # programs that this machine needs for it, the one that submits first
-    OPTIONS: Mapping[str, Option]  # what a job may ask for; the house knows nodes, tasks, gpus and at_once
-    INSTEAD: Mapping[str, str]  # what it has instead of "retries" and "priority" here: "on a cluster, which ..."
+    NAME: str  # the file's name; used in want.json, after --on and as the option for job options
+    TITLE: str  # display name
+    COMMANDS: Sequence[str]  # programs that this machine needs, the submitting one first
+    OPTIONS: Mapping[str, Option]  # of a job; LPS Studio itself reads nodes, tasks, gpus and at_once
+    INSTEAD: Mapping[str, str]  # why "retries" and "priority" cannot be set: "on a cluster, which ..."
 
     def is_here(self) -> bool:
-        """Whether jobs can be submitted from this machine."""
+        """Return whether jobs can be submitted from this machine."""
 
     def read_options(self, texts: Sequence[str]) -> Options:
-        """The options in texts NAME=VALUE; raises `UserError`."""
+        """Return the options in texts NAME=VALUE; raises `UserError`."""
 
     def known(self, option: str) -> list[str]:
         """Return the values that an option can have, the default first; empty if the executor does not report them."""
 
     def check(self, options: Options) -> None:
-        """Raise `UserError` if such a job would be refused. Nothing has been written yet."""
+        """Raise `UserError` if such a job would be refused. Called before anything is written."""
 
     def hand_over(self, work: Submission, options: Options) -> list[str]:
-        """The ids of the jobs, one a folder; those of several end in _0, _1, ...
+        """Submit one job per folder and return their ids; ids of several jobs end in _0, _1, ...
 
         Raises `UserError` or `BackendUnavailable`.
         """
 
-    def job_of(self, about: dict) -> Job:
-        """The job of a run whose `job.json` says `about`: `jobs.JobCache` asks for all at once.
+    def job_of(self, job_record: dict) -> Job:
+        """Return the job that the content of a run's `job.json` describes. `jobs.JobCache` asks for all jobs at once.
 
         Raises `BackendUnavailable`.
         """
 
     def cancel(self, job: str, waiting_only: bool = False) -> None:
-        """End a job, or leave it alone where it does not wait any more; one that is over is no error.
+        """End a job; with `waiting_only` only if it still waits. A job that is over is no error. Raises
         `BackendUnavailable`.
         """
 
     def own_job(self) -> str:
-        """The id of the job around this process."""
+        """Return the id of the job around this process."""
 
     def own_fate(self) -> str:
-        """Return what happens to this job after a SIGTERM: going, requeued, ended, or unknown without an answer."""
+        """Return what happens to the job around this process after a SIGTERM: going, requeued, ended, or unknown."""
 
     def go_back(self) -> None:
-        """Put the job around this process back into the queue, under the same id; raises `BackendUnavailable`."""
+        """Put the job around this process back into the queue under the same id; raises `BackendUnavailable`."""
 
 
 AWAY: dict[str, Executor] = {
-    found.name: importlib.import_module(f"{__name__}.{found.name}")
-    for found in pkgutil.iter_modules(__path__)
-    if not found.name.startswith("_")
+    module.name: importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.iter_modules(__path__)
+    if not module.name.startswith("_")
 }
 
 

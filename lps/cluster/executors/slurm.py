@@ -1,8 +1,8 @@
-"""SLURM, by its own commands: sbatch, squeue, scancel, scontrol, sinfo and, where there is accounting, sacct.
+"""Run jobs on SLURM with its own commands: sbatch, squeue, scancel, scontrol, sinfo and, if accounting exists, sacct.
 
-Nothing is scheduled here. submitit wraps the same commands, but it sends pickled functions and keeps its own folder of
-states and results beside them; a run already is a folder with states and results, and a job only has to start its
-runner. Standard library only.
+SLURM does all scheduling. submitit wraps the same commands, but it sends pickled functions and keeps its own folder of
+states and results; a run is already a folder with states and results, and a job only has to start its runner. Standard
+library only.
 """
 
 import os
@@ -25,13 +25,13 @@ INSTEAD = {
     "retries": "on a cluster, which restarts interrupted runs itself",
     "priority": "on a cluster, which has its own priorities (--slurm qos=NAME)",
 }
-PATIENCE_S = 5.0  # for one question; a controller that is down lets squeue try for longer
-_NOTICE_S = 120  # before its time limit a job gets SIGTERM, so that it writes a checkpoint and is queued again
+PATIENCE_S = 5.0  # timeout of a query; without a controller squeue would try for longer
+_NOTICE_S = 120  # time between SIGTERM and the time limit, for a checkpoint before the job is requeued
 _FIELDS = "%i|%T|%r|%N|%j"  # of squeue: id, state, reason, nodes, name
 
 
 def is_here() -> bool:
-    """Whether jobs can be submitted from this machine."""
+    """Return whether jobs can be submitted from this machine."""
     return shutil.which("sbatch") is not None
 
 
@@ -42,7 +42,7 @@ def _check_here() -> None:
 
 
 def check(options: Options) -> None:
-    """Ask the cluster whether it would take such a job, before anything is written; raises `UserError`."""
+    """Ask the cluster whether it would accept such a job, before anything is written; raises `UserError`."""
     _check_here()
     try:
         _call([*_sbatch(options), "--test-only", *options.arguments()], jobs.SUBMIT_PATIENCE_S, "#!/bin/sh\n")
@@ -97,7 +97,9 @@ OPTIONS = {
 
 
 def read_options(texts: Sequence[str]) -> Options:
-    """The options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up. Raises `UserError`."""
+    """Return the options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up; raises
+    `UserError`.
+    """
     options = job_options.read_options(NAME, OPTIONS, texts)
     if options.nodes > 1 and options.get("tasks"):
         raise UserError("slurm tasks", "cannot be combined with nodes: a run on several nodes has one task per node")
@@ -105,7 +107,7 @@ def read_options(texts: Sequence[str]) -> Options:
 
 
 def known(option: str) -> list[str]:
-    """The values that an option can have, the usual one first; empty if the cluster does not say."""
+    """Return the values that an option can have, the default first; empty if the cluster does not report them."""
     return partitions() if option == "partition" else []
 
 
@@ -114,7 +116,7 @@ def known(option: str) -> list[str]:
 
 @dataclass(frozen=True)
 class SlurmJob(Job):
-    """What squeue or sacct says of a job, in its own words."""
+    """A job as squeue or sacct reports it, in SLURM's own words."""
 
     place: str = TITLE
 
@@ -155,7 +157,7 @@ REASONS = {
 
 
 class SlurmJobCache(JobCache):
-    """The jobs as squeue last showed them."""
+    """The user's jobs as squeue last listed them."""
 
     kind = SlurmJob
 
@@ -164,7 +166,7 @@ class SlurmJobCache(JobCache):
         return read_jobs(_call(command, PATIENCE_S))
 
     def look_further(self, job: str) -> Job:
-        """What sacct says of a job; a job without a state where it says nothing."""
+        """Return a job as sacct reports it; without a state if sacct does not know it."""
         if shutil.which("sacct") is None:
             return SlurmJob(job)
         fields = ["--allocations", "--parsable2", "--format=JobID,State,NodeList"]
@@ -177,36 +179,36 @@ class SlurmJobCache(JobCache):
         return SlurmJob(job, states[-1][0], "", states[-1][1]) if states else SlurmJob(job)
 
     def look_up(self, job: str, name: str, task: int) -> Job | None:
-        """Tasks that were cancelled before they began are shown under the number of the array alone."""
-        job_found = super().look_up(job, name, task)
-        array = self._jobs.get(job.partition("_")[0]) if job_found is None and "_" in job else None
-        return SlurmJob(job, array.state) if array is not None and array.state == "CANCELLED" else job_found
+        """Look a job up, also under its array's number: tasks cancelled before they began are only listed there."""
+        match = super().look_up(job, name, task)
+        array = self._jobs.get(job.partition("_")[0]) if match is None and "_" in job else None
+        return SlurmJob(job, array.state) if array is not None and array.state == "CANCELLED" else match
 
 
 def read_jobs(answer: str) -> list[tuple[Job, str]]:
-    """Lines of squeue in the form `_FIELDS` as jobs and their names; raises `BackendUnavailable` for anything else."""
-    job_names = []
+    """Return (job, name) for lines of squeue in the form `_FIELDS`; raises `BackendUnavailable` for anything else."""
+    named_jobs = []
     for line in answer.splitlines():
         parts = line.strip().split("|", 4)
         if len(parts) != 5 or not re.fullmatch(r"[0-9]+(_[0-9]+|_\[.*\])?(\+[0-9]+)?", parts[0]) or not parts[1]:
             raise BackendUnavailable(f"squeue said {shorten(line)}, which is not a line about a job")
-        job_names.append((SlurmJob(parts[0], parts[1], "" if parts[2] == "None" else parts[2], parts[3]), parts[4]))
-    return job_names
+        named_jobs.append((SlurmJob(parts[0], parts[1], "" if parts[2] == "None" else parts[2], parts[3]), parts[4]))
+    return named_jobs
 
 
-board = SlurmJobCache()
+job_cache = SlurmJobCache()
 
 
-def job_of(about: dict) -> Job:
-    """The job of a run whose `job.json` says `about`; raises `BackendUnavailable`."""
-    return board.job_of(about)
+def job_of(job_record: dict) -> Job:
+    """Return the job that the content of a run's `job.json` describes; raises `BackendUnavailable`."""
+    return job_cache.job_of(job_record)
 
 
 # ---------------------------------------------------------------------------------------------------- commands
 
 
 def hand_over(work: Submission, options: Options) -> list[str]:
-    """One job, or an array of them; gives their ids. Raises `BackendUnavailable` with what could be said instead."""
+    """Submit one job, or an array of jobs, and return their ids. Raises `BackendUnavailable` with the valid choices."""
     _check_here()
     count = len(work.folders)
     text = script(work.runner, work.source, work.folders, work.token, work.trainer, options)
@@ -218,10 +220,10 @@ def hand_over(work: Submission, options: Options) -> list[str]:
 
 
 def submit(options: Options, name: str, script: str, output: str, tasks: int = 0) -> str:
-    """Hand a batch script over; gives the job's id. tasks: the size of an array of jobs, 0 for a single one.
+    """Submit a batch script and return the job's id. tasks: size of the job array, 0 for a single job.
 
-    name: printable, without spaces; output: path of what the script itself prints, without its ending. Raises
-    `BackendUnavailable` with what the cluster says.
+    name: printable, without spaces; output: path, without ending, for the output of the script itself. Raises
+    `BackendUnavailable` with the cluster's message.
     """
     command = [*_sbatch(options), "--parsable", f"--job-name={name}"]
     command += [f"--output={output.replace('%', '%%') + ('-%a' if tasks else '')}.txt", "--chdir=/"]
@@ -236,7 +238,7 @@ def submit(options: Options, name: str, script: str, output: str, tasks: int = 0
 
 
 def _sbatch(options: Options) -> list[str]:
-    """What every job of ours is: put back after a preemption, told before its end."""
+    """Return the command of every job: it requeues after a preemption and signals the job before its time limit."""
     node_options = [f"--nodes={options.nodes}", f"--ntasks={options.parts}"]
     return [
         "sbatch",
@@ -254,7 +256,7 @@ def notice_s(limit: str | None) -> int:
 
 
 def seconds_of(limit: str) -> int:
-    """A time limit as sbatch reads it: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s."""
+    """Return the seconds of a time limit as sbatch reads it: minutes, m:s, h:m:s, d-h, d-h:m, d-h:m:s."""
     days, dash, clock = limit.rpartition("-")
     parts = [int(part) for part in clock.split(":")]
     weights = (3600, 60, 1) if dash or len(parts) == 3 else (60, 1)
@@ -262,12 +264,12 @@ def seconds_of(limit: str) -> int:
 
 
 def cancel(job: str, waiting_only: bool = False) -> None:
-    """End a job that waits or runs; raises `BackendUnavailable`. One that is over is no error.
+    """End a job that waits or runs; raises `BackendUnavailable`. A job that is over is no error.
 
-    waiting_only: leave a running one alone. scancel has an option for that, but with it and the id of one task it
+    waiting_only: leave a running job alone. scancel has an option for that, but with it and the id of one task it
     cancels all waiting tasks of the array (seen in version 22.05), so the state is looked up first.
     """
-    if waiting_only and not board.find(job, max_age_s=0).is_waiting:
+    if waiting_only and not job_cache.find(job, max_age_s=0).is_waiting:
         return
     try:
         _call(["scancel", job], PATIENCE_S * 2)
@@ -277,9 +279,9 @@ def cancel(job: str, waiting_only: bool = False) -> None:
 
 
 def own_job() -> str:
-    """The id of the job around this process, as squeue shows it.
+    """Return the id of the job around this process as squeue shows it.
 
-    Not SLURM_JOB_ID: the last task of an array has the array's own number, which stands for all of its tasks.
+    Not SLURM_JOB_ID: for the last task of an array that is the array's number, which stands for all of its tasks.
     """
     array, task = os.environ.get("SLURM_ARRAY_JOB_ID"), os.environ.get("SLURM_ARRAY_TASK_ID")
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
@@ -291,15 +293,15 @@ def go_back() -> None:
 
 
 def own_fate() -> str:
-    """Return what happens to the job around this process, see `fate`."""
+    """Return what happens to the job around this process (see `fate`)."""
     return fate(own_job(), int(os.environ.get("SLURM_RESTART_COUNT", "0")))
 
 
 def fate(job: str, restarts: int) -> str:
     """Return what happens to a job after SIGTERM: "going", "requeued", "ended", or "unknown" without an answer.
 
-    restarts: how often the job had been restarted when it began. A job that is told early, of a preemption to come or
-    of its time limit, is still going; one that the cluster puts back itself counts one restart more.
+    restarts: how often the job had been restarted when it began. A job that was signaled early (preemption or time
+    limit ahead) is still going; one that the cluster requeues itself has one restart more.
     """
     try:
         answer = _call(["scontrol", "--oneliner", "show", "job", job], PATIENCE_S)
@@ -312,7 +314,7 @@ def fate(job: str, restarts: int) -> str:
 
 
 def partitions() -> list[str]:
-    """The partitions of the cluster, its usual one first; empty if it does not say."""
+    """Return the cluster's partitions, its default first; empty if it does not report them."""
     try:
         lines = _call(["sinfo", "--noheader", "--format=%P"], PATIENCE_S).split()
     except BackendUnavailable:
@@ -328,9 +330,8 @@ def _choices(refusal: str) -> str:
 
 
 def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
-    """What a command printed.
-
-    Raises `BackendUnavailable` with one line where it fails, is missing or takes too long.
+    """Return what a command printed; raises `BackendUnavailable` with one line if it fails, is missing or takes too
+    long.
     """
     try:
         answer = subprocess.run(
@@ -357,7 +358,7 @@ def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment without the variables of a surrounding job: a nested job would take them for its own."""
+    """Return the environment without the variables of a surrounding job, which a nested job would take for its own."""
     return {k: v for k, v in os.environ.items() if k == "SLURM_CONF" or not (k.startswith("SLURM") or k == "LPS_RUN")}
 
 
@@ -367,12 +368,12 @@ def _environment() -> dict[str, str]:
 def script(
     runner: Sequence[str], source: str, folders: Sequence[str], token: str, trainer: Sequence[str], options: Options
 ) -> str:
-    """The batch script that starts a runner for one of `folders`: the first, or that of the task of an array.
+    """Return the batch script that starts a runner for one of `folders`: the first, or that of the array task.
 
-    The runner is a step of its own, since a job that is to be preempted is told through its steps; the script itself
-    must outlive this notice. A run in several parts has a second step, with the trainer of each of the others: not a
-    child of the runner, since a signal to srun is not passed on but ends the step. source: where the programs are
-    imported from.
+    The runner is a step of its own, since SLURM announces a preemption to a job's steps; the script itself must outlive
+    this signal. A run in several parts has a second step with the trainers of the other parts. It is no child of the
+    runner, since a signal to srun is not passed on but ends the step. source: folder from which the programs are
+    imported.
     """
     arguments = shlex.join(["--token", token, "--", *trainer])
     return f"""#!/bin/bash
@@ -380,7 +381,7 @@ trap : TERM
 cd {shlex.quote(source)} || exit 1
 folders=({" ".join(map(shlex.quote, folders))})
 folder=${{folders[${{SLURM_ARRAY_TASK_ID:-0}}]}}
-{_others(trainer, options)}srun --nodes=1 --ntasks=1 {_step(options)} {shlex.join(runner)} "$folder" {arguments} &
+{_other_parts(trainer, options)}srun --nodes=1 --ntasks=1 {_step(options)} {shlex.join(runner)} "$folder" {arguments} &
 first=$!
 wait $first
 code=$?
@@ -388,11 +389,11 @@ while kill -0 $first 2>/dev/null; do
     wait $first
     code=$?
 done
-{_END_OF_OTHERS if options.parts > 1 else ""}exit $code
+{_END_OF_OTHER_PARTS if options.parts > 1 else ""}exit $code
 """
 
 
-_END_OF_OTHERS = """for _ in {1..20}; do
+_END_OF_OTHER_PARTS = """for _ in {1..20}; do
     kill -0 $others 2>/dev/null || break
     sleep 1
 done
@@ -401,13 +402,15 @@ kill $others 2>/dev/null
 
 
 def _step(options: Options) -> str:
-    """What every step asks for; those of several parts may lie on one node, whose GPUs each of them asks for."""
+    """Return the srun options of every step; parts on one node overlap, since each of them requests all its GPUs."""
     shared = "--overlap " if options.parts > 1 else ""
     return f'{shared}--input=none ${{SLURM_CPUS_PER_TASK:+"--cpus-per-task=$SLURM_CPUS_PER_TASK"}}'
 
 
-def _others(trainer: Sequence[str], options: Options) -> str:
-    """The lines that start all parts of a run but the first, as lps.training.multi_node needs them; "" for one part."""
+def _other_parts(trainer: Sequence[str], options: Options) -> str:
+    """Return the lines that start all parts of a run but the first, as lps.training.multi_node needs them; "" for one
+    part.
+    """
     if options.parts == 1:
         return ""
     where = f"--nodes={options.nodes - 1} --relative=1" if options.nodes > 1 else "--nodes=1"

@@ -105,7 +105,7 @@ def _export_command(view: PredictionView) -> str:
 
 
 def _write_folder(view: PredictionView, labels_of_run: Labels, images: Images, links: bool) -> None:
-    target = class_folders.free_folder(select.output_folder(view.run) / "exports", f"epoch-{view.epoch:04d}")
+    target = class_folders.free_path(select.output_folder(view.run) / "exports", f"epoch-{view.epoch:04d}")
     path = view.run.config().dataset_path
     try:
         written = label_files.write_folder(target, labels_of_run, images, Path(path) if path else None, links)

@@ -15,7 +15,7 @@ from lps.machine import detached_jobs
 from lps.scheduler import background_jobs
 from lps.settings import edit_log
 from lps.settings.config import Config
-from lps.settings.edit_log import Decided, Key
+from lps.settings.edit_log import Decisions, Key
 from lps.studies import audit_files
 from lps.studies.audit_files import KINDS, Audited, Doubt
 from lps.ui.forms import background_work, fields, form
@@ -65,7 +65,7 @@ def _count_findings(left: Sequence[Doubt]) -> str:
     return ", ".join(f"{KINDS[kind].lower()}: {count:,}" for kind, count in counts.items() if count)
 
 
-def _show_effect(decisions: Decided, say: Callable[[str], str]) -> None:
+def _show_effect(decisions: Decisions, say: Callable[[str], str]) -> None:
     """Show how the next runs differ from the files."""
     parts = [f"leave out {counted(len(decisions.left_out), 'picture')}"] if decisions.left_out else []
     parts += [f"relabel {counted(len(decisions.labels), 'picture')}"] if decisions.labels else []

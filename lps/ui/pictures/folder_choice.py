@@ -7,7 +7,7 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.files import browsable_folders
-from lps.interop.uploaded_folders import MOST_BYTES, MOST_PICTURES, Arrived
+from lps.interop.uploaded_folders import MOST_BYTES, MOST_PICTURES, StoredPictures
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, escape
 from lps.wording import counted, data_size
@@ -131,7 +131,7 @@ def _open_folder(name: str, folder: Path) -> None:
     st.session_state[f"{name}_place"] = str(folder)
 
 
-def announce_upload(arrived: Arrived) -> Path:
+def announce_upload(arrived: StoredPictures) -> Path:
     """Return the folder of stored pictures, and show how many there are and which files were left out."""
     rest = ""
     if arrived.left_out:

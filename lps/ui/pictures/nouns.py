@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from lps.settings.nouns import PICTURE, named, of_dataset
+from lps.settings.nouns import PICTURE, of_dataset, replace_noun
 from lps.store.runs import Run
 
-__all__ = ["PICTURE", "named", "of", "of_dataset"]
+__all__ = ["PICTURE", "of", "of_dataset", "replace_noun"]
 
 
 def of(run: Run) -> Callable[[str], str]:
