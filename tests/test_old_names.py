@@ -37,7 +37,7 @@ def test_old_names_of_classes_are_the_new_ones():
 
 
 def test_files_of_users_find_functions_under_their_old_names():
-    assert routing.show is routing.show_page and measurements.sum_terms is measurements.sum_terms
+    assert routing.show is routing.show_page and measurements.summed is measurements.sum_terms
 
 
 def test_a_queued_job_of_a_cluster_finds_its_program_under_the_old_name(tmp_path):

@@ -1,8 +1,8 @@
-"""A classifier of the seen classes alone, and what becomes of the images that it does not accept as seen.
+"""Classify with seen classes only, and cluster the images that the classifier rejects.
 
-The systems that were made for unlabeled images of the labeled classes enter the open world this way (LPS paper,
-section 4; ORCA): what they reject is novel, and k-means says which novel class. Rejected test images
-go to the nearest cluster of rejected training images.
+Semi-supervised systems made for unlabeled images of the labeled classes enter the open world this way (LPS paper,
+section 4; ORCA): images that they reject are novel, and k-means assigns the novel classes. A rejected test image goes
+to the nearest cluster of rejected training images.
 """
 
 import torch
@@ -16,7 +16,7 @@ from lps.network.network import CosineClassifier, Network, Outputs
 
 
 def closed_set_classifier(network: Network, classes: Classes, head: str) -> nn.Module:
-    """A new classifier with an output per seen class: "linear", or "network" for the kind that the network has."""
+    """Return a new classifier with one output per seen class: "linear", or "network" for the network's own kind."""
     width = network.backbone.num_features
     if head == "network" and isinstance(network.classifier, CosineClassifier):
         return CosineClassifier(width, classes.seen, network.classifier.scale)
@@ -26,16 +26,16 @@ def closed_set_classifier(network: Network, classes: Classes, head: str) -> nn.M
 def predict_with_rejection(
     outputs: Outputs, accepted: Tensor, classes: Classes, seed: int, centres: Tensor | None = None
 ) -> Prediction:
-    """Accepted rows get the classifier's class, the others `classes.seen` + their cluster among the rejected alone.
+    """Give accepted rows the classifier's class, and the others `classes.seen` + their cluster among the rejected rows.
 
-    outputs: logits (n, seen), features (n, d); accepted bool (n,). As many clusters as there are novel classes, on unit
-    features; fewer where fewer rows are rejected. The confidence of a rejected row is that of its cluster.
-    centres: those of an earlier prediction (its `fitted`), to which rejected rows go instead.
+    outputs: logits (n, seen), features (n, d); accepted bool (n,). There is one cluster per novel class, on unit
+    features; fewer if fewer rows are rejected. The confidence of a rejected row is that of its cluster. centres: those
+    of an earlier prediction (its `fitted`), to which rejected rows are assigned instead.
     """
     confidence, ids = outputs.logits.float().softmax(dim=1).max(dim=1)
     if centres is not None:
-        clusters, surety = nearest_centres(F.normalize(outputs.features.float(), dim=1), centres)
-        ids, confidence = ids.where(accepted, classes.seen + clusters), confidence.where(accepted, surety)
+        clusters, cluster_confidence = nearest_centres(F.normalize(outputs.features.float(), dim=1), centres)
+        ids, confidence = ids.where(accepted, classes.seen + clusters), confidence.where(accepted, cluster_confidence)
         return Prediction(ids, confidence.clamp(max=1), fitted={"centres": centres})
     rejected = (~accepted).nonzero().squeeze(1)
     points = F.normalize(outputs.features[rejected].float(), dim=1)

@@ -1,4 +1,4 @@
-"""A classifier that teaches itself across two views: what SimGCD and the methods that add to it have in common."""
+"""A classifier that is trained by self-distillation across two views: the base of SimGCD and methods that extend it."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from lps.settings.parameters import ParameterDocs
 
 
 class Distilled(Method):
-    """`network.classifier` becomes the projection head: what `Outputs` calls logits are projections here."""
+    """Base class. `network.classifier` becomes the projection head, so the logits in `Outputs` are projections here."""
 
     views = ("weak", "weak")
     uses_prior = True
@@ -122,7 +122,9 @@ class Distilled(Method):
     def terms(
         self, logits: list[Tensor], projected: list[Tensor], targets: Tensor, progress: Progress
     ) -> dict[str, Tensor]:
-        """The weighted terms of SimGCD's loss: logits (n, classes), projections (n, d) a view, labeled rows first."""
+        """Return the weighted terms of SimGCD's loss from logits (n, classes) and projections (n, d) per view, labeled
+        rows first.
+        """
         of_all, of_labeled = 1 - self.supervised_weight, self.supervised_weight
         sharpness = self.student_temperature / self.teacher_temperature(progress)
         tau = self.supervised_temperature
@@ -137,13 +139,15 @@ class Distilled(Method):
         }
 
     def class_logits(self, outputs: Outputs) -> Tensor:
-        """cosine(features, prototype) / student temperature: (n, classes), float32, as bf16 is too coarse here."""
+        """Return cosine(features, prototype) / student temperature: (n, classes), float32, as bf16 is too coarse
+        here.
+        """
         with torch.autocast(outputs.features.device.type, enabled=False):
             features, prototypes = outputs.features.float(), self.prototypes.float()
             return F.normalize(features, dim=1) @ F.normalize(prototypes, dim=1).T / self.student_temperature
 
     def teacher_temperature(self, progress: Progress) -> float:
-        """Linear over the first epochs, of which the first has the start and the last the end value; then constant."""
+        """Return the teacher temperature: linear from start to end value over the first epochs, then constant."""
         falling = epochs_of(self.teacher_share, progress.epochs)
         if progress.epoch >= falling:
             return self.teacher_temperature_end
@@ -151,13 +155,13 @@ class Distilled(Method):
         return start + (end - start) * progress.epoch / max(1, falling - 1)
 
     def predict(self, inference: Inference) -> Prediction:
-        """The most probable class by the student's temperature."""
+        """Return the most probable class at the student's temperature."""
         confidence, ids = self.class_logits(inference.unlabeled).softmax(dim=1).max(dim=1)
         return Prediction(ids, confidence)
 
 
 def self_distillation(first: Tensor, second: Tensor, sharpness: float) -> Tensor:
-    """Mean over the rows of both views of the cross-entropy with the other view's prediction as target.
+    """Return the mean over rows of both views of the cross-entropy with the other view's prediction as target.
 
     first, second: float32 logits (n, k) of the same images. Targets are the softmax of `sharpness` times the logits,
     without gradient.

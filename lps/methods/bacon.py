@@ -71,14 +71,14 @@ from lps.methods.parts.pseudo_labels import distribution_measurements
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
 
-_OUTSIDE = -1e30  # "not in the sum" inside a log-sum-exp; finite, so that its gradient is 0 and not NaN
+_OUTSIDE = -1e30  # excludes an entry from a log-sum-exp; finite, so that its gradient is 0 and not NaN
 
 
 class BaCon(Distilled, Method):
     """`network` is evaluated and learns by contrast; `labeler`, a copy of it, has the classifier."""
 
     uses_prior = False
-    distributes = False  # the second network's passes are not shared out
+    distributes = False  # the second network's passes are not distributed
     seen_is_aligned = False
 
     def __init__(
@@ -173,7 +173,7 @@ class BaCon(Distilled, Method):
         of_all, of_labeled = 1 - self.supervised_weight, self.supervised_weight
         sharpness = self.student_temperature / self.teacher_temperature(progress)
         mean = torch.cat(logits).softmax(dim=1).mean(dim=0)
-        drawn = self._drawn(logits, targets, batch.unlabeled_positions, progress)
+        drawn = self._draw_rows(logits, targets, batch.unlabeled_positions, progress)
         is_soft = progress.epoch >= self.warmup_epochs
         terms = {
             "loss/consistency": of_all * self_distillation(*logits, sharpness),
@@ -195,12 +195,12 @@ class BaCon(Distilled, Method):
         return total, measured | distribution_measurements(mean.detach(), self.shares)
 
     def soft_labels(self, logits: list[Tensor]) -> Tensor:
-        """s (n, classes): mean over views of softmax(z - tau_r log pi), without gradient."""
+        """Return s (n, classes): the mean over views of softmax(z - tau_r log pi), without gradient."""
         lowered = self.adjustment * self.shares.clamp_min(TINY).log()
         return torch.stack([(view.detach() - lowered).softmax(dim=1) for view in logits]).mean(dim=0)
 
-    def _drawn(self, logits: list[Tensor], targets: Tensor, positions: Tensor, progress: Progress) -> Tensor:
-        """bool (n,): the labeled rows and the drawn unlabeled ones."""
+    def _draw_rows(self, logits: list[Tensor], targets: Tensor, positions: Tensor, progress: Progress) -> Tensor:
+        """Return bool (n,): the labeled rows and the drawn unlabeled ones."""
         confidence, ids = self.soft_labels(logits)[len(targets) :].max(dim=1)
         ratio = self.class_sizes.min() / self.class_sizes
         rates = ratio**self.sampling_unlabeled
@@ -211,16 +211,16 @@ class BaCon(Distilled, Method):
         return torch.cat([torch.ones_like(targets, dtype=torch.bool), is_drawn])
 
     def _clusters(self, inference: Inference) -> Clusters:
-        """k-means of all training images, labeled ones first."""
+        """Cluster all training images by k-means, labeled ones first."""
         features = torch.cat([inference.labeled.features, inference.unlabeled.features])
         points = F.normalize(features.float(), dim=1)
-        nobody = inference.targets[:0]
+        no_ids = inference.targets[:0]
         return semi_supervised_kmeans(
-            points, points[:0], nobody, self.classes.total, inference.seed, self.kmeans_restarts
+            points, points[:0], no_ids, self.classes.total, inference.seed, self.kmeans_restarts
         )
 
     def predict(self, inference: Inference) -> Prediction:
-        """Ids of k-means, which mean nothing by themselves."""
+        """Return ids of k-means, which have no meaning by themselves."""
         if inference.fitted:
             points = F.normalize(inference.unlabeled.features.float(), dim=1)
             return Prediction(*nearest_centres(points, inference.fitted["centres"]))
@@ -234,7 +234,7 @@ class BaCon(Distilled, Method):
 
 
 def estimated_sizes(clusters: Tensor, targets: Tensor, classes: Classes) -> Tensor:
-    """Images of each class, float32 (classes,), at least 1, by sizes of clusters; see the module's Views.
+    """Estimate the images of each class, float32 (classes,), at least 1, by cluster sizes; see the module's Views.
 
     clusters: int64 (n,), ids of all training images, labeled ones first; targets: int64 (labeled,).
     """
@@ -251,45 +251,47 @@ def estimated_sizes(clusters: Tensor, targets: Tensor, classes: Classes) -> Tens
 
 
 def weighted_negative_entropy(mean: Tensor, weights: Tensor) -> Tensor:
-    """sum_k r_k log r_k + log K with r proportional to mean * weights, both (k,); 0 if the mean is as 1 / weights."""
+    """Return sum_k r_k log r_k + log K with r proportional to mean * weights, both (k,); 0 if mean is proportional to 1
+    / weights.
+    """
     relative = mean * weights
     relative = relative / relative.sum()
     return (relative * relative.clamp_min(TINY).log()).sum() + np.log(len(mean))
 
 
 def scattered_numbers(positions: Tensor, epoch: int) -> Tensor:
-    """Numbers in [0, 1), float64 (n,), evenly spread over positions int64 (n,) and others in every epoch."""
+    """Return numbers in [0, 1), float64 (n,), evenly spread over positions int64 (n,) and different in every epoch."""
     return (positions.double() * 0.6180339887498949 + epoch * 0.7548776662466927) % 1
 
 
 def most_confident_rows(ids: Tensor, confidence: Tensor, is_hit: Tensor, classes: int) -> Tensor:
-    """bool (n,): of each class as many rows as were hit, those of the largest confidence.
+    """Return bool (n,): of each class as many rows as `is_hit` has, those of the largest confidence.
 
     ids int64 (n,), confidence (n,), is_hit bool (n,).
     """
-    none = torch.zeros(classes, dtype=torch.int64, device=ids.device)
-    counts, sizes = (none.index_add(0, ids, one.long()) for one in (is_hit, torch.ones_like(is_hit)))
+    zeros = torch.zeros(classes, dtype=torch.int64, device=ids.device)
+    counts, sizes = (zeros.index_add(0, ids, one.long()) for one in (is_hit, torch.ones_like(is_hit)))
     by_confidence = confidence.argsort(descending=True, stable=True)
-    order = by_confidence[ids[by_confidence].argsort(stable=True)]  # by class, the surest first
-    place = torch.arange(len(ids), device=ids.device) - (sizes.cumsum(0) - sizes)[ids[order]]
-    is_surest = torch.empty_like(is_hit)
-    is_surest[order] = place < counts[ids[order]]
-    return is_surest
+    order = by_confidence[ids[by_confidence].argsort(stable=True)]  # by class, most confident first
+    rank_in_class = torch.arange(len(ids), device=ids.device) - (sizes.cumsum(0) - sizes)[ids[order]]
+    is_most_confident = torch.empty_like(is_hit)
+    is_most_confident[order] = rank_in_class < counts[ids[order]]
+    return is_most_confident
 
 
 def soft_likeness(labels: Tensor) -> Tensor:
-    """m (n, n): inner products of soft labels (n, classes), 1 on the diagonal."""
+    """Return m (n, n): inner products of soft labels (n, classes), 1 on the diagonal."""
     return (labels @ labels.T).fill_diagonal_(1)
 
 
 def soft_contrastive(projections: Tensor, likeness: Tensor, chosen: Tensor, temperature: float) -> Tensor:
-    """Mean over the chosen rows of the mean -log softmax of all other chosen rows, weighted by likeness.
+    """Return the mean over chosen rows of the mean -log softmax of all other chosen rows, weighted by likeness.
 
     projections (2n, d): two stacked views; likeness (n, n) between images, without gradient; chosen bool (n,).
     """
-    both = chosen.repeat(2)
+    chosen_rows = chosen.repeat(2)
     similarity = similarities(projections, temperature)
-    log_probability = similarity - similarity.masked_fill(~both, _OUTSIDE).logsumexp(dim=1, keepdim=True)
-    weights = (likeness.repeat(2, 2) * both).fill_diagonal_(0)
+    log_probability = similarity - similarity.masked_fill(~chosen_rows, _OUTSIDE).logsumexp(dim=1, keepdim=True)
+    weights = (likeness.repeat(2, 2) * chosen_rows).fill_diagonal_(0)
     per_row = -(weights * log_probability.masked_fill(weights == 0, 0)).sum(dim=1) / weights.sum(dim=1).clamp_min(TINY)
-    return torch.where(both, per_row, 0).sum() / both.sum()
+    return torch.where(chosen_rows, per_row, 0).sum() / chosen_rows.sum()

@@ -55,12 +55,12 @@ from lps.methods.parts.schedules import ramp_up
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
 
-_TINY = 1e-8  # keeps the mean finite where every weight is 0
+_TINY = 1e-8  # keeps the mean finite if every weight is 0
 
 
 class DS3L(Method):
     views = ("weak", "weak")
-    distributes = False  # the virtual step differentiates a gradient, of which a rank has its own rows' part alone
+    distributes = False  # the virtual step differentiates a gradient, and a rank has only that of its own rows
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class DS3L(Method):
         super().__init__(network, classes)
         network.classifier = closed_set_classifier(network, classes, head)
         self.weight_network = nn.Sequential(nn.Linear(classes.seen, 100), nn.ReLU(), nn.Linear(100, 1), nn.Sigmoid())
-        self.weight_network.requires_grad_(False)  # trained here and by no other optimizer
+        self.weight_network.requires_grad_(False)  # trained only by `weight_optimizer`
         self.weight_optimizer = torch.optim.Adam(self.weight_network.parameters(), lr=weight_lr)
         self.supervised_weight = supervised_weight
         self.consistency_weight = consistency_weight
@@ -151,7 +151,7 @@ class DS3L(Method):
         self.test_clusters = test_clusters
 
     def get_extra_state(self) -> dict:
-        """The weight network's Adam goes into the checkpoint with the weights."""
+        """Return the state of the weight network's Adam for the checkpoint."""
         return self.weight_optimizer.state_dict()
 
     def set_extra_state(self, state: dict) -> None:
@@ -182,26 +182,29 @@ class DS3L(Method):
         }
 
     def ramp(self, progress: Progress) -> float:
-        """c(t): from 0.7 % of the consistency weight at the first step to all of it at the last."""
+        """Return c(t): from 0.7 % of the consistency weight at the first step to all of it at the last."""
         return self.consistency_weight * ramp_up(progress.by_step, 1)
 
     def weigh(self, probabilities: Tensor, parameters: dict[str, Tensor] | None = None) -> Tensor:
-        """Weight of every row of (n, seen) probabilities, float32 (n,) in [0, 1], by the own or given parameters."""
+        """Return the weight of every row of (n, seen) probabilities, float32 (n,) in [0, 1]. parameters: default: its
+        own.
+        """
         with torch.autocast(probabilities.device.type, enabled=False):
             return functional_call(self.weight_network, parameters or {}, (probabilities,)).squeeze(1)
 
     def _learn_weights(
         self, supervised: Tensor, factor: float, differences: Tensor, probabilities: Tensor, batch: Batch
     ) -> Tensor:
-        """One step of the weight network against the labeled cross-entropy behind a virtual step of the network.
+        """Train the weight network by one step on the labeled cross-entropy after a virtual step of the network.
 
-        Gives that cross-entropy. The graph of `supervised`, `differences` and `probabilities` stays for the real step.
+        Returns that cross-entropy. The graph of `supervised`, `differences` and `probabilities` stays for the real
+        step.
         """
         weights = {name: value.detach().requires_grad_() for name, value in self.weight_network.named_parameters()}
         inner = supervised + factor * _weighted_mean(differences, self.weigh(probabilities, weights))
         virtual = self._virtual_step(inner)
-        undisturbed = {name: value.clone() for name, value in self.network.named_buffers()}
-        labeled_logits = functional_call(self.network, virtual | undisturbed, (batch.labeled_views[1],))
+        buffer_copies = {name: value.clone() for name, value in self.network.named_buffers()}
+        labeled_logits = functional_call(self.network, virtual | buffer_copies, (batch.labeled_views[1],))
         outer = F.cross_entropy(labeled_logits.logits.float(), batch.targets)
         for parameter, gradient in zip(self.weight_network.parameters(), torch.autograd.grad(outer, weights.values())):
             parameter.grad = gradient
@@ -209,7 +212,9 @@ class DS3L(Method):
         return outer.detach()
 
     def _virtual_step(self, inner: Tensor) -> dict[str, Tensor]:
-        """Trained parameters by name after theta - alpha * gradient of `inner`, with the graph of that gradient."""
+        """Return trained parameters by name after theta - alpha * gradient of `inner`, with the graph of that
+        gradient.
+        """
         trained = {name: value for name, value in self.network.named_parameters() if value.requires_grad}
         gradients = torch.autograd.grad(inner, trained.values(), create_graph=True)
         return {name: value - self.virtual_lr * grad for (name, value), grad in zip(trained.items(), gradients)}
@@ -223,7 +228,7 @@ class DS3L(Method):
         elif fitted:
             accepted = self.weigh(probabilities) > fitted["heaviest_rejected"]
         else:
-            accepted = self._all_but_the_lightest(self.weigh(probabilities), len(inference.targets))
+            accepted = self._reject_lightest(self.weigh(probabilities), len(inference.targets))
         prediction = predict_with_rejection(
             inference.unlabeled, accepted, self.classes, inference.seed, fitted.get("centres")
         )
@@ -232,8 +237,8 @@ class DS3L(Method):
             prediction.fitted["heaviest_rejected"] = rejected.amax() if len(rejected) else rejected.new_tensor(-1.0)
         return prediction
 
-    def _all_but_the_lightest(self, weights: Tensor, labeled: int) -> Tensor:
-        """bool (n,): False for as many of the lowest weights as novel images there are if all classes have one size."""
+    def _reject_lightest(self, weights: Tensor, labeled: int) -> Tensor:
+        """Return bool (n,): False for the lowest weights, as many as novel images if all classes have equal size."""
         novel = round((labeled + len(weights)) * self.classes.novel / self.classes.total)
         accepted = torch.ones_like(weights, dtype=torch.bool)
         accepted[weights.argsort(stable=True)[:novel]] = False
@@ -241,5 +246,5 @@ class DS3L(Method):
 
 
 def _weighted_mean(values: Tensor, weights: Tensor) -> Tensor:
-    """sum w v / sum w of two (n,) tensors; 0 if no weight is left."""
+    """Return sum w v / sum w of two (n,) tensors; 0 if all weights are 0."""
     return (weights * values).sum() / weights.sum().clamp_min(_TINY)

@@ -57,7 +57,7 @@ from lps.methods.parts.schedules import epochs_of, ramp_up
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
 
-_MANY = 100  # classes, from which on the original's choices for CIFAR-100 are the usual ones
+_MANY = 100  # classes; from this number on, the original's choices for CIFAR-100 are the defaults
 
 
 class DTC(Method):
@@ -162,12 +162,14 @@ class DTC(Method):
     ):
         super().__init__(network, classes)
         features = network.backbone.num_features
-        network.classifier = nn.Linear(features, classes.seen)  # of the supervised stage
+        network.classifier = nn.Linear(features, classes.seen)  # used in the supervised stage
         self.reduction = nn.Linear(features, min(classes.total, features))
         self.centres = nn.Parameter(torch.zeros(classes.total, self.reduction.out_features))
-        self.register_buffer("targets", torch.empty(0))  # t (unlabeled images, clusters) once the transfer has begun
+        self.register_buffer(
+            "targets", torch.empty(0)
+        )  # t (unlabeled images, clusters), filled when the transfer begins
         self.register_buffer("past", torch.empty(0))  # TE, TEP: decaying sum of q, of the same shape
-        self.register_buffer("visits", torch.empty(0))  # (unlabeled images,), how many q are in that sum
+        self.register_buffer("visits", torch.empty(0))  # (unlabeled images,), number of q in that sum
         many = classes.total >= _MANY
         consistency = ("TE" if many else "PI") if consistency == "auto" else consistency
         self.views = ("weak", "weak") if consistency == "PI" else ("weak",)
@@ -182,19 +184,19 @@ class DTC(Method):
         self.kmeans_restarts = kmeans_restarts
 
     def stages(self, epochs: int) -> tuple[int, int]:
-        """First epoch of the transfer, and first epoch after its warm-up."""
+        """Return (first epoch of the transfer, first epoch after its warm-up)."""
         transfer = epochs_of(self.supervised_share, epochs)
         return transfer, min(epochs, transfer + epochs_of(self.warmup_share, epochs))
 
     def consistency_at(self, progress: Progress) -> float:
-        """w: weight of the consistency in this epoch; 0 in the warm-up."""
+        """Return w, the weight of the consistency term in this epoch; 0 in the warm-up."""
         _, main = self.stages(progress.epochs)
         if progress.epoch < main or self.consistency in ("Baseline", "TEP"):
             return 0.0
         return self.consistency_weight * ramp_up(progress.epoch - main, self.ramp_share * (progress.epochs - main))
 
     def start_epoch(self, inference: Inference, progress: Progress) -> None:
-        """Begin the transfer when its time has come; renew the targets when theirs has."""
+        """Begin the transfer, or update the targets, in the epochs for that."""
         transfer, main = self.stages(progress.epochs)
         done = progress.epoch - main
         if progress.epoch == transfer:
@@ -202,7 +204,7 @@ class DTC(Method):
         elif done == 0:
             self.targets = sharpen_assignments(self.assignments(inference))
         elif done > 0:
-            self._continue(inference, renew=(done - 1) % self.target_interval == 0)
+            self._update_targets(inference, renew=(done - 1) % self.target_interval == 0)
 
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
         if progress.epoch < self.stages(progress.epochs)[0]:
@@ -213,7 +215,7 @@ class DTC(Method):
         return total, measured | of_terms
 
     def predict(self, inference: Inference) -> Prediction:
-        """The nearest centre and its soft assignment."""
+        """Return the nearest centre and its soft assignment."""
         if len(self.targets):
             confidence, ids = self.assignments(inference).max(dim=1)
             return Prediction(ids, confidence)
@@ -228,18 +230,18 @@ class DTC(Method):
         return Prediction(ids, confidence, fitted=fitted)
 
     def assignments(self, inference: Inference) -> Tensor:
-        """q (unlabeled images, clusters) in evaluation mode, once the transfer has begun."""
+        """Return q (unlabeled images, clusters) in evaluation mode, once the transfer has begun."""
         return self._log_assignments(inference.unlabeled.features).exp()
 
     def _first_clusters(self, features: Tensor, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Centres (k, components), q (n, k), and weight and bias of the map to principal components."""
+        """Return centres (k, components), q (n, k), and weight and bias of the map to principal components."""
         mean, axes = principal_axes(features, self.reduction.out_features)
-        points, nobody = (features - mean) @ axes.T, torch.zeros(0, dtype=torch.int64, device=features.device)
-        clusters = semi_supervised_kmeans(points, points[:0], nobody, len(self.centres), seed, self.kmeans_restarts)
+        points, no_ids = (features - mean) @ axes.T, torch.zeros(0, dtype=torch.int64, device=features.device)
+        clusters = semi_supervised_kmeans(points, points[:0], no_ids, len(self.centres), seed, self.kmeans_restarts)
         return clusters.centres, log_student_t(clusters.distances).exp(), axes, -axes @ mean
 
     def _begin_transfer(self, inference: Inference) -> None:
-        """Centres and targets from k-means in the principal components of the unlabeled features."""
+        """Set centres and targets by k-means on the principal components of the unlabeled features."""
         centres, assignments, weight, bias = self._first_clusters(inference.unlabeled.features.float(), inference.seed)
         self.centres.copy_(centres)
         self.targets = sharpen_assignments(assignments)
@@ -250,65 +252,69 @@ class DTC(Method):
             self.past = torch.zeros_like(self.targets)
             self.visits = torch.zeros_like(self.targets[:, 0])
 
-    def _continue(self, inference: Inference, renew: bool) -> None:
-        """An epoch after the warm-up is over: take its predictions into the average (TEP), renew the targets."""
-        everyone = torch.arange(len(self.targets), device=self.targets.device)
+    def _update_targets(self, inference: Inference, renew: bool) -> None:
+        """After the warm-up, add the epoch's predictions to the averages (TEP) and update the targets if `renew`."""
+        all_images = torch.arange(len(self.targets), device=self.targets.device)
         if self.consistency == "TEP":
-            self._remember(self.assignments(inference), everyone)
+            self._add_to_averages(self.assignments(inference), all_images)
         if renew:
-            averaged = self.consistency == "TEP"
-            self.targets = sharpen_assignments(self._average(everyone) if averaged else self.assignments(inference))
+            uses_averages = self.consistency == "TEP"
+            self.targets = sharpen_assignments(
+                self._average(all_images) if uses_averages else self.assignments(inference)
+            )
 
     def _supervised(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy of the labeled rows, alone in the batch."""
+        """Return the cross-entropy of the labeled rows, which are passed alone."""
         (outputs,) = self.network.forward_views([batch.labeled_views[0]])
         return {"loss/cross_entropy": F.cross_entropy(outputs.logits.float(), batch.targets)}
 
     def _transfer(self, batch: Batch, weight: float) -> tuple[dict[str, Tensor], dict[str, Measurement]]:
         outputs = self.network.forward_views(list(batch.unlabeled_views))
         targets = self.targets[batch.unlabeled_positions]
-        log_q, *log_again = (self._log_assignments(view.features) for view in outputs)
+        log_q, *log_other_views = (self._log_assignments(view.features) for view in outputs)
         divisor = log_q.numel() if self.kl_reduction == "mean" else len(log_q)
         terms = {"loss/clustering": F.kl_div(log_q, targets, reduction="sum") / divisor}
         if self.consistency == "PI":
-            terms["loss/consistency"] = weight * F.mse_loss(log_q.exp(), log_again[0].exp())
+            terms["loss/consistency"] = weight * F.mse_loss(log_q.exp(), log_other_views[0].exp())
         elif self.consistency == "TE":
-            away = self._away_from_past(log_q.exp(), batch.unlabeled_positions, remember=weight > 0)
-            terms["loss/consistency"] = weight * away
+            distance = self._distance_from_past(log_q.exp(), batch.unlabeled_positions, remember=weight > 0)
+            terms["loss/consistency"] = weight * distance
         pi_hat = class_distribution(log_q.detach().exp(), torch.ones_like(log_q[:, 0]))
         measured = {"consistency_weight": weight, "target/distribution": targets.mean(dim=0)}
         return terms, measured | distribution_measurements(pi_hat)
 
-    def _away_from_past(self, assignments: Tensor, positions: Tensor, remember: bool) -> Tensor:
-        """Mean squared difference of q (n, k) from the images' averages, 0 if there is none; q then joins them.
+    def _distance_from_past(self, assignments: Tensor, positions: Tensor, remember: bool) -> Tensor:
+        """Return the mean squared difference of q (n, k) from the images' averages (0 if there is none), then add q to
+        them.
 
-        remember: not in the warm-up, whose assignments have yet to meet the targets.
+        remember: False in the warm-up, whose assignments do not fit the targets yet.
         """
         is_visited = (self.visits[positions] > 0)[:, None]
-        away = ((assignments - self._average(positions)).square() * is_visited).mean()
+        distance = ((assignments - self._average(positions)).square() * is_visited).mean()
         if self.training and remember:
-            self._remember(assignments.detach(), positions)
-        return away
+            self._add_to_averages(assignments.detach(), positions)
+        return distance
 
-    def _remember(self, assignments: Tensor, positions: Tensor) -> None:
-        """Take q (n, k) of the images at `positions` into their averages."""
+    def _add_to_averages(self, assignments: Tensor, positions: Tensor) -> None:
+        """Add q (n, k) of the images at `positions` to their averages."""
         decay = self.average_decay
         self.past[positions] = decay * self.past[positions] + (1 - decay) * assignments
         self.visits[positions] = self.visits[positions] + 1
 
     def _average(self, positions: Tensor) -> Tensor:
-        """(n, k): decaying averages of q, corrected for having begun at 0."""
-        begun = 1 - self.average_decay ** self.visits[positions]
-        return self.past[positions] / begun.clamp_min(TINY)[:, None]
+        """Return (n, k): decaying averages of q, corrected for starting at 0."""
+        correction = 1 - self.average_decay ** self.visits[positions]
+        return self.past[positions] / correction.clamp_min(TINY)[:, None]
 
     def _log_assignments(self, features: Tensor) -> Tensor:
-        """log q (n, k) in float32 of features (n, d)."""
+        """Return log q (n, k) in float32 of features (n, d)."""
         with torch.autocast(features.device.type, enabled=False):
             return log_student_t(squared_distances(self.reduction(features.float()), self.centres))
 
 
 def log_student_t(distances: Tensor) -> Tensor:
-    """log q (n, k): Student's t with one degree of freedom of squared distances (n, k), normalised over clusters.
+    """Return log q (n, k): Student's t with one degree of freedom of squared distances (n, k), normalised over
+    clusters.
 
     In log space, since 1 / (1 + d^2) of a far point is 0 in half precision.
     """
@@ -316,9 +322,9 @@ def log_student_t(distances: Tensor) -> Tensor:
 
 
 def sharpen_assignments(assignments: Tensor) -> Tensor:
-    """t (n, k) of q (n, k) over all images: q^2 over the size of the cluster, normalised over clusters.
+    """Return t (n, k) of q (n, k) over all images: q^2 over the size of the cluster, normalised over clusters.
 
-    q^2 / sum q is at most q, so a cluster that nobody is near stays near 0.
+    q^2 / sum q is at most q, so a cluster without near images stays near 0.
     """
     weights = assignments.square() / assignments.sum(dim=0).clamp_min(TINY)
     return weights / weights.sum(dim=1, keepdim=True).clamp_min(TINY)

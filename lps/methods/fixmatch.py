@@ -126,7 +126,7 @@ class FixMatch(Method):
         return self.average if self.use_average else self.network
 
     def start_epoch(self, inference: Inference, progress: Progress) -> None:
-        """The average starts at the weights that training starts at; they are loaded after the method is built."""
+        """Start the average at the start weights, which are loaded after the method is built."""
         if progress.epoch == 0:
             self.average.load_state_dict(self.network.state_dict())
 
@@ -153,7 +153,7 @@ class FixMatch(Method):
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """average <- decay * average + (1 - decay) * weights; batch norm's statistics are taken over as they are."""
+        """Update average <- decay * average + (1 - decay) * weights; copy the statistics of batch norm."""
         self.updates += 1
         decay = ((1 + self.updates) / (10 + self.updates)).clamp(max=self.average_decay)
         for average, current in zip(self.average.parameters(), self.network.parameters()):

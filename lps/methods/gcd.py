@@ -141,16 +141,16 @@ class GCD(Method):
 
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
         projected = [view.logits for view in self.network.forward_views(batch.views())]
-        contrast = nt_xent(torch.cat(projected), self.unsupervised_temperature)
-        together = labeled_contrastive(projected, batch.targets, self.supervised_temperature)
+        unsupervised = nt_xent(torch.cat(projected), self.unsupervised_temperature)
+        supervised = labeled_contrastive(projected, batch.targets, self.supervised_temperature)
         terms = {
-            "loss/unsupervised_contrastive": (1 - self.supervised_weight) * contrast,
-            "loss/supervised_contrastive": self.supervised_weight * together,
+            "loss/unsupervised_contrastive": (1 - self.supervised_weight) * unsupervised,
+            "loss/supervised_contrastive": self.supervised_weight * supervised,
         }
         return sum_terms(terms)
 
     def predict(self, inference: Inference) -> Prediction:
-        """Ids of semi-supervised k-means: below `seen` the seen classes, the others clusters without a name."""
+        """Return ids of semi-supervised k-means: seen classes below `seen`, the others are clusters without a name."""
         points = F.normalize(inference.unlabeled.features.float(), dim=1)
         if inference.fitted:
             return Prediction(*nearest_centres(points, inference.fitted["centres"]))

@@ -45,7 +45,7 @@ from lps.settings.parameters import ParameterDocs
 
 
 class LegoGCD(Distilled, Method):
-    """SimGCD with two more terms; what is said of its network holds here."""
+    """SimGCD with two more terms; its network is used as in `Distilled`."""
 
     def __init__(
         self,
@@ -116,49 +116,51 @@ class LegoGCD(Distilled, Method):
         logits = [self.class_logits(view) for view in outputs]
         terms = self.terms(logits, [view.logits for view in outputs], batch.targets, progress)
         shared, labeled = 1 - self.supervised_weight, len(batch.targets)
-        terms["loss/agreement"] = shared * self.agreement_weight * self._disagreement(*logits)
-        kept_rows = [self.taken_for_seen(view, labeled) for view in logits]
-        terms["loss/known"] = self.known_weight * self._known(torch.cat(logits), torch.cat(kept_rows))
+        terms["loss/agreement"] = shared * self.agreement_weight * self._view_divergence(*logits)
+        seen_rows = [self.taken_for_seen(view, labeled) for view in logits]
+        terms["loss/known"] = self.known_weight * self._known_term(torch.cat(logits), torch.cat(seen_rows))
 
         total, measured = sum_terms(terms)
-        together = torch.cat(logits).detach()
-        self._remember(together)
-        unlabeled = torch.cat([view[labeled:] for view in kept_rows])
+        all_logits = torch.cat(logits).detach()
+        self._update_mean_prediction(all_logits)
+        unlabeled = torch.cat([view[labeled:] for view in seen_rows])
         measured["known/rate"] = Ratio(unlabeled.sum(), torch.ones_like(unlabeled).sum())
-        return total, measured | distribution_measurements(together.softmax(dim=1).mean(dim=0), self.class_prior)
+        return total, measured | distribution_measurements(all_logits.softmax(dim=1).mean(dim=0), self.class_prior)
 
-    def _disagreement(self, first: Tensor, second: Tensor) -> Tensor:
+    def _view_divergence(self, first: Tensor, second: Tensor) -> Tensor:
         return (official_disagreement if self.agreement == "official" else kl_of_views)(first, second)
 
     def taken_for_seen(self, logits: Tensor, labeled: int) -> Tensor:
-        """bool (n,): unlabeled rows that are predicted as a seen class with confidence; logits (n, classes)."""
+        """Return bool (n,): unlabeled rows that are predicted as a seen class with confidence; logits (n, classes)."""
         confidence, ids = logits.detach().softmax(dim=1).max(dim=1)
         confident_seen = (confidence >= self.known_threshold) & (ids < self.classes.seen)
         confident_seen[:labeled] = False
         return confident_seen
 
-    def _known(self, logits: Tensor, confident_seen: Tensor) -> Tensor:
-        """Mean over all rows of the chosen ones' cross-entropy with themselves, beside the margin."""
+    def _known_term(self, logits: Tensor, confident_seen: Tensor) -> Tensor:
+        """Return the mean over all rows of the chosen rows' cross-entropy with themselves, with the margin."""
         sharper = logits * (self.student_temperature / self.known_temperature)
         log_margin = (sharper + self.margin * self.mean_prediction.float().log()).log_softmax(dim=1)
         return (-(sharper.softmax(dim=1) * log_margin).sum(dim=1) * confident_seen).mean()
 
     @torch.no_grad()
-    def _remember(self, logits: Tensor) -> None:
-        """Take the mean prediction of cosines as they are into the moving average."""
+    def _update_mean_prediction(self, logits: Tensor) -> None:
+        """Add the mean prediction of cosines, not divided by a temperature, to the moving average."""
         mean = (logits * self.student_temperature).softmax(dim=1).mean(dim=0)
         self.mean_prediction.lerp_(mean.to(self.mean_prediction.dtype), 1 - self.margin_decay)
 
 
 def kl_of_views(first: Tensor, second: Tensor) -> Tensor:
-    """Mean over rows of KL(p1 || p2), the softmax of logits (n, k) of the same images in two views."""
-    first_log, theirs = first.log_softmax(dim=1), second.log_softmax(dim=1)
-    return (first_log.exp() * (first_log - theirs)).sum(dim=1).mean()
+    """Return the mean over rows of KL(p1 || p2), p the softmax of logits (n, k) of the same images in two views."""
+    first_log, second_log = first.log_softmax(dim=1), second.log_softmax(dim=1)
+    return (first_log.exp() * (first_log - second_log)).sum(dim=1).mean()
 
 
 def official_disagreement(first: Tensor, second: Tensor) -> Tensor:
-    """As the authors' code: mean over rows of sum_k p1_k (log s(p1)_k - log s(p2)_k); s: softmax, p: that of logits."""
-    first_probabilities, theirs = first.softmax(dim=1), second.softmax(dim=1)
+    """Return the authors' mean over rows of sum_k p1_k (log s(p1)_k - log s(p2)_k); s: softmax, p: that of logits."""
+    first_probabilities, second_probabilities = first.softmax(dim=1), second.softmax(dim=1)
     return (
-        (first_probabilities * (first_probabilities.log_softmax(dim=1) - theirs.log_softmax(dim=1))).sum(dim=1).mean()
+        (first_probabilities * (first_probabilities.log_softmax(dim=1) - second_probabilities.log_softmax(dim=1)))
+        .sum(dim=1)
+        .mean()
     )

@@ -58,7 +58,7 @@ from lps.methods.parts.pseudo_labels import (
 from lps.network.network import Network, Outputs
 from lps.settings.parameters import ParameterDocs
 
-LEAST_SHARE = 0.1  # of an equal share: what the share of a prior counts for at least in the factor of the margin
+LEAST_SHARE = 0.1  # of an equal share: least value of a prior's share in the factor of the margin
 
 
 class LPS(Method):
@@ -226,7 +226,7 @@ class LPS(Method):
 
     def loss(self, batch: Batch, progress: Progress) -> tuple[Tensor, dict[str, Measurement]]:
         outputs = self.network.forward_views(batch.views())
-        first, second, strong = outputs[0], outputs[-2], outputs[-1]  # first and second are one with a single weak view
+        first, second, strong = outputs[0], outputs[-2], outputs[-1]  # first and second are the same with one weak view
         labeled = len(batch.targets)
         probabilities = second.logits.detach().float().softmax(dim=1)
         threshold_novel = self.threshold_novel(progress)
@@ -249,25 +249,25 @@ class LPS(Method):
         return total, measured | pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
 
     def threshold_novel(self, progress: Progress) -> float:
-        """lambda_novel, from its start value towards its end value with the run's progress."""
+        """Return lambda_novel, which moves from its start to its end value with the run's progress."""
         done = progress.by_epoch if self.threshold_clock == "epoch" else progress.by_step
         return self.threshold_novel_start + (self.threshold_novel_end - self.threshold_novel_start) * done
 
     def kl(self, pi_hat: Tensor) -> Tensor:
-        """KL between the prior and pi_hat in the direction that the margin uses."""
+        """Return the KL between the prior and pi_hat in the direction that the margin uses."""
         measure = kl_from_prior if self.kl_direction == "uniform_to_est" else kl_from_estimate
         return measure(pi_hat, self.class_prior)
 
     def margins(self, pi_hat: Tensor) -> Tensor:
-        """delta (classes,), what the margin adds to a target's logit: C * KL * r / max r, with r_k = pi_k / q_k.
+        """Return delta (classes,), the margin added to a target's logit: C * KL * r / max r, with r_k = pi_k / q_k.
 
-        With the margin an image of class k has the loss of one whose odds of k are exp(delta_k) times as large, so
+        With the margin, an image of class k has the loss of one whose odds of k are exp(delta_k) times as large, so
         training settles for odds that are smaller by this factor. A model that predicts the shares pi predicts the
         shares q once the odds of k are smaller by pi_k / q_k (logit adjustment, Menon et al., ICLR 2021). So the larger
-        pi_k / q_k is, the more class k has to be held back; classes that are predicted too often by one factor are held
-        back alike, whatever their sizes. With equal shares q_k = 1 / K this is the paper's pi_k / max_j pi_j.
-        Shares of q below a tenth of 1 / K count as that: a batch has too few images of such a class to tell how often
-        it is predicted, and one of them would take the margin from all others.
+        pi_k / q_k is, the more class k has to be held back; classes predicted too often by the same factor are held
+        back alike, whatever their sizes. With equal shares q_k = 1 / K this is the paper's pi_k / max_j pi_j. Shares of
+        q below a tenth of 1 / K count as a tenth: a batch has too few images of such a class to show how often it is
+        predicted, and one of them would take the margin from all others.
         """
         relative = pi_hat
         if self.class_prior is not None:
@@ -277,13 +277,15 @@ class LPS(Method):
     def _adaptive_margin(
         self, first: Outputs, strong: Outputs, pseudo_labels: PseudoLabels, margins: Tensor, labeled: int
     ) -> Tensor:
-        """Mean over labeled rows (first view) plus mean over *all* unlabeled rows of the confident ones' (strong)."""
+        """Return the mean over labeled rows (first view) plus the mean over *all* unlabeled rows of the confident ones
+        (strong).
+        """
         supervised = margin_cross_entropy(first.logits[:labeled], pseudo_labels.labels[:labeled], margins).mean()
         unlabeled = margin_cross_entropy(strong.logits[labeled:], pseudo_labels.labels[labeled:], margins)
         return supervised + (unlabeled * pseudo_labels.confident[labeled:]).mean()
 
     def _contrastive(self, second: Outputs, strong: Outputs, pseudo_labels: PseudoLabels) -> dict[str, Tensor]:
-        """Both contrastive terms from one similarity matrix of the 2B rows of the two views."""
+        """Return both contrastive terms from one similarity matrix of the 2B rows of the two views."""
         pairs = [view.features if self.contrast_space == "features" else view.logits for view in (second, strong)]
         similarity = similarities(torch.cat(pairs), self.temperature, normalize=self.contrast_space != "raw_logits")
         labels, confident = pseudo_labels.labels.repeat(2), pseudo_labels.confident.repeat(2)
@@ -296,7 +298,7 @@ class LPS(Method):
 
 
 def _with_labels(predicted: PseudoLabels, targets: Tensor) -> PseudoLabels:
-    """The labeled rows, which come first, with their true labels and always confident."""
+    """Give the labeled rows, which come first, their true labels, and mark them as confident."""
     labels, confident = predicted.labels.clone(), predicted.confident.clone()
     labels[: len(targets)] = targets
     confident[: len(targets)] = True

@@ -143,11 +143,13 @@ class NACH(Method):
         self.pseudo_label_weight = pseudo_label_weight
         self.entropy_weight = entropy_weight
         self.register_buffer("pace_gap", torch.tensor(float(gap_start)))
-        self.register_buffer("confidence_sum", torch.zeros(2))  # of batch means of rows predicted as seen, as novel
+        self.register_buffer("confidence_sum", torch.zeros(2))  # sums of batch means: rows predicted as seen, as novel
         self.register_buffer("confidence_steps", torch.zeros(2))  # batches that had such a row
 
     def start_epoch(self, inference: Inference, progress: Progress) -> None:
-        """The confidence gap of the last epoch: mean on rows predicted as seen minus that on rows predicted novel."""
+        """Set the confidence gap of the last epoch: mean on rows predicted as seen minus mean on rows predicted as
+        novel.
+        """
         seen, novel = self.confidence_sum / self.confidence_steps.clamp_min(1)
         measured = self.confidence_steps.sum() > 0
         self.pace_gap.copy_(torch.where(measured, seen - novel, self.pace_gap))
@@ -163,7 +165,7 @@ class NACH(Method):
         threshold_novel = self.threshold_novel()
         predicted = pseudo_labels(probabilities, self.threshold_seen, threshold_novel, self.classes)
         pi_hat = class_distribution(probabilities, predicted.confident)
-        self._remember(predicted)
+        self._add_confidence(predicted)
 
         adjusted = logit_adjusted_cross_entropy(strong.logits, predicted, pi_hat, self.class_prior)
         terms = {
@@ -174,9 +176,13 @@ class NACH(Method):
         }
 
         total, measured = sum_terms(terms)
-        some = predicted.confident.any().float()  # a batch without a confident row has no class distribution
+        has_confident_row = (
+            predicted.confident.any().float()
+        )  # a batch without a confident row has no class distribution
         prior_measurements = distribution_measurements(pi_hat, self.class_prior)
-        measured |= {name: Ratio(some * value, some) for name, value in prior_measurements.items()}
+        measured |= {
+            name: Ratio(has_confident_row * value, has_confident_row) for name, value in prior_measurements.items()
+        }
         measured |= {
             "threshold/seen": self.threshold_seen,
             "threshold/novel": threshold_novel,
@@ -186,11 +192,13 @@ class NACH(Method):
         return total, measured | pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
 
     def threshold_novel(self) -> Tensor:
-        """What a novel label needs: less than a seen one while the seen classes are ahead."""
+        """Return the threshold of novel labels, which is lower than that of seen ones while the seen classes are
+        ahead.
+        """
         return self.threshold_seen - (self.gap_scale * self.pace_gap).clamp_max(self.gap_cap)
 
-    def _remember(self, predicted: PseudoLabels) -> None:
-        """Add this batch's mean confidence on predicted-seen and on predicted-novel rows to the epoch's."""
+    def _add_confidence(self, predicted: PseudoLabels) -> None:
+        """Add this batch's mean confidences on rows predicted as seen and as novel to those of the epoch."""
         is_seen = predicted.labels < self.classes.seen
         rows = torch.stack([is_seen, ~is_seen]).to(predicted.confidence.dtype)
         counts = rows.sum(dim=1)
@@ -199,10 +207,11 @@ class NACH(Method):
 
 
 def filtered_partners(similarity: Tensor, targets: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """(partners (n,), kept bool (unlabeled,)): as `pair_partners`, but a rejected unlabeled row is its own partner.
+    """Return (partners (n,), accepted bool (unlabeled,)) like `pair_partners`, but a rejected unlabeled row is its own
+    partner.
 
-    similarity (n, n) with the diagonal masked out. Row i and its nearest neighbour j are kept if they are at least as
-    similar as j and its `rank`-th most similar labeled row, in whose ranking a labeled j comes first, with 1.
+    similarity (n, n) with the diagonal masked out. Row i and its nearest neighbour j are accepted if they are at least
+    as similar as j and its `rank`-th most similar labeled row, in whose ranking a labeled j itself comes first, with 1.
     """
     labeled = len(targets)
     partners = pair_partners(similarity, targets)
@@ -217,10 +226,11 @@ def filtered_partners(similarity: Tensor, targets: Tensor, rank: int) -> tuple[T
 def logit_adjusted_cross_entropy(
     logits: Tensor, predicted: PseudoLabels, pi_hat: Tensor, prior: Tensor | None = None
 ) -> Tensor:
-    """Mean over all rows of the confident ones' cross-entropy of logits (n, k) + log(k pi_hat); 0 without any.
+    """Return the mean over all rows of the confident ones' cross-entropy of logits (n, k) + log(k pi_hat); 0 without
+    any.
 
-    With a prior q (k,) the logits are raised by log(pi_hat / q), the same for q = 1 / k: what the network learns is
-    then a posterior for the class shares q.
+    With a prior q (k,) the logits are raised by log(pi_hat / q), the same for q = 1 / k: the network then learns a
+    posterior for the class shares q.
     """
     adjusted = logits.float() + (len(pi_hat) * pi_hat.clamp_min(TINY)).log()
     if prior is not None:

@@ -61,7 +61,7 @@ _CONNECTED = 1e-4  # added to every edge of the prototype graph, so that it is o
 
 
 class OpenNCD(Method):
-    """`network.classifier` becomes the projector: what `Outputs` calls logits are projections here."""
+    """OpenNCD. `network.classifier` becomes the projector, so the logits in `Outputs` are projections here."""
 
     views = ("weak", "weak")
     uses_prior = True
@@ -183,7 +183,7 @@ class OpenNCD(Method):
         self.register_buffer("is_grouped", torch.tensor(False))
 
     def start_epoch(self, inference: Inference, progress: Progress) -> None:
-        """Group the prototypes anew while it is time, and at least once."""
+        """Group the prototypes again in the epochs for that, and at least once."""
         in_time = self.group_start <= progress.by_epoch < self.group_end
         if in_time or (progress.by_epoch >= self.group_start and not self.is_grouped):
             self.groups.copy_(self._grouping(inference))
@@ -212,7 +212,7 @@ class OpenNCD(Method):
         return total, measured
 
     def predict(self, inference: Inference) -> Prediction:
-        """The group of every image's nearest prototype, or its most probable group."""
+        """Return the group of every image's nearest prototype, or its most probable group."""
         groups = self.groups if self.is_grouped else inference.fitted.get("groups")
         groups = self._grouping(inference) if groups is None else groups
         logits = self.prototype_logits(inference.unlabeled.logits)
@@ -228,18 +228,18 @@ class OpenNCD(Method):
         return Prediction(ids, confidence, measurements, {} if self.is_grouped else {"groups": groups})
 
     def prototype_logits(self, projections: Tensor) -> Tensor:
-        """cosine(projection, prototype) / temperature: (n, prototypes), float32."""
+        """Return cosine(projection, prototype) / temperature: (n, prototypes), float32."""
         with torch.autocast(projections.device.type, enabled=False):
             cosine = F.normalize(projections.float(), dim=1) @ F.normalize(self.prototypes.float(), dim=1).T
         return cosine / self.temperature
 
     def group_probabilities(self, logits: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Sums of prototype probabilities by group: (n, prototypes), 0 for ids beyond the number of groups."""
+        """Return sums of prototype probabilities by group: (n, prototypes), 0 for ids beyond the number of groups."""
         with torch.autocast(logits.device.type, enabled=False):
             return logits.softmax(dim=1) @ _membership(self.groups if groups is None else groups)
 
     def prototype_prior(self) -> Tensor:
-        """(prototypes,): every group has the same mass, spread evenly over its prototypes.
+        """Return (prototypes,): every group has the same mass, spread evenly over its prototypes.
 
         With a class prior q and once grouped, the group of class k has the mass q_k, as a share of all groups in use.
         """
@@ -250,7 +250,7 @@ class OpenNCD(Method):
         return mass / mass.sum()
 
     def _grouping(self, inference: Inference) -> Tensor:
-        """Group id by prototype (prototypes,), from the votes of all training images."""
+        """Return the group id of every prototype (prototypes,), from the votes of all training images."""
         labeled, unlabeled = (self.prototype_logits(part.logits) for part in (inference.labeled, inference.unlabeled))
         votes = torch.zeros(len(labeled) + len(unlabeled), len(self.prototypes), device=labeled.device)
         votes.scatter_(1, torch.cat([labeled, unlabeled]).topk(self.votes, dim=1).indices, 1.0)
@@ -263,27 +263,27 @@ class OpenNCD(Method):
 
 
 def _membership(groups: Tensor) -> Tensor:
-    """0/1 (prototypes, groups) of group ids (prototypes,); as many columns as there can be groups."""
+    """Return 0/1 (prototypes, groups) of group ids (prototypes,), with a column for every possible group."""
     return (groups[:, None] == torch.arange(len(groups), device=groups.device)).float()
 
 
 def cross_similarity(first: Tensor, second: Tensor) -> Tensor:
-    """Mean over rows of both cross-entropies between two views' group probabilities (n, groups), halved."""
+    """Return half the mean over rows of both cross-entropies between two views' group probabilities (n, groups)."""
     forward = (second * (first + TINY).log()).sum(dim=1).mean()
     backward = (first * (second + TINY).log()).sum(dim=1).mean()
     return -(forward + backward) / 2
 
 
 def kl_to_prior(mean: Tensor, prior: Tensor) -> Tensor:
-    """KL(mean || prior) of two distributions over prototypes; the prior is positive everywhere."""
+    """Return KL(mean || prior) of two distributions over prototypes; the prior is positive everywhere."""
     return (mean * ((mean + TINY).log() - prior.log())).sum()
 
 
 def prototype_graph(votes: np.ndarray, directions: np.ndarray, weight: float) -> np.ndarray:
-    """Similarity of prototypes (p, p): images that vote for both, as a share of the smaller number of votes.
+    """Return the similarity of prototypes (p, p): images that vote for both, as a share of the smaller number of votes.
 
-    votes: 0/1 (images, p), at least one per prototype; directions: unit prototypes (p, d). Their cosine, brought to
-    [0, 1], has the share 1 - weight. Nothing is similar to itself by votes.
+    votes: 0/1 (images, p), at least one per prototype; directions: unit prototypes (p, d). Their cosine, mapped to [0,
+    1], has the share 1 - weight. The vote part of the diagonal is 0.
     """
     common = (votes.T @ votes).astype(np.float64)
     counts = common.diagonal()
@@ -294,7 +294,9 @@ def prototype_graph(votes: np.ndarray, directions: np.ndarray, weight: float) ->
 
 
 def group_prototypes(votes: np.ndarray, directions: np.ndarray, weight: float, count: int, seed: int) -> np.ndarray:
-    """Group ids int64 (p,) of at most `count` groups; prototypes without votes join the nearest one that has some."""
+    """Return group ids int64 (p,) of at most `count` groups; prototypes without votes join the nearest one with
+    votes.
+    """
     voted = np.flatnonzero(votes.any(axis=0))
     groups = spectral_groups(prototype_graph(votes[:, voted], directions[voted], weight), count, seed)
     nearest = (directions @ directions[voted].T).argmax(axis=1)
@@ -303,7 +305,9 @@ def group_prototypes(votes: np.ndarray, directions: np.ndarray, weight: float, c
 
 
 def spectral_groups(graph: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """At most `count` groups of the nodes of a graph (p, p): ids int64 (p,); few nodes are a group each."""
+    """Return ids int64 (p,) of at most `count` groups of a graph's nodes (p, p); up to `count` nodes are a group
+    each.
+    """
     if len(graph) <= count:
         return np.arange(len(graph))
     clustering = SpectralClustering(count, affinity="precomputed", random_state=seed)
@@ -313,9 +317,9 @@ def spectral_groups(graph: np.ndarray, count: int, seed: int) -> np.ndarray:
 def align_groups(
     groups: np.ndarray, before: np.ndarray, nearest: np.ndarray, targets: np.ndarray, classes: Classes
 ) -> np.ndarray:
-    """Renumber groups (p,) one-to-one: by the labeled images that they hold, then by the prototypes that they keep.
+    """Renumber groups (p,) one-to-one by the labeled images in them, then by the prototypes that they keep.
 
-    before (p,): the ids until now, -1 for none. nearest (labeled,): every labeled image's nearest prototype.
+    before (p,): the previous ids, -1 for none. nearest (labeled,): the nearest prototype of every labeled image.
     """
     prototypes = np.zeros((classes.total, classes.total), np.int64)
     images = np.zeros_like(prototypes)

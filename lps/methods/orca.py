@@ -125,5 +125,7 @@ class ORCA(Method):
         return total, measured | distribution_measurements(mean, self.class_prior)
 
     def margins(self) -> Tensor:
-        """(classes,): margin_scale * min(uncertainty, cap) for seen classes, added to a target's logit; 0 for novel."""
+        """Return (classes,): margin_scale * min(uncertainty, cap) for seen classes, added to a target's logit; 0 for
+        novel.
+        """
         return self.margin_scale * self.uncertainty.clamp_max(self.uncertainty_cap) * self.is_seen

@@ -119,21 +119,21 @@ class RankStats(Method):
         return total, measured | of_terms
 
     def consistency_at(self, progress: Progress) -> float:
-        """w: weight of the consistency in this epoch of the joint training."""
+        """Return w, the weight of the consistency term in this epoch of the joint training."""
         first = epochs_of(self.supervised_share, progress.epochs)
         return self.consistency_weight * ramp_up(progress.epoch - first, self.ramp_share * (progress.epochs - first))
 
     def _supervised(self, batch: Batch) -> dict[str, Tensor]:
-        """Cross-entropy of the labeled rows, alone in the batch."""
+        """Return the cross-entropy of the labeled rows, which are passed alone."""
         (outputs,) = self.network.forward_views([batch.labeled_views[0]])
         return {"loss/cross_entropy": F.cross_entropy(self._heads(outputs)[0], batch.targets)}
 
     def _joint(self, batch: Batch, consistency_weight: float) -> tuple[dict[str, Tensor], dict[str, Measurement]]:
         first, second = self.network.forward_views(batch.views())
-        (seen, every), (seen_again, every_again) = self._heads(first), self._heads(second)
+        (seen, all_classes), (seen_again, all_classes_again) = self._heads(first), self._heads(second)
         labeled = len(batch.targets)
         positive = same_ranking(first.features[labeled:].detach().relu(), self.top_k)
-        probabilities, probabilities_again = every.softmax(dim=1), every_again.softmax(dim=1)
+        probabilities, probabilities_again = all_classes.softmax(dim=1), all_classes_again.softmax(dim=1)
         consistency = F.mse_loss(seen.softmax(dim=1), seen_again.softmax(dim=1)) + F.mse_loss(
             probabilities, probabilities_again
         )
@@ -144,8 +144,8 @@ class RankStats(Method):
         }
         num_pairs = torch.tensor(float(len(positive) * (len(positive) - 1)))
         pi_hat = class_distribution(probabilities[labeled:].detach(), torch.ones_like(probabilities[labeled:, 0]))
-        guessed = probabilities[labeled:].argmax(dim=1)
-        agree = positive == (guessed[:, None] == guessed)
+        predicted = probabilities[labeled:].argmax(dim=1)
+        agree = positive == (predicted[:, None] == predicted)
         measured = {
             "pair/agreement": Ratio(agree.sum() - len(positive), num_pairs),
             "pair/positive_rate": Ratio(positive.sum() - len(positive), num_pairs),
@@ -154,7 +154,7 @@ class RankStats(Method):
         return terms, measured | distribution_measurements(pi_hat)
 
     def _heads(self, outputs: Outputs) -> tuple[Tensor, Tensor]:
-        """Float32 logits of the seen classes (n, seen) and of all classes (n, total)."""
+        """Return float32 logits of the seen classes (n, seen) and of all classes (n, total)."""
         return outputs.logits.float().split([self.classes.seen, self.classes.total], dim=1)
 
     def predict(self, inference: Inference) -> Prediction:
@@ -163,10 +163,10 @@ class RankStats(Method):
 
 
 def same_ranking(features: Tensor, top_k: int) -> Tensor:
-    """bool (n, n): whether the `top_k` largest entries of two rows of (n, d) are the same ones, in whatever order.
+    """Return bool (n, n): whether the `top_k` largest entries of two rows of (n, d) are the same, in any order.
 
-    Product of 0/1 indicators: it counts common entries, and sets of k are equal when they share k. Where fewer than k
-    entries are positive the set is filled up with zeros, which ones is arbitrary.
+    Product of 0/1 indicators: it counts common entries, and sets of k are equal if they share k. If fewer than k
+    entries are positive, the set is filled up with arbitrary zeros.
     """
     mask = torch.zeros_like(features, dtype=torch.float32)
     mask.scatter_(1, features.topk(top_k, dim=1).indices, 1.0)
@@ -175,7 +175,7 @@ def same_ranking(features: Tensor, top_k: int) -> Tensor:
 
 
 def pairwise_cross_entropy(first: Tensor, second: Tensor, positive: Tensor) -> Tensor:
-    """Mean over all ordered pairs of -log s where positive and -log(1 - s) elsewhere, s_ij = <first_j, second_i>.
+    """Return the mean over all ordered pairs of -log s if positive, else -log(1 - s), s_ij = <first_j, second_i>.
 
     first, second: float32 probabilities (n, k); positive bool (n, n), symmetric.
     """

@@ -101,8 +101,8 @@ def _begin(job, name, command, source):
     write_json(_path(job), _read(_path(job)) | {"pid": process.pid})
 
 
-def job_of(about):
-    return board.job_of(about)
+def job_of(job_record):
+    return board.job_of(job_record)
 
 
 def cancel(job, waiting_only=False):

@@ -48,7 +48,7 @@ def cluster(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
-    monkeypatch.setattr(slurm, "board", Board())
+    monkeypatch.setattr(slurm, "job_cache", Board())
     monkeypatch.setattr(jobs, "RETRY_S", 0.0)
 
     class Cluster:

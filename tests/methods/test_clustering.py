@@ -126,7 +126,7 @@ def naive_move(points, pinned, pins, centres):
 def test_a_round_moves_the_centres_as_the_naive_one_does(seed):
     points, pinned, pins = scattered(seed=seed)
     centres = points[:6] + 0.1
-    moved = clustering._moved(points, clustering._sums(pinned, pins, 6), centres)
+    moved = clustering._move_centres(points, clustering._sums(pinned, pins, 6), centres)
     expected = naive_move(*(t.double().numpy() for t in (points, pinned)), pins.tolist(), centres.double().numpy())
     assert all(e is not None for e in expected) and np.allclose(moved, np.stack(expected), atol=1e-5)
 
@@ -134,7 +134,7 @@ def test_a_round_moves_the_centres_as_the_naive_one_does(seed):
 def test_empty_clusters_take_the_farthest_points_one_each():
     points = torch.tensor([[0.0, 0], [0.1, 0], [5, 0], [0, 9], [0.2, 0]])
     centres = torch.tensor([[0.0, 0], [50, 50], [60, 60]])
-    moved = clustering._moved(points, clustering._sums(*nobody(points), 3), centres)
+    moved = clustering._move_centres(points, clustering._sums(*nobody(points), 3), centres)
     assert torch.equal(moved[1], points[3]) and torch.equal(moved[2], points[2])
     assert torch.allclose(moved[0], points.mean(0))
 
@@ -227,7 +227,7 @@ def test_rounds_after_the_last_one_change_nothing(iterations, monkeypatch):
     points, pinned, pins = scattered(free=200)
     arguments = (points, pinned, pins, 6, 0, 3, iterations)
     expected = semi_supervised_kmeans(*arguments)
-    monkeypatch.setattr(clustering, "_LOOKS", {False: 16})
+    monkeypatch.setattr(clustering, "_CHECK_EVERY", {False: 16})
     found = semi_supervised_kmeans(*arguments)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(found, expected))
 

@@ -236,7 +236,7 @@ def test_te_pulls_towards_the_average_of_the_image_s_past():
 def test_te_measures_only_images_that_have_a_past_and_passes_no_gradient_to_it():
     method, batch, _ = transferred("TE")
     with torch.no_grad():
-        method._remember(torch.full((3, 6), 1 / 6), torch.arange(3))
+        method._add_to_averages(torch.full((3, 6), 1 / 6), torch.arange(3))
     loss, measured = method.loss(batch, at(30))
     q = naive_q(method, pixels(batch.unlabeled_views[0]))
     assert measured["loss/consistency"].item() == pytest.approx(10 * ((q[:3] - 1 / 6) ** 2).sum() / q.size, rel=1e-3)

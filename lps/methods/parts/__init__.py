@@ -1,1 +1,1 @@
-"""What several methods are made of: losses, pseudo-labels, clustering. Imports data and network."""
+"""Provide parts that several methods use: losses, pseudo-labels, clustering. Imports data and network."""

@@ -1,7 +1,7 @@
-"""Clusters and neighbours in feature space: k-means, semi-supervised k-means, quality of a backbone's neighbours.
+"""Find clusters and neighbours in feature space: k-means, semi-supervised k-means, quality of a backbone's neighbours.
 
-Features are best L2-normalised first: without it k-means on SimCLR features loses about half of its accuracy. What
-takes arrays does so itself; what takes tensors works on their device and on the points as they are.
+Features are best L2-normalised first: without it, k-means on SimCLR features loses about half of its accuracy.
+Functions on arrays normalise themselves; functions on tensors work on their device and on the points as they are.
 """
 
 import math
@@ -13,20 +13,22 @@ import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from torch import Tensor
 
-_BLOCK = 1 << 17  # points whose distances to centres are made at once
-_MOST_TRIED = 1 << 18  # free points: of more, the restarts see a sample, and all of them its best centres
-_ROW = 1024  # numbers whose running sum one group of a GPU's threads takes
-_LOOKS = {False: 1, True: 16}  # rounds of k-means between two looks at whether it is over, on a host and on a GPU
+_BLOCK = 1 << 17  # points whose distances to centres are computed at once
+_MOST_TRIED = 1 << 18  # free points; beyond that, restarts use a sample, and all points start from its best centres
+_ROW = 1024  # numbers whose running sum one group of a GPU's threads computes
+_CHECK_EVERY = {False: 1, True: 16}  # rounds of k-means between two checks for convergence, on a CPU and on a GPU
 
 
 def unit_rows(features: np.ndarray) -> np.ndarray:
-    """Rows (n, d) at length 1, float32."""
+    """Return the rows (n, d) at length 1, float32."""
     features = np.asarray(features, np.float32)
     return features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
 
 
 def kmeans(features: np.ndarray, clusters: int, seed: int, restarts: int = 10, normalize: bool = True) -> np.ndarray:
-    """Cluster ids (n,) of the best of `restarts` k-means on unit features (n, d); fewer clusters where n is smaller."""
+    """Return cluster ids (n,) of the best of `restarts` k-means on unit features (n, d); fewer clusters if n is
+    smaller.
+    """
     if len(features) == 0:
         return np.zeros(0, np.int64)
     points = unit_rows(features) if normalize else np.asarray(features, np.float32)
@@ -35,7 +37,7 @@ def kmeans(features: np.ndarray, clusters: int, seed: int, restarts: int = 10, n
 
 
 def knn_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10, block: int = 4096) -> float:
-    """Share of images whose class is the commonest among its `neighbours` nearest others (cosine), leave-one-out."""
+    """Return the share of images whose class is the most common among the `neighbours` nearest others (cosine)."""
     points, total = unit_rows(features), int(labels.max()) + 1
     hits = 0
     for start in range(0, len(points), block):
@@ -50,7 +52,7 @@ def knn_accuracy(features: np.ndarray, labels: np.ndarray, neighbours: int = 10,
 
 
 class Clusters(NamedTuple):
-    """k clusters of n free points: all three belong to the same centres."""
+    """k clusters of n free points; all three fields belong to the same centres."""
 
     centres: Tensor  # (k, d)
     distances: Tensor  # (n, k), squared Euclidean
@@ -65,11 +67,11 @@ class Clusters(NamedTuple):
 def semi_supervised_kmeans(
     points: Tensor, pinned: Tensor, pins: Tensor, clusters: int, seed: int, restarts: int = 10, iterations: int = 200
 ) -> Clusters:
-    """k-means in which labeled points stay in their cluster (GCD, section 3.3); the best of `restarts` by inertia.
+    """Run k-means in which labeled points stay in their cluster (GCD, section 3.3); the best of `restarts` by inertia.
 
     points: float32 (n, d), free to move; pinned: (m, d) and pins: int64 (m,), the cluster of each. Clusters with pinned
     points start at their mean, the others are drawn from the free points by greedy k-means++. Without pinned points
-    this is plain k-means. Of more than `_MOST_TRIED` free points the restarts see a sample.
+    this is plain k-means. With more than `_MOST_TRIED` free points, the restarts use a sample.
     """
     generator = torch.Generator().manual_seed(seed)
     pinned_sums = _sums(pinned, pins, clusters)
@@ -89,14 +91,14 @@ def semi_supervised_kmeans(
 
 
 def _inertia(points: Tensor, pinned: Tensor, pins: Tensor, centres: Tensor) -> Tensor:
-    """(): as `Clusters` has it."""
+    """Return the inertia as defined in `Clusters`, ()."""
     own_distances = squared_distances(pinned, centres).gather(1, pins[:, None])
     return (squared_distances(points, centres).amin(dim=1).sum() + own_distances.sum()) / (len(points) + len(pinned))
 
 
 def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
-    """(n, k) squared Euclidean distances of (n, d) to (k, d), at least 0 if the expanded square rounds below."""
-    if not torch.compiler.is_exporting() and len(points) > _BLOCK:  # a graph for ONNX takes any number of points
+    """Return (n, k) squared Euclidean distances of (n, d) to (k, d), at least 0 even if rounding falls below."""
+    if not torch.compiler.is_exporting() and len(points) > _BLOCK:  # an ONNX graph must take any number of points
         distances = points.new_empty((len(points), len(centres)))
         for part, block in zip(points.split(_BLOCK), distances.split(_BLOCK)):
             block.copy_(squared_distances(part, centres))
@@ -106,7 +108,7 @@ def squared_distances(points: Tensor, centres: Tensor) -> Tensor:
 
 
 def cluster_confidence(distances: Tensor) -> Tensor:
-    """(n,) in [0, 1] from squared distances (n, k): 1 - nearest / second nearest distance.
+    """Return (n,) in [0, 1] from squared distances (n, k): 1 - nearest / second nearest distance.
 
     0 halfway between two centres, 1 with a single centre.
     """
@@ -117,13 +119,13 @@ def cluster_confidence(distances: Tensor) -> Tensor:
 
 
 def cluster_centres(points: Tensor, ids: Tensor, clusters: int) -> Tensor:
-    """(clusters, d): means of points (n, d) by their id int64 (n,), NaN if a cluster has none."""
+    """Return (clusters, d): means of points (n, d) by their id int64 (n,), NaN for an empty cluster."""
     sums, counts = _sums(points, ids, clusters)
     return sums / counts[:, None]
 
 
 def nearest_centres(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
-    """(id int64 (n,) of the nearest of `cluster_centres`, `cluster_confidence` (n,)) of points (n, d).
+    """Return (id int64 (n,) of the nearest of `cluster_centres`, `cluster_confidence` (n,)) of points (n, d).
 
     Id and confidence are 0 if there is no cluster at all.
     """
@@ -135,7 +137,9 @@ def nearest_centres(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def principal_axes(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Mean (d,) and the `count` orthonormal directions (count, d) of largest variance of (n, d), largest first."""
+    """Return the mean (d,) and the `count` orthonormal directions (count, d) of largest variance of (n, d), largest
+    first.
+    """
     exact = points.double()
     mean = exact.mean(dim=0)
     axes = torch.linalg.eigh((exact - mean).T @ (exact - mean)).eigenvectors
@@ -143,7 +147,9 @@ def principal_axes(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _sums(points: Tensor, ids: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
-    """Per cluster the sum of its points (k, d) and their number (k,); a matrix product, so that it repeats on a GPU."""
+    """Return per cluster the sum of its points (k, d) and their number (k,); a matrix product, so that it repeats on a
+    GPU.
+    """
     sums, counts = [], []
     for part, block_ids in zip(points.split(_BLOCK), ids.split(_BLOCK)):
         members = F.one_hot(block_ids, clusters).to(points.dtype)
@@ -155,11 +161,11 @@ def _sums(points: Tensor, ids: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
 def _first_centres(
     points: Tensor, pinned_sums: tuple[Tensor, Tensor], free: list[int], generator: torch.Generator
 ) -> Tensor:
-    """(k, d): means of pinned points, then greedy k-means++ draws for the `free` clusters, which have none.
+    """Return (k, d): means of pinned points, and greedy k-means++ draws for the `free` clusters without pinned points.
 
-    Of a few candidates, drawn with probability proportional to the squared distance from the nearest centre so far, the
-    one counts that leaves the smallest sum of them (as in scikit-learn): with a single candidate two thirds of the runs
-    end in a poor optimum on digits.
+    A few candidates are drawn with probability proportional to the squared distance from the nearest centre so far, and
+    the one that leaves the smallest sum of these is used (as in scikit-learn): with a single candidate two thirds of
+    the runs end in a poor optimum on digits.
     """
     sums, counts = pinned_sums
     centres = sums / counts.clamp_min(1)[:, None]
@@ -179,7 +185,7 @@ def _first_centres(
 
 
 def _draw(weights: Tensor, chances: Tensor) -> Tensor:
-    """Rows int64 (count,) with probability proportional to their weight (n,); any rows where all are 0 or infinite.
+    """Return rows int64 (count,) with probability proportional to their weight (n,); any rows if all are 0 or infinite.
 
     chances: float64 (count,), uniform in [0, 1).
     """
@@ -192,20 +198,23 @@ def _draw(weights: Tensor, chances: Tensor) -> Tensor:
 
 
 def _running_sum(values: Tensor) -> Tensor:
-    """`cumsum` (n,) by rows of a matrix: that of one long row differs on a GPU from time to time."""
+    """Return `cumsum` (n,), computed by rows of a matrix: that of one long row varies between calls on a GPU."""
     rows = F.pad(values, (0, -len(values) % _ROW)).view(-1, _ROW).cumsum(dim=1)
     before = rows[:, -1].cumsum(dim=0) - rows[:, -1]
     return (rows + before[:, None]).view(-1)[: len(values)]
 
 
 def _lloyd(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor, iterations: int) -> Tensor:
-    """Centres (k, d) after at most `iterations` rounds, or when the squared sum of their shifts is below 1e-4.
+    """Return centres (k, d) after at most `iterations` rounds, or when the squared sum of their shifts is below 1e-4.
 
-    A GPU goes on for some rounds, which change nothing any more, so that it is seldom waited for.
+    A GPU does some more rounds without effect, so that the host rarely waits for it.
     """
-    is_over, look_every = torch.zeros((), dtype=torch.bool, device=points.device), _LOOKS[points.device.type == "cuda"]
+    is_over, look_every = (
+        torch.zeros((), dtype=torch.bool, device=points.device),
+        _CHECK_EVERY[points.device.type == "cuda"],
+    )
     for number in range(iterations):
-        new_centres = _moved(points, pinned_sums, centres)
+        new_centres = _move_centres(points, pinned_sums, centres)
         shift = (new_centres - centres).norm(dim=1).sum()
         centres = torch.where(is_over, centres, new_centres)
         is_over = is_over | (shift.square() < 1e-4)
@@ -214,8 +223,10 @@ def _lloyd(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor, 
     return centres
 
 
-def _moved(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor) -> Tensor:
-    """Means (k, d) of what is nearest to a centre or pinned to it; empty clusters get the farthest points."""
+def _move_centres(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor) -> Tensor:
+    """Return the means (k, d) of the points nearest or pinned to each centre; empty clusters get the farthest
+    points.
+    """
     nearest_parts = [squared_distances(part, centres).min(dim=1) for part in points.split(_BLOCK)]
     nearest, ids = (torch.cat(column) for column in zip(*nearest_parts))
     sums, counts = (free + fixed for free, fixed in zip(_sums(points, ids, len(centres)), pinned_sums))

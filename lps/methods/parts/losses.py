@@ -1,22 +1,22 @@
-"""Loss terms as pure functions of tensors, computed in float32 whatever the network's precision.
+"""Compute loss terms as pure functions of tensors, in float32 whatever the network's precision.
 
-Shapes: n rows, k classes. Masks are dense (0/1 weights multiply rows), so nothing depends on how many rows pass.
-Of a pair, rows that are taken to show the same class, the partner is the row index of the other half; the labeled rows
-of a batch come first.
+Shapes: n rows, k classes. Masks are dense (0/1 weights multiply rows), so shapes do not depend on how many rows pass.
+In a pair (two rows that count as the same class), the partner is the row index of the second one; the labeled rows of a
+batch come first.
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-TINY = 1e-8  # what a share counts for at least inside a logarithm
-_MASKED = -1e30  # stands for "not in the sum" inside a log-sum-exp; finite, so that its gradient is 0 and not NaN
+TINY = 1e-8  # least share inside a logarithm
+_MASKED = -1e30  # excludes an entry from a log-sum-exp; finite, so that its gradient is 0 and not NaN
 
 
 def margin_cross_entropy(logits: Tensor, targets: Tensor, margins: Tensor) -> Tensor:
-    """Per row -log softmax of the target after `margins[target]` was added to the target's logit (LPS eq. for l_AM).
+    """Return -log softmax of each row's target after `margins[target]` was added to its logit (LPS eq. for l_AM).
 
-    logits (n, k), targets int64 (n,), margins (k,) of at least 0; gives (n,). Margins of 0 are plain cross-entropy.
+    logits (n, k), targets int64 (n,), margins (k,) of at least 0; returns (n,). Margins of 0 give plain cross-entropy.
     """
     logits = logits.float()
     target_margins = margins.to(logits.dtype)[targets]
@@ -25,11 +25,11 @@ def margin_cross_entropy(logits: Tensor, targets: Tensor, margins: Tensor) -> Te
 
 
 def negative_entropy_of_mean(logits: Tensor, prior: Tensor | None = None) -> Tensor:
-    """The entropy term of the mean prediction p (k,) against a prior q (k,); smallest where p = q.
+    """Return the entropy term of the mean prediction p (k,) against a prior q (k,); smallest for p = q.
 
-    Without a prior sum_k p_k log p_k = KL(p || u) - log k, u_k = 1 / k: the papers' term. With one
-    sum_k p_k log p_k - sum_k p_k log(k q_k) = KL(p || q) - log k; the constant, which moves nothing, keeps the values
-    of both comparable. Shares of q count as 1e-8 at least inside the logarithm.
+    Without a prior: sum_k p_k log p_k = KL(p || u) - log k, u_k = 1 / k, the papers' term. With one: sum_k p_k log p_k
+    - sum_k p_k log(k q_k) = KL(p || q) - log k; the constant changes no gradient and keeps the values of both
+    comparable. Shares of q count as at least 1e-8 inside the logarithm.
     """
     mean = logits.float().softmax(dim=1).mean(dim=0)
     negative_entropy = (mean * mean.clamp_min(TINY).log()).sum()
@@ -39,7 +39,9 @@ def negative_entropy_of_mean(logits: Tensor, prior: Tensor | None = None) -> Ten
 
 
 def similarities(vectors: Tensor, temperature: float, normalize: bool = True) -> Tensor:
-    """Pairwise inner products of (n, d) rows divided by the temperature, float32 (n, n), the diagonal masked out."""
+    """Return pairwise inner products of (n, d) rows divided by the temperature, float32 (n, n), the diagonal masked
+    out.
+    """
     vectors = vectors.float()
     if normalize:
         vectors = F.normalize(vectors, dim=1)
@@ -49,7 +51,7 @@ def similarities(vectors: Tensor, temperature: float, normalize: bool = True) ->
 
 
 def supervised_contrastive(similarity: Tensor, labels: Tensor, chosen: Tensor, variant: str = "in") -> Tensor:
-    """Supervised contrastive loss among the chosen rows, mean over them; 0 when none is chosen.
+    """Return the supervised contrastive loss among the chosen rows, mean over them; 0 if none is chosen.
 
     similarity (n, n) from `similarities`, labels (n,), chosen bool (n,). For an anchor a with positives P(a) (other
     chosen rows with its label): variant "in" is -log of the mean over P(a) of the softmax, "out" the mean of the -logs.
@@ -68,20 +70,21 @@ def supervised_contrastive(similarity: Tensor, labels: Tensor, chosen: Tensor, v
 
 
 def _logsumexp_of(values: Tensor, included: Tensor) -> Tensor:
-    """log sum exp over the included columns of every row, (n, n) bool; finite and without meaning for a row of none.
+    """Return log sum exp over the included columns of every row, (n, n) bool; a finite dummy for a row without any.
 
-    What is left out is minus infinity, since a CPU takes four times as long for the exponential of a large finite
-    number. A row of none has to stay finite, or its gradient would be NaN.
+    Excluded entries are minus infinity, since a CPU takes four times as long for the exponential of a large finite
+    number. A row without any has to stay finite, or its gradient would be NaN.
     """
     outside = torch.where(included.any(dim=1, keepdim=True), -torch.inf, _MASKED)
     return torch.where(included, values, outside).logsumexp(dim=1)
 
 
 def two_view_contrastive(similarity: Tensor, chosen: Tensor, normalizer: str = "batch") -> Tensor:
-    """NT-Xent over the chosen rows of two stacked views: the positive of row i is the same image in the other view.
+    """Return NT-Xent over the chosen rows of two stacked views: the positive of row i is the same image in the other
+    view.
 
     similarity (2b, 2b), chosen bool (2b,). The denominator runs over all other rows; the sum over chosen rows is
-    divided by 2b ("batch") or by the number of chosen rows ("subset"); 0 when none is chosen.
+    divided by 2b ("batch") or by the number of chosen rows ("subset"); 0 if none is chosen.
     """
     rows = len(similarity)
     partner = torch.arange(rows, device=similarity.device).roll(rows // 2)
@@ -91,23 +94,28 @@ def two_view_contrastive(similarity: Tensor, chosen: Tensor, normalizer: str = "
 
 
 def nt_xent(projections: Tensor, temperature: float) -> Tensor:
-    """Mean over the 2n rows (two stacked views) of the cross-entropy of finding the other view among 2n - 1 others."""
-    everyone = torch.ones(len(projections), dtype=torch.bool, device=projections.device)
-    return two_view_contrastive(similarities(projections, temperature), everyone)
+    """Return the mean over 2n rows (two stacked views) of the cross-entropy of finding the other view among 2n - 1
+    rows.
+    """
+    all_rows = torch.ones(len(projections), dtype=torch.bool, device=projections.device)
+    return two_view_contrastive(similarities(projections, temperature), all_rows)
 
 
 def labeled_contrastive(projections: list[Tensor], targets: Tensor, temperature: float) -> Tensor:
-    """Contrast by label among the labeled rows of all views, the mean over positives outside of the logarithm.
+    """Return the contrastive loss by label among the labeled rows of all views, with the mean over positives outside
+    the log.
 
-    projections: a (n, d) per view, targets int64 (labeled,).
+    projections: one (n, d) per view, targets int64 (labeled,).
     """
     similarity = similarities(labeled_rows(projections, targets), temperature)
-    everyone = torch.ones(len(similarity), dtype=torch.bool, device=similarity.device)
-    return supervised_contrastive(similarity, targets.repeat(len(projections)), everyone, variant="out")
+    all_rows = torch.ones(len(similarity), dtype=torch.bool, device=similarity.device)
+    return supervised_contrastive(similarity, targets.repeat(len(projections)), all_rows, variant="out")
 
 
 def labeled_rows(views: list[Tensor], targets: Tensor) -> Tensor:
-    """The labeled rows of all views (views * labeled, d), one view after the other; they come first in each."""
+    """Return the labeled rows, which come first in each view, of all views (views * labeled, d), one view after the
+    other.
+    """
     return torch.cat([view[: len(targets)] for view in views])
 
 
@@ -115,7 +123,7 @@ def labeled_rows(views: list[Tensor], targets: Tensor) -> Tensor:
 
 
 def pair_partners(similarity: Tensor, targets: Tensor) -> Tensor:
-    """int64 (n,): another row of the same class for labeled rows, the nearest other row for unlabeled ones.
+    """Return int64 (n,): another row of the same class for labeled rows, the nearest other row for unlabeled ones.
 
     similarity (n, n) with the diagonal masked out (`similarities`), targets int64 (labeled,).
     """
@@ -123,10 +131,11 @@ def pair_partners(similarity: Tensor, targets: Tensor) -> Tensor:
 
 
 def same_class_partners(targets: Tensor) -> Tensor:
-    """int64 (n,): the next row of the same class, around the end of the batch; the row itself where it is alone.
+    """Return int64 (n,): the next row of the same class, around the end of the batch; the row itself if it is the only
+    one.
 
-    Rows come in random order, so the next one is each of the others with the same probability. That is the original's
-    random partner, with no loop and no random number that a resumed run would have to repeat.
+    Rows come in random order, so the next one is each of the others with the same probability. This equals the
+    original's random partner, without a loop and without a random number that a resumed run would have to repeat.
     """
     n = len(targets)
     rows = torch.arange(n, device=targets.device)
@@ -135,9 +144,9 @@ def same_class_partners(targets: Tensor) -> Tensor:
 
 
 def pair_loss(first_logits: Tensor, second_logits: Tensor, partners: Tensor) -> Tensor:
-    """-mean_i log sum_k p_ik q_{partner(i) k}, p and q the softmax of two views' logits (n, k).
+    """Return -mean_i log sum_k p_ik q_{partner(i) k}, p and q the softmax of two views' logits (n, k).
 
-    Binary cross-entropy of positive pairs. In log space: a pair of probability 0 has a finite loss and a gradient, and
+    Binary cross-entropy of positive pairs, in log space: a pair of probability 0 has a finite loss and a gradient, and
     no product can round above 1.
     """
     first, second = first_logits.float().log_softmax(dim=1), second_logits.float().log_softmax(dim=1)

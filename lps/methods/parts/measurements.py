@@ -1,4 +1,4 @@
-"""Averages of what a method measures, kept on the device and fetched once an epoch."""
+"""Average what a method measures, on the device, and fetch the averages once per epoch."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Ratio(NamedTuple):
-    """Averaged as sum of numerators over sum of denominators: a mean over rows, not over steps."""
+    """A measurement averaged as sum of numerators over sum of denominators: a mean over rows, not over steps."""
 
     numerator: Tensor
     denominator: Tensor
@@ -17,19 +17,19 @@ Measurement = float | Tensor | Ratio  # a scalar, or a vector by class id
 
 
 def sum_terms(terms: dict[str, Tensor]) -> tuple[Tensor, dict[str, Measurement]]:
-    """(the sum of a loss's terms, what is measured of it: each term, and the sum as loss/total)."""
+    """Return (the sum of a loss's terms, the measurements: each term, and the sum as loss/total)."""
     total = sum(terms.values())
     return total, {name: term.detach() for name, term in terms.items()} | {"loss/total": total.detach()}
 
 
-sum_terms = sum_terms  # name until 0.3.0: method files of users call it
+summed = sum_terms  # name up to 0.3.0, which method files of users call
 
 
 class Averages:
     """Running sums of measurements. `add` never waits for the device; `result` does, once."""
 
     def __init__(self, state: dict | None = None):
-        """`state`: what `state_dict` of an earlier one gave, to go on from there."""
+        """Continue from `state`, the `state_dict` of earlier averages, if given."""
         self.sums: dict[str, Tensor] = dict(state["sums"]) if state else {}
         self.weights: dict[str, Tensor] = dict(state["weights"]) if state else {}
 
@@ -41,7 +41,7 @@ class Averages:
             self._accumulate(self.weights, name, value.denominator)
 
     def result(self) -> dict[str, float | list[float]]:
-        """The means by name; NaN for a ratio that never had a row."""
+        """Return the means by name; NaN for a ratio without rows."""
         names = list(self.sums)
         if not names:
             return {}

@@ -1,4 +1,4 @@
-"""Pseudo-labels of a batch: which rows are believed, and the class distribution that they add up to."""
+"""Compute the pseudo-labels of a batch: which rows are confident, and the class distribution that they add up to."""
 
 import math
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class PseudoLabels(NamedTuple):
 
 
 def pseudo_labels(probabilities: Tensor, threshold_seen, threshold_novel, classes: Classes) -> PseudoLabels:
-    """A row is confident when its probability reaches the threshold of the group that its label belongs to.
+    """Return pseudo-labels; a row is confident if its probability reaches the threshold of its label's group.
 
     probabilities: (n, classes.total). LPS paper, section 3: 0.95 for seen, 0.4 + 0.4 t/T for novel.
     """
@@ -30,7 +30,7 @@ def pseudo_labels(probabilities: Tensor, threshold_seen, threshold_novel, classe
 
 
 def pseudo_label_rates(unlabeled: PseudoLabels, classes: Classes) -> dict[str, Ratio]:
-    """Share of confident rows and mean confidence among the unlabeled rows that are predicted as seen, and as novel."""
+    """Return share of confident rows and mean confidence among unlabeled rows predicted as seen, and as novel."""
     rates = {}
     is_seen = unlabeled.labels < classes.seen
     for group, rows in (("seen", is_seen), ("novel", ~is_seen)):
@@ -40,18 +40,18 @@ def pseudo_label_rates(unlabeled: PseudoLabels, classes: Classes) -> dict[str, R
 
 
 def class_distribution(probabilities: Tensor, weights: Tensor) -> Tensor:
-    """pi_hat (classes,): mean of the rows' probabilities (n, classes), weighted by 0/1 `weights` (n,)."""
+    """Return pi_hat (classes,): the mean of the rows' probabilities (n, classes), weighted by 0/1 `weights` (n,)."""
     weights = weights.to(probabilities.dtype)
     return (weights[:, None] * probabilities).sum(0) / weights.sum().clamp_min(1)
 
 
 def distribution_measurements(pi_hat: Tensor, prior: Tensor | None = None) -> dict[str, Tensor]:
-    """An estimated class distribution (classes,) and how far it is from the prior; None: from equal shares."""
+    """Return an estimated class distribution (classes,) and its KL to and from the prior; None: equal shares."""
     return {"pi_hat": pi_hat, "kl": kl_from_prior(pi_hat, prior), "kl/reverse": kl_from_estimate(pi_hat, prior)}
 
 
 def kl_from_prior(estimate: Tensor, prior: Tensor | None = None) -> Tensor:
-    """KL(q || p) = sum_k q_k log(q_k / p_k) of an estimate p (k,); large where a class is starved.
+    """Return KL(q || p) = sum_k q_k log(q_k / p_k) of an estimate p (k,); large if a class is rarely predicted.
 
     prior q (k,): None is the uniform one, for which it is -log k - mean_k log p_k.
     """
@@ -61,7 +61,7 @@ def kl_from_prior(estimate: Tensor, prior: Tensor | None = None) -> Tensor:
 
 
 def kl_from_estimate(estimate: Tensor, prior: Tensor | None = None) -> Tensor:
-    """KL(p || q) = sum_k p_k log(p_k / q_k) of an estimate p (k,).
+    """Return KL(p || q) = sum_k p_k log(p_k / q_k) of an estimate p (k,).
 
     prior q (k,): None is the uniform one, for which it is log k + sum_k p_k log p_k, at most log k.
     """
