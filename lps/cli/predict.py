@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,11 @@ from lps.cli._parser import Commands, add_sharing, print_note
 from lps.errors import UserError, shown
 from lps.machine import processes
 from lps.store.run_folders import blocked_by, find_run
+from lps.store.runs import Run
 from lps.wording import counted
+
+if TYPE_CHECKING:
+    from lps.inference.prediction_result import PredictionResult
 
 _SHORTEST_S, _LONGEST_S = 0.1, 86_400.0  # limits of --every
 _LISTED = 5  # printed names of files left out
@@ -66,9 +71,12 @@ def _predict(options) -> int | None:
         raise UserError("watch", "is for one process; leave out --workers and --join")
     if options.watch:
         return _watch_folder(run, pictures, options)
-    bar = _Bar()
+    bar, prediction = _Bar(), _stored_result(run, Path(pictures))
     try:
-        prediction = predict_together(run, pictures, bar, options.workers) if is_shared else predict(run, pictures, bar)
+        if prediction is None and is_shared:
+            prediction = predict_together(run, pictures, bar, options.workers)
+        elif prediction is None:
+            prediction = predict(run, pictures, bar)
     finally:
         bar.close()
     threshold = prediction.threshold(options.keep)
@@ -80,6 +88,21 @@ def _predict(options) -> int | None:
     else:
         prediction_files.write_folder(to, prediction, threshold, _pixels(run, pictures), _training_files(run))
     print(to)
+
+
+def _stored_result(run: Run, pictures: Path) -> "PredictionResult | None":
+    """Return the result of the same files, weights and names if a page or several processes have made one."""
+    from lps.inference import prediction_files, prediction_job
+
+    path = prediction_job.prediction_path(run, pictures) if pictures.is_dir() else None
+    if path is None or not path.exists():
+        return None
+    try:
+        prediction = prediction_files.read_predictions(path)
+    except UserError:  # it is damaged
+        return None
+    print_note("using the stored result of these pictures")
+    return prediction
 
 
 def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:

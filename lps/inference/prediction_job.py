@@ -72,10 +72,11 @@ def start_result(path: Path, num_kept: int, subject: JobSubject, *command: str) 
 def forget_old(folder: Path, suffix: str, num_kept: int = _MOST_RESULTS) -> None:
     """Remove all but the newest results in `folder`, and parts without a result, unless a process works on them.
 
-    A page that shows a removed result starts the work again.
+    A page that shows a removed result starts the work again. Two names of one file count once.
     """
-    results = [old for each in (suffix, PARTS) for old in folder.glob(f"*{each}")]
-    for old in sorted(results, key=_changed, reverse=True)[num_kept:]:
+    stamps = {old: _time_and_inode(old) for each in (suffix, PARTS) for old in folder.glob(f"*{each}")}
+    newest = sorted(set(stamps.values()), reverse=True)[:num_kept]
+    for old in [old for old, stamp in stamps.items() if stamp not in newest]:
         if old.suffix != PARTS:
             delete_result(old)
         elif (lock := locks.try_lock(old / IN_USE, patience=0)) is not None:
@@ -83,12 +84,13 @@ def forget_old(folder: Path, suffix: str, num_kept: int = _MOST_RESULTS) -> None
             os.close(lock)
 
 
-def _changed(path: Path) -> int:
-    """Return when a result last changed; 0 if it no longer exists."""
+def _time_and_inode(path: Path) -> tuple[int, int]:
+    """Return when a result last changed, and its file; (0, 0) if it no longer exists."""
     try:
-        return path.stat().st_mtime_ns
+        info = path.stat()
     except OSError:
-        return 0
+        return 0, 0
+    return info.st_mtime_ns, info.st_ino
 
 
 def delete_result(path: Path) -> None:

@@ -104,6 +104,30 @@ def test_parts_in_progress_stay_and_all_others_count_among_the_newest(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_shared_result_with_two_names_counts_once(tmp_path):
+    for age, name in enumerate(["shared.npz", "older.npz", "oldest.npz"]):
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (2e9 - age, 2e9 - age))
+    os.link(tmp_path / "shared.npz", tmp_path / "of-page.npz")
+    prediction_job.forget_old(tmp_path, ".npz", 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"shared.npz", "of-page.npz", "older.npz"}
+
+
+def test_the_command_uses_the_result_of_a_page(live, folder, tmp_path, capsys, monkeypatch):
+    words = ["predict", "--runs", str(live.root), live.id, str(folder), "--to"]
+    assert main([*words, str(tmp_path / "anew.csv")]) == 0
+    path = prediction_job.prediction_path(live, folder)
+    path.parent.mkdir(exist_ok=True)
+    assert main([*words[:-1], "--result", str(path)]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("lps.inference.prediction.predict", None)
+        assert main([*words, str(tmp_path / "stored.csv")]) == 0
+    path.write_bytes(b"")
+    assert main([*words, str(tmp_path / "damaged.csv")]) == 0
+    assert len({table.read_text() for table in tmp_path.glob("*.csv")}) == 1
+    assert capsys.readouterr().err.count("using the stored result") == 1
+
+
 @pytest.mark.slow
 def test_the_part_of_a_killed_process_is_taken_again(live, folder, tmp_path, small_parts, monkeypatch):
     log = tmp_path / "killed"
