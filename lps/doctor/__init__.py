@@ -1,1 +1,1 @@
-"""What is wrong on this machine, and how to mend it. Imports interop and below."""
+"""Find problems of this machine and say how to fix them. Imports interop and below."""

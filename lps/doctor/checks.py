@@ -1,6 +1,6 @@
-"""The table of checks of `python -m lps doctor`: what each looks at, what finds it, how to fix it.
+"""List the checks of `python -m lps doctor`: subject, function, fix.
 
-Checks only look: they change nothing, but for one file that is made in the folder of the runs and removed again.
+Checks change nothing, except for one file that is created in the runs folder and removed again.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ from lps.doctor.diagnostic import NOTE, OK, PROBLEM, Diagnostic, Machine
 class Check:
     """One row of the table.
 
-    look: yields (level, says), with "about" and "mend" behind where they are not those of the row. Levels: ok, note (it
-    works, but is worth knowing), problem (something will not work). ok: said where `look` finds nothing.
+    look: yields (level, says), optionally with "about" and "mend" if they differ from the row's. Levels: ok, note
+    (works, but worth knowing), problem (something will not work). ok: text if `look` yields nothing.
     """
 
     about: str
@@ -24,15 +24,15 @@ class Check:
     ok: str = ""
 
     def findings(self, machine: Machine) -> Iterator[Diagnostic]:
-        """What it finds here; a check that fails is a problem itself and stops no other."""
-        found = None
+        """Yield the findings of this check; a check that raises is a problem itself and stops no other."""
+        result = None
         try:
-            for found in self.look(machine):
-                yield self._finding(*found)
-            if self.ok and found is None:
+            for result in self.look(machine):
+                yield self._finding(*result)
+            if self.ok and result is None:
                 yield Diagnostic(OK, self.about, self.ok)
-        except Exception as error:  # whatever is wrong here must not hide what else is
-            level = NOTE if isinstance(error, ImportError) else PROBLEM  # packages that are missing have a row
+        except Exception as error:  # one failing check must not hide the others
+            level = NOTE if isinstance(error, ImportError) else PROBLEM  # missing packages have their own row
             yield Diagnostic(level, self.about, f"could not be checked ({error or type(error).__name__})")
 
     def _finding(self, level: str, says: str, about: str = "", mend: str | None = None) -> Diagnostic:
@@ -41,7 +41,7 @@ class Check:
 
 
 def examine(machine: Machine) -> Iterator[Diagnostic]:
-    """The findings of all checks, in their order."""
+    """Yield the findings of all checks, in their order."""
     for check in CHECKS:
         yield from check.findings(machine)
 

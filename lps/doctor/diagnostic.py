@@ -1,4 +1,4 @@
-"""What a check finds, and the machine that it looks at."""
+"""Define a finding, and the machine that checks examine."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from lps.store.runs import Run
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 _IMPORT_S = 180.0  # seconds that all imports together may take
-# Imports every package and asks torch about the GPU, in a process of its own: a broken package may crash.
+# Imports every package and asks torch about the GPU in a separate process, since a broken package may crash.
 _IMPORTS = """
 import importlib, json, sys
 said = {}
@@ -44,7 +44,7 @@ print(json.dumps({"said": said, "cuda": cuda}))
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One line of the report. mend: how to fix it, "" where nothing needs a fix."""
+    """One line of the report. mend: how to fix it, "" if nothing needs a fix."""
 
     level: str
     about: str
@@ -54,7 +54,7 @@ class Diagnostic:
 
 @dataclass(eq=False)
 class Machine:
-    """What the checks look at; tests replace parts of it."""
+    """The machine that checks examine; tests replace parts of it."""
 
     runs: Path
     requirements: Path = SOURCE / "requirements.txt"
@@ -63,7 +63,7 @@ class Machine:
 
     @cached_property
     def listed(self) -> list[Run]:
-        """The runs; none where the folder cannot be read, which has a check of its own."""
+        """The runs; none if the folder cannot be read, which another check reports."""
         try:
             return list_runs(self.runs)
         except UserError:
@@ -76,7 +76,7 @@ class Machine:
             return None
 
     def imports(self, names: list[str]) -> dict:
-        """{"said": {name: error or ""}, "cuda": {...}}; raises `OSError` or `subprocess.SubprocessError`."""
+        """Return {"said": {name: error or ""}, "cuda": {...}}; raises `OSError` or `subprocess.SubprocessError`."""
         words = [sys.executable, "-c", _IMPORTS, *names]
         answer = subprocess.run(words, capture_output=True, text=True, timeout=_IMPORT_S, cwd=SOURCE, check=False)
         lines = answer.stdout.strip().splitlines()
@@ -93,11 +93,11 @@ class Machine:
         return free_memory()
 
     def usage(self, folder: Path):
-        """(free bytes, free inodes or None if the file system counts none)."""
+        """Return (free bytes, free inodes or None if the file system does not count them)."""
         usage = os.statvfs(folder)
         return usage.f_bavail * usage.f_frsize, usage.f_favail if usage.f_files else None
 
 
 def level_of(free: int, limits: tuple[int, int]) -> str:
-    """A problem below the first limit, a note below the second."""
+    """Return a problem below the first limit, a note below the second."""
     return PROBLEM if free < limits[0] else NOTE if free < limits[1] else OK

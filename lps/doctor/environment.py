@@ -1,4 +1,4 @@
-"""Finds problems of Python, packages, GPU, memory, and of what is reached from here: ports, clusters, messages."""
+"""Check Python, packages, GPU, memory, and connections from here: ports, clusters, notifications."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ from lps.files.program_location import DASHBOARD, IS_CLONE
 from lps.machine import addresses
 from lps.settings import catalog
 
-TRAINING = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pillow", "tqdm")  # the others are for pages
+TRAINING = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "pillow", "tqdm")  # the rest is for pages
 _OLDEST_PYTHON = (3, 11)
 _IMPORT_NAMES = {
     "scikit-learn": "sklearn",
@@ -36,7 +36,7 @@ PYTHON = Path(sys.executable).name
 
 
 def check_python(machine: Machine) -> Iterator[tuple]:
-    """The version of Python."""
+    """Check the version of Python."""
     version = platform.python_version()
     if sys.version_info[:2] < _OLDEST_PYTHON:
         yield PROBLEM, f"{version} is older than 3.11"
@@ -45,13 +45,13 @@ def check_python(machine: Machine) -> Iterator[tuple]:
 
 
 def check_system(machine: Machine) -> Iterator[tuple]:
-    """Whether this is Linux."""
+    """Check that this is Linux."""
     if platform.system() != "Linux":
         yield NOTE, f"{platform.system()} is not tested"
 
 
 def check_packages(machine: Machine) -> Iterator[tuple]:
-    """Each requirement against what is installed."""
+    """Compare each requirement with the installed version."""
     needed = parse_requirements(requirement_lines(machine.requirements))
     if not needed:
         yield NOTE, f"{machine.requirements.name} is missing, so no version can be compared", "packages", ""
@@ -66,7 +66,7 @@ def check_packages(machine: Machine) -> Iterator[tuple]:
 
 
 def requirement_lines(path: Path) -> list[str]:
-    """The lines of a file of requirements and of those that it names; of the installed package where it is missing."""
+    """Return the lines of a requirements file and its includes; of the installed package if the file is missing."""
     if not path.exists():
         lines = [] if IS_CLONE else metadata.requires("lps-studio") or []
         return [line for line in lines if _USUAL_EXTRA.search(line)]
@@ -76,21 +76,21 @@ def requirement_lines(path: Path) -> list[str]:
 
 
 def parse_requirements(lines: list[str]) -> list[tuple[str, str]]:
-    """(package, least version) of every requirement."""
+    """Return (package, least version) of every requirement."""
     matches = [re.match(r"([A-Za-z0-9_.-]+)\s*(?:<[0-9.]+,)?>=\s*([0-9.]+)", line) for line in lines]
     return [(match[1], match[2]) for match in matches if match]
 
 
 def version_numbers(version: str) -> tuple[int, ...]:
-    """A version to compare by: 2.11.0+cu128 -> (2, 11, 0)."""
+    """Return a version as numbers to compare: 2.11.0+cu128 -> (2, 11, 0)."""
     return tuple(int(part) for part in re.match(r"[0-9.]*", version)[0].split(".") if part)
 
 
 @lru_cache(maxsize=1)
-def _tried(machine: Machine) -> tuple[dict[str, str], dict[str, str], dict, str]:
-    """{package: import error or ""}, {method: ...}, what torch says of CUDA, and why nothing could be tried."""
-    known = [name for name, _ in parse_requirements(requirement_lines(machine.requirements))] or ["torch"]
-    modules = {name: _IMPORT_NAMES.get(name, name) for name in known if machine.version(name) is not None}
+def _import_results(machine: Machine) -> tuple[dict[str, str], dict[str, str], dict, str]:
+    """Return ({package: import error or ""}, {method: ...}, torch's facts about CUDA, why imports were not tested)."""
+    names = [name for name, _ in parse_requirements(requirement_lines(machine.requirements))] or ["torch"]
+    modules = {name: _IMPORT_NAMES.get(name, name) for name in names if machine.version(name) is not None}
     methods = {name: f"lps.methods.{name}" for name in catalog.method_names()}
     try:
         answer = machine.imports([*modules.values(), *methods.values()])
@@ -101,8 +101,8 @@ def _tried(machine: Machine) -> tuple[dict[str, str], dict[str, str], dict, str]
 
 
 def check_imports(machine: Machine) -> Iterator[tuple]:
-    """Whether every installed package can be imported, and every method where the packages can."""
-    packages, methods, _, failure = _tried(machine)
+    """Check that every installed package can be imported, and then every method."""
+    packages, methods, _, failure = _import_results(machine)
     if failure:
         yield PROBLEM, f"could not be tested ({failure})"
         return
@@ -125,7 +125,7 @@ def check_recipe_files(machine: Machine) -> Iterator[tuple]:
 
 
 def check_gpus(machine: Machine) -> Iterator[tuple]:
-    """The GPUs as the driver tells them."""
+    """Report the GPUs that the driver lists."""
     for gpu in machine.gpus():
         words = f"none: {gpu.reason}; runs use the CPU"
         if gpu.available:
@@ -137,8 +137,8 @@ def check_gpus(machine: Machine) -> Iterator[tuple]:
 
 
 def check_cuda(machine: Machine) -> Iterator[tuple]:
-    """Whether torch can use the GPUs that are there."""
-    *_, cuda_facts, failure = _tried(machine)
+    """Check that torch can use the GPUs of this machine."""
+    *_, cuda_facts, failure = _import_results(machine)
     if failure or not any(gpu.available for gpu in machine.gpus()):
         return
     if not cuda_facts.get("built"):
@@ -150,7 +150,7 @@ def check_cuda(machine: Machine) -> Iterator[tuple]:
 
 
 def check_memory(machine: Machine) -> Iterator[tuple]:
-    """Memory that is free, also within the limit of a container or job."""
+    """Check free memory, also within the limit of a container or job."""
     if (memory := machine.memory()) is None:
         yield NOTE, "the system does not report free memory", "memory", ""
         return
@@ -160,7 +160,7 @@ def check_memory(machine: Machine) -> Iterator[tuple]:
 
 
 def check_port(machine: Machine) -> Iterator[tuple]:
-    """Whether the dashboard's port is free."""
+    """Check that the dashboard's port is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -171,7 +171,7 @@ def check_port(machine: Machine) -> Iterator[tuple]:
 
 
 def check_exposure(machine: Machine) -> Iterator[tuple]:
-    """Who can reach the dashboard, as configured."""
+    """Report who can reach the dashboard, as configured."""
     address = os.environ.get("STREAMLIT_SERVER_ADDRESS")
     if address is None:
         with open(DASHBOARD / ".streamlit" / "config.toml", "rb") as file:
@@ -183,7 +183,7 @@ def check_exposure(machine: Machine) -> Iterator[tuple]:
 
 
 def check_cluster(machine: Machine) -> Iterator[tuple]:
-    """Whether runs can be sent elsewhere."""
+    """Report whether runs can be sent to a cluster."""
     for backend in executors.AWAY.values():
         missing = [name for name in backend.COMMANDS if shutil.which(name) is None]
         if len(missing) == len(backend.COMMANDS):
@@ -195,7 +195,7 @@ def check_cluster(machine: Machine) -> Iterator[tuple]:
 
 
 def check_notifications(machine: Machine) -> Iterator[tuple]:
-    """Who gets a message when a run ends."""
+    """Check the receivers of notifications."""
     from lps.interop import notifications
 
     try:

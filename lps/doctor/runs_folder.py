@@ -1,4 +1,4 @@
-"""Finds problems of the folder of the runs: its disk, locks, leftovers, and the runs in it."""
+"""Check the runs folder: its disk, locks, leftovers, and the runs in it."""
 
 import os
 import secrets
@@ -24,13 +24,13 @@ _INODES = 1000
 _NETWORK = set("nfs nfs4 cifs smb3 smbfs 9p afs lustre gpfs beegfs ceph glusterfs orangefs".split())
 _EARLIEST = 1_750_000_000  # unix seconds: an earlier clock is wrong
 _FUTURE_S = 300.0
-_SHOWN = 5  # damaged files that are named one by one
-# Damaged files that were set aside (lps.training.checkpoints, lps.store.runs): of runs, and of weights in the making.
-_ASIDE = "*/checkpoints/damaged-*.pt", "*/damaged-*.json", ".pretrained/*/damaged-*.pt"
+_SHOWN = 5  # damaged files that are listed one by one
+# Damaged files that were set aside (lps.training.checkpoints, lps.store.runs): of runs, and of unfinished weights.
+_SET_ASIDE = "*/checkpoints/damaged-*.pt", "*/damaged-*.json", ".pretrained/*/damaged-*.pt"
 
 
 def check_runs_folder(machine: Machine) -> Iterator[tuple]:
-    """Whose the folder of the runs is, who can read it, and whether it can hold locked, whole files."""
+    """Check owner and permissions of the runs folder, and that it can hold locked and atomically written files."""
     root = machine.runs
     if obstacle := blocked_by(root):
         yield PROBLEM, obstacle
@@ -57,12 +57,12 @@ def check_runs_folder(machine: Machine) -> Iterator[tuple]:
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the innermost of those around it that exists."""
+    """Return the folder, or its innermost parent that exists."""
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
 
 
 def _probe(root: Path) -> str:
-    """Try what runs do to their files: make, lock, write whole. The reason where that fails, else ""."""
+    """Create, lock and write a file as runs do; return the reason if that fails, else ""."""
     path = root / f".doctor-{secrets.token_hex(4)}"
     try:
         os.close(disk.create(path))
@@ -79,7 +79,7 @@ def _probe(root: Path) -> str:
 
 
 def check_space(machine: Machine) -> Iterator[tuple]:
-    """Space and file entries where the runs are."""
+    """Check free space and file entries of the disk of the runs."""
     existing, trash = _existing(machine.runs), machine.runs / ".trash"
     free, inodes = machine.usage(existing)
     hint = f" ({trash} can be deleted)" if trash.is_dir() and any(trash.iterdir()) else ""
@@ -91,7 +91,7 @@ def check_space(machine: Machine) -> Iterator[tuple]:
 
 
 def check_file_system(machine: Machine) -> Iterator[tuple]:
-    """Whether the runs are on a network file system, whose locks other machines may not see."""
+    """Check whether the runs are on a network file system, whose locks other machines may not see."""
     from lps.machine import system_queries
 
     kind = system_queries.file_system(machine.runs)
@@ -102,7 +102,7 @@ def check_file_system(machine: Machine) -> Iterator[tuple]:
 
 
 def check_locks(machine: Machine) -> Iterator[tuple]:
-    """Slots and who holds them; a lock that no run of ours explains is stuck."""
+    """Check slots and their holders; a lock that no run of ours explains is stuck."""
     alive = [run for run in machine.listed if is_held(run.lock)]
     owners = {slot: run for run in alive for slot in str(run.read_json("process.json").get("slot", "")).split(",")}
     held_locks = [path for path in sorted((machine.runs / ".slots").glob("*.lock")) if is_held(path)]
@@ -122,7 +122,7 @@ def check_locks(machine: Machine) -> Iterator[tuple]:
 
 
 def check_leftovers(machine: Machine) -> Iterator[tuple]:
-    """Processes of runs that are over, folders and files that were never finished."""
+    """Find processes of runs that are over, and folders and files that were never finished."""
     incoming = machine.runs / ".incoming"
     folders = (incoming, machine.runs / ".models", uploaded_folders.home_folder(), uploaded_folders.home_of_new())
     unfinished = [path for path in incoming.glob("*") if _age(machine, path) > INCOMING_S]
@@ -137,10 +137,10 @@ def check_leftovers(machine: Machine) -> Iterator[tuple]:
         message = f"{counted(len(torn), 'unfinished file')} left by processes that were killed while writing: {torn[0]}"
         message += ", ..." * (len(torn) > 1)
         yield NOTE, message, "leftovers", "Resume the run to remove them, or delete them."
-    aside = [path for pattern in _ASIDE for path in machine.runs.glob(pattern)]
-    if aside:
-        count = f"{counted(len(aside), 'damaged file')} {'was' if len(aside) == 1 else 'were'}"
-        yield NOTE, f"{count} set aside ({_size(aside)}): {aside[0]}{', ...' * (len(aside) > 1)}"
+    set_aside = [path for pattern in _SET_ASIDE for path in machine.runs.glob(pattern)]
+    if set_aside:
+        count = f"{counted(len(set_aside), 'damaged file')} {'was' if len(set_aside) == 1 else 'were'}"
+        yield NOTE, f"{count} set aside ({_size(set_aside)}): {set_aside[0]}{', ...' * (len(set_aside) > 1)}"
     for pid, run in orphaned_processes(machine):
         remedy = f"kill {pid} (or start the next run, which does it)"
         yield PROBLEM, f"process {pid} belongs to {run.id}, which has ended", "processes", remedy
@@ -158,18 +158,20 @@ def _age(machine: Machine, path: Path) -> float:
 
 
 def orphaned_processes(machine: Machine) -> list[tuple[int, Run]]:
-    """Processes that say (LPS_RUN) which run in the folder they belong to, while its lock is free."""
+    """Return processes that name (LPS_RUN) a run in the folder, while its lock is free."""
     from lps.machine import system_queries
 
-    found_runs = [
+    claimed_runs = [
         (pid, Run(Path(folder))) for pid, folder in system_queries.processes_with("LPS_RUN") if pid != os.getpid()
     ]
     root = machine.runs.resolve()
-    return [(pid, run) for pid, run in found_runs if run.root == root and run.folder.is_dir() and not is_held(run.lock)]
+    return [
+        (pid, run) for pid, run in claimed_runs if run.root == root and run.folder.is_dir() and not is_held(run.lock)
+    ]
 
 
 def check_runs(machine: Machine) -> Iterator[tuple]:
-    """Runs that are unreadable, crashed or have a damaged file."""
+    """Find runs that are unreadable, crashed or have a damaged file."""
     states = {run: run.state().name for run in machine.listed}
     for name, remedy in (
         ("unreadable", "python -m lps show RUN shows the reason; move folders that are not runs elsewhere."),
@@ -189,13 +191,13 @@ def check_runs(machine: Machine) -> Iterator[tuple]:
 
 
 def check_datasets(machine: Machine) -> Iterator[tuple]:
-    """Which data sets are on this machine."""
+    """Report which data sets are on this machine."""
     available, absent = [], []
     for name in catalog.dataset_names():
         module = import_module(f"lps.datasets.{name}")
         if hasattr(module, "fetch") or not catalog.dataset_info(name).path:  # else every run names its own folder
-            is_here = not hasattr(module, "stamp") or module.stamp(None)
-            (available if is_here else absent).append(name)
+            is_available = not hasattr(module, "stamp") or module.stamp(None)
+            (available if is_available else absent).append(name)
     yield OK, f"available: {', '.join(available)}"
     if absent:
         remedy = f"python -m lps datasets --fetch {absent[0]} downloads it, if you need it."
@@ -203,7 +205,7 @@ def check_datasets(machine: Machine) -> Iterator[tuple]:
 
 
 def check_clock(machine: Machine) -> Iterator[tuple]:
-    """Whether the clock is plausible: ids and the order of runs come from it."""
+    """Check that the clock is plausible: ids and the order of runs depend on it."""
     now = machine.now()
     newest = max((run.folder.stat().st_mtime for run in machine.listed[:50] if run.folder.is_dir()), default=0.0)
     if now < _EARLIEST:
@@ -211,5 +213,5 @@ def check_clock(machine: Machine) -> Iterator[tuple]:
     elif newest > now + _FUTURE_S:
         yield NOTE, f"a run was changed {(newest - now) / 60:.0f} minutes in the future"
     else:
-        moment = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
-        yield OK, f"{moment}{'' if boot_id() else '; the system does not report its start time'}"
+        time_text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
+        yield OK, f"{time_text}{'' if boot_id() else '; the system does not report its start time'}"

@@ -34,7 +34,7 @@ RULES = {  # which images of a named cluster count as labeled
 }
 CONFIDENCE = 0.9
 _FIXED = ("dataset", "method", "split", "features")  # settings that the runs of a chain share, by name or group
-_SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # what off is, where a method has it
+_SPREADING = {"entropy_weight": 0.0, "prior_weight": 0.0, "use_margin": False}  # values that switch the terms off
 _OWN = ("network.continues", "network.name", "network.start", "network.checkpoint")
 
 
@@ -140,13 +140,13 @@ def plan_continued_training(
     has a name or does not exist.
     """
     _check_options(run, rule, threshold, changes)
-    label_check = _merged(read_clusters(run, epoch), unnamed)
+    label_check = _merge_unnamed(read_clusters(run, epoch), unnamed)
     if label_check.said.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
         raise UserError("names", f"do not exist at epoch {label_check.epoch}; {remedy}")
     images, class_of_image, new_classes, without_labels = _labels(label_check, rule, threshold)
     if not len(images):
-        raise UserError("labels", _nothing_said(label_check, rule, threshold))
+        raise UserError("labels", _why_no_labels(label_check, rule, threshold))
     before, split = inherited_files.read_confirmed(run), label_check.split
     confirmed = Confirmed(
         *_join_labels(before, images, class_of_image),
@@ -191,7 +191,7 @@ def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Nam
     return [cluster for cluster in ids if cluster not in {*defaults, *decisions.names}]
 
 
-def _merged(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
+def _merge_unnamed(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
     """Merge clusters as `unnamed` says; raises `UserError` if it names a wrong cluster."""
     free = without_name(label_check.ids, label_check.defaults, label_check.said)
     cluster = label_check.cluster.copy()
@@ -203,12 +203,13 @@ def _merged(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> Label
     for source, target in unnamed.items():
         if source not in free:
             raise UserError(
-                "cluster", f"{source} has a name or does not exist; clusters without a name: {_listed(free)}"
+                "cluster", f"{source} has a name or does not exist; clusters without a name: {_list_in_words(free)}"
             )
         if target is not None and target not in named_ids:
             raise UserError(
                 "cluster",
-                f"{target} has no name, so nothing can be merged into it; clusters with a name: {_listed(named_ids)}",
+                f"{target} has no name, so nothing can be merged into it; clusters with a name: "
+                f"{_list_in_words(named_ids)}",
             )
         if target is not None:
             cluster[cluster == source] = target
@@ -220,7 +221,7 @@ def _merged(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> Label
     )
 
 
-def _listed(clusters: list[int]) -> str:
+def _list_in_words(clusters: list[int]) -> str:
     return ", ".join(map(str, clusters[:20])) + ", …" * (len(clusters) > 20) if clusters else "none"
 
 
@@ -245,7 +246,7 @@ def _spreading(run: Run, has_novel: bool) -> dict[str, object]:
 
 
 def _without_spreading(hyperparameters: Mapping[str, object]) -> dict[str, object]:
-    """Return, of the method settings `hyperparameters`, the values that switch off what keeps all classes in use."""
+    """Return the settings among `hyperparameters` that switch off the terms that keep all classes in use."""
     return {key: value for key, value in _SPREADING.items() if key in hyperparameters}
 
 
@@ -265,7 +266,7 @@ def start_continued_training(
     return submit.create_runs(root or planned.parent.root, [order])[0]
 
 
-# ---------------------------------------------------------------------------------------------------- what was said
+# ---------------------------------------------------------------------------------------------------- labels
 
 
 def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, object]) -> None:
@@ -283,7 +284,7 @@ def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, 
     run.check_writable()
 
 
-def _named(label_check: LabelCheck) -> list[int]:
+def _named_clusters(label_check: LabelCheck) -> list[int]:
     """Return the clusters that the user named and that have images."""
     return sorted(label_check.said.names.keys() & set(label_check.cluster.tolist()) - label_check.said.rejected)
 
@@ -298,13 +299,13 @@ def _labels(
     counts = is_confirmed if rule == "looked-at" else np.ones(len(split.unlabeled), bool)
     if rule == "confident":
         counts = is_confirmed | (label_check.network.confidence >= threshold)
-    aside = np.fromiter(decisions.unlabeled, np.int64, len(decisions.unlabeled))
-    counts &= ~np.isin(split.unlabeled, np.union1d(aside, split.validation))
+    removed_images = np.fromiter(decisions.unlabeled, np.int64, len(decisions.unlabeled))
+    counts &= ~np.isin(split.unlabeled, np.union1d(removed_images, split.validation))
     rows, class_of_image, new_classes, without_labels = [], [], {}, []
     for root in sorted({*decisions.names, *label_check.defaults} & set(label_check.ids) - decisions.rejected):
         members = label_check.cluster == root
         name = decisions.names.get(root)
-        if name is None:  # a seen class: what the network itself put there, nobody confirmed
+        if name is None:  # a seen class: its predicted images are not confirmed
             members &= (label_check.network.predicted != root) | is_confirmed
         rows_of_cluster = np.flatnonzero(members & counts)
         class_id = seen_by_name.get(name.casefold()) if name is not None else root
@@ -323,8 +324,8 @@ def _labels(
     return split.unlabeled[rows[order]], class_of_image[order], new_classes, without_labels
 
 
-def _nothing_said(label_check: LabelCheck, rule: str, threshold: float) -> str:
-    if not _named(label_check) and not label_check.said.moved and not label_check.said.parents:
+def _why_no_labels(label_check: LabelCheck, rule: str, threshold: float) -> str:
+    if not _named_clusters(label_check) and not label_check.said.moved and not label_check.said.parents:
         return "would have the same labels as the first run: no cluster with images has a name; name one first"
     if rule == "confident":
         return (

@@ -21,7 +21,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.wording import counted
 
-_SAME = 0.5  # of the pictures of a kind that were in one that was told of: then it is that one
+_SAME = 0.5  # share of pictures reported before from which a kind counts as reported
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,19 @@ class FolderWatch:
         if self._predictor.model.form.are_vectors:
             raise UserError("pictures", "cannot be watched: this run was trained on vectors; predict one file of them")
         self._rows: PredictedRows | None = None
-        self._settled: dict[str, tuple[int, int]] = {}  # files that were looked at
-        self._arriving: dict[str, tuple[int, int]] = {}  # files that were there at the last look
-        self._skipped: dict[str, str] = {}  # files that were no pictures, and why
-        self._reported: set[str] = set()  # files of kinds that were told of
+        self._settled: dict[str, tuple[int, int]] = {}  # files that were read
+        self._arriving: dict[str, tuple[int, int]] = {}  # files found at the last check, not read yet
+        self._skipped: dict[str, str] = {}  # reasons why files are no pictures
+        self._reported: set[str] = set()  # files of reported kinds
 
     def check(self, at_once: bool = False) -> NewPredictions | None:
-        """Return what is new, or None; at_once: do not wait until files are complete. Raises `UserError`."""
+        """Return new predictions, or None; raises `UserError`. at_once: do not wait until files are complete."""
         listing = Listing(self._folder)
         with as_user_error("pictures", f"{quoted(str(self._folder))} cannot be read"):
             listing.add(self._folder, -1)
-        files_due = {name: (size, moment) for name, size, moment in listing.files if self._is_due(name, (size, moment))}
+        files_due = {
+            name: (size, time_ns) for name, size, time_ns in listing.files if self._is_due(name, (size, time_ns))
+        }
         ready = [name for name, stamp in files_due.items() if at_once or self._arriving.get(name) == stamp]
         self._arriving = files_due
         if not ready:
@@ -106,11 +108,11 @@ class FolderWatch:
         pictures.skipped = list(self._skipped.items())
         predicted = self._predictor.with_names(self._rows, pictures)
         return NewPredictions(
-            predicted, first, tuple(kind for kind in predicted.kinds if self._is_news(predicted, kind))
+            predicted, first, tuple(kind for kind in predicted.kinds if self._is_unreported(predicted, kind))
         )
 
-    def _is_news(self, predicted: PredictionResult, kind: tuple[int, ...]) -> bool:
+    def _is_unreported(self, predicted: PredictionResult, kind: tuple[int, ...]) -> bool:
         files = {predicted.files[row] for row in kind}
-        is_known = len(files & self._reported) >= _SAME * len(files)
+        was_reported = len(files & self._reported) >= _SAME * len(files)
         self._reported |= files
-        return not is_known
+        return not was_reported

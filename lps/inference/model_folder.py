@@ -29,7 +29,7 @@ from lps.wording import counted
 
 FILES = ("model.onnx", "labels.json", "card.md", "example.py")
 _FARTHEST = 2.0  # cosine distance
-_SCORES = {  # event name -> (what it is called, of which images)
+_SCORES = {  # event name -> (title, part of the images)
     "accuracy/all": ("all", "all"), "accuracy/seen": ("seen classes", "seen"),
     "accuracy/novel": ("novel classes, best matching of clusters", "novel"),
     "accuracy/validation": ("withheld labels", "validation"),

@@ -23,7 +23,7 @@ from lps.inference.trained_model import ReferenceImages, TrainedModel
 from lps.network.network import Outputs
 from lps.network.weight_files import first_line
 
-PICTURES, VECTORS = "pictures", "vectors"  # what the input is called
+PICTURES, VECTORS = "pictures", "vectors"  # names of the input
 OUTPUTS = ("class", "confidence", "distance", "logits")
 _OPSET = 18  # the first whose Resize is antialiased
 _LARGEST_HALF = 65504.0
@@ -70,10 +70,10 @@ def write_graph(path: Path, model: TrainedModel, compared: ReferenceImages) -> N
         pictures = torch.zeros((2, form.channels), device=model.device)
     else:
         pictures = torch.zeros((2, form.height, form.width, form.channels), dtype=torch.uint8, device=model.device)
-    pictures[1] = 255  # two that are not alike, so that both ways of a rejection are taken
+    pictures[1] = 255  # unlike the first, so that both branches of a rejection are traced
     try:
         with _quiet(), torch.no_grad():
-            graph(pictures)  # what views keep for later shall not be made while the graph is
+            graph(pictures)  # fills the caches of the views, which must not become part of the graph
             program = torch.onnx.export(
                 graph,
                 (pictures,),
@@ -87,7 +87,7 @@ def write_graph(path: Path, model: TrainedModel, compared: ReferenceImages) -> N
             program.save(str(path), external_data=False)
     except (MemoryError, OSError):
         raise
-    except Exception as error:  # every operation of a network or method may be one that it does not know
+    except Exception as error:  # ONNX may not know an operation of the network or method
         model_words = f"{model.config.method} on {model.config.network_name}"
         reason = first_line(error.__cause__ or error)
         raise UserError("to", f"{model_words} cannot be exported as a model: ONNX refuses it ({reason})") from None

@@ -30,9 +30,9 @@ from lps.wording import counted
 
 PIECE = 256  # pictures in memory at a time
 _PART = 4 * PIECE  # files of a folder that one of several processes takes at a time
-_COLOURED = 16  # of 255: channels of a grey picture that was stored as a JPEG differ by less
+_COLOURED = 16  # of 255; channels of a grey picture stored as a JPEG differ by less
 _EXPECTED = "a folder of pictures or shards, a .npz file with pictures, or a file of vectors (.npy, .npz, .parquet)"
-_IN_FILES = ("folder", "shards", "imagenet100")  # data sets whose pictures came in any size
+_IN_FILES = ("folder", "shards", "imagenet100")  # data sets with pictures of any size
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ def open_pictures(source: str | os.PathLike | np.ndarray, form: PictureForm) -> 
     """
     check_source(source)
     if form.are_vectors or isinstance(source, str | os.PathLike) and is_vector_file(source) and not _is_npz(source):
-        return _of_vectors(source, form)
+        return _open_vectors(source, form)
     if isinstance(source, np.ndarray):
-        return _of_array(source, form)
+        return _open_array(source, form)
     if os.path.isdir(source):
-        return _of_folder(Path(source), form)
+        return _open_folder(Path(source), form)
     return NewPictures(lambda new_pictures: _numbered(new_pictures, _unpacked(os.fspath(source)), form))
 
 
@@ -146,13 +146,13 @@ def _why_absent(source: str | os.PathLike) -> str:
 # ---------------------------------------------------------------------------------------------------- files
 
 
-def _of_folder(folder: Path, form: PictureForm) -> NewPictures:
+def _open_folder(folder: Path, form: PictureForm) -> NewPictures:
     listing = Listing(folder)
     with as_user_error("pictures", f"{quoted(folder)} cannot be read"):
         listing.add(folder, -1)
         shards = Shards.of(folder)
     if not listing.files and (shards.training or shards.test):
-        return _of_shards(shards, form)
+        return _open_shards(shards, form)
     if not listing.files:
         raise UserError("pictures", f"{quoted(folder)} has no pictures")
     files = [name for name, _, _ in listing.files]
@@ -174,7 +174,7 @@ def open_files(folder: Path, files: list[str], form: PictureForm) -> NewPictures
     return NewPictures(make, len(files), folder)
 
 
-def _of_shards(shards: Shards, form: PictureForm) -> NewPictures:
+def _open_shards(shards: Shards, form: PictureForm) -> NewPictures:
     """Open the pictures of shards as the data set `shards` reads them; labels are ignored."""
     parts = [
         NewPictures(partial(_from_shard, replace(shards, skipped=[]), shard, form))
@@ -184,7 +184,7 @@ def _of_shards(shards: Shards, form: PictureForm) -> NewPictures:
 
 
 def _from_shard(shards: Shards, shard: os.DirEntry, form: PictureForm, new_pictures: NewPictures) -> Iterator[Images]:
-    with _told_of_pictures():
+    with _as_picture_errors():
         sources = ((sample.name, sample.content) for sample in shards.samples([shard]))
         yield from _decoded(sources, form, new_pictures)
     new_pictures.skipped += shards.skipped
@@ -239,13 +239,13 @@ def _images(pixels: np.ndarray, sizes: np.ndarray | None = None) -> Images:
 # ---------------------------------------------------------------------------------------------------- vectors
 
 
-def _of_vectors(source: str | os.PathLike | np.ndarray, form: PictureForm) -> NewPictures:
+def _open_vectors(source: str | os.PathLike | np.ndarray, form: PictureForm) -> NewPictures:
     """Open the vectors of a file, as the data set `embeddings` reads it, or of an array (n, d); labels are ignored."""
     if not form.are_vectors:
         raise UserError(
             "pictures", f"{quoted(source)} has vectors; this run was trained on pictures of {form.in_words}"
         )
-    with _told_of_pictures(f"{embeddings.NOUN}s"):
+    with _as_picture_errors(f"{embeddings.NOUN}s"):
         if not isinstance(source, np.ndarray) and not is_vector_file(source):
             raise UserError("dataset.path", f"{quoted(source)} has pictures; this run was trained on {form.in_words}")
         table = (
@@ -258,10 +258,10 @@ def _of_vectors(source: str | os.PathLike | np.ndarray, form: PictureForm) -> Ne
             raise UserError("dataset.path", f"are vectors of {width} numbers; this run was trained on {form.in_words}")
         vector_files.check_values(table)
         pixels = embeddings.shown(table, Path() if isinstance(source, np.ndarray) else Path(source).parent)
-    return NewPictures(partial(_of_table, table, pixels), len(table.ids))
+    return NewPictures(partial(_read_table, table, pixels), len(table.ids))
 
 
-def _of_table(table: VectorTable, pixels: ItemPictures, new_pictures: NewPictures) -> Iterator[Images]:
+def _read_table(table: VectorTable, pixels: ItemPictures, new_pictures: NewPictures) -> Iterator[Images]:
     zero, scale = np.zeros(table.values.shape[2], np.float32), np.ones(table.values.shape[2], np.float32)
     for start in range(0, len(table.ids), PIECE):
         rows = np.arange(start, min(start + PIECE, len(table.ids)))
@@ -273,7 +273,7 @@ def _of_table(table: VectorTable, pixels: ItemPictures, new_pictures: NewPicture
 # ---------------------------------------------------------------------------------------------------- arrays
 
 
-def _of_array(pixels: np.ndarray, form: PictureForm) -> NewPictures:
+def _open_array(pixels: np.ndarray, form: PictureForm) -> NewPictures:
     if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
         raise UserError("pictures", f"are {pixels.dtype} {pixels.shape}; expected uint8 (n, height, width, channels)")
     pixels = pixels if pixels.ndim == 4 else pixels[..., None]
@@ -281,13 +281,13 @@ def _of_array(pixels: np.ndarray, form: PictureForm) -> NewPictures:
 
 
 def _unpacked(path: str) -> Iterator[np.ndarray]:
-    with _told_of_pictures():
+    with _as_picture_errors():
         yield from arrays.pictures_alone(path)
 
 
 @contextmanager
-def _told_of_pictures(name: str = "pictures") -> Iterator[None]:
-    """Report errors of a data set as errors of the new pictures, or of what else they are called."""
+def _as_picture_errors(name: str = "pictures") -> Iterator[None]:
+    """Report errors of a data set as errors of the new pictures (or of `name`)."""
     try:
         yield
     except UserError as error:

@@ -31,7 +31,8 @@ _ARRAYS = ("predicted", "cluster", "confidence", "distance", "near", "far")
 def predict_together(
     run: Run, folder: str | os.PathLike, report: Report = lambda done, total: None, workers: int = 1
 ) -> PredictionResult:
-    """The same as `prediction.predict`, with all processes that call it with the same weights, names and pictures.
+    """Predict like `prediction.predict`, sharing the work with all processes that call this for the same run and
+    pictures.
 
     workers: processes of this machine, this one and those that it starts. Raises `UserError`.
     """
@@ -66,7 +67,7 @@ class _SharedPrediction:
                 shared_work.compute_parts(
                     self._home, names, self._is_done, self._compute, self._path.exists, self._report_progress
                 )
-                self._put_together()
+                self._join_parts()
             return prediction_files.read_predictions(self._path)
 
     def _file(self, name: str) -> Path:
@@ -93,13 +94,13 @@ class _SharedPrediction:
         return not self._report_progress()
 
     def _read(self, name: str) -> tuple[PredictedRows | None, list[tuple[str, str]]]:
-        """What a part says, and what it left out; raises `UserError` if it is missing or damaged."""
+        """Return the rows of a part and the files that it left out; raises `UserError` if it is missing or damaged."""
         arrays = read_arrays(self._file(name), ("about",), optional=_ARRAYS)
         files, skipped = json.loads(arrays.pop("about").tobytes().decode("utf-8", "surrogatepass"))
         rows = PredictedRows(tuple(files), *(arrays[stored] for stored in _ARRAYS)) if files else None
         return rows, [(str(file), str(reason)) for file, reason in skipped]
 
-    def _put_together(self) -> None:
+    def _join_parts(self) -> None:
         """Write the result, unless another process does, and remove the parts."""
         pictures, parts = self._pictures, []
         for name in self._parts:

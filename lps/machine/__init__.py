@@ -1,2 +1,3 @@
-"""This machine: devices, processes, memory, work in the background. Imports errors and files; `usage`, which is for
-pages, psutil and the driver's library too."""
+"""Know this machine: devices, processes, memory, background jobs. Imports errors and files; `usage`, which is for
+pages, also psutil and the driver's library.
+"""

@@ -1,10 +1,10 @@
-"""Which addresses are this machine's own."""
+"""Tell which network addresses are this machine's own."""
 
 import ipaddress
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach a server at `address`; "" is every interface."""
+    """Return whether only this machine can reach a server at `address`; "" means every interface."""
     if address == "localhost":
         return True
     try:

@@ -1,6 +1,7 @@
-"""Work that a page begins and that outlives it: one detached process per result file, its standing read from files.
+"""Run background jobs that outlive the page that started them: one detached process per result file.
 
-While a process lives it holds the lock beside its result; the kernel frees it on any death, so nothing gets stuck.
+A living process holds the lock beside its result; the kernel frees the lock on any death, so no job stays locked. The
+state of a job is read from files.
 """
 
 import contextlib
@@ -19,16 +20,16 @@ from lps.files.locks import is_held, try_lock, write_owner
 from lps.files.program_location import SOURCE
 from lps.machine import processes
 
-_TAIL = 4096  # bytes of a log that its last line is looked for in
-STOP = ".stop"  # a file beside the result: the work shall end
-NICENESS = 10  # of what has no slot: where all cores are busy, a run gets nine times as much of them
+_TAIL = 4096  # bytes at the end of a log in which its last line is searched
+STOP = ".stop"  # suffix of the file that requests the end of the job
+NICENESS = 10  # of jobs without a slot: if all cores are busy, a run gets nine times as much processor time
 
 
 @dataclass(frozen=True)
 class JobState:
-    """Where the work is: `state` is absent, working, done, failed or cancelled.
+    """The state of a job: absent, working, done, failed or cancelled.
 
-    since: when its last line came, unix seconds.
+    since: unix seconds of its last line.
     """
 
     state: str
@@ -41,14 +42,14 @@ class JobState:
 
 
 def lps_command(*arguments: str) -> list[str]:
-    """`python -m lps ...` with the Python that runs this."""
+    """Return the command `python -m lps ...` with the Python that runs this process."""
     return [sys.executable, "-m", "lps", *arguments]
 
 
 def start_job(result: Path, command: Sequence[str]) -> None:
-    """Run `command`, which writes the file `result`; does nothing if that is there or somebody is at it already.
+    """Start `command`, which writes the file `result`, unless the result exists or a process works on it already.
 
-    It waits for no slot, since a person waits for it, and gives way to the runs that have one (`NICENESS`).
+    The job waits for no slot, since a user waits for it, and runs at lower priority than runs (`NICENESS`).
     """
     result.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     disk.make_folder(result.parent)
@@ -60,7 +61,7 @@ def start_job(result: Path, command: Sequence[str]) -> None:
             result.with_suffix(STOP).unlink(missing_ok=True)
             worker = detach(command, result.with_suffix(".log"), lock)
             note_worker(lock, worker.pid)
-            with contextlib.suppress(OSError):  # it has ended already
+            with contextlib.suppress(OSError):  # the process has already ended
                 priority = os.getpriority(os.PRIO_PROCESS, 0)
                 os.setpriority(os.PRIO_PROCESS, worker.pid, priority + NICENESS)
     finally:
@@ -68,13 +69,13 @@ def start_job(result: Path, command: Sequence[str]) -> None:
 
 
 def note_worker(lock: int, pid: int) -> None:
-    """Write into the lock (a descriptor) of a result which process is at it, so that it can be woken to end."""
+    """Record in the lock (a descriptor) of a result which process works on it, so that it can be woken to end."""
     write_owner(lock, f"{pid} {processes.start_ticks(pid)}")
 
 
 def detach(command: Sequence[str], log: Path, lock: int) -> subprocess.Popen:
-    """Run `command` in a session of its own; what it says goes into `log`, and it holds the lock from then on."""
-    log.unlink(missing_ok=True)  # so that nothing is written through a link
+    """Start `command` in its own session; its output goes into `log`, and it holds the lock from then on."""
+    log.unlink(missing_ok=True)  # else the output would follow a link
     with open_regular(log, "wb") as output:
         return subprocess.Popen(
             command,
@@ -88,12 +89,12 @@ def detach(command: Sequence[str], log: Path, lock: int) -> subprocess.Popen:
 
 
 def job_state(result: Path) -> JobState:
-    """Where the work on `result` is. Work that shall end is woken where somebody suspended it."""
+    """Return the state of the job for `result`. A cancelled job is woken if it was suspended."""
     log = result.with_suffix(".log")
     if is_held(result.with_suffix(".lock")):
         if is_cancelled(result):
             _wake(result)
-        return JobState("working", last_line(log), _changed(log))
+        return JobState("working", last_line(log), _change_time(log))
     if result.exists():
         return JobState("done")
     if is_cancelled(result):
@@ -104,24 +105,24 @@ def job_state(result: Path) -> JobState:
 
 
 def cancel_job(result: Path) -> None:
-    """Ask the work on `result` to end; it looks for that (`is_cancelled`). Nothing happens where nobody is at it."""
+    """Ask the job for `result` to end; it checks `is_cancelled`. Does nothing if no process works on it."""
     if is_held(result.with_suffix(".lock")):
         write_whole(result.with_suffix(STOP), b"")
         _wake(result)
 
 
 def _wake(result: Path) -> None:
-    """Let the process that noted itself in the lock go on where somebody suspended it."""
+    """Continue the process recorded in the lock if it was suspended."""
     with contextlib.suppress(OSError, ValueError):
         pid, ticks = map(int, read_small(result.with_suffix(".lock")).split())
         processes.wake_one(pid, ticks)
 
 
 def end_when_cancelled(result: Path) -> None:
-    """Let this process end about a second after somebody has cancelled the work on `result` (`cancel_job`).
+    """End this process about a second after the job for `result` is cancelled (`cancel_job`).
 
-    For work that cannot look for that by itself, and that leaves nothing by halves. Only where it was begun by
-    `start_job`.
+    For jobs that cannot check that themselves and that write their result completely or not at all. Only has an effect
+    in processes started by `start_job`.
     """
 
     def watch() -> None:
@@ -138,7 +139,7 @@ def is_cancelled(result: Path) -> bool:
 
 
 def last_line(path: Path) -> str:
-    """What a process said last in its log; "" where it said nothing."""
+    """Return the last line of a log; "" if it is empty or missing."""
     try:
         with open_regular(path) as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
@@ -148,7 +149,7 @@ def last_line(path: Path) -> str:
     return lines[-1].strip() if lines else ""
 
 
-def _changed(path: Path) -> float | None:
+def _change_time(path: Path) -> float | None:
     try:
         return path.stat().st_ctime
     except OSError:

@@ -1,7 +1,7 @@
-"""Which devices this machine offers to a run, and why one is missing; asked of the driver, without importing torch.
+"""List the devices that a run can use here, and why one is missing; asks the driver without importing torch.
 
-By nvidia-smi and not by the driver's library: a runner asks too, which has the standard library alone, holds locks and
-must not be taken along by a driver that hangs or crashes.
+Uses nvidia-smi and not the driver's library: a runner asks too, and it only has the standard library, holds locks and
+must not be affected by a driver that hangs or crashes.
 """
 
 import csv
@@ -23,10 +23,9 @@ _cache: tuple[float, list["Device"]] | None = None
 
 @dataclass(frozen=True)
 class Device:
-    """A device under the name that `Config.device` takes: cpu, cuda:0, ...
+    """A device by the name that `Config.device` takes: cpu, cuda:0, ...
 
-    index, uuid: how the driver calls a GPU, whatever CUDA_VISIBLE_DEVICES makes of its number. bytes: of its memory,
-    None if nobody tells.
+    index, uuid: the driver's names of a GPU, independent of CUDA_VISIBLE_DEVICES. bytes: its memory, None if unknown.
     """
 
     name: str
@@ -39,9 +38,9 @@ class Device:
 
 
 def list_devices(max_age_s: float = _MAX_AGE_S) -> list[Device]:
-    """The CPU, then the GPUs that CUDA_VISIBLE_DEVICES leaves visible, or an unavailable cuda:0 with the reason.
+    """Return the CPU, then the GPUs that CUDA_VISIBLE_DEVICES leaves visible, or an unavailable cuda:0 with the reason.
 
-    An answer of the driver is kept for `max_age_s` seconds.
+    The driver's answer is cached for `max_age_s` seconds.
     """
     global _cache
     if _cache is None or time.monotonic() - _cache[0] >= max_age_s:
@@ -52,7 +51,7 @@ def list_devices(max_age_s: float = _MAX_AGE_S) -> list[Device]:
 
 
 def available_gpus() -> list[Device]:
-    """The GPUs that a run can have."""
+    """Return the GPUs that a run can use."""
     return [device for device in list_devices() if device.available and device.name != "cpu"]
 
 
@@ -71,14 +70,16 @@ def check_device(name: str, processes: int = 1) -> None:
 
 
 def available_cores() -> int:
-    """How many CPU cores this process may use; in a job of a cluster, which need not bind it, no more than it got."""
+    """Return how many CPU cores this process may use; in a SLURM job, which may not be bound to cores, at most its
+    share.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     slurm_cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     return min(cores, int(slurm_cpus)) if slurm_cpus.isascii() and slurm_cpus.isdigit() and int(slurm_cpus) else cores
 
 
 def _gpus() -> tuple[list[Device], str]:
-    """The visible GPUs, or none and the reason."""
+    """Return the visible GPUs, or none and the reason."""
     if shutil.which(_QUESTION[0]) is None:
         return [], "no NVIDIA driver found (nvidia-smi is not installed)"
     try:
@@ -99,22 +100,22 @@ def _gpus() -> tuple[list[Device], str]:
     return _visible([row for row in rows if len(row) == 4], os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def _visible(rows: list[list[str]], chosen: str | None) -> tuple[list[Device], str]:
-    """The GPUs among `rows` (index, uuid, name, MiB) that CUDA_VISIBLE_DEVICES `chosen` admits, in its order.
+def _visible(rows: list[list[str]], visible_devices: str | None) -> tuple[list[Device], str]:
+    """Return the GPUs among `rows` (index, uuid, name, MiB) that CUDA_VISIBLE_DEVICES admits, in its order.
 
-    As in CUDA, an entry is a number or the beginning of a uuid, and the first that fits nothing ends the list.
+    As in CUDA, an entry is a number or the beginning of a uuid, and the first entry without a match ends the list.
     """
     if not rows:
         return [], "the NVIDIA driver found no GPU"
-    if chosen is None:
+    if visible_devices is None:
         return [_gpu(number, *row) for number, row in enumerate(rows)], ""
     visible = []
-    for entry in (part.strip() for part in chosen.split(",")):
+    for entry in (part.strip() for part in visible_devices.split(",")):
         fitting = [row for row in rows if entry and (row[0] == entry or row[1].startswith(entry))]
         if len(fitting) != 1 or fitting[0] in visible:
             break
         visible += fitting
-    hidden = f"CUDA_VISIBLE_DEVICES={shorten(chosen)} hides every GPU"
+    hidden = f"CUDA_VISIBLE_DEVICES={shorten(visible_devices)} hides every GPU"
     return [_gpu(number, *row) for number, row in enumerate(visible)], hidden
 
 

@@ -1,7 +1,7 @@
-"""How much of each device is in use: processor and memory of the machine, of every GPU, and of a run's own processes.
+"""Measure how busy each device is: processor and memory of the machine, of every GPU, and of a run's processes.
 
-Asked of the system (psutil) and of the driver (its own library, with a time limit). What cannot be had is None, never
-a guess. For pages: the runner, which has the standard library alone, does not import this.
+Asks the system (psutil) and the driver (its own library, with a time limit). A value that cannot be measured is None.
+For pages: the runner, which only has the standard library, does not import this.
 """
 
 import os
@@ -20,12 +20,14 @@ from lps.machine.processes import descendants, start_ticks
 
 PATIENCE_S = 5.0
 
-_asking = threading.Lock()  # held until the driver has answered: where it hangs, one thread waits for it and no more
+_asking = threading.Lock()  # held until the driver answers: if it hangs, only one thread waits for it
 
 
 @dataclass(frozen=True)
 class MachineLoad:
-    """cores: that this process may use; load: runnable processes on average over the last minute; bytes of memory."""
+    """Load of the machine. cores: usable by this process; load: average runnable processes of the last minute; memory
+    in bytes.
+    """
 
     cores: int
     load: float | None
@@ -35,7 +37,8 @@ class MachineLoad:
 
 @dataclass(frozen=True)
 class Gpu:
-    """index, uuid: how the driver calls it; bytes of memory; busy: share of the last moment in which it computed.
+    """Usage of a GPU. index, uuid: the driver's names; memory in bytes; busy: share of recent time in which it
+    computed.
 
     processes: bytes of its memory by process.
     """
@@ -50,9 +53,10 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Share:
-    """What the processes of one run use: how many there are, bytes of memory and of GPU memory (None: unknown).
+    """Usage of one run's processes: their number, bytes of memory and of GPU memory (None: unknown).
 
-    processor_s: seconds of one core that those alive have used so far; the difference of two looks is their load.
+    processor_s: seconds of one core that the living processes have used so far; the difference of two calls is their
+    load.
     """
 
     processes: int
@@ -62,7 +66,7 @@ class Share:
 
 
 def machine_load() -> MachineLoad:
-    """The machine as it is now."""
+    """Return the present load of the machine."""
     try:
         load = os.getloadavg()[0]
     except OSError:
@@ -75,24 +79,24 @@ def machine_load() -> MachineLoad:
 
 
 def processor_times() -> tuple[float, float] | None:
-    """(busy, all) seconds of all cores since the machine started; None if the system does not say."""
+    """Return (busy, all) seconds of all cores since the machine started; None if the system does not report them."""
     try:
         times = psutil.cpu_times()
     except OSError:
         return None
-    total = sum(times[:8])  # what comes after them, on Linux, is counted in them already
+    total = sum(times[:8])  # on Linux, the remaining fields are already included in these
     return total - times.idle - getattr(times, "iowait", 0.0), total
 
 
 def busy_share(before: tuple[float, float] | None, after: tuple[float, float] | None) -> float | None:
-    """The share of all cores that was busy between two looks, None if there was no time between them."""
+    """Return the share of all cores that was busy between two `processor_times`; None if no time has passed."""
     if before is None or after is None or after[1] <= before[1]:
         return None
     return min(1.0, max(0.0, (after[0] - before[0]) / (after[1] - before[1])))
 
 
 def gpu_usage() -> list[Gpu]:
-    """What the driver says of every GPU; nothing if there is none, or no answer in time."""
+    """Return the usage of every GPU; [] without GPUs, or without an answer in time."""
     if not _asking.acquire(timeout=PATIENCE_S):
         return []
     answer: SimpleQueue[list[Gpu]] = SimpleQueue()
@@ -104,7 +108,7 @@ def gpu_usage() -> list[Gpu]:
 
 
 def gpu_processes(gpus: Iterable[Gpu]) -> dict[int, int]:
-    """Bytes of GPU memory by process, over all of `gpu_usage`."""
+    """Return bytes of GPU memory by process, over all GPUs of `gpu_usage`."""
     memory_by_pid: Counter[int] = Counter()
     for gpu in gpus:
         memory_by_pid.update(gpu.processes)
@@ -112,16 +116,16 @@ def gpu_processes(gpus: Iterable[Gpu]) -> dict[int, int]:
 
 
 def of_runner(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Share | None:
-    """What the runner of a run and all that descends from it use; None if it does not run on this machine.
+    """Return the usage of a run's runner and its descendants; None if it does not run on this machine.
 
-    process: the run's process.json. on_gpus: the answer of `gpu_processes`, where somebody asked. A pid that somebody
-    else has by now is noticed by the moment at which its process began.
+    process: the run's process.json. on_gpus: the result of `gpu_processes`, if available. A pid that was reused is
+    recognized by its start time.
     """
     runner, ticks = process.get("runner_pid"), process.get("runner_ticks")
     if type(runner) is not int or type(ticks) is not int or start_ticks(runner) != ticks:
         return None
     pids = [runner, *descendants(runner)]
-    usages = [used for used in map(_of_process, pids) if used is not None]
+    usages = [used for used in map(_process_usage, pids) if used is not None]
     if not usages:
         return None
     used = [on_gpus[pid] for pid in pids if pid in on_gpus] if on_gpus else []
@@ -129,8 +133,8 @@ def of_runner(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Sha
     return Share(len(usages), memory, seconds, sum(used) if used else None)
 
 
-def _of_process(pid: int) -> tuple[int, float] | None:
-    """(bytes of memory, seconds of processor time) of one process; None if it has ended."""
+def _process_usage(pid: int) -> tuple[int, float] | None:
+    """Return (bytes of memory, seconds of processor time) of one process; None if it has ended."""
     try:
         process = psutil.Process(pid)
         times = process.cpu_times()
@@ -140,7 +144,7 @@ def _of_process(pid: int) -> tuple[int, float] | None:
 
 
 def _ask(answer: SimpleQueue) -> None:
-    """The work of the thread that `gpu_usage` waits for: the driver's answer, nothing if it is absent or fails."""
+    """Put the driver's answer into the queue that `gpu_usage` waits for; [] if the driver is absent or fails."""
     try:
         pynvml.nvmlInit()
         try:
@@ -166,9 +170,9 @@ def _gpu(index: int) -> Gpu:
     return Gpu(index, pynvml.nvmlDeviceGetUUID(handle), *of_memory, share, by_process)
 
 
-def _ask_driver(question: Callable, *about: Any) -> Any:
-    """What the driver answers, None if it has no answer for this device."""
+def _ask_driver(query: Callable, *arguments: Any) -> Any:
+    """Call a function of the driver's library; None if it has no answer for this device."""
     try:
-        return question(*about)
+        return query(*arguments)
     except pynvml.NVMLError:
         return None

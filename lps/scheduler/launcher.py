@@ -26,7 +26,7 @@ from lps.files.atomic import disk_error_in_words
 from lps.files.locks import boot_id, is_held, try_lock
 from lps.files.program_location import SOURCE
 from lps.machine.devices import check_device
-from lps.machine.processes import start_ticks, wake_one, with_words
+from lps.machine.processes import find_by_command_words, start_ticks, wake_one
 from lps.scheduler import cluster_submit, queue
 from lps.scheduler.run_slots import (
     Slot,
@@ -276,7 +276,7 @@ def _wake(run: Run, name: str, process_name: str) -> None:
         wake_one(pid, ticks)
         return
     for module in _STARTED_AS[process_name]:
-        for process in with_words("-m", module, str(run.folder.resolve())):
+        for process in find_by_command_words("-m", module, str(run.folder.resolve())):
             wake_one(process, start_ticks(process))
 
 

@@ -17,7 +17,7 @@ class Change(Enum):
 
     NONE = "none"
     GREW = "grew"
-    REPLACED = "replaced"  # by another file, shortened or rewritten: what was read from it is void
+    REPLACED = "replaced"  # by another file, shortened or rewritten: earlier records are void
 
 
 class EventFollower:
@@ -28,13 +28,11 @@ class EventFollower:
 
     def __init__(self, path: Path):
         self._path = path
-        self._version: tuple | None = None  # device, inode, size and time of the file when it was looked at
+        self._version: tuple | None = None  # device, inode, size and time of the file at the last check
         self._offset, self._mark, self.left_out = 0, b"", 0
 
     def check(self) -> Change:
-        """Return what changed since the last call. After `REPLACED`, `new_records` starts at the beginning of the
-        file.
-        """
+        """Return what changed since the last call; after `REPLACED`, `new_records` starts at the beginning."""
         try:
             status = os.stat(self._path)
             version = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
@@ -50,9 +48,7 @@ class EventFollower:
         return Change.REPLACED
 
     def new_records(self) -> Iterator[list[dict]]:
-        """Yield the records that are new since the last call, in the order of the file, about `PART` bytes at a
-        time.
-        """
+        """Yield the records since the last call, in the order of the file, about `PART` bytes at a time."""
         size = self._version[2] if self._version else 0
         if not self._offset and (start := first_shown_byte(self._path, size)):
             self._offset = self.left_out = start

@@ -18,14 +18,14 @@ from lps.files.atomic import open_regular, read_small
 from lps.files.versions import LONGEST_NAME, MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
 
 _LARGEST = 2**63 - 1  # largest whole number accepted: charts and tables keep 64 bits
-_MAX = 1e100  # of any other: far beyond what anything measures, and sums and squares of it are numbers still
+_MAX = 1e100  # largest other number: beyond any measurement, and its sums and squares are finite
 _LONGEST_START = 1 << 16  # bytes of a first line
 MOST_SHOWN, _MOST_READ = 200_000, 128 << 20  # lines and bytes of a file that a page reads: some seconds
 _READ_WHOLE_BYTES = 8 << 20  # a file up to this size is read as a whole
-_CHUNK_BYTES = 1 << 20  # of a larger one, so many bytes are read at a time
+_CHUNK_BYTES = 1 << 20  # bytes of a larger file that are read at a time
 _FIRST_LINES = 64 << 10  # bytes of the beginning of a file that is not read as a whole
-FIRST_WINDOW = 3 << 13  # bytes from the end that are looked at first: ten epochs of ten classes
-_LONGEST_HEAD = 1 << 22  # bytes in which the first `train` event is looked for
+FIRST_WINDOW = 3 << 13  # bytes from the end that are read first: ten epochs of ten classes
+_LONGEST_HEAD = 1 << 22  # bytes in which the first `train` event is searched
 _NESTED = (list, dict)
 _NOT_NUMBERS = (str, dict, bool)  # types that no measurement has
 RESOLVED = {"precision": ("fp32", "bf16"), "test_clusters": ("training", "test")}  # beside the values of a `start`
@@ -89,15 +89,15 @@ def check_version(path: Path) -> int:
         status = os.lstat(path)
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             return 0
-        moment = (status.st_size, status.st_mtime_ns) if status.st_size < _LONGEST_START else None
-        version = _version(str(path), status.st_ino, moment)
+        version_key = (status.st_size, status.st_mtime_ns) if status.st_size < _LONGEST_START else None
+        version = _version(str(path), status.st_ino, version_key)
     except OSError:
         return 0
     return versions.check_version("events.jsonl", version)
 
 
 @lru_cache(maxsize=16_384)
-def _version(path: str, inode: int, moment: tuple[int, int] | None) -> object:
+def _version(path: str, inode: int, version_key: tuple[int, int] | None) -> object:
     """Return the version in the first line, which never changes once it is complete; raises `OSError`."""
     with open_regular(path) as file:
         line = file.readline(_LONGEST_START)
@@ -109,8 +109,7 @@ def _version(path: str, inode: int, moment: tuple[int, int] | None) -> object:
 
 
 def read_events(path: Path, offset: int = 0, num_bytes: int = -1) -> tuple[list[dict], int]:
-    """Return the complete lines after byte `offset` as events, and the offset to continue from. Damaged lines are
-    skipped.
+    """Return the complete lines after byte `offset` as events, and the offset to continue from; skips damaged lines.
 
     num_bytes: bytes to read at most, to read a long file in parts; at the end, `offset` is returned unchanged. A file
     that is shorter than `offset` is another file: it is read from its beginning, and the returned offset, smaller than
@@ -239,13 +238,13 @@ def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator
     try:
         with open_regular(path, buffering=1 << 18) as file:
             end = _end_of_last_line(file) if end is None else end
-            turns, names = _voiding_lines(_lines(file, end, start)), MeasurementNames()
+            voiding_by_kind, names = _voiding_lines(_lines(file, end, start)), MeasurementNames()
             yield from (names.drop_excess(event) for event in read_first_starts(path, start))
             for number, line in enumerate(_lines(file, end, start)):
                 event = parse_event(line)
                 if event is None:
                     continue
-                later = turns[event["kind"] if event["kind"] == "pretrain" else "start"]
+                later = voiding_by_kind[event["kind"] if event["kind"] == "pretrain" else "start"]
                 while later and later[-1][0] <= number:
                     later.pop()
                 limit = later[-1][1] if later else None
@@ -271,7 +270,7 @@ def with_current_names(path: Path, event: dict) -> dict:
     """Return the event with measurements under their current names.
 
     LPS once called the divergence of its margin `kl`, and the other one `kl/reverse`. Now `kl` is KL(prior, estimate)
-    whatever the margin uses, as in all methods, `kl/reverse` KL(estimate, prior), and the margin's `kl/margin`.
+    in all methods, `kl/reverse` is KL(estimate, prior), and the margin's is `kl/margin`.
     """
     values = event["values"]
     if "kl" in values and "kl/reverse" in values and "kl/margin" not in values and _margin_turned(path):
@@ -290,7 +289,7 @@ def _margin_turned(path: Path) -> bool:
 
 
 @lru_cache(maxsize=16_384)
-def _uses_estimate_first(path: str, inode: int, moment: int) -> bool:
+def _uses_estimate_first(path: str, inode: int, changed_ns: int) -> bool:
     try:
         settings = json.loads(read_small(path))
     except (OSError, ValueError, RecursionError):
@@ -304,20 +303,19 @@ def can_void(event: dict) -> bool:
 
 
 def _voiding_lines(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
-    """Return for `start` and `pretrain`: (number of a line that voids earlier lines, smallest epoch in it and those
-    after).
+    """Return the lines that void earlier ones, for `start` and `pretrain`: (line number, smallest epoch from here on).
 
     The last line comes first. Lines that a later line makes redundant are left out.
     """
     voided: dict[str, list[tuple[int, int]]] = {"start": [], "pretrain": []}
     for number, line in enumerate(lines):
         if (b'"start"' in line or b'"pretrain"' in line) and (event := parse_event(line)) and can_void(event):
-            turns = voided[event["kind"]]
-            while turns and turns[-1][1] >= event["epoch"]:  # what it made void, this one makes void too
-                turns.pop()
-            turns.append((number, event["epoch"]))
-    for turns in voided.values():
-        turns.reverse()
+            voiding = voided[event["kind"]]
+            while voiding and voiding[-1][1] >= event["epoch"]:  # the new line voids all that it voids
+                voiding.pop()
+            voiding.append((number, event["epoch"]))
+    for voiding in voided.values():
+        voiding.reverse()
     return voided
 
 
@@ -339,7 +337,7 @@ def lines_backwards(file: FileIO, start: int = 0) -> Iterator[bytes]:
     `start`, only its end is returned, which is not a valid event.
     """
     position, window = max(start, file.seek(0, os.SEEK_END)), FIRST_WINDOW
-    later, is_torn = b"", True  # the beginning of a line whose own beginning is further ahead; after the last line end
+    later, is_torn = b"", True  # rest of a line that begins before `position`; is_torn: it has no line end yet
     while position > start:
         before, position = position, max(start, position - window)
         file.seek(position)
@@ -354,7 +352,7 @@ def lines_backwards(file: FileIO, start: int = 0) -> Iterator[bytes]:
 
 
 def _pass_line(file: BinaryIO) -> None:
-    """Go on after the line that the file stands in."""
+    """Skip the rest of the present line."""
     while (part := file.readline(MOST_LINE)) and not part.endswith(b"\n"):
         pass
 

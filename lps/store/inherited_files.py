@@ -94,9 +94,9 @@ def run_family(run: str, parents: Mapping[str, str]) -> dict[str, str]:
         passed.add(oldest)
     parent_by_id, queue = {oldest: ""}, [oldest]
     for run_id in queue:
-        children_added = [child for child in sorted(children.get(run_id, [])) if child not in parent_by_id]
-        parent_by_id |= dict.fromkeys(children_added, run_id)
-        queue += children_added
+        new_children = [child for child in sorted(children.get(run_id, [])) if child not in parent_by_id]
+        parent_by_id |= dict.fromkeys(new_children, run_id)
+        queue += new_children
     return parent_by_id
 
 
@@ -120,14 +120,14 @@ def _read_confirmed_or_none(run: Run) -> Confirmed | None:
 def copy_inherited(config: Config, runs: Iterable[Run]) -> Callable[[Path], None]:
     """Return a function that copies the files that `config` names into a new folder, from one of `runs` that has them.
 
-    Else a `UserError`.
+    Raises `UserError` if no run has them.
     """
     labels = weights = None
     for run in runs:
-        known = run.config_if_readable()
-        if known and config.split_confirmed and known.split_confirmed == config.split_confirmed:
+        config_of_run = run.config_if_readable()
+        if config_of_run and config.split_confirmed and config_of_run.split_confirmed == config.split_confirmed:
             labels = labels or _read_confirmed_or_none(run)
-        if known and config.network_continues and known.network_continues == config.network_continues:
+        if config_of_run and config.network_continues and config_of_run.network_continues == config.network_continues:
             weights = weights or run.folder / f"{WEIGHTS}.pt"
     if config.split_confirmed and labels is None:
         raise UserError(

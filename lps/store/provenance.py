@@ -38,7 +38,7 @@ def shareable_settings(config: Config) -> dict[str, object]:
 
 
 def package_versions() -> dict[str, str]:
-    """Python and the packages installed here, by name; those that are not installed are left out."""
+    """Return the versions of Python and of the installed packages, by name."""
     version_by_name = {"lps": lps.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -48,7 +48,7 @@ def package_versions() -> dict[str, str]:
     return version_by_name
 
 
-_installed_version = cache(metadata.version)  # each look reads the files of the whole environment
+_installed_version = cache(metadata.version)  # each call reads the files of the whole environment
 
 
 def git_commit(root: Path = SOURCE) -> str:

@@ -82,7 +82,7 @@ def _make_folder(root: Path, config: Config, name: str, tail: str, copy_files: C
 
 
 def _tail(text: str) -> str:
-    """Six letters and digits that follow from `text`."""
+    """Return six letters and digits that are derived from `text`."""
     number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
     return "".join(_LETTERS[number // len(_LETTERS) ** digit % len(_LETTERS)] for digit in range(6))
 
@@ -129,8 +129,8 @@ def recorded_runs() -> list[Run]:
 def find_run(root: Path, text: str, by_path: bool = True) -> Run:
     """Return the run called `text`: its id, the end of its id, or the path of its folder; raises `UserError`.
 
-    Recordings are found where no run in `root` is called so. by_path: False for text that came over the network, which
-    only picks among the runs that are listed.
+    Recordings are searched if no run in `root` matches. by_path: False for text from the network, which may only select
+    among listed runs.
     """
     if by_path and "/" in text and RUN_ID.fullmatch(Path(text).name) and os.path.isdir(text):
         return Run(Path(text))
@@ -159,8 +159,8 @@ def delete_run(run: Run) -> None:
     with as_user_error("run", f"{run.id} cannot be deleted"):
         descriptor = None if state.is_alive else try_lock(run.lock)
         if descriptor is None:
-            is_there = run.folder.is_dir()
-            problem = f"{run.state().name}; stop it before you delete it" if is_there else "already deleted"
+            exists = run.folder.is_dir()
+            problem = f"{run.state().name}; stop it before you delete it" if exists else "already deleted"
             raise UserError("run", f"{run.id} is {problem}")
         try:
             trash = run.root / ".trash"
@@ -170,7 +170,9 @@ def delete_run(run: Run) -> None:
         finally:
             os.close(descriptor)
     _purge(trash.glob("*"), TRASH_S)
-    _purge(abandoned_drafts(run.root / ".incoming", "*"), INCOMING_S)  # a locked draft stays, whatever the clock says
+    _purge(
+        abandoned_drafts(run.root / ".incoming", "*"), INCOMING_S
+    )  # a locked draft stays, even if the clock is wrong
 
 
 def _purge(paths: Iterable[Path], age_s: float) -> None:
@@ -227,7 +229,7 @@ def restore_run(root: Path, text: str) -> Run:
     If an id was deleted twice, the newest deletion is restored. Raises `UserError` if the trash has no such run or more
     than one, or if a run with this id exists again. A run that waited in the queue waits there again.
     """
-    subfolders(root)  # raises where it cannot be read
+    subfolders(root)  # raises if it cannot be read
     deletions = deleted_runs(root)
     named = _with_id(text, deletions)
     ids = list(dict.fromkeys(item.id for item in named))

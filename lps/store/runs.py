@@ -1,25 +1,25 @@
-"""A run is a folder: the names of its files, how they are written and read, and the state derived from them.
+"""Define a run as a folder: the names of its files, how they are written and read, and the state derived from them.
 
 Standard library only. Every file has one writer; whole files are replaced atomically, `events.jsonl` is appended to.
 
-    config.json   what was asked; written once                  writer: whoever creates the run
+    config.json   settings; written once                        writer: the process that creates the run
     meta.json     name, notes, tags, hidden, rev                writer: pages and command line
-    want.json     what is asked of the run and its place in the queue (lps.store.desired_state)
-                  writers, under the folder's lock: pages, command line, and whoever asks for a crashed run again
+    want.json     the request for the run and its place in the queue (lps.store.desired_state)
+                  writers, under the folder's lock: pages, command line, and the dispatcher that retries a crashed run
     lock          an empty file under a kernel flock while the run is alive; never unlinked
-    job.json      of a run elsewhere: its job, what it asks for   writer: whoever hands it over, then its runner
+    job.json      of a run on a cluster: its job and options    writer: the submitting process, then its runner
     process.json  attempt, host, boot id, pids, slot            writer: runner
-    log.txt       what the trainer printed                      writer: runner
+    log.txt       output of the trainer                         writer: runner
     exit.json     how the attempt ended                         writer: runner, its last act before the lock is free
     events.jsonl  one JSON line per event                       writer: trainer
     progress.json phase, epoch, step, steps, eta_s, stop_s, time   writer: trainer, at most once a second
     split.npz, checkpoints/, snapshots/                         writer: trainer
     projections/  2-D maps                                      writer: `python -m lps project`
-    recorded.json what a recording was made from: the folder is for looking at only; writer: `python -m lps record`
+    recorded.json origin of a recording, which is read-only     writer: `python -m lps record`
 
-Beside the runs: `.trash/` (deleted runs), `.incoming/` (folders in the making), `.slots/`, `.sched.lock`,
-`.waker.lock`, `.sweeps.lock`, `.queue.json` (lps.scheduler.queue), `.slurm/` (what jobs themselves printed). Recordings
-that come with the program are in `RECORDED` (lps.store.run_folders).
+Beside the runs: `.trash/` (deleted runs), `.incoming/` (unfinished folders), `.slots/`, `.sched.lock`, `.waker.lock`,
+`.sweeps.lock`, `.queue.json` (lps.scheduler.queue), `.slurm/` (output of jobs). Recordings that come with the program
+are in `RECORDED` (lps.store.run_folders).
 """
 
 import contextlib
@@ -52,8 +52,8 @@ RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]+-[a-z0-9_]+-s[0-9]+-[a-z0-9]{6
 NOTES_LIMIT, TAG_LIMIT = 20_000, 40  # characters
 RECORDED_FILE = "recorded.json"
 _NO_SPACE = 1 << 16  # bytes; with fewer, not even a record of the end could be written
-_GRACE_S = 60.0  # at least, from a stop to the end by force; LPS_STOP_GRACE changes it
-_SLACK, _LONGEST_GRACE_S = 3.0, 3600.0  # for a process that takes longer to look at a stop: so many times, at most
+_GRACE_S = 60.0  # least time between a stop request and the kill; LPS_STOP_GRACE changes it
+_SLACK, _LONGEST_GRACE_S = 3.0, 3600.0  # grace of slow steps: multiple of the step time, and its maximum
 
 
 @dataclass(frozen=True)
@@ -198,9 +198,9 @@ class Run:
         return "" if _is_sound_meta(stored) else "is damaged: name, note or tags cannot be read"
 
     def keep_damaged(self, name: str) -> None:
-        """Give a damaged `meta.json` or `want.json` a second name, before it is replaced; raises `OSError`.
+        """Give a damaged `meta.json` or `want.json` a second name before it is replaced; raises `OSError`.
 
-        Nothing is lost: a user may still read what the program cannot.
+        Nothing is lost: a user can still read what the program cannot.
         """
         path = self.folder / name
         if self._damage_to(name) and not path.is_dir():
@@ -280,8 +280,8 @@ class Run:
         begun_attempt = max(begun_attempt, ended_attempt)
         if is_locked and (requested_attempt > begun_attempt or ended_attempt < begun_attempt or not begun_attempt):
             state = _active_state(begun_attempt, requested_attempt, desired.want)
-            is_asked = state.name == "stopping" and desired.want == "stop"
-            return replace(state, reason=self._delay_in_words()) if is_asked else state
+            is_requested_stop = state.name == "stopping" and desired.want == "stop"
+            return replace(state, reason=self._delay_in_words()) if is_requested_stop else state
         try:
             self.config()
         except UserError as error:
@@ -344,7 +344,7 @@ class Run:
     def _state_on_cluster(self, desired: DesiredState, started: int, recorded_state: State) -> State:
         """Return the state of a run whose lock is not held on this machine: from its records, then from its executor.
 
-        A record that is there when the executor says that the job is over was written before, so it is read once more.
+        If the executor says that the job is over, the record of the end is already written, so it is read again.
         """
         if started and recorded_state.attempt == started and desired.attempt <= started:
             return recorded_state

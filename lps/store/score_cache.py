@@ -15,14 +15,14 @@ from lps.files.atomic import read_small, write_whole
 from lps.store.runs import Run
 
 FILE = "scores.json"
-_SOURCES = ("config.json", "split.npz", "events.jsonl", "exit.json")  # what a score depends on, and the snapshots
-_MOST = 64  # ways of scoring that are kept of a run
+_SOURCES = ("config.json", "split.npz", "events.jsonl", "exit.json")  # scores depend on these and the snapshots
+_MOST = 64  # stored scorings per run
 
 
 def source_stamp(run: Run, code: str) -> str:
     """Return a value that changes with the source files of the scores of `run` and with the `code` that scores.
 
-    Time and size of every one: 0 for a missing one.
+    It hashes time and size of every file; missing files are left out.
     """
     checksum = hashlib.sha256(code.encode())
     for name in _SOURCES:
@@ -38,17 +38,17 @@ def _version(name: str, status: os.stat_result) -> bytes:
     return f"{name} {status.st_mtime_ns} {status.st_size}\n".encode()
 
 
-def read_scores(run: Run, stamp: str, how: tuple[str, ...]) -> dict | None:
-    """Return the stored scores of `run`, scored `how`, for files with this `source_stamp`; None without any."""
-    scores = _entries(run, stamp).get(" ".join(how))
+def read_scores(run: Run, stamp: str, scoring: tuple[str, ...]) -> dict | None:
+    """Return the stored scores of `run` under `scoring`, for files with this `source_stamp`; None without any."""
+    scores = _entries(run, stamp).get(" ".join(scoring))
     return scores if isinstance(scores, dict) else None
 
 
-def store_scores(run: Run, stamp: str, how: tuple[str, ...], values: Mapping[str, object]) -> None:
+def store_scores(run: Run, stamp: str, scoring: tuple[str, ...], values: Mapping[str, object]) -> None:
     """Store `values`, which JSON can hold; does nothing for a recording or if the disk refuses."""
     if run.is_recorded:
         return
-    entries = _entries(run, stamp) | {" ".join(how): dict(values)}
+    entries = _entries(run, stamp) | {" ".join(scoring): dict(values)}
     entries = dict(list(entries.items())[-_MOST:])
     with contextlib.suppress(OSError):
         write_whole(run.folder / FILE, json.dumps({"version": 1, "stamp": stamp, "scores": entries}).encode())

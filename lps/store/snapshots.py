@@ -35,9 +35,9 @@ _ARRAY_KINDS = {
     "points": ("f", (MOST_IMAGES, 2), 8),
     "features": ("f", (MOST_IMAGES, MOST_WIDTH), 4),
 }
-MOST_VALUES = 8 << 20  # features x images that a page looks at: 32 MB as float32
+MOST_VALUES = 8 << 20  # features x images that a page reads: 32 MB as float32
 _LARGE = 16 << 20  # bytes of features that are not compressed
-MOST_POINTS = 50_000  # images whose features a page looks at
+MOST_POINTS = 50_000  # images whose features a page reads
 _MOST_IDS = 1000  # predicted ids beyond this, and beyond the classes, are damage
 NO_EPOCH_YET = "no epoch has been evaluated yet"
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
@@ -136,7 +136,7 @@ def read_thinned_features(folder: Path, epoch: int, most: int = MOST_POINTS) -> 
 
 
 def _spread_rows(count: int, most: int) -> np.ndarray:
-    """At most `most` of `count` rows, evenly spread, ascending."""
+    """Return at most `most` of `count` rows, evenly spread, ascending."""
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
 

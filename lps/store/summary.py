@@ -13,17 +13,16 @@ CRITERIA = ("accuracy/validation", "accuracy/all")  # the second looks at unlabe
 
 
 def criterion(values: dict) -> str:
-    """Return the measurement that decides the best epoch: on withheld labels if there are some, else that of the
-    oracle.
-    """
+    """Return the measurement that decides the best epoch: on withheld labels if there are some, else the oracle's."""
     return next((name for name in CRITERIA if isinstance(values.get(name), (int, float))), CRITERIA[-1])
 
 
 def summarize(run: Run) -> dict:
-    """{"last": {name: value}, "best": {name: value, "epoch": n}, "best_by": name, "epochs": n} of `run`'s events.
+    """Return {"last": {name: value}, "best": {name: value, "epoch": n}, "best_by": name, "epochs": n} of `run`'s
+    events.
 
-    last: the newest value of every name. best: the evaluation with the highest `best_by`, see `criterion`. Asked again,
-    it reads what is new; of a file that is too long for a page, what `events.first_shown_byte` says.
+    last: the newest value of every name. best: the evaluation with the highest `best_by`, see `criterion`. A repeated
+    call only reads new records; a very long file is read from `events.first_shown_byte`.
     """
     return _summary(str(run.events)).read()
 
@@ -34,7 +33,7 @@ def _summary(path: str) -> "Summary":
 
 
 class Summary:
-    """Follows one `events.jsonl` with a memory of one epoch's values. Safe to share between threads."""
+    """Follow one `events.jsonl` with a memory of one epoch's values. Safe to share between threads."""
 
     def __init__(self, path: Path):
         self._follower = EventFollower(path)

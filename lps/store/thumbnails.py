@@ -75,10 +75,10 @@ def read_thumbnails(run: Run, split: Split, targets: np.ndarray) -> Images:
 
 @lru_cache(maxsize=4)
 def _read_tiles(path: Path, mtime_ns: int, count: int) -> np.ndarray:
-    """Return uint8 (count, height, width, 3) of the file with this `mtime_ns`; raises `ValueError`, `OSError`,
-    `Unreadable`.
+    """Return uint8 (count, height, width, 3) of the file; raises `ValueError`, `OSError`, `Unreadable`.
 
-    The head is looked at before anything is decoded: no more pixels than `count` pictures have.
+    mtime_ns: only for the cache. The header is checked before anything is decoded: no more pixels than `count` pictures
+    have.
     """
     from PIL import Image
 

@@ -11,15 +11,15 @@ from lps.settings.parameters import text_of
 from lps.store.runs import RUN_ID, Run
 from lps.wording import counted
 
-NOT_NAMED = (  # settings that do not change what a run shows, or that its title has anyway
+NOT_NAMED = (  # settings that do not change results, or that the title has anyway
     *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
     *("split.confirmed", "network.continues", "dataset.decisions"),
 )
-_MOST_TOLD = 3  # changed settings
+_MOST_SETTINGS = 3  # changed settings in a title
 _VALUE_LENGTH = 24  # characters of a value
-_OWN_DATA = ("folder", "shards", "arrays", "embeddings")  # data sets that are called as what a person brought
+_OWN_DATA = ("folder", "shards", "arrays", "embeddings")  # data sets that are named after the user's folder or file
 _OF_OLD_SWEEP = re.compile(r"(\S+(?: on \S+)? seed \d+), ([\w.]+=[^,=]+(?:, [\w.]+=[^,=]+)*)")
-_PHRASES = {  # settings whose key is no word that people use
+_PHRASES = {  # phrases for settings with an unusual key
     "split.labeled_ratio": lambda value: f"{100 * value:g} % labels",
     "split.num_novel": lambda value: counted(value, "novel class"),
     "split.num_seen": lambda value: counted(value, "seen class"),
@@ -42,7 +42,8 @@ def run_title(run: Run) -> str:
 def given_name(run: Run) -> str:
     """Return the name that a user or a sweep gave the run; "" for none.
 
-    Before 0.3 what varied stood last, where narrow columns cut it: "lps seed 0, margin_scale=5". It comes first.
+    Names of sweeps before 0.3 had the varied settings last, where narrow columns cut them: "lps seed 0,
+    margin_scale=5". They are moved to the front.
     """
     name = run.meta()["name"]
     match = _OF_OLD_SWEEP.fullmatch(name)
@@ -61,22 +62,22 @@ def default_title(method: str, dataset: str, seed: int | str, changed: Sequence[
 
 
 def without_paths(words: Sequence[str]) -> list[str]:
-    """Titles stand in files that are handed on, which should not name the folders of a machine."""
+    """Return the words without paths: titles are in exported files, which should not name folders of this machine."""
     return [word for word in words if not set("/\\") & set(word)]
 
 
 def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
     """Return the settings of a run that differ from the defaults of its method and data set, those of the method first.
 
-    They are words such as "margin_scale=5". What all runs `compared_runs` it share is left out. Of more than
-    `_MOST_TOLD` settings the others are "…".
+    They are words such as "margin_scale=5". Settings that all of `compared_runs` share are left out; "…" stands for
+    settings beyond the limit.
     """
     config = run.config_if_readable()
     if config is None:
         return []
     try:
         names = [name for name in config.changed if name not in NOT_NAMED]
-    except UserError:  # its data set or method is gone or broken; the run can be read all the same
+    except UserError:  # its data set or method is gone or broken; the run can still be read
         return []
     other_configs = [
         other_config
@@ -89,8 +90,8 @@ def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
         if not other_configs or any(other.get(name) != config.get(name) for other in other_configs)
     ]
     changed_names.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
-    return [setting_in_words(name, config.get(name)) for name in changed_names[:_MOST_TOLD]] + ["…"] * (
-        len(changed_names) > _MOST_TOLD
+    return [setting_in_words(name, config.get(name)) for name in changed_names[:_MOST_SETTINGS]] + ["…"] * (
+        len(changed_names) > _MOST_SETTINGS
     )
 
 
@@ -124,12 +125,12 @@ def name_in_symbols(name: str, config: Config) -> str:
     """Shorten a name of a sweep for a narrow column: "margin_scale=5, lps seed 0" becomes "C=5, lps seed 0"."""
     if not is_of_sweep(name, config):
         return name
-    short = {
+    symbol_by_words = {
         words(key, value): setting_in_symbols(config.method, key, value)
         for words in (setting_in_words, _in_words_of_0_3)
         for key, value in config.hyperparameters.items()
     }
-    return ", ".join(short.get(words, words) for words in name.split(", "))
+    return ", ".join(symbol_by_words.get(words, words) for words in name.split(", "))
 
 
 def symbols(method: str) -> dict[str, str]:

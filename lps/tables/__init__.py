@@ -1,2 +1,3 @@
-"""What is asked of many runs at once: filter, columns, groups, two side by side, views that are kept. Imports analysis
-and below; no Streamlit, no pandas."""
+"""Query many runs at once: filter, columns, groups, comparison of two runs, saved views. Imports analysis and below; no
+Streamlit, no pandas.
+"""

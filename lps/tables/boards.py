@@ -1,9 +1,10 @@
-"""A board: charts that a user has put together, each one line of text.
+"""Read and write the charts of a board, which a user has put together; each is one line of text.
 
     y=accuracy/novel;x=epoch;smooth=0.6;log=y;by=margin_scale
 
-y, x: measurements; x may be `epoch`, `step` or `time` (hours since the first record). smooth: weight of what came
-before, 0 for none. log: axes, "x", "y" or "xy". by: what runs are averaged by, as on the page Runs; nothing: none are.
+y, x: measurements; x may be `epoch`, `step` or `time` (hours since the first record). smooth: weight of earlier values,
+0 for none. log: axes, "x", "y" or "xy". by: settings whose runs are averaged, as on the page Runs; without it, no runs
+are averaged.
 """
 
 import math
@@ -31,7 +32,7 @@ _LOWER_IS_BETTER = (
 
 @dataclass(frozen=True)
 class BoardChart:
-    """What one chart of a board shows; see the module's own words."""
+    """One chart of a board; see the module's docstring."""
 
     y: str = "accuracy/novel"
     x: str = "epoch"
@@ -41,7 +42,7 @@ class BoardChart:
 
     @property
     def text(self) -> str:
-        """It as one line, without what is usual."""
+        """The chart as one line, without defaults."""
         smooth = f"{self.smooth:g}" if self.smooth else ""
         parts = {
             "y": self.y,
@@ -57,7 +58,7 @@ DEFAULT_CHARTS = (BoardChart(), BoardChart("accuracy/seen"))
 
 
 def read_chart(text: str) -> BoardChart:
-    """The chart of a line; what cannot be read in it is as usual."""
+    """Return the chart of a line; parts that cannot be read have their default."""
     parts = dict(part.split("=", 1) for part in text[:_LONGEST].split(";") if "=" in part)
     chart = BoardChart(**{name: parts[name] for name in ("y", "x", "by") if parts.get(name)})
     log = "".join(axis for axis in "xy" if axis in parts.get("log", ""))
@@ -73,11 +74,11 @@ def _weight(text: str) -> float:
 
 
 def read_pins(texts: Sequence[str]) -> dict[str, str]:
-    """Pinned colours of lines, "KEY:2c369d" each: key of a line -> its colour on a light ground, as hex."""
+    """Return pinned colours of lines by key of the line, as hex on a light background, from "KEY:2c369d" each."""
     matches = [match for text in texts if (match := _PIN.fullmatch(text))]
     return {match[1]: f"#{match[2]}" for match in matches}
 
 
 def is_lower_better(name: str) -> bool:
-    """Whether the best value of a measurement is its lowest."""
+    """Return whether the best value of a measurement is its lowest."""
     return name.startswith(_LOWER_IS_BETTER)

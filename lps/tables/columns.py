@@ -1,4 +1,4 @@
-"""The columns of a table of runs: those it has without being asked, the settings that vary, the order of rows."""
+"""Choose the columns of a table of runs: default columns, settings that vary, and the order of rows."""
 
 from collections.abc import Sequence
 
@@ -13,17 +13,15 @@ NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
 # The default columns of the page Runs; their headings are `HEADS` in lps/ui/runs/run_filters.py.
 _BEFORE = ("state", *NUMBERS)
 _AFTER = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
-_MOST_VARYING = 6  # settings that a table shows by itself
+_MOST_VARYING = 6  # settings that a table shows by default
 _NEVER = (
     "method",
     "dataset",
     "split.confirmed",
     "network.continues",
     *REPEATED,
-)  # have a column of their own, or say nothing of the experiment
-_varying_cache: list[
-    tuple[list[Config | None], list[str]]
-] = []  # the configs that were looked at last, and what varies
+)  # have their own column, or are not part of the experiment
+_varying_cache: list[tuple[list[Config | None], list[str]]] = []  # the last configs and the settings that vary in them
 
 
 def default_columns(entries: Sequence[RunRow]) -> list[str]:
@@ -33,22 +31,25 @@ def default_columns(entries: Sequence[RunRow]) -> list[str]:
 
 
 def varying_settings(entries: Sequence[RunRow]) -> list[str]:
-    """The settings that somebody has varied: runs of one method on one data set differ in them.
+    """Return the settings that were varied: runs of one method on one data set differ in them.
 
-    In their order; those come last in which only recordings differ from other runs.
+    In the order of settings; settings in which only recordings differ come last.
     """
     configs = [entry.config for entry in entries]
-    for looked_at, ordered in _varying_cache[:]:  # a copy: others ask at the same time
-        if len(looked_at) == len(configs) and all(a is b for a, b in zip(looked_at, configs)):
+    for cached_configs, ordered in _varying_cache[:]:  # a copy, since other threads change it
+        if len(cached_configs) == len(configs) and all(a is b for a, b in zip(cached_configs, configs)):
             return ordered
-    by_own, order = _differing([entry.config for entry in entries if not entry.run.is_recorded]), Vocabulary().settings
-    ordered = sorted(_differing(configs) - set(_NEVER), key=lambda key: (key not in by_own, order.index(key)))
+    varied_by_user, order = (
+        _differing([entry.config for entry in entries if not entry.run.is_recorded]),
+        Vocabulary().settings,
+    )
+    ordered = sorted(_differing(configs) - set(_NEVER), key=lambda key: (key not in varied_by_user, order.index(key)))
     _varying_cache[:] = [(configs, ordered)]
     return ordered
 
 
 def _differing(configs: Sequence[Config | None]) -> set[str]:
-    """The settings in which configs of one method on one data set differ."""
+    """Return the settings in which configs of one method on one data set differ."""
     differing: set[str] = set()
     first: dict[tuple[str, str], dict[str, object]] = {}
     for config in filter(None, configs):
@@ -59,11 +60,11 @@ def _differing(configs: Sequence[Config | None]) -> set[str]:
 
 
 def in_order(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:
-    """Sorted by a column, numbers before texts; equal ones keep their order, those without a value come last."""
-    have = [entry for entry in entries if name.read_value(entry) not in ((), None)]
-    order = {id(entry) for entry in have}
-    ordered = sorted(have, key=lambda entry: sort_key(name.display_value(entry)), reverse=falling)
-    return ordered + [entry for entry in entries if id(entry) not in order]
+    """Sort rows by a column, numbers before texts; equal rows keep their order, rows without a value come last."""
+    with_value = [entry for entry in entries if name.read_value(entry) not in ((), None)]
+    sorted_ids = {id(entry) for entry in with_value}
+    ordered = sorted(with_value, key=lambda entry: sort_key(name.display_value(entry)), reverse=falling)
+    return ordered + [entry for entry in entries if id(entry) not in sorted_ids]
 
 
 def known_columns(keys: Sequence[str], vocabulary: Vocabulary) -> list[Name]:

@@ -1,13 +1,14 @@
-"""The filter of runs, one line: `lr>0.05 and method=lps`, `name~"abl.*"`, `not tag=old`, `accuracy/novel>=80`.
+"""Parse and apply the filter of runs, one line: `lr>0.05 and method=lps`, `name~"abl.*"`, `not tag=old`,
+`accuracy/novel>=80`.
 
-    filter      every part, beside one another or joined by `and`; `or`, `not`, brackets
-    part        a word or "several words", looked for in names, ids, notes, tags, states; or NAME OPERATOR VALUE
-    NAME        what lps.tables.run_names knows: field, setting, measurement
-    OPERATOR    = != < <= > >=, ~ (a regular expression is found in it), !~
+    filter      parts, joined by `and` or by spaces; `or`, `not`, brackets
+    part        a word or "several words", searched in names, ids, notes, tags, states; or NAME OPERATOR VALUE
+    NAME        a name of lps.tables.run_names: field, setting, measurement
+    OPERATOR    = != < <= > >=, ~ (matches a regular expression), !~
     VALUE       a word, or "several words"; lps|orca is either; accuracies are in percent
 
-A run that lacks what is compared does not fit; `a!=b` is `not a=b`. Letters are compared without their case. Text comes
-from strangers as well (addresses), so length, depth and expressions are bounded.
+A run without the compared value does not match; `a!=b` is `not a=b`. Case is ignored. Filters also come from untrusted
+addresses, so length, depth and expressions are limited.
 """
 
 import math
@@ -23,10 +24,10 @@ from lps.settings.parameters import text_of
 from lps.tables.run_names import Name, Vocabulary, day_bounds
 
 LONGEST = 500  # characters of a filter
-_DEEPEST = 20  # brackets within one another
-_MOST_S = 3.0  # for expressions over all runs
-_MOST_WAYS = 170_000  # in which an expression may match one text from one place on: under a second
-_TEXT = (100, 2000)  # characters of a text in which an expression is looked for, at least and at most
+_DEEPEST = 20  # nested brackets
+_MOST_S = 3.0  # seconds for expressions over all runs
+_MOST_WAYS = 170_000  # ways in which an expression may match one text from one position: under a second
+_TEXT = (100, 2000)  # least and most characters of a text in which an expression is searched
 _TOKEN = re.compile(r"""\s*(?:(?P<text>"[^"]*"|'[^']*')|(?P<operator>!=|!~|>=|<=|==|[=<>~])|(?P<bracket>[()])|"""
                     r"""(?P<word>[^\s()=<>!~"']+)|(?P<wrong>\S))""")  # fmt: skip
 _COMPARED = {
@@ -48,14 +49,14 @@ class _Token:
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter that was read. is_slow: it holds expressions, which are given up after `_MOST_S`."""
+    """A parsed filter. is_slow: it has regular expressions, which are given up after `_MOST_S`."""
 
     text: str
     fits: Test
     is_slow: bool = False
 
     def select(self, entries: Iterable[RunRow]) -> list[RunRow]:
-        """Those that fit, in their order; raises `UserError` if expressions take too long."""
+        """Return the matching runs in their order; raises `UserError` if expressions take too long."""
         if not self.is_slow:
             return [entry for entry in entries if self.fits(entry)]
         end, selected = time.monotonic() + _MOST_S, []
@@ -68,12 +69,12 @@ class Filter:
 
 
 def select_runs(entries: Sequence[RunRow], text: str) -> list[RunRow]:
-    """The entries that a filter asks for; raises `UserError`."""
+    """Return the entries that match a filter; raises `UserError`."""
     return parse_filter(text, Vocabulary(entries)).select(entries)
 
 
 def parse_filter(text: str, names: Vocabulary) -> Filter:
-    """The filter that `text` is; raises `UserError` with the position of what is wrong."""
+    """Parse a filter; raises `UserError` with the position of the mistake."""
     if len(text) > LONGEST:
         raise UserError("filter", f"{len(text):,} characters are more than {LONGEST}")
     reader = _Reader(text, names)
@@ -81,7 +82,7 @@ def parse_filter(text: str, names: Vocabulary) -> Filter:
 
 
 def _searchable_text(entry: RunRow) -> str:
-    """The text in which words are looked for."""
+    """Return the text in which words are searched."""
     seed = "" if entry.seed is None else f"seed {entry.seed}"
     texts = (entry.run.id, entry.name, entry.method, entry.method_title, entry.dataset, seed)
     more = (entry.shown_state, entry.state.reason, entry.notes, *entry.tags, *entry.troubles)
@@ -92,83 +93,87 @@ def _searchable_text(entry: RunRow) -> str:
 
 
 class _Reader:
-    """Reads a filter from left to right; every method takes its part and gives the test that it is."""
+    """A recursive-descent parser of a filter; every method consumes its part and returns the test for it."""
 
     def __init__(self, text: str, names: Vocabulary):
         tokens = ((token.lastgroup, token) for token in _TOKEN.finditer(text) if token.lastgroup)
         self._tokens = [_Token(kind, token[kind], token.start(kind) + 1) for kind, token in tokens]
         self._tokens.append(_Token("end", "", len(text) + 1))
-        self._names, self._place, self._depth = names, 0, 0
+        self._names, self._position, self._depth = names, 0, 0
         self.has_expressions = False
 
     def parse(self) -> Test:
         if self._next.kind == "end":
             return lambda entry: True
-        test = self._either()
+        test = self._parse_or()
         if self._next.kind != "end":
             self._refuse("and, or, or the end")
         return test
 
-    def _either(self) -> Test:
-        tests = [self._all()]
-        while self._takes("or"):
-            tests.append(self._all())
+    def _parse_or(self) -> Test:
+        tests = [self._parse_and()]
+        while self._accept_keyword("or"):
+            tests.append(self._parse_and())
         return tests[0] if len(tests) == 1 else lambda entry: any(test(entry) for test in tests)
 
-    def _all(self) -> Test:
-        tests = [self._one()]
-        while self._takes("and") or self._begins_part():
-            tests.append(self._one())
+    def _parse_and(self) -> Test:
+        tests = [self._parse_not()]
+        while self._accept_keyword("and") or self._begins_part():
+            tests.append(self._parse_not())
         return tests[0] if len(tests) == 1 else lambda entry: all(test(entry) for test in tests)
 
-    def _one(self) -> Test:
+    def _parse_not(self) -> Test:
         is_not = False
-        while self._takes("not"):
+        while self._accept_keyword("not"):
             is_not = not is_not
-        test = self._part()
+        test = self._parse_part()
         return (lambda entry: not test(entry)) if is_not else test
 
-    def _part(self) -> Test:
+    def _parse_part(self) -> Test:
         token = self._next
         if token.text == "(" and token.kind == "bracket":
-            return self._inside()
+            return self._parse_brackets()
         if not self._begins_part() or _keyword(token):
             self._refuse("a name, a word or (")
-        self._place += 1
+        self._position += 1
         if token.kind == "word" and self._next.kind == "operator":
-            return self._comparison(token)
+            return self._parse_comparison(token)
         word = _unquoted(token).casefold()
         return lambda entry: word in _searchable_text(entry)
 
-    def _inside(self) -> Test:
+    def _parse_brackets(self) -> Test:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UserError("filter", f"more than {_DEEPEST} nested brackets at position {self._next.at}")
-        self._place += 1
-        test = self._either()
+        self._position += 1
+        test = self._parse_or()
         if self._next.text != ")":
             self._refuse("and, or, or )")
-        self._place += 1
+        self._position += 1
         self._depth -= 1
         return test
 
-    def _comparison(self, token: _Token) -> Test:
+    def _parse_comparison(self, token: _Token) -> Test:
         try:
             name = self._names.find(token.text)
         except UserError as error:
             words = str(error).partition(": ")[2]
             raise UserError("filter", f"{shorten(token.text)} at position {token.at} is {words}") from None
         operator = self._next
-        self._place += 1
+        self._position += 1
         value = self._next
         if value.kind not in ("word", "text"):
             self._refuse(f"a value to compare {name.key} with")
-        self._place += 1
+        self._position += 1
         sign = operator.text.replace("==", "=")
-        test = self._expression(name, value) if "~" in sign else _compared(name, sign.replace("!=", "="), value)
+        test = (
+            self._parse_expression(name, value)
+            if "~" in sign
+            else _comparison_test(name, sign.replace("!=", "="), value)
+        )
         return (lambda entry: not test(entry)) if sign.startswith("!") else test
 
-    def _expression(self, name: Name, value: _Token) -> Test:
+    def _parse_expression(self, name: Name, value: _Token) -> Test:
         self.has_expressions = True
         pattern, length = _pattern(value)
 
@@ -181,12 +186,12 @@ class _Reader:
 
     @property
     def _next(self) -> _Token:
-        return self._tokens[self._place]
+        return self._tokens[self._position]
 
-    def _takes(self, word: str) -> bool:
+    def _accept_keyword(self, word: str) -> bool:
         if _keyword(self._next) != word:
             return False
-        self._place += 1
+        self._position += 1
         return True
 
     def _begins_part(self) -> bool:
@@ -204,7 +209,7 @@ class _Reader:
 
 
 def _keyword(token: _Token) -> str:
-    """and, or, not; "" for everything else, quoted ones too."""
+    """Return and, or, not; "" for everything else, also for quoted words."""
     word = token.text.casefold()
     return word if token.kind == "word" and word in ("and", "or", "not") else ""
 
@@ -216,16 +221,16 @@ def _unquoted(token: _Token) -> str:
 # ---------------------------------------------------------------------------------------------------- comparing
 
 
-def _compared(name: Name, sign: str, value: _Token) -> Test:
-    """Whether the name's value stands so to `value`, or to one of several that | parts."""
+def _comparison_test(name: Name, sign: str, value: _Token) -> Test:
+    """Return the test that compares the name's value with `value`, or with each of several that | separates."""
     texts = value.text.split("|") if value.kind == "word" and sign == "=" else [_unquoted(value)]
-    tests = [_compared_with(name, sign, text, value.at) for text in texts]
+    tests = [_value_test(name, sign, text, value.at) for text in texts]
     return tests[0] if len(tests) == 1 else lambda entry: any(test(entry) for test in tests)
 
 
-def _compared_with(name: Name, sign: str, text: str, at: int) -> Test:
+def _value_test(name: Name, sign: str, text: str, at: int) -> Test:
     if name.kind in ("text", "flag"):
-        return _equal(name, sign, text, at)
+        return _text_test(name, sign, text, at)
     if text.casefold() == "none" and sign == "=":
         return lambda entry: name.read_value(entry) is None
     low, high = _span(name, text, at)
@@ -238,8 +243,8 @@ def _compared_with(name: Name, sign: str, text: str, at: int) -> Test:
     return test
 
 
-def _equal(name: Name, sign: str, text: str, at: int) -> Test:
-    """Of texts: one of several is enough, and `tag=` nothing is a run without tags."""
+def _text_test(name: Name, sign: str, text: str, at: int) -> Test:
+    """Return the test of a text: one of several values is enough, and `tag=` matches runs without tags."""
     if sign != "=":
         raise UserError(
             "filter",
@@ -262,7 +267,9 @@ def _equal(name: Name, sign: str, text: str, at: int) -> Test:
 
 
 def _span(name: Name, text: str, at: int) -> tuple[float, float]:
-    """(value, where the next one begins): a number is alone, a day is 24 hours long. Percent become fractions."""
+    """Return (value, beginning of the next value): a day is 24 hours long, a number has no length. Percent become
+    fractions.
+    """
     try:
         if name.kind == "date":
             return day_bounds(text)
@@ -284,10 +291,7 @@ def _span(name: Name, text: str, at: int) -> tuple[float, float]:
 
 
 def _pattern(token: _Token) -> tuple[re.Pattern, int]:
-    """The expression, and how many characters of a text it can look at without being busy for long.
-
-    Else `UserError`.
-    """
+    """Return the expression, and how many characters of a text it can search in acceptable time; raises `UserError`."""
     text = _unquoted(token)
     where = f"the expression {shorten(text)} at position {token.at}"
     simple = re.sub(r"\\[^1-9]|\[\^?\]?(?:\\.|[^\]\\])*\]", "x", text)  # escapes and classes are one letter each
@@ -296,7 +300,7 @@ def _pattern(token: _Token) -> tuple[re.Pattern, int]:
             "filter",
             f"{where} uses a construct that is not supported; use only . [] | * + ? {{}} and plain groups",
         )
-    length = _length(simple)
+    length = _longest_text(simple)
     if length < _TEXT[0]:
         raise UserError("filter", f"{where} can match in too many ways; use fewer of * + ? {{}} |")
     try:
@@ -305,9 +309,11 @@ def _pattern(token: _Token) -> tuple[re.Pattern, int]:
         raise UserError("filter", f"{where} is not a regular expression ({error})") from None
 
 
-def _length(simple: str) -> int:
-    """Of a text that it matches in at most `_MOST_WAYS`: n repetitions part k letters in k^n / n! ways, | in two."""
+def _longest_text(simple: str) -> int:
+    """Return the longest text that it matches in at most `_MOST_WAYS`: n repetitions split k letters in k^n / n! ways,
+    | in two.
+    """
     repetitions, forks = (len(re.findall(signs, simple)) for signs in (r"[*+{]", r"[|?]"))
     ways = _MOST_WAYS / 2.0**forks
-    most_text = min(_TEXT[1], int(60 * ways))  # it may begin at any letter
+    most_text = min(_TEXT[1], int(60 * ways))  # a match may begin at any letter
     return min(most_text, int((ways * math.factorial(repetitions)) ** (1 / repetitions))) if repetitions else most_text

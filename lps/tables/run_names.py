@@ -1,6 +1,6 @@
-"""What can be asked of a run by name: fields such as `state`, every setting, every measurement at its newest epoch.
+"""Define what can be queried of a run by name: fields such as `state`, settings, and measurements at the newest epoch.
 
-Accuracies, NMI and ARI are fractions where they are kept and percent where people read and write them.
+Accuracies, NMI and ARI are stored as fractions and are percent in filters and tables.
 """
 
 from calendar import timegm
@@ -18,7 +18,7 @@ from lps.settings.config import parameters, protocol_parameters
 from lps.settings.parameters import Parameter, text_of
 from lps.store.runs import STATES
 
-PERCENT = ("accuracy/", "nmi/", "ari/")  # families of measurements that are said in percent
+PERCENT = ("accuracy/", "nmi/", "ari/")  # prefixes of measurements that are shown in percent
 SHORT = {name: f"accuracy/{name}" for name in ("seen", "novel", "all", "gap")} | {
     "tags": "tag", "notes": "note", "alarms": "alarm", "data": "dataset",
 }  # fmt: skip
@@ -28,10 +28,10 @@ _COMMON = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "n
 
 @dataclass(frozen=True)
 class Name:
-    """One thing that every run may have. kind: text, number, percent, flag or date.
+    """A named value that every run may have. kind: text, number, percent, flag or date.
 
-    read_value: the value in a row, several for tags and alarms; `()` if the run has no such field, None if it is set
-    to none. choices: all possible values, if they are known.
+    read_value: the value in a row, several for tags and alarms; `()` if the run has no such field, None if it is set to
+    none. choices: all possible values, if they are known.
     """
 
     key: str
@@ -42,11 +42,13 @@ class Name:
 
     @property
     def is_measured(self) -> bool:
-        """Whether runs record it, as against what was asked of them."""
+        """Whether runs record it, unlike their settings."""
         return self.kind == "percent" or self.help.startswith("At the newest epoch")
 
     def display_value(self, entry: RunRow) -> object:
-        """The value as people read it: percent for fractions, one text for several, None if there is none."""
+        """Return the value as users read it: percent for fractions, one text for several values, None if there is
+        none.
+        """
         value = self.read_value(entry)
         if isinstance(value, tuple):
             return ", ".join(map(str, value)) or None
@@ -55,7 +57,7 @@ class Name:
         return value
 
     def words(self, entry: RunRow) -> str:
-        """The value as text, a setting as after `--set`; "–" where the run has none."""
+        """Return the value as text, a setting as after `--set`; "–" if the run has none."""
         if self.read_value(entry) == ():
             return "–"
         value = self.display_value(entry)
@@ -84,27 +86,28 @@ FIELDS = _fields()
 
 
 class Vocabulary:
-    """Everything that can be asked of some runs by name."""
+    """All names that can be queried of some runs."""
 
     def __init__(self, entries: Sequence[RunRow] = ()):
         self._settings = _settings(tuple(catalog.method_names()))
         self._entries = entries
 
     @cached_property
-    def _measured(self) -> set[str]:
+    def _measurement_names(self) -> set[str]:
         return set(_COMMON).union(*(entry.measured.recent.newest_values for entry in self._entries))
 
     @property
     def settings(self) -> list[str]:
-        """The keys of all settings, the protocol's first."""
+        """The keys of all settings, shared ones first."""
         return list(self._settings)
 
     @property
     def measurements(self) -> list[str]:
-        return sorted(self._measured)
+        return sorted(self._measurement_names)
 
     def find(self, text: str) -> Name:
-        """What `text` names: a key, a short form, the end of one key alone, or a difference of two; raises `UserError`.
+        """Return the name for `text`: a key, a short form, the unique end of a key, or a difference; raises
+        `UserError`.
 
         "novel - seen" is the difference of two numbers of the same kind.
         """
@@ -117,7 +120,9 @@ class Vocabulary:
         matching_keys = [key for key in self._settings if key.endswith(f".{text}")]
         if len(matching_keys) == 1:
             return self._exact(matching_keys[0])
-        close = matching_keys or get_close_matches(text, {*FIELDS, *SHORT, *self._settings, *self._measured}, 3)
+        close = matching_keys or get_close_matches(
+            text, {*FIELDS, *SHORT, *self._settings, *self._measurement_names}, 3
+        )
         guess = f"; did you mean {' or '.join(close)}?" if close else ""
         raise UserError("name", f"not a field ({', '.join(FIELDS)}), setting or measurement{guess}")
 
@@ -127,9 +132,9 @@ class Vocabulary:
         if key in self._settings:
             several = self._settings[key]
             return Name(key, *_kind_of(several), _choices_of(key, several), several[0].help)
-        if key in self._measured:
+        if key in self._measurement_names:
             kind, unit = ("percent", ", percent") if key.startswith(PERCENT) else ("number", "")
-            return Name(key, kind, lambda entry: _measured(entry, key), help=f"At the newest epoch{unit}")
+            return Name(key, kind, lambda entry: _measured_value(entry, key), help=f"At the newest epoch{unit}")
         return None
 
 
@@ -149,7 +154,7 @@ def _difference(first: Name, second: Name) -> Name:
 
 @cache
 def _settings(methods: tuple[str, ...]) -> dict[str, tuple[Parameter, ...]]:
-    """Every setting with what it is, in each method that has it."""
+    """Return every setting with its parameter in each method that has it."""
     parameters_by_key: dict[str, list[Parameter]] = {
         key: [parameter] for key, parameter in protocol_parameters().items()
     }
@@ -163,7 +168,7 @@ def _settings(methods: tuple[str, ...]) -> dict[str, tuple[Parameter, ...]]:
 def _kind_of(several: tuple[Parameter, ...]) -> tuple[str, Callable]:
     kinds = {{"int": "number", "float": "number", "bool": "flag"}.get(parameter.kind, "text") for parameter in several}
     key = several[0].name
-    return kinds.pop() if len(kinds) == 1 else "text", lambda entry: _setting(entry, key)
+    return kinds.pop() if len(kinds) == 1 else "text", lambda entry: _setting_value(entry, key)
 
 
 def _choices_of(key: str, several: tuple[Parameter, ...]) -> tuple[str, ...]:
@@ -173,18 +178,18 @@ def _choices_of(key: str, several: tuple[Parameter, ...]) -> tuple[str, ...]:
     return tuple(sorted(choices)) if all(parameter.choices for parameter in several) else ()
 
 
-def _setting(entry: RunRow, key: str) -> object:
-    """`()` where the run's method has no such setting."""
+def _setting_value(entry: RunRow, key: str) -> object:
+    """Return the setting of a run; `()` if its method has no such setting."""
     return () if entry.config is None else entry.config.get(key, ())
 
 
-def _measured(entry: RunRow, key: str) -> object:
+def _measured_value(entry: RunRow, key: str) -> object:
     value = entry.measured.recent.number(key)
     return () if value is None else value
 
 
 def day_bounds(text: str) -> tuple[float, float]:
-    """The seconds, UTC, of "2026-11-22" or "2026-11-22T14:05": (first, first of the next); raises `ValueError`."""
+    """Return (first second, first of the next) of "2026-11-22" or "2026-11-22T14:05", UTC; raises `ValueError`."""
     for form, length in (("%Y-%m-%d", 86_400), ("%Y-%m-%dT%H:%M", 60)):
         try:
             at = datetime.strptime(text, form).replace(tzinfo=UTC)

@@ -1,6 +1,6 @@
-"""What people keep by name for one folder of runs: views of the page Runs, boards of charts. One small JSON file each.
+"""Save views by name for one folder of runs: views of the page Runs and boards of charts, in one small JSON file each.
 
-A file may come with runs from elsewhere: whatever in it is not of the right form counts as not there.
+A file may come from elsewhere: entries in it that are not of the right form are ignored.
 """
 
 import json
@@ -21,7 +21,7 @@ _LONGEST_NAME = 60  # characters
 class SavedViews:
     """The file `name` in the folder `root`, of the form `kind` (lps.files.versions).
 
-    sound: whether a value is one of those that are kept here.
+    sound: checks that a value is a valid view.
     """
 
     root: Path
@@ -30,7 +30,7 @@ class SavedViews:
     sound: Callable[[object], bool]
 
     def read_views(self) -> dict[str, object]:
-        """What is kept, by name in alphabetical order; empty if the file is missing or damaged."""
+        """Return the saved views by name in alphabetical order; empty if the file is missing or damaged."""
         try:
             stored = self._stored()
         except UserError:
@@ -38,7 +38,7 @@ class SavedViews:
         return {name: stored[name] for name in sorted(stored, key=str.casefold)}
 
     def put(self, name: str, value: object) -> str:
-        """Keep `value` under a name, in place of what had it; gives the name as it is kept. Raises `UserError`."""
+        """Save `value` under a name, replacing an earlier one, and return the cleaned name; raises `UserError`."""
         called = clean_line(name, _LONGEST_NAME + 1)
         if not called or len(called) > _LONGEST_NAME:
             raise UserError("name", f"{shorten(name)} is not a name of 1 to {_LONGEST_NAME} characters")
@@ -46,7 +46,7 @@ class SavedViews:
         return called
 
     def drop(self, name: str) -> None:
-        """Forget what is called so."""
+        """Delete the view of this name."""
         self._change(lambda stored: {key: value for key, value in stored.items() if key != name})
 
     def _change(self, change: Callable[[dict], dict]) -> None:
@@ -59,7 +59,7 @@ class SavedViews:
                 write_json(self.root / self.name, versions.with_version(self.kind, {"kept": changed}))
 
     def _stored(self) -> dict[str, object]:
-        """Raises `UserError` for the file of a newer program alone, which must not be written over."""
+        """Read the file; raises `UserError` only for a file of a newer program, which must not be overwritten."""
         try:
             stored = json.loads(read_small(self.root / self.name))
         except (OSError, ValueError, RecursionError):
@@ -73,17 +73,17 @@ class SavedViews:
 
 
 def run_views(root: Path) -> SavedViews:
-    """Views of the page Runs: parameter of the address -> its values."""
+    """Return the views of the page Runs: values by parameter of the address."""
     return SavedViews(root, ".views.json", "views", _is_view)
 
 
 def chart_boards(root: Path) -> SavedViews:
-    """Boards of the page Charts, in the same form."""
+    """Return the boards of the page Charts, in the same form."""
     return SavedViews(root, ".boards.json", "boards", _is_view)
 
 
 def _is_view(value: object) -> bool:
-    """Parameters of an address, each with its texts."""
+    """Return whether a value holds parameters of an address, each with its texts."""
     if not isinstance(value, dict) or len(value) > 40:
         return False
     texts = [text for several in value.values() if isinstance(several, list) for text in several]

@@ -1,4 +1,4 @@
-"""Two runs beside one another: in what they differ (settings, program, hardware, data, split), then their numbers."""
+"""Compare two runs: their differences (settings, program, hardware, data, split), then their numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from lps.store.summary import summarize
 from lps.tables.run_names import PERCENT
 from lps.wording import counted
 
-_HARDWARE = ("device", "cores", "system")  # of what a run says of its machine; the others are of the program
-_SHOWN_ELSEWHERE = ("threads", "classes/seen", "classes/total")  # of the start, said elsewhere
+_HARDWARE = ("device", "cores", "system")  # machine facts about hardware; the others are about the program
+_SHOWN_ELSEWHERE = ("threads", "classes/seen", "classes/total")  # values of the start shown in other sections
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing of both runs, in words; "–" where a run has none. same: whether they agree in it."""
+    """One property of both runs, in words; "–" if a run has none. same: whether they are equal."""
 
     what: str
     first: str
@@ -31,7 +31,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Number:
-    """A measurement of both runs, None where one lacks it; accuracies, NMI and ARI in percent."""
+    """A measurement of both runs, None if a run lacks it; accuracies, NMI and ARI in percent."""
 
     name: str
     first: float | None
@@ -45,7 +45,7 @@ class Number:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """sections: title -> everything that is known under it. last, best: of the newest and of the best epoch."""
+    """Comparison of two runs. sections: rows by title. last, best: numbers of the newest and of the best epoch."""
 
     sections: Mapping[str, list[Fact]]
     last: list[Number]
@@ -53,12 +53,12 @@ class SideBySide:
     epoch_summaries: tuple[str, str]  # of each run: its newest and its best epoch
 
     def differing(self) -> dict[str, list[Fact]]:
-        """The sections with the rows in which the two differ alone."""
+        """Return the sections with only the rows in which the two runs differ."""
         return {title: [row for row in rows if not row.same] for title, rows in self.sections.items()}
 
 
 def compare_two_runs(first: Run, second: Run) -> SideBySide:
-    """The two runs; what one of them cannot say is said to be missing."""
+    """Compare two runs; a value that one of them lacks is shown as missing."""
     pair = (first, second)
     configs = [run.config_if_readable() for run in pair]
     machines = [provenance.machine_of(run) for run in pair]
@@ -69,12 +69,12 @@ def compare_two_runs(first: Run, second: Run) -> SideBySide:
         "Program": _rows(*({k: v for k, v in machine.items() if k not in _HARDWARE} for machine in machines)),
         "Hardware": _rows(*({k: v for k, v in machine.items() if k in _HARDWARE} for machine in machines)),
         "Data and start": _rows(*starts),
-        "Split": [_shared(key, *splits) for key in dict.fromkeys([*splits[0], *splits[1]])],
+        "Split": [_compare_ids(key, *splits) for key in dict.fromkeys([*splits[0], *splits[1]])],
     }
     summaries = [summarize(run) for run in pair]
     last = _numbers(*(machine["last"] for machine in summaries))
     best = _numbers(*({k: v for k, v in machine["best"].items() if k != "epoch"} for machine in summaries))
-    return SideBySide(sections, last, best, (_epochs(summaries[0]), _epochs(summaries[1])))
+    return SideBySide(sections, last, best, (_epochs_in_words(summaries[0]), _epochs_in_words(summaries[1])))
 
 
 def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fact]:
@@ -86,7 +86,9 @@ def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fac
 
 
 def _start(run: Run) -> dict[str, object]:
-    """What the newest start says of data and network: numbers of images, parameters, baselines, stored features."""
+    """Return the values of the newest start about data and network: numbers of images, parameters, baselines, stored
+    features.
+    """
     events = EventFollower(run.events).history()
     started = [event for event in events if event["kind"] == "start"]
     if not started:
@@ -98,7 +100,7 @@ def _start(run: Run) -> dict[str, object]:
 
 
 def _split(run: Run) -> dict[str, np.ndarray]:
-    """Ids of the images of each kind, the classes in their order; {} where the run has no split yet."""
+    """Return the image ids of each kind and the ordered classes; {} if the run has no split yet."""
     try:
         split, truth = snapshots.read_split(run.folder)
     except (UserError, OSError):
@@ -115,8 +117,8 @@ def _split(run: Run) -> dict[str, np.ndarray]:
     }
 
 
-def _shared(kind: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Fact:
-    """How many there are, and how many of them are in both."""
+def _compare_ids(kind: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> Fact:
+    """Return how many ids there are in each run, and how many are in both."""
     ids = [run_ids.get(kind) for run_ids in (first, second)]
     is_same = ids[0] is not None and ids[1] is not None and np.array_equal(ids[0], ids[1])
     words = ["–" if run_ids is None else f"{len(run_ids):,}" for run_ids in ids]
@@ -126,15 +128,15 @@ def _shared(kind: str, first: Mapping[str, np.ndarray], second: Mapping[str, np.
 
 
 def _numbers(first: Mapping[str, object], second: Mapping[str, object]) -> list[Number]:
-    """Every scalar that one of them has measured, accuracies first."""
+    """Return every scalar that one of them has measured, accuracies first."""
     names = [name for name in dict.fromkeys([*first, *second]) if _is_measured(name, first, second)]
     names.sort(key=lambda name: not name.startswith(PERCENT))
     return [Number(name, _number(name, first), _number(name, second)) for name in names]
 
 
 def _is_measured(name: str, *values: Mapping[str, object]) -> bool:
-    is_told = name.startswith(("classes/", "images/", "baseline/")) or name in ("parameters", "threads")
-    return not is_told and any(type(run_values.get(name)) in (int, float) for run_values in values)
+    is_fixed = name.startswith(("classes/", "images/", "baseline/")) or name in ("parameters", "threads")
+    return not is_fixed and any(type(run_values.get(name)) in (int, float) for run_values in values)
 
 
 def _number(name: str, values: Mapping[str, object]) -> float | None:
@@ -144,7 +146,7 @@ def _number(name: str, values: Mapping[str, object]) -> float | None:
     return 100 * value if name.startswith(PERCENT) else float(value)
 
 
-def _epochs(summary: dict) -> str:
+def _epochs_in_words(summary: dict) -> str:
     best = summary["best"].get("epoch")
     best = f", best at {best} by {measurement_name(summary['best_by']).lower()}" if best is not None else ""
     return counted(summary["epochs"], "epoch") + best
