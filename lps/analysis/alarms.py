@@ -103,7 +103,7 @@ def _gap(gaps: list) -> str:
 
 
 def _is_complete(counts: list[list]) -> bool:
-    """Whether there are enough epochs, all with valid counts for the same number of classes."""
+    """Return whether there are enough epochs, all with valid counts for the same number of classes."""
     if len(counts) < PATIENCE or len({len(row) for row in counts}) != 1:
         return False
     return all(row and all(isinstance(n, (int, float)) and n >= 0 for n in row) and sum(row) > 0 for row in counts)

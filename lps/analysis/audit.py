@@ -25,7 +25,7 @@ _WITNESSES = 20  # labeled neighbours; a label is doubted if none of them has it
 _AGREED = 0.5
 MOST = 1_000_000  # pictures that are compared with each other, at most
 _MOST_VALUES = 1 << 28  # numbers in the features of more than `_ALWAYS` of them: 1 GB, of which there are two copies
-_ALWAYS = 100_000  # pictures that are compared whatever their features
+_ALWAYS = 100_000  # pictures that are compared for any number of features
 _NEIGHBOURS = 10  # their distance normalizes the distance of a pair
 _WIDE = 30  # an outlier is far from all of so many neighbours, so a few outliers of one kind are still found
 _ALIKE = 20  # neighbours that are searched for duplicates
@@ -104,19 +104,19 @@ def audit_features(
     check_count(count, features.shape[1])
     points, labeled_rows = unit_rows(features), np.flatnonzero(labels >= 0)
     searches = 1 + (_NEIGHBOURS < len(labeled_rows) < count)
-    found = nearest_neighbours(points, _WIDE, lambda share: report(share / searches))
-    distances, near, recall = found.distances, found.rows, found.recall
-    pair_distances = _alike(distances, near, pixels)
+    neighbours = nearest_neighbours(points, _WIDE, lambda share: report(share / searches))
+    distances, neighbour_rows, recall = neighbours.distances, neighbours.rows, neighbours.recall
+    pair_distances = _near_duplicates(distances, neighbour_rows, pixels)
     groups = connected_components(pair_distances, directed=False)[1]
     duplicates = _duplicates(pair_distances, groups, labels, parts)
     strangers = _unlikely_pictures(distances)
     if len(labeled_rows) <= _NEIGHBOURS:
         return Audit(count, duplicates, strangers, (), recall)
     if len(labeled_rows) < count:
-        found = nearest_neighbours(points[labeled_rows], _WIDE, lambda share: report((1 + share) / searches))
-        near = labeled_rows[found.rows]
-        recall = min((share for share in (recall, found.recall) if share is not None), default=None)
-    return Audit(count, duplicates, strangers, _doubtful_labels(labeled_rows, near, labels, groups), recall)
+        neighbours = nearest_neighbours(points[labeled_rows], _WIDE, lambda share: report((1 + share) / searches))
+        neighbour_rows = labeled_rows[neighbours.rows]
+        recall = min((share for share in (recall, neighbours.recall) if share is not None), default=None)
+    return Audit(count, duplicates, strangers, _doubtful_labels(labeled_rows, neighbour_rows, labels, groups), recall)
 
 
 def check_count(count: int, width: int = 1) -> None:
@@ -131,29 +131,29 @@ def check_count(count: int, width: int = 1) -> None:
         )
 
 
-def _alike(distances: np.ndarray, near: np.ndarray, pixels: np.ndarray | None) -> coo_array:
-    """Sparse (n, n) distances, + `_CLOSE`, of the pairs that are near duplicates."""
-    count = len(near)
-    usual_distance = distances[:, min(_NEIGHBOURS, near.shape[1]) - 1]
-    distances, near = distances[:, :_ALIKE], near[:, :_ALIKE]
-    limits = np.minimum(usual_distance[:, None], usual_distance[near])
+def _near_duplicates(distances: np.ndarray, neighbour_rows: np.ndarray, pixels: np.ndarray | None) -> coo_array:
+    """Return sparse (n, n) distances, + `_CLOSE`, of the pairs that are near duplicates."""
+    count = len(neighbour_rows)
+    usual_distance = distances[:, min(_NEIGHBOURS, neighbour_rows.shape[1]) - 1]
+    distances, neighbour_rows = distances[:, :_ALIKE], neighbour_rows[:, :_ALIKE]
+    limits = np.minimum(usual_distance[:, None], usual_distance[neighbour_rows])
     is_alike = distances <= np.maximum(_SAME * limits, _CLOSE)
     if pixels is not None and pixels.shape[3] == 3 and min(pixels.shape[1:3]) >= _SIDE:
-        is_alike |= (distances <= limits) & (_correlations(pixels, near) >= _CORRELATED)
+        is_alike |= (distances <= limits) & (_correlations(pixels, neighbour_rows) >= _CORRELATED)
     rows, columns = np.nonzero(is_alike)
-    return coo_array((distances[rows, columns] + _CLOSE, (rows, near[rows, columns])), shape=(count, count))
+    return coo_array((distances[rows, columns] + _CLOSE, (rows, neighbour_rows[rows, columns])), shape=(count, count))
 
 
-def _correlations(pixels: np.ndarray, near: np.ndarray) -> np.ndarray:
+def _correlations(pixels: np.ndarray, neighbour_rows: np.ndarray) -> np.ndarray:
     """Return float32 (n, k): correlation of each thumbnail with its neighbours', the larger of plain and mirrored."""
     small = np.concatenate([_thumbnails(pixels[i : i + _BLOCK]) for i in range(0, len(pixels), _BLOCK)])
-    correlations = np.empty(near.shape, np.float32)
-    for start in range(0, len(near), _BLOCK):
+    correlations = np.empty(neighbour_rows.shape, np.float32)
+    for start in range(0, len(neighbour_rows), _BLOCK):
         part = slice(start, start + _BLOCK)
-        own_pixels, neighbour_rows = _centred(small[part]), near[part]
-        for column in range(near.shape[1]):
-            theirs = small[neighbour_rows[:, column]]
-            agreements = [(own_pixels * _centred(version)).sum(axis=1) for version in (theirs, theirs[:, :, ::-1])]
+        own_pixels, rows_of_part = _centred(small[part]), neighbour_rows[part]
+        for column in range(neighbour_rows.shape[1]):
+            others = small[rows_of_part[:, column]]
+            agreements = [(own_pixels * _centred(version)).sum(axis=1) for version in (others, others[:, :, ::-1])]
             correlations[part, column] = np.maximum(*agreements)
     return correlations
 
@@ -179,14 +179,14 @@ def _duplicates(
     """Return the groups; those across parts or with several labels first, then by similarity."""
     worst = np.zeros(len(groups), np.float32)
     np.maximum.at(worst, groups[pair_distances.coords[0]], pair_distances.data - _CLOSE)
-    groups_found = []
+    duplicates = []
     for members in _members(groups):
         part_names = [PARTS[part] for part in np.unique(parts[members])]
         names = np.unique(labels[members][labels[members] >= 0])
-        groups_found.append(
+        duplicates.append(
             NearDuplicates(tuple(members.tolist()), tuple(part_names), len(names), float(worst[groups[members[0]]]))
         )
-    return tuple(sorted(groups_found, key=lambda pair: (-len(pair.across), -pair.labels, pair.worst, pair.pictures)))
+    return tuple(sorted(duplicates, key=lambda pair: (-len(pair.across), -pair.labels, pair.worst, pair.pictures)))
 
 
 def _members(groups: np.ndarray) -> Iterator[np.ndarray]:
@@ -200,10 +200,10 @@ def _members(groups: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _unlikely_pictures(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
-    away = distances[:, -1]
-    middle = np.median(away)
-    spread = max(_MAD * float(np.median(np.abs(away - middle))), 1e-6)
-    scores = (away - middle) / spread
+    distance = distances[:, -1]
+    middle = np.median(distance)
+    spread = max(_MAD * float(np.median(np.abs(distance - middle))), 1e-6)
+    scores = (distance - middle) / spread
     strangers = [UnlikelyPicture(int(row), float(scores[row])) for row in np.flatnonzero(scores >= FAR)]
     return tuple(sorted(strangers, key=lambda stranger: (-stranger.score, stranger.picture)))
 
@@ -211,7 +211,10 @@ def _unlikely_pictures(distances: np.ndarray) -> tuple[UnlikelyPicture, ...]:
 def _doubtful_labels(
     labeled_rows: np.ndarray, near: np.ndarray, labels: np.ndarray, groups: np.ndarray
 ) -> tuple[DoubtfulLabel, ...]:
-    """near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,). Copies of a picture do not count."""
+    """Return labels that the neighbours contradict. Copies of a picture do not count as neighbours.
+
+    near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,).
+    """
     denied, is_open = [], np.ones(len(labeled_rows), bool)
     for column in near[:, :_WITNESSES].T:  # a witness with the same label settles it
         is_open &= (labels[column] != labels[labeled_rows]) | (groups[column] == groups[labeled_rows])

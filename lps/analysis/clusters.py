@@ -27,7 +27,7 @@ WINDOW = 5  # earlier snapshots used for stability
 
 
 class _Flag(NamedTuple):
-    """A reason to look at a cluster first: its text for users, when it is shown and how often right, what to do."""
+    """A reason to check a cluster first: text for users, when it is shown and how often it is right, what to do."""
 
     text: str
     meaning: str
@@ -108,7 +108,7 @@ class Cluster:
 
 
 def explain_flag(flag: str) -> str:
-    """What a flag means and what to do about it, as a line of markdown."""
+    """Return the meaning of a flag and what to do, as a line of markdown."""
     text, meaning, advice = FLAGS[flag]
     return f"**{capitalized(text)}**: {meaning}. **What to do**: {advice}."
 
@@ -232,7 +232,7 @@ def describe_clusters(
     features: np.ndarray | None = None,
     feature_rows: np.ndarray | None = None,
 ) -> list[Cluster]:
-    """One `Cluster` for each of `ids` (ascending).
+    """Return one `Cluster` for each of `ids` (ascending).
 
     assigned, confidence, truth: (n,), of the unlabeled images. withheld: rows whose label is known and was withheld.
     earlier: predicted ids at epochs before. features (m, d): of the images in the rows `feature_rows` (m,).
@@ -280,7 +280,7 @@ def describe_clusters(
 
 
 def match_classes(counts: np.ndarray) -> np.ndarray:
-    """The class of each cluster under the one-to-one matching with the largest count; -1 where they share no image."""
+    """Return the class of each cluster under the one-to-one matching with the largest count; -1 if none is shared."""
     size = max(counts.shape)
     square = np.zeros((size, size), counts.dtype)
     square[: counts.shape[0], : counts.shape[1]] = counts
@@ -289,7 +289,7 @@ def match_classes(counts: np.ndarray) -> np.ndarray:
 
 
 def _flags(counts: np.ndarray, is_judged: np.ndarray, mixed: np.ndarray) -> list[tuple[str, ...]]:
-    """What is suspicious about every cluster, as keys of `FLAGS`; see there.
+    """Return the flags of every cluster, as keys of `FLAGS`.
 
     counts (clusters, classes); is_judged: clusters whose classes are known; mixed: those that look mixed.
     """
@@ -297,17 +297,17 @@ def _flags(counts: np.ndarray, is_judged: np.ndarray, mixed: np.ndarray) -> list
     parts = _over(counts, counts.sum(axis=0))
     rows = []
     for i in range(len(counts)):
-        marks = {
+        flags = {
             "split": majority[i] >= 0 and (majority == majority[i]).sum() > 1,
             "merge": is_judged[i] and (parts[i] >= _LARGE_PART).sum() > 1,
             "mixed": mixed[i],
         }
-        rows.append(tuple(name for name, is_set in marks.items() if is_set))
+        rows.append(tuple(name for name, is_set in flags.items() if is_set))
     return rows
 
 
 def _over(part: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """Shares, NaN of nothing."""
+    """Return part / total, NaN if the total is 0."""
     total = np.broadcast_to(total, part.shape)
     return np.divide(part, total, out=np.full(part.shape, np.nan), where=total > 0)
 
@@ -326,7 +326,7 @@ class Moment:
 
 
 def prediction_history(row: int, past: dict[int, Assignment], heirs_of: dict[int, np.ndarray]) -> list[Moment]:
-    """What the network said of the image in this row of the unlabeled ones, epoch by epoch.
+    """Return the predictions for the image in this row of the unlabeled ones, epoch by epoch.
 
     past: assignments by epoch. heirs_of: `successors` of every epoch.
     """

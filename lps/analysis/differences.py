@@ -134,7 +134,7 @@ def of_groups(group: Group, reference: Group, column: str) -> Difference | None:
     """Return `group` minus `reference`; None if not comparable: other splits, other scoring, no number."""
     return (
         compare_samples(_values(group, column), _values(reference, column))
-        if _compare(group, reference, column)
+        if _are_comparable(group, reference, column)
         else None
     )
 
@@ -143,8 +143,11 @@ def _values(group: Group, column: str) -> dict[tuple[int, int], float]:
     return {member.seeds: member.value(column) for member in group.members}
 
 
-def _compare(group: Group, reference: Group, column: str) -> bool:
-    """Matched seen accuracies are never lower than others, and k-means on the test images sees all of them at once."""
+def _are_comparable(group: Group, reference: Group, column: str) -> bool:
+    """Return whether scores of a column can be compared.
+
+    Matched seen accuracies are never lower than raw ones, and k-means on the test images uses all of them at once.
+    """
     comparable = (
         group.members[0].split == reference.members[0].split
         and group.is_clustered_apart == reference.is_clustered_apart
@@ -315,10 +318,10 @@ def undecided_in_words(comparison: GroupComparison) -> list[str]:
         for column in COLUMNS:
             difference = comparison.found.get((row, column))
             if difference is not None and not difference.is_distinguishable:
-                rest = (
+                other_words = (
                     f" (it would need {seeds_needed_in_words(difference)})" if seeds_needed_in_words(difference) else ""
                 )
-                by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + rest)
+                by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + other_words)
         whom = f"{comparison.groups[row].label} against {comparison.references[row].label}"
         lines += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]
     return lines

@@ -58,7 +58,7 @@ class Background:
         return [member for group in self.groups.values() for member in group.members]
 
     def values(self, setting: str) -> list:
-        """The measured values of one of the settings, in order."""
+        """Return the measured values of one of the settings, in order."""
         index = self.settings.index(setting)
         return sort_values({values[index] for values in self.groups})
 
@@ -82,7 +82,7 @@ class Importance:
 
 
 def is_looked_at(key: str) -> bool:
-    """Whether a setting can be studied: it is not a repetition and does not change the split."""
+    """Return whether a setting can be studied: it is not a repetition and does not change the split."""
     return key not in (*REPEATED, *_OUTSIDE) and not key.startswith(_OUTSIDE_GROUPS)
 
 
@@ -100,7 +100,7 @@ def varied_settings(configs: Iterable[Config]) -> dict[str, list]:
 
 
 def rest_of(config: Config, settings: Sequence[str]) -> str:
-    """Return the config without the settings under study and without what differs between repetitions."""
+    """Return the config without the settings under study and those that differ between repetitions."""
     flat = config.flat()
     return json.dumps({key: flat[key] for key in sorted(flat) if key not in (*REPEATED, *settings)})
 
@@ -260,15 +260,15 @@ def setting_associations(scored: Sequence[Scored]) -> list[tuple[str, str, float
     other. Pairs below `_LEAST_ASSOCIATION` are left out.
     """
     levels = _levels(list({run_groups.group_key(member): member.config for member in scored}.values()))
-    pairs_found = []
+    pairs = []
     for first, second in itertools.combinations(levels, 2):
         counts = np.zeros((levels[first].max() + 1, levels[second].max() + 1))
         np.add.at(counts, (levels[first], levels[second]), 1)
         expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
         strength = math.sqrt(((counts - expected) ** 2 / expected).sum() / counts.sum() / (min(counts.shape) - 1))
         if strength >= _LEAST_ASSOCIATION:
-            pairs_found.append((first, second, strength))
-    return sorted(pairs_found, key=lambda item: -item[2])
+            pairs.append((first, second, strength))
+    return sorted(pairs, key=lambda item: -item[2])
 
 
 def _levels(configs: Sequence[Config]) -> dict[str, np.ndarray]:

@@ -130,23 +130,23 @@ def build_labels(
     """Build the labels from their parts; targets: class id of every image, -1 unknown."""
     images = split.training
     rows = np.searchsorted(images, split.unlabeled)
-    is_known = np.isin(images, np.concatenate([split.labeled, split.validation]))
+    has_name = np.isin(images, np.concatenate([split.labeled, split.validation]))
     is_labeled = np.isin(images, split.labeled)
     predicted, cluster = np.full(len(images), -1), np.full(len(images), -1)
     confidence = np.full(len(images), np.nan)
     predicted[rows], confidence[rows] = network.predicted, network.confidence
     cluster[rows] = clusters_of(decisions, network.predicted, split.unlabeled)
-    rejected = ~is_known & (np.isin(cluster, list(decisions.rejected)) | np.isin(images, list(decisions.unlabeled)))
+    rejected = ~has_name & (np.isin(cluster, list(decisions.rejected)) | np.isin(images, list(decisions.unlabeled)))
     ids = range(max(int(cluster.max(initial=0)), 0) + 1)
     called, grouped = (
         [name_of(c, decisions, defaults) for c in ids],
         [group_of_cluster(c, split, decisions, defaults) for c in ids],
     )
     names, groups = _spread(called, cluster), _spread(grouped, cluster)
-    names[is_known] = _spread(split.class_names, targets[images[is_known]])
-    groups[is_known], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
+    names[has_name] = _spread(split.class_names, targets[images[has_name]])
+    groups[has_name], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
     names[rejected], groups[rejected], sources[rejected] = "", "", "rejected"
-    sources[is_known], sources[is_labeled] = "withheld", "labeled"
+    sources[has_name], sources[is_labeled] = "withheld", "labeled"
     words = (tuple(texts.tolist()) for texts in (names, groups, sources))
     return Labels(epoch, images, predicted, cluster, confidence, *words)
 
@@ -209,16 +209,16 @@ def read_clusters(run: Run, epoch: int | None = None) -> LabelCheck:
 
 
 def transfer_decisions(
-    decisions: Naming, later_assigned: np.ndarray, now: np.ndarray, images: np.ndarray, total: int
+    decisions: Naming, before: np.ndarray, now: np.ndarray, images: np.ndarray, total: int
 ) -> tuple[list[dict], list[str]]:
     """Transfer decisions to a later epoch: (equivalent steps there, names of clusters that nothing there continues).
 
-    then, now: predicted ids (n,) of the images (n,) at the two epochs; total: ids of the model. An id of the later
-    epoch continues the cluster that more than half of its images come from. Split-off images that no id continues are
-    split off again, and images that the user assigned are assigned again. Clusters without a decision
-    are not transferred.
+    before, now: predicted ids (n,) of the images (n,) at the epoch of the decisions and at the later one;
+    total: ids of the model. An id of the later epoch continues the cluster that more than half of its images come from.
+    Split-off images that no id continues are split off again, and images that the user assigned are assigned again.
+    Clusters without a decision are not transferred.
     """
-    clusters = clusters_of(decisions, later_assigned, images)
+    clusters = clusters_of(decisions, before, images)
     empty = decisions.made.difference(decisions.split_off)
     named_clusters = {
         *decisions.names,

@@ -99,7 +99,7 @@ def published_numbers() -> tuple[Official, ...]:
     """Return every published number of a method here, Table 1 of the LPS paper first."""
     methods = {name.casefold(): name for name in catalog.method_names()}
     datasets = {title: key for key, title in paper_results.DATASETS.items()}
-    officials_found = [
+    officials = [
         _of_paper((datasets[row.dataset], row.labeled_ratio, methods[row.method.casefold()]), row)
         for row in paper_results.paper_rows()
         if row.table == "table1_main" and row.method.casefold() in methods
@@ -107,8 +107,8 @@ def published_numbers() -> tuple[Official, ...]:
     with open(Path(__file__).with_name("published.csv"), newline="", encoding="utf-8") as file:
         for line in csv.DictReader(file):
             numbers = {key: float(line[key]) for key in ("labeled_ratio", "seen", "novel", "all")}
-            officials_found.append(Official(**line | numbers))
-    return tuple(officials_found)
+            officials.append(Official(**line | numbers))
+    return tuple(officials)
 
 
 def _of_paper(key: tuple[str, float, str], row: paper_results.Row) -> Official:
@@ -143,8 +143,8 @@ def _claim_of(group: Group) -> Claim:
     official = next((official for official in published_numbers() if official.key == key), None)
     if official is None:
         return Claim(*key, None, group, OTHERWISE, ("no published number",))
-    reasons_given = reasons if not official.terms else [official.terms]
-    return Claim(*key, official, group, OTHERWISE, tuple(reasons_given))
+    reasons = reasons if not official.terms else [official.terms]
+    return Claim(*key, official, group, OTHERWISE, tuple(reasons))
 
 
 def verdict(group: Group, official: float | None) -> str:

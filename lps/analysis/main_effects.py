@@ -1,4 +1,4 @@
-"""Main effects: how far a score moves, on average over all other settings, when one setting changes.
+"""Compute main effects: how far a score moves, on average over all other settings, when one setting changes.
 
 For a setting and two of its values, runs are paired that are equal in everything else, seed included. Only complete
 blocks count: contexts (all other settings) in which both values were run with the same seeds. The effect is the mean of
@@ -38,14 +38,14 @@ class MainEffect:
 
 
 def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
-    """The main effect of each setting that varies among runs of one split, largest first.
+    """Return the main effect of each setting that varies among runs of one split, largest first.
 
     measure: "novel", "seen", "all" or "gap". A setting without two values in the same context is left out.
     """
     members = [m for m in run_groups.newest_of_seeds(scored)[0] if math.isfinite(m.value(measure))]
     settings = effects.varied_settings(member.config for member in members)
-    effects_found = [effect for setting in settings if (effect := _largest(members, setting, measure))]
-    return sorted(effects_found, key=lambda effect: -abs(effect.difference))
+    largest = [effect for setting in settings if (effect := _largest(members, setting, measure))]
+    return sorted(largest, key=lambda effect: -abs(effect.difference))
 
 
 def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffect | None:
@@ -61,7 +61,7 @@ def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffec
 
 
 def _contexts(members: Sequence[Scored], setting: str, measure: str) -> dict[tuple, dict[object, dict]]:
-    """Context (all but this setting, the split, how it was computed) -> value of the setting -> seeds -> score."""
+    """Return scores by context (all but this setting, the split, the computation), value of the setting, and seeds."""
     scores_by_context: dict[tuple, dict[object, dict]] = {}
     for member in members:
         values = member.config.flat()
@@ -81,7 +81,7 @@ def _effect(setting: str, pair: tuple, differences: list[Mapping[tuple, float]],
 
 
 def _complete(differences: list[Mapping[tuple, float]]) -> tuple[list[tuple], list[Mapping[tuple, float]]]:
-    """The seeds, and the contexts that have all of them: the block with most runs."""
+    """Return the seeds, and the contexts that have all of them: the block with most runs."""
     counts = Counter(frozenset(context) for context in differences)
     blocks = [(seeds, [context for context in differences if seeds <= context.keys()]) for seeds in counts]
     seeds, block = max(blocks, key=lambda block: (len(block[0]) * len(block[1]), len(block[0])))

@@ -1,14 +1,14 @@
-"""The user's decisions about the clusters of an epoch: names, merges, splits and rejections.
+"""Store the user's decisions about the clusters of an epoch: names, merges, splits and rejections.
 
-`names.json` of a run is an append-only list of entries: what was decided, at which epoch, when. The current state is
-the sum of the entries, so nothing is overwritten, and undoing adds an entry too. Standard library only.
+`names.json` of a run is an append-only list of entries: decision, epoch and time. The current state is the sum of the
+entries, so nothing is overwritten, and undoing adds an entry too. Standard library only.
 
     {"epoch": 40, "time": 1.7e9, "snapshot": "9f…", "steps": [{"do": "name", "id": 7, "name": "zebra"}]}
     {"do": "merge", "id": 7, "into": 9}   {"do": "split", "images": [3, 14], "new": 12}   {"do": "reject", "id": 7}
     {"do": "accept", "id": 7}   {"do": "unname", "id": 7}   {"do": "assign", "images": [3], "to": 9}
     {"do": "wrong", "images": [3], "id": 9}   {"do": "nothing", "images": [14]}
     {"epoch": 40, "time": 1.7e9, "undo": true}   {"epoch": 40, "time": 1.7e9, "undo": "key of an entry"}
-    {"epoch": 40, "time": 1.7e9, "restore": 5}   what held after the first 5 entries of the epoch holds again
+    {"epoch": 40, "time": 1.7e9, "restore": 5}   return to the state after the first 5 entries of the epoch
 """
 
 import time
@@ -75,7 +75,7 @@ class Naming:
         return self == Naming()
 
 
-# ---------------------------------------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------------------------------------- state
 
 
 def apply_step(naming: Naming, step: Mapping) -> Naming:
@@ -214,7 +214,7 @@ def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, s
             raise UserError("name", f"{shorten(name)} is already the name of cluster {other_cluster}; {_REMEDY}")
 
 
-# ---------------------------------------------------------------------------------------------------- what holds
+# ---------------------------------------------------------------------------------------------------- changes
 
 
 def entries_of_epoch(entries: Sequence[Mapping], epoch: int) -> list[Mapping]:
@@ -307,11 +307,11 @@ def record_steps(run: Run, epoch: int, steps: Steps, snapshot: str = "", key: st
 
 
 def undo_entry(run: Run, epoch: int, key: str) -> None:
-    """Undo the entry with this key, whatever followed; does nothing if the entry is not in force."""
+    """Undo the entry with this key, even if others followed; do nothing if it is not in effect."""
 
     def entry_after(entries: list[Mapping]) -> Mapping | None:
-        is_known = key and any(entry.get("key") == key for entry in entries_in_effect(entries, epoch))
-        return {**_head(epoch), "undo": key} if is_known else None
+        is_in_effect = key and any(entry.get("key") == key for entry in entries_in_effect(entries, epoch))
+        return {**_head(epoch), "undo": key} if is_in_effect else None
 
     run.check_writable()
     _journal(run).append(entry_after)
@@ -374,7 +374,7 @@ def _is_of_naming(entry: Mapping) -> bool:
 
 
 def _is_step(step) -> bool:
-    """Whether this version knows a step. `naming_of_epoch` skips steps of later versions."""
+    """Return whether this version knows a step. `naming_of_epoch` skips steps of later versions."""
     if not isinstance(step, dict) or not isinstance(step.get("do"), str):
         return False
     try:

@@ -144,18 +144,18 @@ def find_inconsistencies(row: Row) -> list[str]:
     """Return the inconsistencies of a line of Table 1, from arithmetic alone."""
     if row.table != "table1_main":
         return []
-    doubts_found = []
+    doubts = []
     share = (1 - row.labeled_ratio) / (2 - row.labeled_ratio)  # of seen images among the unlabeled, half of all seen
     weighted_mean = share * row.seen + (1 - share) * row.novel
     if row.method in _MATCHED and row.all > weighted_mean + _SLACK:
-        doubts_found.append(
+        doubts.append(
             f'the accuracy "All" is {row.all - weighted_mean:.1f} points above the weighted mean of "Seen" and '
             '"Novel", which is impossible if each of them uses its best matching'
         )
     other_row = main_row(row.dataset, 0.1, row.method) if row.labeled_ratio == 0.5 else None
     if other_row and (other_row.seen, other_row.novel, other_row.all) == (row.seen, row.novel, row.all):
-        doubts_found.append("the table has the same three numbers at 10 % labels")
-    return doubts_found
+        doubts.append("the table has the same three numbers at 10 % labels")
+    return doubts
 
 
 def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
@@ -179,7 +179,7 @@ def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
 
 
 def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> bool:
-    """Whether a line is for `method` with these settings; tuned: whether all layers were trained."""
+    """Return whether a line is for `method` with these settings; tuned: whether all layers were trained."""
     if row.table == "table1_main" or row.table in _FINE_TUNED:
         return not changed and tuned == (row.table in _FINE_TUNED) and row.method.lower() == method
     if method != "lps" or tuned or len(changed) != 1:
@@ -191,7 +191,7 @@ def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> 
 
 
 def _with_nmi(row: Row) -> Row:
-    """Return the line with the NMI that Table 2 gives for the same experiment."""
+    """Return the line with the NMI of Table 2 for the same experiment."""
     matches = [
         other_row
         for other_row in paper_rows()

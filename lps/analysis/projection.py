@@ -154,7 +154,7 @@ def shared_plane(start: Snapshot, first: int, newest: Snapshot, last: int) -> Pl
 
 
 def align_plane(plane: Plane, points: np.ndarray, towards: np.ndarray) -> Plane:
-    """Rotate or reflect `plane` so that its `points` lie as close as possible to the points `towards` (Procrustes).
+    """Rotate or reflect `plane` so that its `points` are as close as possible to the points `towards` (Procrustes).
 
     Keeps a map from flipping when the plane is fitted again on a later epoch.
     """
@@ -215,10 +215,10 @@ def _project_few(run: Run, method: str, epoch: int) -> tuple[np.ndarray, np.ndar
 
 
 def _project_many(run: Run, method: str, epoch: int, count: int) -> tuple[np.ndarray, np.ndarray, dict]:
-    """Do the same as `_project_few`, reading the features in parts.
+    """Project like `_project_few`, reading the features in parts.
 
-    PCA uses the plane that a page shows all epochs on. Other methods map a sample, drawn by the seed;
-    every other image is placed among its nearest landmarks.
+    PCA uses the plane on which a page shows all epochs. Other methods map a sample, drawn by the seed; every other
+    image is placed among its nearest landmarks.
     """
     if method == "pca":
         stored = snapshot_epochs(run.snapshots)

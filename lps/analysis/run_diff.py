@@ -1,4 +1,4 @@
-"""Compare runs: what differs between them, and whether they saw the same images with the same labels."""
+"""Compare runs: their differences, and whether they used the same images with the same labels."""
 
 from collections.abc import Callable, Sequence
 
@@ -63,8 +63,8 @@ def _short_label(
 def split_difference(first: Run, second: Run, read: Callable = lambda run: read_split(run.folder)) -> str:
     """Return why the images or labels of two runs differ, in words; "" if they are the same.
 
-    If both splits are stored they decide, so that a default and the same value written out are no difference.
-    read: gives the split of a run and the class id of every image, or raises `UserError`.
+    If both splits are stored they decide, so that a default and the same value written out are no difference. read:
+    returns the split of a run and the class id of every image, or raises `UserError`.
     """
     first_config, settings = first.config_if_readable(), second.config_if_readable()
     is_same = _same_split(first, second, read)
@@ -79,14 +79,14 @@ def split_difference(first: Run, second: Run, read: Callable = lambda run: read_
 
 
 def _same_split(first: Run, second: Run, read_split: Callable) -> bool | None:
-    """Whether the stored splits are equal; None if one of them cannot be read."""
+    """Return whether the stored splits are equal; None if one of them cannot be read."""
     try:
-        (first_split, our_truth), (two, their_truth) = read_split(first), read_split(second)
+        (first_split, first_truth), (second_split, second_truth) = read_split(first), read_split(second)
     except UserError:
         return None
-    pairs = [(getattr(first_split, name), getattr(two, name)) for name in ("labeled", "unlabeled")]
-    pairs.append((our_truth, their_truth))
-    return first_split.classes == two.classes and all(
+    pairs = [(getattr(first_split, name), getattr(second_split, name)) for name in ("labeled", "unlabeled")]
+    pairs.append((first_truth, second_truth))
+    return first_split.classes == second_split.classes and all(
         np.array_equal(first_value, second_value) for first_value, second_value in pairs
     )
 

@@ -1,4 +1,4 @@
-"""Groups of scored runs that differ only in their seed: mean, spread, and what differs between groups."""
+"""Group scored runs that differ only in their seed: mean, spread, and differences between groups."""
 
 import json
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ MOST_DEFAULTS = 3  # settings; a label with more would be too long to read
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed, one per seed. label: the method and what tells it from the other groups.
+    """Runs that differ only in their seed, one per seed. label: the method and the settings that differ between groups.
 
     replaced: older runs of seeds that were run again. short_label: the label without settings that have their default,
     as in addresses and `--against`.
@@ -71,13 +71,13 @@ def group_runs(scored: Sequence[Scored]) -> list[Group]:
     first = [members[0] for members in runs_by_identity.values()]
     labels = zip(_label_all(first), _label_all(first, names_defaults=False))
     return [
-        Group(long, *newest_of_seeds(members), short)
-        for (long, short), members in zip(labels, runs_by_identity.values())
+        Group(label, *newest_of_seeds(members), short_label)
+        for (label, short_label), members in zip(labels, runs_by_identity.values())
     ]
 
 
 def group_key(member: Scored) -> str:
-    """Return what a run has in common with the runs that it may be averaged with."""
+    """Return a key that is equal for runs that may be averaged together."""
     shared = {key: value for key, value in member.config.flat().items() if key not in REPEATED}
     return json.dumps([shared, member.split, member.precision, member.test_clusters], sort_keys=True)
 
@@ -115,7 +115,7 @@ def _changed(config: Config) -> Sequence[str]:
 
 
 def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[str]:
-    """Return for each member its method and what tells it from the others, in the words of `--set`.
+    """Return for each member its method and the settings that differ from the others, in the words of `--set`.
 
     names_defaults: include settings with their default value, if at most `MOST_DEFAULTS` settings differ.
     """
@@ -129,7 +129,7 @@ def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[s
 
 
 def _resolved(members: Sequence[Scored]) -> list[list[str]]:
-    """Return for each member what tells it from others under the same settings, in words."""
+    """Return for each member the resolved values that differ under the same settings, in words."""
     differing = resolved_differences(members)
     words_by_member = [[m.precision] if "precision" in differing else [] for m in members]
     clustered_apart = [

@@ -1,4 +1,4 @@
-"""The state of runs, for long lists: what is known of each, its newest measurements and its alarms."""
+"""Collect the rows of long lists of runs: state, newest measurements and alarms."""
 
 import sys
 import threading
@@ -102,12 +102,12 @@ def measure_run(run: Run) -> Measured:
 
 def _measure(run: Run) -> Measured:
     recent = read_recent(run.events)
-    how = {"training": recent.training, "failure": recent.failure}
-    alarms_found = alarms.find_alarms(recent.evaluations, recent.seen, **how)
-    if any(alarm.kind == "collapse" for alarm in alarms_found) and (shares := _true_shares(run)) is not None:
-        alarms_found = alarms.find_alarms(recent.evaluations, recent.seen, shares=shares, **how)
+    records = {"training": recent.training, "failure": recent.failure}
+    run_alarms = alarms.find_alarms(recent.evaluations, recent.seen, **records)
+    if any(alarm.kind == "collapse" for alarm in run_alarms) and (shares := _true_shares(run)) is not None:
+        run_alarms = alarms.find_alarms(recent.evaluations, recent.seen, shares=shares, **records)
     numbers = {sys.intern(name): value for name, value in recent.newest_values.items() if type(value) in (int, float)}
-    return Measured(replace(recent, newest_values=numbers, training={}, evaluations=()), tuple(alarms_found))
+    return Measured(replace(recent, newest_values=numbers, training={}, evaluations=()), tuple(run_alarms))
 
 
 def _true_shares(run: Run) -> list[float] | None:

@@ -22,7 +22,7 @@ from lps.store.event_follower import EventFollower
 from lps.store.events import RESOLVED, resolved_settings
 from lps.store.runs import Run
 
-_KEPT = ("snapshot.images",)  # what a run stores for display
+_KEPT = ("snapshot.images",)  # settings of what a run stores for display
 REPEATED = ("seed", "pretrain.seed", "device", "threads", "processes", "precision", *_KEPT)  # may differ within a group
 TOLD = ("split.labeled_ratio", "split.num_seen", "split.seen_classes", "split.seed")  # shown in labels if they differ
 COLUMNS = ("seen", "novel", "all", "nmi", "gap", "conflict", "time")
@@ -84,15 +84,15 @@ def score_run(
 ) -> Scored:
     """Score a run from its stored predictions; raises `UserError` if that is not possible."""
     check_scoring(protocol, select, seen, images)
-    how = (protocol, select, seen, images)
+    scoring = (protocol, select, seen, images)
     try:
         aligned = catalog.method_info(run.config().method).seen_is_aligned
         stamp = score_cache.source_stamp(run, f"{_code()} {aligned}")
-        scored = _stored_scores(run, stamp, how)
+        scored = _stored_scores(run, stamp, scoring)
         if scored is None:
-            scored = _score(run, *how)
+            scored = _score(run, *scoring)
             if run.state().is_over:
-                score_cache.store_scores(run, stamp, how, _to_keep(scored))
+                score_cache.store_scores(run, stamp, scoring, _to_keep(scored))
         return scored
     except UserError as error:
         raise UserError(run.id, str(error)) from None
@@ -124,9 +124,9 @@ def _to_keep(scored: Scored) -> dict[str, object]:
     return stored_values | {"scores": scores}
 
 
-def _stored_scores(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
+def _stored_scores(run: Run, stamp: str, scoring: tuple[str, ...]) -> Scored | None:
     """Return the cached result of `_score` from the run's folder; None if there is none."""
-    stored_scores = score_cache.read_scores(run, stamp, how)
+    stored_scores = score_cache.read_scores(run, stamp, scoring)
     if stored_scores is None:
         return None
     try:
@@ -140,7 +140,7 @@ def _stored_scores(run: Run, stamp: str, how: tuple[str, ...]) -> Scored | None:
         }
     except (KeyError, TypeError, ValueError):
         return None
-    protocol, select, _, images = how
+    protocol, select, _, images = scoring
     complete = run.state().name == "finished"
     return Scored(
         run, run.config(), epoch, Scores(**values), time, protocol, select, images, split, complete, **resolved_texts
@@ -152,7 +152,7 @@ def _or_nan(value) -> float:
 
 
 def score_all(
-    runs: Iterable[Run], *how: str, scorer: Callable[..., Scored] | None = None
+    runs: Iterable[Run], *scoring: str, scorer: Callable[..., Scored] | None = None
 ) -> tuple[list[Scored], list[tuple[Run, str]]]:
     """Return (the runs that can be scored, the others with the reason).
 
@@ -161,7 +161,7 @@ def score_all(
     scorer, scored, left_out = scorer or score_run, [], []
     for run in runs:
         try:
-            score = scorer(run, *how)
+            score = scorer(run, *scoring)
             catalog.method_info(score.config.method)  # cached scores outlive a method's file, but groups need it
             scored.append(score)
         except (UserError, OSError) as error:
@@ -265,7 +265,9 @@ class EventFacts:
     on_gpu: bool
 
     def precision(self, config: Config) -> str:
-        """Return fp32 or bf16; runs older than this entry in `start` get what `precision` meant on their hardware."""
+        """Return fp32 or bf16; older runs without this entry in `start` get the meaning of `precision` on their
+        hardware.
+        """
         precision = config.precision if config.precision != "auto" else "bf16" if self.on_gpu else "fp32"
         return resolved_settings(self.start).get("precision", precision)
 

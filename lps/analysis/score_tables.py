@@ -82,7 +82,9 @@ def _notes_on_members(group: Group) -> list[str]:
 def notes_on_paper(groups: Sequence[Group]) -> list[str]:
     """Return why rows have no counterpart in the paper, common reasons once, and doubts about the paper's numbers."""
     missing = {group.label: group.paper[1] for group in groups if group.paper[0] is None}
-    shared = [reason for reason in next(iter(missing.values()), []) if all(reason in rest for rest in missing.values())]
+    shared = [
+        reason for reason in next(iter(missing.values()), []) if all(reason in reasons for reasons in missing.values())
+    ]
     label_notes = notes_on_labels({group.label: group.config for group in groups})
     if shared and len(missing) == len(groups):
         return [f"not comparable with the paper: {'; '.join(shared)}", *label_notes]
@@ -143,7 +145,7 @@ def paper_cell(group: Group) -> str:
 
 
 def has_paper(groups: Sequence[Group]) -> bool:
-    """Whether the paper has numbers for any of the groups; a table without them has no column for the paper."""
+    """Return whether the paper has numbers for any of the groups; a table without them has no column for the paper."""
     return any(group.paper[0] is not None for group in groups)
 
 
@@ -248,8 +250,15 @@ def _csv(groups: Sequence[Group], comparison: GroupComparison) -> str:
         first, (row, reasons) = group.members[0], group.paper
         numbers = [number for column in COLUMNS for number in (group.mean(column), group.std(column))]
         seeds = " ".join(str(member.config.seed) for member in group.members)
-        how = [first.protocol, first.images, first.select, group.seen_is_matched, first.precision, first.test_clusters]
-        facts = [tables.line_cell(group.label), *how, len(group.members), seeds]
+        scoring = [
+            first.protocol,
+            first.images,
+            first.select,
+            group.seen_is_matched,
+            first.precision,
+            first.test_clusters,
+        ]
+        facts = [tables.line_cell(group.label), *scoring, len(group.members), seeds]
         texts = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
         percent = (row.seen, row.novel, row.all) if row else (None, None, None)
         fractions = ["" if value is None else f"{value / 100:.6g}" for value in percent]
@@ -261,14 +270,14 @@ def _csv(groups: Sequence[Group], comparison: GroupComparison) -> str:
 
 def _difference_cells(comparison: GroupComparison, row: int) -> list[str]:
     """Return the reference of the row, the number of pairs, and `DIFFERENCE_CSV` of every column; fractions."""
-    differences_found = [comparison.found.get((row, column)) for column in differences.COLUMNS]
-    known_differences = [difference for difference in differences_found if difference]
+    row_differences = [comparison.found.get((row, column)) for column in differences.COLUMNS]
+    known_differences = [difference for difference in row_differences if difference]
     cells = (
         [tables.line_cell(comparison.references[row].label), str(known_differences[0].pairs)]
         if known_differences
         else ["", ""]
     )
-    return cells + [text for difference in differences_found for text in difference_csv(difference)]
+    return cells + [text for difference in row_differences for text in difference_csv(difference)]
 
 
 def difference_csv(difference: Difference | None) -> list[str]:

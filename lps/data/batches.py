@@ -22,7 +22,7 @@ Lap = Callable[[str], None]  # receives the stage of a step that has just ended
 
 
 def no_lap(stage: str) -> None:
-    """Do nothing; the default when stages are not timed."""
+    """Do nothing; the default if stages are not timed."""
 
 
 class _Streams(NamedTuple):

@@ -78,7 +78,7 @@ def extract_float16(
     """
     view = views_of_pictures(config)[kind]
     ids = torch.arange(len(images), device=images.home).split(_AT_ONCE)
-    features = _passed(backbone, [images.seen(chunk, [view], noise)[0] for chunk in ids])
+    features = _compute_features(backbone, [images.seen(chunk, [view], noise)[0] for chunk in ids])
     if not features.isfinite().all():
         raise UserError("features", f"{config.network_name} outputs values that are not finite; use other weights")
     return features.clamp_(-_LARGEST, _LARGEST).half()
@@ -119,22 +119,22 @@ class Extraction:
         return extract_float16(self._backbone, part, kind, self._config, noise).cpu().numpy().tobytes()
 
 
-def _passed(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
+def _compute_features(backbone: nn.Module, parts: list[Tensor]) -> Tensor:
     """Return features (n, d) float32 of batches of images, in order."""
-    look = partial(_look, backbone)
+    compute_batch = partial(_features_of_batch, backbone)
     if parts[0].device.type != "cpu":
-        return torch.cat([look(part) for part in parts])
+        return torch.cat([compute_batch(part) for part in parts])
     memory.keep_freed()
     threads = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return torch.cat(list(pool.map(look, torch.cat(parts).split(_ON_A_THREAD))))
+            return torch.cat(list(pool.map(compute_batch, torch.cat(parts).split(_ON_A_THREAD))))
     finally:
         torch.set_num_threads(threads)  # some libraries have one setting for all threads
 
 
 @torch.inference_mode()  # threads do not inherit it
-def _look(backbone: nn.Module, images: Tensor) -> Tensor:
+def _features_of_batch(backbone: nn.Module, images: Tensor) -> Tensor:
     return backbone(channels_last(images)).float()
 
 

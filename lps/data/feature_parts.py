@@ -26,7 +26,7 @@ def complete_store_together(
     report: Report,
     should_stop: Callable[[], bool],
 ) -> Store | None:
-    """Do the same as `feature_store.complete_store`, together with other processes that do the same."""
+    """Complete a store like `feature_store.complete_store`, together with other processes that call this."""
     stored = feature_store.open_store(key, views)
     if stored is not None:
         return stored
@@ -60,7 +60,7 @@ class _Parts:
         self._parts = {f"{view}-{start:08d}": (view, start) for view in views for start in starts}
 
     def complete(self, should_leave: Callable[[], bool]) -> bool:
-        """Work on the parts until all are complete; False if `should_stop` was true before that."""
+        """Work on the parts until all are complete; return False if `should_stop` was true before that."""
         names = tuple(self._parts)
         return shared_work.compute_parts(
             self._home, names, self._is_done, self._work_on, should_leave, self._is_stopped
@@ -72,14 +72,14 @@ class _Parts:
         return part.done(view) == part.count
 
     def _work_on(self, name: str) -> bool:
-        """Continue a part; False if `should_stop` was true after a piece."""
+        """Continue a part; return False if `should_stop` was true after a piece."""
         view, start = self._parts[name]
         part = self._store(view, start)
         table = part.continue_table(view, lambda first, stop: self._compute(view, start + first, start + stop))
         return not any(self._is_stopped() for _ in table)
 
     def _is_stopped(self) -> bool:
-        self._tell()
+        self._report_progress()
         return self._should_stop()
 
     def piece(self, view: str, start: int, stop: int) -> bytes:
@@ -93,7 +93,7 @@ class _Parts:
     def _store(self, view: str, start: int) -> Store:
         return Store(self._home / f"{view}-{start:08d}", min(_PART, self._count - start), self._width)
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if time.monotonic() - self._reported_at > _TELL_S:
             self._report(sum(self._store(*part).done(part[0]) for part in self._parts.values()), self._total)
             self._reported_at = time.monotonic()

@@ -117,7 +117,7 @@ class Store:
         return pieces
 
     def is_whole(self, view: str) -> bool:
-        """Whether every picture is done and intact; reads everything if the file may have changed."""
+        """Return whether every picture is done and intact; reads everything if the file may have changed."""
         pieces = self.pieces(view)
         if sum(piece.rows for piece in pieces) != self.count or self.table(view).stat().st_size != self.size(1):
             return False
@@ -126,7 +126,7 @@ class Store:
         return self.check(view)
 
     def check(self, view: str) -> bool:
-        """Whether every picture of a view is intact, by reading all of it."""
+        """Return whether every picture of a view is intact, by reading all of it."""
         before = self._state(view)
         is_sound = sum(piece.rows for piece in self.sound(view)) == self.count
         if is_sound and before == self._state(view) and time.time_ns() - max(before["times"]) > _SETTLED_NS:
@@ -339,10 +339,10 @@ def list_stores() -> list[StoredEntry]:
         folders = sorted(path for path in stores_folder().iterdir() if path.is_dir() and not path.is_symlink())
     except OSError:
         return []
-    return [_look(store) for store in map(_read, folders) if store is not None]
+    return [_read_entry(store) for store in map(_read, folders) if store is not None]
 
 
-def _look(store: Store) -> StoredEntry:
+def _read_entry(store: Store) -> StoredEntry:
     try:
         names = sorted(path.stem for path in store.folder.glob("*.pieces"))
         size = sum(path.lstat().st_size for path in store.folder.iterdir())

@@ -36,19 +36,19 @@ class StoredFeatures:
     rows: Tensor | None = None
 
     def __len__(self) -> int:
-        return len(self._plain if self.rows is None else self.rows)
+        return len(self._plain_table if self.rows is None else self.rows)
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self), self._plain.shape[1]
+        return len(self), self._plain_table.shape[1]
 
     @property
     def home(self) -> torch.device:
         """The device that ids must be on."""
-        return self._plain.device
+        return self._plain_table.device
 
     @property
-    def _plain(self) -> Tensor:
+    def _plain_table(self) -> Tensor:
         return self.tables["plain"][0]
 
     def part(self, ids: np.ndarray) -> "StoredFeatures":

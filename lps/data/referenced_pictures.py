@@ -1,4 +1,4 @@
-"""Pictures by reference as training data: worker processes read and decode what the next steps need."""
+"""Provide pictures by reference as training data: worker processes read and decode the pictures of the next steps."""
 
 import os
 import sys
@@ -141,9 +141,11 @@ def _workers(parts: Sequence[Tensor], picture: int) -> int:
     picture: bytes of one picture.
     """
     batch = max((len(ids) for ids in parts), default=0) * picture
-    wanted = min(_MOST_WORKERS, available_cores(), len(parts))
+    num_workers = min(_MOST_WORKERS, available_cores(), len(parts))
     try:
         shared_memory = os.statvfs(_SHARED)
     except OSError:  # this system has no such folder
-        return wanted
-    return min(wanted, int(_SHARE * shared_memory.f_bavail * shared_memory.f_frsize) // max(1, (_AHEAD + 1) * batch))
+        return num_workers
+    return min(
+        num_workers, int(_SHARE * shared_memory.f_bavail * shared_memory.f_frsize) // max(1, (_AHEAD + 1) * batch)
+    )

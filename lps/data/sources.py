@@ -94,7 +94,7 @@ def stamp(name: str, path: str | None = None) -> object:
 
 
 def is_coloured(name: str, path: str | None = None) -> bool:
-    """Whether a user's own pictures are coloured, without loading them; False for all other data sets."""
+    """Return whether a user's own pictures are coloured, without loading them; False for all other data sets."""
     return catalog.dataset_info(name).is_own and _module(name).is_coloured(path)
 
 
@@ -112,7 +112,7 @@ def fetch(name: str, path: str | None = None) -> None:
 
 
 def can_fetch(name: str) -> bool:
-    """Whether `fetch` knows where to download the data set from."""
+    """Return whether `fetch` knows where to download the data set from."""
     catalog.dataset_info(name)
     return hasattr(_module(name), "fetch")
 
@@ -122,7 +122,7 @@ def _module(name: str):
 
 
 @lru_cache(maxsize=2)
-def _load(name, path, image_size, images_per_class, seed, state, moment) -> Images:
+def _load(name, path, image_size, images_per_class, seed, state, stamp) -> Images:
     all_images = images = _module(name).load(path, image_size)
     if images_per_class is not None:
         images = take(images, subset_ids(images, images_per_class, seed))
@@ -130,11 +130,11 @@ def _load(name, path, image_size, images_per_class, seed, state, moment) -> Imag
     if image_size is not None and images.pixels.shape[1:3] != (image_size, image_size):
         from lps.datasets.readers.pictures import resize_images  # Pillow, only if a picture must be resized
 
-        images = resize_images(images, image_size, ("resized", *source), repr(moment))
+        images = resize_images(images, image_size, ("resized", *source), repr(stamp))
     decisions = edit_log.decisions_at(name, path, state)
     if not decisions.state:
         return images
     dataset_name = "" if all_images.file_names else dataset_edits.name_of(all_images)
     return dataset_edits.apply_edits(
-        images, _keys(all_images, images_per_class, seed), dataset_name, decisions, source, repr((moment, state))
+        images, _keys(all_images, images_per_class, seed), dataset_name, decisions, source, repr((stamp, state))
     )

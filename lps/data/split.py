@@ -306,16 +306,18 @@ def _check_sizes(unlabeled: int, learned: int, test: int, classes: Classes, conf
     if classes.total > MOST_CLASSES:
         name = "dataset.path" if config.split_num_novel is None else "split.num_novel"
         raise UserError(name, f"makes {classes.total:,} classes; expected at most {MOST_CLASSES:,}")
-    say = nouns.of_dataset(config.dataset)
+    with_noun = nouns.of_dataset(config.dataset)
     if unlabeled < classes.total:
         name = _too_little(learned / classes.total, config)[0]
         raise UserError(
             name if config.split_num_novel is None else "split.num_novel",
-            say(f"{unlabeled} unlabeled images are left for {classes.total} classes; expected at least one per class"),
+            with_noun(
+                f"{unlabeled} unlabeled images are left for {classes.total} classes; expected at least one per class"
+            ),
         )
     if 0 < test < classes.total:
         key = "dataset.images_per_class" if config.dataset_images_per_class else "dataset.path"
         raise UserError(
             "split.test_ratio" if config.split_test_ratio else key,
-            say(f"{test} test images are too few for {classes.total} classes; expected at least one per class"),
+            with_noun(f"{test} test images are too few for {classes.total} classes; expected at least one per class"),
         )

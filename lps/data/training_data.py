@@ -49,7 +49,7 @@ class TrainingData:
         return "files-" + self._digest(lambda digest: digest.update(digest_of_pictures(self.images).encode()))
 
     def has_digest(self, digest: object) -> bool:
-        """Whether `digest` identifies these data, in this format or the earlier one, which read every pixel."""
+        """Return whether `digest` identifies these data, in this format or the earlier one, which read every pixel."""
         return digest == self.digest or (self.digest.startswith("files-") and digest == self._digest(self.images.feed))
 
     def _digest(self, feed: Callable) -> str:
@@ -112,7 +112,7 @@ def pictures_on_device(images: Images, device: torch.device) -> Pictures:
 
 
 def digest_of_pictures(images: Pictures) -> str:
-    """Return the sha256 of what `Pictures.feed` feeds; for the pixels of a file it is cached beside the file.
+    """Return the sha256 of the bytes of `Pictures.feed`; for the pixels of a file it is cached beside the file.
 
     For pictures by reference it equals that of decoded pixels in a file.
     """

@@ -79,10 +79,10 @@ class _ToOneSize(nn.Module):
 
 def views(noise: float, dropout: float) -> dict[str, Callable]:
     """Return the views of vectors (n, d) by name, as defined in the module docstring."""
-    return {"plain": _plain, "weak": partial(_weak, noise), "strong": partial(_strong, noise, dropout)}
+    return {"plain": _unchanged, "weak": partial(_weak, noise), "strong": partial(_strong, noise, dropout)}
 
 
-def _plain(vectors: Tensor, generator, mean: Tensor, spread: Tensor, is_own: bool) -> Tensor:
+def _unchanged(vectors: Tensor, generator, mean: Tensor, spread: Tensor, is_own: bool) -> Tensor:
     return vectors
 
 

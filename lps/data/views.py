@@ -1,13 +1,13 @@
-"""Views: transform a batch of images randomly into a batch of the same images, on the batch's own device.
+"""Define views: random transformations of a batch of images, on the batch's own device.
 
 A view takes uint8 images (n, channels, height, width) and a seeded generator and returns float32 images with values
 around 0: of the same shape, or with 224 pixels a side for "imagenet" and "gcd". Every image gets its own parameters;
 the same images and state of the generator give the same views. Nothing waits for the device. A method names the views
-it trains on: weak, mirrored (FixMatch's weak one), strong, simclr; evaluation uses plain. `FAMILIES` says what these
-words mean for a kind of picture.
+it trains on: weak, mirrored (FixMatch's weak one), strong, simclr; evaluation uses plain. `FAMILIES` defines these
+views for each kind of picture.
 
-If images were squeezed into squares, a view also gets their original heights and widths, int64 (n, 2): those
-of "imagenet" and "gcd" crop in these proportions, all others use the images as they are.
+If images were squeezed into squares, a view also gets their original heights and widths, int64 (n, 2): those of
+"imagenet" and "gcd" crop in these proportions, all others use the images as they are.
 """
 
 from collections.abc import Callable, Mapping
@@ -117,8 +117,10 @@ def _normalized(change: Callable, mean: tuple[float, ...], std: tuple[float, ...
     return view
 
 
-def _brought(change: Callable, size: int, takes_sizes: bool) -> Callable:
-    """Apply `change`, then resize to `size` pixels a side: float32 in [0, 1], bilinear and antialiased."""
+def _resized_after(change: Callable, size: int, takes_sizes: bool) -> Callable:
+    """Return a view that applies `change`, then resizes to `size` pixels a side: float32 in [0, 1], bilinear,
+    antialiased.
+    """
 
     def changed(images: Tensor, generator: torch.Generator | None = None, sizes: Tensor | None = None) -> Tensor:
         out = change(images, generator, sizes) if takes_sizes else change(images, generator)
@@ -146,7 +148,9 @@ class _Family:
 
     def prepared(self, preparation: Preparation) -> dict[str, _View]:
         """Return the views in the size and with the constants that a backbone expects."""
-        sized = {name: _brought(change, preparation.size, self.takes_sizes) for name, change in self.changes.items()}
+        sized = {
+            name: _resized_after(change, preparation.size, self.takes_sizes) for name, change in self.changes.items()
+        }
         return {
             k: _normalized(change, preparation.mean, preparation.std, self.takes_sizes) for k, change in sized.items()
         }

@@ -1,7 +1,8 @@
-"""Data sets that torchvision can download and verify: read once, then stored as plain arrays, usable without torch.
+"""Load data sets that torchvision can download and verify: read once, then stored as plain arrays, usable without
+torch.
 
-`dataset.path` is the folder that torchvision calls root (or the data set's own folder in it); without it they are
-downloaded to the cache folder. torchvision verifies the checksums, of the download and of what it reads.
+`dataset.path` is torchvision's root folder (or the data set's own folder in it); without it, files are downloaded to
+the cache folder. torchvision verifies the checksums of the download and of the files it reads.
 """
 
 import os
@@ -42,7 +43,7 @@ class Remote:
         Raises `UserError` if the files are missing or damaged.
         """
         root = self._root(path)
-        files = self._found(root)
+        files = self._local_files(root)
         if not files:
             raise self._absent(path, root)
         content = repr([(str(f.relative_to(root)), f.stat().st_size, f.stat().st_mtime_ns) for f in files])
@@ -58,7 +59,7 @@ class Remote:
             root.mkdir(parents=True, exist_ok=True, mode=0o700)
         elif not os.path.isdir(root):
             raise UserError("dataset.path", f"{quoted(path)} is not a folder; expected one for {self.title}")
-        if self._found(root):
+        if self._local_files(root):
             try:
                 self.load(path)
                 return
@@ -78,7 +79,7 @@ class Remote:
 
     def stamp(self, path: str | None) -> object:
         """Return a value that changes with its files."""
-        return tuple(file.stat().st_mtime_ns for file in self._found(self._root(path)))
+        return tuple(file.stat().st_mtime_ns for file in self._local_files(self._root(path)))
 
     def _root(self, path: str | None) -> Path:
         """Return torchvision's root: `path`, its parent if it is the inner folder itself, or the download folder."""
@@ -91,7 +92,7 @@ class Remote:
                 return folder.parents[len(inner) - 1]
         return folder
 
-    def _found(self, root: Path) -> list[Path]:
+    def _local_files(self, root: Path) -> list[Path]:
         """Return all its files, sorted; [] if one kind is missing."""
         files_by_pattern = [sorted(root.glob(pattern)) for pattern in self.files]
         return [file for files in files_by_pattern for file in files] if all(files_by_pattern) else []

@@ -122,7 +122,7 @@ def stamp(path: str | None) -> object:
 
 
 def is_coloured(path: str | None) -> bool:
-    """Whether the pictures of the file have three channels, from its headers alone; False if it cannot be read."""
+    """Return whether the pictures of the file have three channels, from its headers; False if it cannot be read."""
     try:
         with opened(path, _KNOWN, _check, _EXPECTED) as (_, heads):
             return heads["x_train"].shape[3:] == (3,)
@@ -197,8 +197,8 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
     counts = np.bincount(y[y >= 0])
     names = tuple(str(i) for i in range(len(counts)))
     if "class_names" in arrays:
-        given = arrays["class_names"]
-        texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in given.tolist()]
+        stored_names = arrays["class_names"]
+        texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in stored_names.tolist()]
         names = tuple(clean_line(text) or str(i) for i, text in enumerate(texts))
         if len(set(names)) < len(names):
             raise UserError("dataset.path", "class_names has a name twice; expected a different name for each class")

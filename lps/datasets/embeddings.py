@@ -1,8 +1,8 @@
-"""A person's own vectors, of anything: texts, sounds, cells, pictures that another network has looked at.
+"""Load a user's own vectors of anything: texts, sounds, cells, pictures that another network has processed.
 
-One file, `.npy`, `.npz` or Parquet, with a vector an item, its id, the labels that are known, and what a page can show
-of it: a title or text, or a picture (`lps.datasets.readers.vector_files`). Runs train a small head on these vectors, as
-on stored features of pictures; views are made of them by noise (`lps.data.vectors`).
+One file, `.npy`, `.npz` or Parquet, has one vector per item, its id, known labels, and what a page can show of it: a
+title or text, or a picture (`lps.datasets.readers.vector_files`). Runs train a small head on these vectors, as on
+stored features of pictures; views are made by noise (`lps.data.vectors`).
 """
 
 from pathlib import Path
@@ -37,7 +37,7 @@ RECIPE = {
 }
 
 _ALIKE = 0.005  # relative spread of vectors that float16 still resolves
-_LOOKED_FOR = 1000  # number of pictures whose files are checked
+_MOST_CHECKED = 1000  # number of pictures whose files are checked
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
@@ -76,7 +76,7 @@ def shown(table: VectorTable, folder: Path) -> ItemPictures:
                 "dataset.path", f"picture {shorten(text)} is outside the folder of the file; expected a path below it"
             )
     pixels = ItemPictures(table.titles, table.pictures, folder)
-    pictured_rows = [row for row, text in enumerate(table.pictures) if text][:_LOOKED_FOR]
+    pictured_rows = [row for row, text in enumerate(table.pictures) if text][:_MOST_CHECKED]
     if pictured_rows and not any(pixels.file(row) for row in pictured_rows):
         name = shorten(table.pictures[pictured_rows[0]])
         raise UserError("dataset.path", f"picture {name} was not found; expected a path below the folder of the file")

@@ -1,8 +1,8 @@
-"""A person's own pictures: one sub-folder a class, and those of unknown class beside these or in one named `unlabeled`.
+"""Load a user's own pictures: one sub-folder per class; pictures of unknown class beside these or in `unlabeled`.
 
 animals/cat/1.jpg, animals/dog/2.png, ...   labeled
 animals/3.webp, animals/unlabeled/4.webp    classes unknown, known ones and new ones mixed
-animals/test/cat/5.jpg, ...                 optional, for a last accuracy
+animals/test/cat/5.jpg, ...                 optional, for a final accuracy
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +48,7 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
     training = np.array(listing.labels[: len(listing.labels) - listing.num_test])
     rows = [np.flatnonzero(training == label) for label in (*range(len(names)), -1)]
 
-    def look(row: int):
+    def read_preview(row: int):
         with suppress(Unreadable):
             return squeezed(root / listing.files[row][0], size)
 
@@ -57,7 +57,7 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
 
     with ThreadPoolExecutor() as pool:
         previews_by_class = [
-            [preview for preview in pool.map(look, spread(rows_of_class)) if preview is not None]
+            [preview for preview in pool.map(read_preview, spread(rows_of_class)) if preview is not None]
             for rows_of_class in rows
         ]
     return FolderPreview(
@@ -83,7 +83,7 @@ def stamp(path: str | None) -> object:
 
 
 def is_coloured(path: str | None) -> bool:
-    """Always true: pictures become RGB, and checking each would take as long as loading them."""
+    """Return True: pictures become RGB, and checking each would take as long as loading them."""
     return True
 
 
@@ -99,22 +99,22 @@ def _list(root: Path) -> tuple[Listing, tuple[str, ...]]:
     listing, tree = Listing(root), scan_folder(root)
     folders = [root / entry.name for entry in tree if is_folder(entry)]
     files = [entry for entry in tree if not is_folder(entry)]
-    classes = [path for path in folders if _plain(path) not in (*_UNLABELED, _TEST)]
+    classes = [path for path in folders if _lower_name(path) not in (*_UNLABELED, _TEST)]
     names = _class_names(root, classes)
     for label, folder in enumerate(classes):
         if not listing.add(folder, label):
             raise UserError("dataset.path", f"class {shorten(names[label])} has no picture; expected at least one")
     for folder in folders:
-        if _plain(folder) in _UNLABELED and not listing.add(folder, -1):
+        if _lower_name(folder) in _UNLABELED and not listing.add(folder, -1):
             raise UserError("dataset.path", f"{quoted(folder)} has no pictures; add some or remove it")
     listing.add_files(files, -1)
     for folder in folders:
-        if _plain(folder) == _TEST:
+        if _lower_name(folder) == _TEST:
             _add_test(listing, folder, [path.name for path in classes])
     return listing, names
 
 
-def _plain(folder: Path) -> str:
+def _lower_name(folder: Path) -> str:
     return clean_line(folder.name).lower()
 
 

@@ -49,7 +49,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def stamp(path: str | None) -> object:
-    """See `folder_stamp`."""
+    """Return a value that changes with the files, see `folder_stamp`."""
     roots = (path, f"{path}/{_DOWNLOAD.inner}") if path else ()
     return _DOWNLOAD.stamp(path), *(folder_stamp(f"{root}/{name}") for root in roots for name in (_TRAINING, _TEST))
 

@@ -1,18 +1,18 @@
-"""100 classes of ImageNet, from a folder that has `train/<class>/` and, as test images, `val/<class>/`.
+"""Load 100 classes of ImageNet from a folder with `train/<class>/` and, as test images, `val/<class>/`.
 
 J. Deng, W. Dong, R. Socher, L.-J. Li, K. Li, L. Fei-Fei: ImageNet, a large-scale hierarchical image database. CVPR
-2009. It cannot be downloaded without a licence. There are several lists of 100 classes in the field: the folder
-holds exactly the wanted ones, or a text file `classes.txt` with one WordNet id a line, the usual seen ones first.
+2009. It cannot be downloaded without a licence. Several lists of 100 classes are in use: the folder has exactly the
+wanted classes, or a text file `classes.txt` with one WordNet id per line, the usual seen ones first.
 
-Every picture is decoded once and kept whole, squeezed into 256 x 256 pixels, with the height and width that it had. The
-views of "imagenet" cut and centre in those proportions: random resized crops come from all of the picture, tests from
-256 pixels on the shorter side, as in the originals; other views see squares. Of a side that is longer the originals
-keep more: a larger `dataset.image_size` does, too.
+Every picture is decoded once and stored as a whole, resized to 256 x 256 pixels, with its original height and width.
+The views of "imagenet" crop in those proportions: random resized crops come from the whole picture, tests from 256
+pixels on the shorter side, as in the originals; other views use the squares. The originals keep more of a longer side;
+a larger `dataset.image_size` does, too.
 
-What is where: on the disk, in the folder `LPS_CACHE`, 197 kB a picture or 25.9 GB for the usual 131,700, of which
-126,700 are trained on. Runs map that file and copy it nowhere as a whole, neither to the GPU nor to memory; the system
-keeps of it what memory has room for, so with 32 GB every picture is read from the disk about once. A step moves its own
-512 pictures, 101 MB, to the GPU.
+Storage: 197 kB per picture in the folder `LPS_CACHE`, or 25.9 GB for the usual 131,700, of which 126,700 are trained
+on. Runs map that file and never copy it as a whole, neither to the GPU nor to memory; the system caches what memory has
+room for, so with 32 GB every picture is read from the disk about once per epoch. A step copies its 512 pictures, 101
+MB, to the GPU.
 """
 
 import re
@@ -64,7 +64,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
 
 def stamp(path: str | None) -> object:
-    """See `folder_stamp`; the list of classes counts too."""
+    """Return a value that changes with the files and the list of classes, see `folder_stamp`."""
     return folder_stamp(path) + (folder_stamp(f"{path}/train") if path else ())
 
 

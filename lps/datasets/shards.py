@@ -54,7 +54,7 @@ def stamp(path: str | None) -> object:
 
 
 def is_coloured(path: str | None) -> bool:
-    """Always true, as for folders: pictures become RGB."""
+    """Return True, as for folders: pictures become RGB."""
     return True
 
 

@@ -24,7 +24,7 @@ class _BasicBlock(nn.Module):
     """Two 3x3 convolutions with a shortcut (He et al. 2016); the shortcut is a 1x1 convolution if the shape changes."""
 
     def __init__(self, channels_in: int, channels: int, stride: int, signed: bool = False):
-        """`signed`: the block ends in the sum itself, without the ReLU that makes every value positive."""
+        """signed: the block ends in the sum itself, without the ReLU that makes every value positive."""
         super().__init__()
         self.signed = signed
         self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)

@@ -77,7 +77,7 @@ def gather(own_rows: Tensor, count: int) -> Tensor:
 
 
 def any_of(flag: bool) -> bool:
-    """Whether the flag is set on any rank; through host memory, so that no rank waits for a GPU."""
+    """Return whether the flag is set on any rank; through host memory, so that no rank waits for a GPU."""
     return bool(_reduced(int(flag), dist.ReduceOp.MAX)) if num_ranks() > 1 else flag
 
 
@@ -133,7 +133,7 @@ class _GlobalBatchNorm(_BatchNorm):
     """Batch norm over the rows of all ranks, its statistics in float32."""
 
     def _check_input_dim(self, images: Tensor) -> None:
-        """Accept whatever the replaced layer accepted."""
+        """Accept the same inputs as the replaced layer."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalize images (own rows, channels, ...); in evaluation mode as usual."""

@@ -1,8 +1,8 @@
-"""Vision transformers built from a checkpoint file, for the published files of DINO, DINOv2, MAE and CLIP.
+"""Build vision transformers from published checkpoint files of DINO, DINOv2, MAE and CLIP.
 
-A. Dosovitskiy et al.: An Image is Worth 16x16 Words. ICLR 2021. The network is timm's. What a file has (layer scale,
-registers, a norm before the first block, a gated multilayer perceptron) is read from its tensors' names and shapes.
-Imports timm, so import this module only for such a network.
+A. Dosovitskiy et al.: An Image is Worth 16x16 Words. ICLR 2021. The network is timm's. Its parts (layer scale,
+registers, a norm before the first block, a gated multilayer perceptron) are read from the names and shapes of the
+file's tensors. Imports timm, so import this module only for such a network.
 """
 
 import math
@@ -19,7 +19,7 @@ from lps.errors import UserError
 from lps.network.checkpoint_names import store_under
 from lps.network.tokens import pool_tokens, resize_positions
 
-_HEADS = {1280: 16, 1408: 16, 1664: 16}  # of widths whose heads are not 64 wide
+_HEADS = {1280: 16, 1408: 16, 1664: 16}  # number of heads of widths whose heads are not 64 wide
 _PATCHES, _CLIP_PATCHES = "patch_embed.proj.weight", "conv1.weight"
 _MOST = {"width": 4096, "depth": 100, "hidden": 32_768, "patch": 64, "registers": 64, "grid": 128}
 # Parts of a block in the order of checkpoints: states of optimizers identify parameters only by their order.
@@ -137,12 +137,16 @@ def tensors_by_dino_name(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
             f" {_PATCHES} or class_embedding",
         )
     start = min(beginnings, key=lambda words: ("teacher" not in words, "student" in words, len(words)))
-    inside = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
-    if "class_embedding" in inside:
-        projection = {key: inside.pop(key) for key in ("proj",) if key in inside}  # not part of any network here
-        tensors_by_name = timm_transformers._convert_openai_clip(inside, None, prefix="") | projection
+    own_tensors = {key.removeprefix(start): value for key, value in tensors.items() if key.startswith(start)}
+    if "class_embedding" in own_tensors:
+        projection = {
+            key: own_tensors.pop(key) for key in ("proj",) if key in own_tensors
+        }  # not part of any network here
+        tensors_by_name = timm_transformers._convert_openai_clip(own_tensors, None, prefix="") | projection
     else:
-        tensors_by_name = {re.sub(r"^blocks\.\d+\.(\d+)\.", r"blocks.\1.", key): value for key, value in inside.items()}
+        tensors_by_name = {
+            re.sub(r"^blocks\.\d+\.(\d+)\.", r"blocks.\1.", key): value for key, value in own_tensors.items()
+        }
     return tensors_by_name | {key: value for key, value in tensors.items() if not key.startswith(start)}
 
 
@@ -188,9 +192,9 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
 
 def _check_layout(own_tensors: dict[str, Tensor], layout: str) -> None:
     """Raise `UserError` if the file has another layout; those of DINO and MAE can't be distinguished."""
-    layout_found = (
+    file_layout = (
         "clip" if "norm_pre.weight" in own_tensors else "dinov2" if "blocks.0.ls1.gamma" in own_tensors else "dino"
     )
-    if layout_found != ("dino" if layout == "mae" else layout):
+    if file_layout != ("dino" if layout == "mae" else layout):
         words = {"clip": "CLIP (vit:clip)", "dinov2": "DINOv2 (vit:dinov2)", "dino": "DINO or MAE (vit:dino, vit:mae)"}
-        raise UserError("network.checkpoint", f"has the layout of {words[layout_found]}, not of vit:{layout}")
+        raise UserError("network.checkpoint", f"has the layout of {words[file_layout]}, not of vit:{layout}")

@@ -27,8 +27,7 @@ ELSEWHERE = ("checkpoint", "published", "torchvision")  # values of `network.sta
 def load(config: Config, backbone: nn.Module) -> str:
     """Load the weights that `network.start` (one of `ELSEWHERE`) names into `backbone`.
 
-    Returns a line that says what was loaded and what was not used; raises `UserError` if the weights are missing or
-    do not fit.
+    Returns a line about loaded and unused tensors; raises `UserError` if the weights are missing or do not fit.
     """
     if config.network_start in ("published", "torchvision"):
         return _load_published(config, backbone)
@@ -75,12 +74,12 @@ def digest(config: Config) -> str | None:
     """
     if config.network_start == "simclr" and config.pretrain_epochs:
         return None
-    parts = [config.network_name, config.network_tokens, _told_weights(config)]
+    parts = [config.network_name, config.network_tokens, _weights_identity(config)]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()
 
 
-def _told_weights(config: Config) -> str:
-    """Return what distinguishes the start weights of a backbone from others of its name."""
+def _weights_identity(config: Config) -> str:
+    """Return a text that distinguishes the start weights of a backbone from others of its name."""
     if config.network_start == "checkpoint":
         backbone_names.check_file(config.network_checkpoint)
         return sha256(Path(config.network_checkpoint))
@@ -121,11 +120,11 @@ def match_weights(tensors: dict[str, Tensor], backbone: nn.Module, name: str) ->
     layers than the backbone's.
     """
     expected = backbone.state_dict()
-    prefix = _beginning(tensors, expected)
-    inside = {_canonical(key.removeprefix(prefix)): key for key in tensors if key.startswith(prefix)}
+    prefix = _find_prefix(tensors, expected)
+    key_by_name = {_canonical(key.removeprefix(prefix)): key for key in tensors if key.startswith(prefix)}
     matched_tensors, missing, misshapen = {}, [], []
     for key, value in expected.items():
-        source = tensors.get(inside.pop(_canonical(key), None))
+        source = tensors.get(key_by_name.pop(_canonical(key), None))
         if source is None and key.endswith("num_batches_tracked"):  # files of PyTorch up to 0.4 lack it
             matched_tensors[key] = value
         elif source is None:
@@ -135,12 +134,14 @@ def match_weights(tensors: dict[str, Tensor], backbone: nn.Module, name: str) ->
         else:
             matched_tensors[key] = source.to(value.dtype)
     parts = {_part(_canonical(key)) for key in expected}
-    surplus = [key for key in inside if _part(key) in parts and not key.startswith(_head(backbone))]
+    surplus = [key for key in key_by_name if _part(key) in parts and not key.startswith(_head(backbone))]
     _refuse(name, len(expected), missing, misshapen, surplus)
     spoiled = [key for key, value in matched_tensors.items() if not value.is_meta and not value.isfinite().all()]
     if spoiled:
         raise UserError("network.checkpoint", f"has values that are not finite numbers in {_some(spoiled)}")
-    used = {key for key in tensors if key.startswith(prefix) and _canonical(key.removeprefix(prefix)) not in inside}
+    used = {
+        key for key in tensors if key.startswith(prefix) and _canonical(key.removeprefix(prefix)) not in key_by_name
+    }
     return matched_tensors, [key for key in tensors if key not in used]
 
 
@@ -161,7 +162,7 @@ def _canonical(key: str) -> str:
     return re.sub(r"^(layer[0-9]+\.[0-9]+)\.shortcut\.", r"\1.downsample.", key)
 
 
-def _beginning(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> str:
+def _find_prefix(tensors: dict[str, Tensor], expected: dict[str, Tensor]) -> str:
     """Return the prefix in the file under which most of the backbone's names are found."""
     known_names = {_canonical(key) for key in expected}
     counts: dict[str, int] = {}

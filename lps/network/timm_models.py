@@ -24,7 +24,7 @@ def library():
     return timm
 
 
-def _created(name: str, size: int, pretrained: bool) -> nn.Module:
+def _create_model(name: str, size: int, pretrained: bool) -> nn.Module:
     """Create a model of timm without its classifier; with random weights, or those of its hub or the hub's cache."""
     timm = library()
     if name not in timm.list_models() + timm.list_pretrained():
@@ -50,7 +50,7 @@ def _created(name: str, size: int, pretrained: bool) -> nn.Module:
 def published(name: str, size: int) -> dict[str, Tensor]:
     """Return weights from the hub's cache, or download them to it, under timm's own names; raises `UserError`."""
     with torch.random.fork_rng(devices=[]):
-        return _created(name, size, pretrained=True).state_dict()
+        return _create_model(name, size, pretrained=True).state_dict()
 
 
 def source(name: str) -> str:
@@ -69,7 +69,7 @@ class TimmModel(nn.Module):
     def __init__(self, name: str, size: int, tokens: str, mean: tuple[float, ...], std: tuple[float, ...]):
         """mean, std: the constants of the normalised pictures."""
         super().__init__()
-        self.model, self.tokens = _created(name, size, pretrained=False), tokens
+        self.model, self.tokens = _create_model(name, size, pretrained=False), tokens
         self.before = getattr(self.model, "num_prefix_tokens", 0)
         if tokens != "class" and not self.before:
             raise UserError("network.tokens", f"{tokens} is not possible with {name}, which has no class token")

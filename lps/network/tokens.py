@@ -14,8 +14,8 @@ def pool_tokens(x: Tensor, before: int, tokens: str) -> Tensor:
     """
     x = x.to(torch.promote_types(x.dtype, torch.float32))
     parts = {"class": lambda: [x[:, 0]], "mean": lambda: [x[:, before:].mean(dim=1)]}
-    chosen = ("class", "mean") if tokens == "both" else (tokens,)
-    return torch.cat([part for name in chosen for part in parts[name]()], dim=1)
+    token_names = ("class", "mean") if tokens == "both" else (tokens,)
+    return torch.cat([part for name in token_names for part in parts[name]()], dim=1)
 
 
 def resize_positions(tensors: dict[str, Tensor], num_tokens: int, before: int) -> dict[str, Tensor]:

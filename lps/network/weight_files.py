@@ -25,7 +25,7 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
     Nothing in the file is executed: one with more than tensors, numbers and text is refused. shapes_alone: tensors on
     the meta device, whose values are not read and not checked.
     """
-    shown = shorten(str(path), 120)
+    path_text = shorten(str(path), 120)
     backbone_names.check_file(str(path))
     try:
         _check_beginning(path)
@@ -34,28 +34,28 @@ def read_tensors(path: Path, shapes_alone: bool = False) -> dict[str, Tensor]:
         limited_process.run_limited(lambda: _load(path, shapes_alone), path.stat().st_size)
         state = _load(path, shapes_alone)
     except PermissionError:
-        raise UserError("network.checkpoint", f"{shown} cannot be read by this user") from None
+        raise UserError("network.checkpoint", f"{path_text} cannot be read by this user") from None
     except UserError:
         raise
     except limited_process.ResourceLimitExceeded as error:
-        raise UserError("network.checkpoint", f"{shown} was not loaded: {error}") from None
+        raise UserError("network.checkpoint", f"{path_text} was not loaded: {error}") from None
     except Exception as error:  # a damaged pickle can raise any exception
         if _kind(error) == "UnpicklingError" or "weights_only" in str(error):
             raise UserError(
                 "network.checkpoint",
-                f"{shown} has objects other than tensors{_culprit(error)} and was not loaded because it could run a "
-                "program; save only the state dict",
+                f"{path_text} has objects other than tensors{_culprit(error)} and was not loaded because it could run "
+                "a program; save only the state dict",
             ) from None
         raise UserError(
-            "network.checkpoint", f"{shown} is damaged or not a PyTorch checkpoint ({first_line(error)})"
+            "network.checkpoint", f"{path_text} is damaged or not a PyTorch checkpoint ({first_line(error)})"
         ) from None
-    tensors = _tensors(state, shown)
+    tensors = _tensors(state, path_text)
     if not tensors:
-        raise UserError("network.checkpoint", f"{shown} has no named tensors; expected a state dict")
+        raise UserError("network.checkpoint", f"{path_text} has no named tensors; expected a state dict")
     claimed = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     if claimed > _SHARED * max(path.stat().st_size, 1_000_000):
         raise UserError(
-            "network.checkpoint", f"{shown} is damaged: its tensors are larger than the file, {claimed:,} bytes"
+            "network.checkpoint", f"{path_text} is damaged: its tensors are larger than the file, {claimed:,} bytes"
         )
     return tensors
 
@@ -83,21 +83,20 @@ def _check_beginning(path: Path) -> None:
         reason = (
             "it is cut short" if first == b"PK" else "it does not start like a checkpoint" if first else "it is empty"
         )
-        shown = shorten(str(path), 120)
-        raise UserError("network.checkpoint", f"{shown} is damaged or not a PyTorch checkpoint ({reason})")
+        path_text = shorten(str(path), 120)
+        raise UserError("network.checkpoint", f"{path_text} is damaged or not a PyTorch checkpoint ({reason})")
 
 
-def _tensors(state: object, shown: str) -> dict[str, Tensor]:
-    """Return every tensor in nested dictionaries by its name; raises `UserError` if they are nested or repeated too
-    often.
+def _tensors(state: object, path_text: str) -> dict[str, Tensor]:
+    """Return every tensor in nested dictionaries by its name; raises `UserError` for excessive nesting or repetition.
 
-    A file may hold one dictionary at many places, so that a few of them are endless when each is gone through.
+    A file may refer to one dictionary from many places, so that a few dictionaries can be endless to traverse.
     """
-    tensors_found, entries, remaining = {}, 0, [("", state, 0)]
+    tensors, entries, remaining = {}, 0, [("", state, 0)]
     while remaining:
         path, value, depth = remaining.pop()
         if isinstance(value, Tensor) and path:
-            tensors_found[path] = value
+            tensors[path] = value
         elif isinstance(value, dict) and depth < _DEEPEST:
             entries += len(value)
             inner = [(f"{path}.{key}" if path else str(key), part, depth + 1) for key, part in reversed(value.items())
@@ -105,11 +104,11 @@ def _tensors(state: object, shown: str) -> dict[str, Tensor]:
             if entries > _MOST_ENTRIES or any(len(name) > _LONGEST_NAME for name, *_ in inner):
                 raise UserError(
                     "network.checkpoint",
-                    f"{shown} has more than {_MOST_ENTRIES:,} entries in its dictionaries, or one whose name is longer"
-                    f" than {_LONGEST_NAME} characters; save only the state dict",
+                    f"{path_text} has more than {_MOST_ENTRIES:,} entries in its dictionaries, or one whose name is "
+                    f"longer than {_LONGEST_NAME} characters; save only the state dict",
                 )
             remaining += inner
-    return tensors_found
+    return tensors
 
 
 def _culprit(error: Exception) -> str:

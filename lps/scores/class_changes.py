@@ -1,4 +1,4 @@
-"""What training on changed in each class, on the pictures without a label that both runs predict. NumPy only."""
+"""Compare two runs class by class, on the pictures without a label that both predict. NumPy only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,17 +25,20 @@ class _ClassChange:
 def compare_classes(
     names: Sequence[str], before: np.ndarray, after: np.ndarray, truth: np.ndarray
 ) -> list[_ClassChange]:
-    """One change for each of `names`. before, after, truth: names (n,) of the same pictures; truth: "" if unknown."""
+    """Return one change for each of `names`.
+
+    before, after, truth: names (n,) of the same pictures; truth: "" if unknown.
+    """
     changes = []
     for name in names:
-        is_known, was, remains = truth == name, before == name, (before == name) & (after == name)
-        num_right = int((is_known & was).sum()), int((is_known & (after == name)).sum())
-        changes.append(_ClassChange(name, int(is_known.sum()), *num_right, int(was.sum()), int(remains.sum())))
+        of_class, was, remains = truth == name, before == name, (before == name) & (after == name)
+        num_right = int((of_class & was).sum()), int((of_class & (after == name)).sum())
+        changes.append(_ClassChange(name, int(of_class.sum()), *num_right, int(was.sum()), int(remains.sum())))
     return changes
 
 
 def changes_in_words(changes: Sequence[_ClassChange]) -> str:
-    """Which classes got worse on withheld labels, with n, and what became of those that cannot be measured."""
+    """Describe which classes got worse on withheld labels, with n, and changes that cannot be measured."""
     measured = [change for change in changes if change.withheld]
     worse = [change for change in measured if change.right_after < change.right_before]
     listed = ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld})" for c in worse)

@@ -37,7 +37,7 @@ def kl(pi_hat: np.ndarray, direction: str = PRIOR_FIRST, prior: np.ndarray | Non
 
 
 def margins(pi_hat: np.ndarray, divergence: float, scale: float, prior: np.ndarray | None = None) -> np.ndarray:
-    """Return delta_k = C * KL * r_k / max_j r_j, (k,): what training adds to the logit of a target.
+    """Return delta_k = C * KL * r_k / max_j r_j, (k,), which training adds to the logit of a target.
 
     r: `relative_shares`. The paper writes Delta = -delta and subtracts it. divergence: the KL; scale: C.
     """
@@ -94,9 +94,9 @@ def pull_left(probability, margin):
 
 def example_logits(pi_hat: np.ndarray, target: int, probability: float) -> np.ndarray:
     """Return logits (k,) of an image that gives the target `probability`, and divides the rest as pi_hat does."""
-    rest = np.maximum(np.asarray(pi_hat, np.float64), TINY)
-    rest[target] = 0
-    shares = (1 - probability) * rest / rest.sum()
+    other_shares = np.maximum(np.asarray(pi_hat, np.float64), TINY)
+    other_shares[target] = 0
+    shares = (1 - probability) * other_shares / other_shares.sum()
     shares[target] = probability
     return np.log(shares)
 

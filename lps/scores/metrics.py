@@ -42,7 +42,7 @@ def accuracy_by_size(by_class: np.ndarray, sizes: np.ndarray) -> dict[str, float
     mean over classes; std: their standard deviation (population). With n_max and n_min the largest and smallest size,
     few has the classes up to n_min^(2/3) n_max^(1/3) images, many those from n_min^(1/3) n_max^(2/3) on, and medium the
     others: thirds of the range on a logarithmic scale, so that they follow the data and each has a third of the classes
-    on an exponential curve. These three are left out where n_max < 2 n_min, and each where it has no class.
+    on an exponential curve. The three are left out if n_max < 2 n_min, and each if it has no class.
     """
     has_value = ~np.isnan(by_class) & (sizes > 0)
     accuracy, count = by_class[has_value], sizes[has_value].astype(float)

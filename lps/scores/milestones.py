@@ -46,8 +46,8 @@ def gap_closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
     words = f"gap below {points} " + ("from the start" if start else f"at epoch {epochs[first]}")
     marks = [Mark(int(epochs[first]), "gap", words)]
     if last > first:
-        again = f"gap {'below' if closed[-1] else 'above'} {points} from epoch {epochs[last]} on"
-        marks.append(Mark(int(epochs[last]), "gap again", again))
+        words_again = f"gap {'below' if closed[-1] else 'above'} {points} from epoch {epochs[last]} on"
+        marks.append(Mark(int(epochs[last]), "gap again", words_again))
     return marks
 
 

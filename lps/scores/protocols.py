@@ -40,22 +40,22 @@ class Scores:
 
 
 def score(predicted: np.ndarray, truth: np.ndarray, classes: Classes, protocol: str, seen_is_matched: bool) -> Scores:
-    """Scores under one of `PROTOCOLS`; images of unknown truth (-1) are left out.
+    """Return the scores under one of `PROTOCOLS`; images of unknown truth (-1) are left out.
 
-    predicted, truth: int (n,) class ids. seen_is_matched affects orca and strict; the other protocols define it.
-    Strict counts an id as predicted seen if it is below `seen`, or, if ids mean nothing (matched), if the
-    matching over everything maps it to a seen class. There is no conflict under strict, whose `all` is not strict.
+    predicted, truth: int (n,) class ids. seen_is_matched affects orca and strict; the other protocols define it. Strict
+    counts an id as predicted seen if it is below `seen`, or, if ids have no meaning (matched), if the matching over
+    everything maps it to a seen class. Strict has no conflict, and its `all` is not strict.
     """
-    predicted, truth = _known(predicted, truth)
+    predicted, truth = _drop_unknown(predicted, truth)
     if len(truth) == 0:
         return Scores(_NAN, _NAN, _NAN, _NAN, _NAN, _NAN, seen_is_matched)
     return _score(predicted, truth, _mapped(predicted, truth, classes), classes, protocol, seen_is_matched)
 
 
-def _known(predicted: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _drop_unknown(predicted: np.ndarray, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return both (n,) as int64, without the images of unknown truth."""
-    known = truth >= 0
-    return predicted[known].astype(np.int64), truth[known].astype(np.int64)
+    is_known = truth >= 0
+    return predicted[is_known].astype(np.int64), truth[is_known].astype(np.int64)
 
 
 def _size(predicted: np.ndarray, truth: np.ndarray, classes: Classes) -> int:
@@ -128,7 +128,7 @@ def open_world(
 
     Images of unknown truth (-1) are left out; empty when no truth is known.
     """
-    predicted, truth = _known(predicted, truth)
+    predicted, truth = _drop_unknown(predicted, truth)
     if len(truth) == 0:
         return {}
     mapped = _mapped(predicted, truth, classes)

@@ -29,8 +29,8 @@ class Adoption:
     @property
     def purity(self) -> float | None:
         """Return the share of right ones among the passing images of known truth."""
-        known = self.right + self.wrong
-        return self.right / known if known else None
+        num_known = self.right + self.wrong
+        return self.right / num_known if num_known else None
 
 
 def adoption(
@@ -48,9 +48,9 @@ def adoption(
     for group, rows in (("seen", called_seen), ("novel", ~called_seen)):
         if group in thresholds:
             passing = rows & (confidence >= thresholds[group])
-            known = passing & (truth >= 0)
-            right = int((known & is_right).sum())
-            groups[group] = Adoption(int(rows.sum()), int(passing.sum()), right, int(known.sum()) - right)
+            is_known = passing & (truth >= 0)
+            right = int((is_known & is_right).sum())
+            groups[group] = Adoption(int(rows.sum()), int(passing.sum()), right, int(is_known.sum()) - right)
     return groups
 
 

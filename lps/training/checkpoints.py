@@ -67,7 +67,7 @@ def load_newest(
 
 
 def is_state_of(stored: object, own_state: dict) -> bool:
-    """Whether a module accepts `stored` as its state: the same keys as own_state, and tensors of the same shapes."""
+    """Return whether a module accepts `stored` as its state: the same keys as own_state, tensors of the same shapes."""
     if not isinstance(stored, dict) or stored.keys() != own_state.keys():
         return False
     return all(isinstance(stored[key], type(value)) for key, value in own_state.items()) and all(
@@ -76,7 +76,7 @@ def is_state_of(stored: object, own_state: dict) -> bool:
 
 
 def is_optimizer_state_of(stored: object, own_state: dict) -> bool:
-    """Whether an optimizer accepts `stored` as its state: as many groups as own_state, of as many parameters."""
+    """Return whether an optimizer accepts `stored` as its state: as many groups as own_state, of as many parameters."""
 
     def counts(state) -> list[int]:
         return [len(group["params"]) for group in state["param_groups"]]
@@ -111,13 +111,13 @@ def keep_as_best(folder: Path, name: str) -> None:
             disk.remove(temporary)  # renaming between two hard links of one file does nothing
 
 
-def prune_checkpoints(folder: Path, keep: int = 2) -> None:
+def prune_checkpoints(folder: Path, num_kept: int = 2) -> None:
     """Remove all `step-*` checkpoints except the `keep` newest finished ones.
 
     The record is removed first, so that half a checkpoint is never trusted. Call only from the process that writes.
     """
     paths = sorted(folder.glob("step-*.pt"), reverse=True)
-    kept_checkpoints = [path for path in paths if path.with_suffix(".json").exists()][:keep]
+    kept_checkpoints = [path for path in paths if path.with_suffix(".json").exists()][:num_kept]
     for path in paths:
         if path not in kept_checkpoints:
             disk.remove(path.with_suffix(".json"))

@@ -22,7 +22,7 @@ class Diverged(Exception):
 
 
 def explain_end(run: Run, error: Exception) -> tuple[str, str]:
-    """Do the same as `explain_failure`; a missing run folder takes precedence."""
+    """Explain like `explain_failure`, but report a missing run folder first."""
     if not run.folder.is_dir():
         return "io_error", "the run's folder was deleted during the run"
     return explain_failure(error)

@@ -23,7 +23,7 @@ from lps.store.snapshots import Snapshot
 
 _PIXELS = 64 * 224 * 224  # pixels of a batch of prepared pictures; EfficientNet-Lite0 takes 0.9 GB for them
 _HALF = 65504  # the largest float16
-_MOST_JUDGED = 100_000  # images whose neighbours and clusters measure the quality of the start features
+_MOST_JUDGED = 100_000  # images that measure the quality of the start features by neighbours and clusters
 
 
 def _piece(config: Config, images: Pictures) -> int:
@@ -38,20 +38,20 @@ def _piece(config: Config, images: Pictures) -> int:
 @torch.inference_mode()
 def infer_features(backbone: nn.Module, images: Pictures, config: Config) -> np.ndarray:
     """Return backbone features (n, d) float32 of the images."""
-    plain = views_of(config)["plain"]
+    plain_view = views_of(config)["plain"]
     backbone.eval()
-    parts = ((backbone(channels_last(part)),) for part in images.all_seen(plain, _piece(config, images)))
+    parts = ((backbone(channels_last(part)),) for part in images.all_seen(plain_view, _piece(config, images)))
     return _joined(parts, len(images))[0].cpu().numpy()
 
 
 @torch.inference_mode()
 def infer(network: Network, images: Pictures, ids: np.ndarray, config: Config) -> Outputs:
     """Return outputs of the network for the images `ids`, in order, float32 on the device; divided among the ranks."""
-    plain = views_of(config)["plain"]
+    plain_view = views_of(config)["plain"]
     network.eval()
     own_images = images.part(parallel.own_rows(ids))
     columns = _joined(
-        (network(part) for part in own_images.all_seen(plain, _piece(config, own_images))), len(own_images)
+        (network(part) for part in own_images.all_seen(plain_view, _piece(config, own_images))), len(own_images)
     )
     return Outputs(*(parallel.gather(column, len(ids)) for column in columns))
 
@@ -130,8 +130,8 @@ def _prior_error(method: Method, split: Split, truth: np.ndarray, ids: np.ndarra
     shares = true_shares(split, truth)
     if shares is None or not method.uses_prior:
         return {}
-    own = method.class_prior
-    prior = np.full(len(shares), 1 / len(shares)) if own is None else own.cpu().numpy()
+    class_prior = method.class_prior
+    prior = np.full(len(shares), 1 / len(shares)) if class_prior is None else class_prior.cpu().numpy()
     return {"prior/error": prior_error(prior, shares, ids, truth[split.unlabeled], split.classes.seen)}
 
 
@@ -179,5 +179,5 @@ def baseline(features: np.ndarray, truth: np.ndarray, split: Split, seed: int) -
     training = split.training
     known_truth = training[truth[training] >= 0]
     names = {"all": "accuracy/all", "novel": "accuracy/novel", "seen": "accuracy/seen", "nmi": "nmi/all"}
-    quality = {f"baseline/kmeans/{short}": values[name] for short, name in names.items()}
+    quality = {f"baseline/kmeans/{group}": values[name] for group, name in names.items()}
     return quality | {"baseline/knn/accuracy": knn_accuracy(features[known_truth], truth[known_truth])}

@@ -129,7 +129,9 @@ class RunTraining:
         self.log("start", start_values, machine=provenance.machine_facts(gpu), **self._resolved(), **more)
 
     def _resolved(self) -> dict[str, str]:
-        """Return what the settings leave open: precision, key of the stored features, matching of test clusters."""
+        """Return the values that the settings leave open: precision, key of the stored features, matching of test
+        clusters.
+        """
         resolved = {"precision": precision(self.config, self.material.images.device)}
         resolved |= {"features": self.material.images.key} if self.config.features == "stored" else {}
         return resolved | ({"test_clusters": self.method.test_clusters} if len(self.material.split.test) else {})
@@ -242,7 +244,7 @@ class RunTraining:
         return True
 
     def _fits(self, state: dict) -> bool:
-        """Whether a checkpoint belongs to this training: same parts and shapes."""
+        """Return whether a checkpoint belongs to this training: same parts and shapes."""
         epoch, step = (state.get(key) for key in ("epoch", "step"))
         return (
             isinstance(epoch, int)

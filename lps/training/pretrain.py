@@ -34,7 +34,7 @@ from lps.training.feature_quality import feature_quality
 
 Report = Callable[[int, int, dict], None]  # epoch, step, values
 _QUALITY_EVERY = 5  # epochs between two measurements of the features, in short pretrainings
-_LOOKS = 20  # number of measurements in long ones
+_MOST_MEASUREMENTS = 20  # number of measurements in long ones
 SAVE_EVERY_S = 30.0  # most work that a kill can cost
 _MOMENTUM = 0.9  # of SGD
 
@@ -129,7 +129,7 @@ def train_simclr(
                 "pretrain.lr", f"{config.pretrain_lr:g} is too large: the SimCLR loss is no longer a finite number"
             )
         work.next_epoch()
-        if work.is_time_to_look():
+        if work.is_measuring_epoch():
             work.quality = feature_quality(work.encoder.backbone, images, truth, config, work.seed)
             values |= work.quality
         report(work.epoch, work.steps, values)
@@ -196,9 +196,9 @@ class Pretraining:
         self.epoch, self.step = self.epoch + 1, 0
         self.loss_sum.zero_()
 
-    def is_time_to_look(self) -> bool:
-        """Whether to measure the quality of the features after the epoch that has just ended."""
-        interval = max(_QUALITY_EVERY, self.config.pretrain_epochs // _LOOKS)
+    def is_measuring_epoch(self) -> bool:
+        """Return whether to measure the quality of the features after the epoch that has just ended."""
+        interval = max(_QUALITY_EVERY, self.config.pretrain_epochs // _MOST_MEASUREMENTS)
         return self.epoch == self.config.pretrain_epochs or self.epoch % interval == 0
 
     def _save(self) -> None:

@@ -28,7 +28,7 @@ REPORT = "LPS_REPORT"  # descriptor on which a rank reports its failure to its p
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # set by torchrun; RANK alone is also set by schedulers of clusters
 GRACE_S = 20.0  # from the first failure until the remaining ranks are killed
 _POLL_S = 0.05
-_LOOK_S = 1.0  # interval between looks at other machines' reports
+_CHECK_S = 1.0  # between two checks of other machines' reports
 
 
 def own_rank() -> tuple[int, int]:
@@ -100,14 +100,14 @@ def carry_out(run: Run, count: int, command: list[str] | None = None) -> int:
 
 
 def _watch(processes: list[subprocess.Popen], fails_elsewhere: Callable[[], bool]) -> list[subprocess.Popen]:
-    """Wait until all have ended; returns those that failed first. What remains after a failure is killed."""
-    first, deadline, next_look = [], None, 0.0
+    """Wait until all have ended; return those that failed first. The others are killed after a failure."""
+    first, deadline, next_check = [], None, 0.0
     while any(process.poll() is None for process in processes):
         now = time.monotonic()
         first = first or [process for process in processes if process.poll()]
-        is_time_to_look = deadline is None and now >= next_look
-        next_look = now + _LOOK_S if is_time_to_look else next_look
-        if deadline is None and (first or is_time_to_look and fails_elsewhere()):
+        is_check_due = deadline is None and now >= next_check
+        next_check = now + _CHECK_S if is_check_due else next_check
+        if deadline is None and (first or is_check_due and fails_elsewhere()):
             deadline = now + GRACE_S
         elif deadline is not None and now >= deadline:
             for process in processes:

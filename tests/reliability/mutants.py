@@ -76,7 +76,7 @@ def old_one_removed_first() -> None:
     real = checkpoints.save_checkpoint
 
     def save(folder, name, state):
-        checkpoints.prune_checkpoints(folder, keep=0)
+        checkpoints.prune_checkpoints(folder, num_kept=0)
         return real(folder, name, state)
 
     checkpoints.save_checkpoint = save

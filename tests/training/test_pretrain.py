@@ -397,7 +397,7 @@ def test_long_pretrainings_are_looked_at_about_twenty_times():
         work = pretrain.Pretraining(config(**{"pretrain.epochs": epochs}), IMAGES, None)
         found = []
         for work.epoch in range(1, epochs + 1):
-            if work.is_time_to_look():
+            if work.is_measuring_epoch():
                 found.append(work.epoch)
         return found
 

@@ -1,7 +1,6 @@
-"""Decode one picture, a file or its bytes, to a square of uint8 RGB, in bounded memory whatever its header says.
+"""Decode one picture, a file or its bytes, to a square of uint8 RGB, in bounded memory.
 
-The header is read first and shows how much memory decoding takes: too much is refused, and the threads share the
-budget.
+The header is read first and shows how much memory decoding takes: too much is refused, and threads share the budget.
 """
 
 import io
@@ -30,7 +29,7 @@ STRIP = 4_000_000  # pixels of a strip, about
 _SLOW = {"ppm", "ppm_plain", "bmp_rle"}  # decoders that process single pixels in Python
 _MOST_SLOW = 4_000_000  # pixels for them: some seconds
 _DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")  # 16-bit grey modes
-_A_WEBP_PIXEL = 16  # bytes: two canvases of its decoder, what that gives, and the picture
+_A_WEBP_PIXEL = 16  # bytes: two canvases of the decoder, its output, and the picture
 _ROWS_PER_STRIP, _TILE_WIDTH, _TILE_LENGTH, _BITS = 278, 322, 323, 258  # of a TIFF
 
 
@@ -84,7 +83,7 @@ def squeezed(source: Source, size: int) -> tuple[np.ndarray, tuple[int, int]]:
 def _opened(source: Source, size: int) -> Iterator[tuple[Image.Image, tuple[int, int]]]:
     """Return a picture as RGB, of at least `size` pixels a side if it has them; and its own height and width."""
     try:
-        needed = _needed(source, size)
+        needed = _needed_bytes(source, size)
         if needed > _MOST:
             limit = f"expected at most {data_size(_MOST)}: save it smaller"
             raise Unreadable(f"would take {data_size(needed)} of memory to decode; {limit}")
@@ -127,7 +126,7 @@ def _stream(source: Source) -> BinaryIO:
     return io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb")
 
 
-def _needed(source: Source, size: int) -> int:
+def _needed_bytes(source: Source, size: int) -> int:
     """Estimate the bytes for decoding a picture and converting it to RGB from its header; raises `Unreadable`."""
     with _stream(source) as file:
         length = file.seek(0, os.SEEK_END)
@@ -145,9 +144,9 @@ def _needed(source: Source, size: int) -> int:
                     f"has {image.width} x {image.height} pixels in a format that decodes slowly; expected at "
                     f"most {_MOST_SLOW:,}: save it as PNG"
                 )
-            aside = _aside(image, length)
+            decoder_bytes = _decoder_bytes(image, length)
             image.draft(None, (2 * size, 2 * size))
-            return aside + _loaded(image)
+            return decoder_bytes + _loaded(image)
 
 
 def _checked_pixels(width: int, height: int) -> int:
@@ -163,7 +162,7 @@ def _loaded(image: Image.Image) -> int:
     return pixels * a_pixel + 16 * (pixels if pixels < LARGE else STRIP)
 
 
-def _aside(image: Image.Image, length: int) -> int:
+def _decoder_bytes(image: Image.Image, length: int) -> int:
     """Return the decoder's bytes besides the pixels of an image that is not loaded; length: bytes of the file."""
     pixels = image.width * image.height
     if image.format in ("JPEG", "MPO"):  # the coefficients of all pixels, if there are several scans

@@ -67,15 +67,15 @@ class ItemPictures:
                 return decode(path, SIDE)
             except Unreadable:
                 pass
-        return _written(self.titles[row][:_LONGEST])
+        return _draw_text(self.titles[row][:_LONGEST])
 
 
 @lru_cache(maxsize=4096)
-def _written(text: str) -> np.ndarray:
+def _draw_text(text: str) -> np.ndarray:
     """Draw a text, large if it is short; an overlong one ends in an ellipsis. uint8 (144, 144, 3)."""
-    short, long = _LETTERS
-    letters = short if len(text) <= short * (_LINES - 3) else long
-    tall = _TALL * long // letters
+    few_letters, most_letters = _LETTERS
+    letters = few_letters if len(text) <= few_letters * (_LINES - 3) else most_letters
+    tall = _TALL * most_letters // letters
     font = _font(tall, text)
     if font is not _fonts(tall)[0]:  # letters of other fonts may be wider
         letters = max(1, min(letters, int((SIDE - 2 * _EDGE) * len(text) / font.getlength(text))))
@@ -105,5 +105,5 @@ def _fonts(tall: int) -> tuple[ImageFont.FreeTypeFont, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _has(font: ImageFont.FreeTypeFont, letter: str) -> bool:
-    """Whether the font has a letter, that is, draws it differently from a character that no font has."""
+    """Return whether the font has a letter, that is, draws it differently from a character that no font has."""
     return bytes(font.getmask(letter)) != bytes(font.getmask("\U0010fffe"))

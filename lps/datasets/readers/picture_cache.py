@@ -68,7 +68,7 @@ class Writer:
         self._digest = hashlib.sha256()
 
     def add(self, pixels: np.ndarray, place: tuple[int, int] | None = None) -> None:
-        """Append uint8 (n, height, width, channels); place: offset of a single picture in its shard, and its bytes."""
+        """Append uint8 (n, height, width, channels). place: (offset, bytes) of a single picture in its shard."""
         assert pixels.dtype == np.uint8 and self.shape in (None, pixels.shape[1:])
         self.shape = pixels.shape[1:]
         self.count += len(pixels)
@@ -152,10 +152,10 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
     if root is not None:
         limit = min(_most_decoded(), free)
         limit = limit if not space else 0 if space > limit else None
-    fresh = home / f".{folder.name}.tmp"
-    fresh.mkdir()
+    draft = home / f".{folder.name}.tmp"
+    draft.mkdir()
     try:
-        with open(fresh / "pixels.u8", "wb") as file:
+        with open(draft / "pixels.u8", "wb") as file:
             writer = Writer(file, limit)
             images = make(writer)
             file.flush()
@@ -167,18 +167,18 @@ def _write(home: Path, folder: Path, make: Callable[[Writer], Images], space: in
             "skipped": images.skipped,
             "file_names": images.file_names,
         }
-        np.save(fresh / "labels.npy", images.labels.astype(np.int64))
+        np.save(draft / "labels.npy", images.labels.astype(np.int64))
         if images.sizes is not None:
-            np.save(fresh / "sizes.npy", images.sizes)
+            np.save(draft / "sizes.npy", images.sizes)
         if writer.is_by_reference:
-            (fresh / "pixels.u8").unlink()
+            (draft / "pixels.u8").unlink()
             facts["by_reference"] = {"digest": writer.digest(images.sizes), "is_whole": images.sizes is not None}
             if writer.places:
-                np.save(fresh / "places.npy", np.array(writer.places, np.int64))
-        (fresh / "facts.json").write_text(json.dumps(facts))
-        os.rename(fresh, folder)
+                np.save(draft / "places.npy", np.array(writer.places, np.int64))
+        (draft / "facts.json").write_text(json.dumps(facts))
+        os.rename(draft, folder)
     except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(draft, ignore_errors=True)
         raise
     return _read(folder, root)
 
@@ -189,7 +189,7 @@ def _read(folder: Path, root: Path | None) -> Images | None:
         with open_regular(folder / "facts.json") as file:
             facts = json.loads(file.read(_MOST_FACTS))
         shape = tuple(facts["shape"])
-        pixels = _referred(folder, facts, root) if "by_reference" in facts else _mapped(folder, shape)
+        pixels = _open_references(folder, facts, root) if "by_reference" in facts else _mapped(folder, shape)
         has_sizes = os.path.lexists(folder / "sizes.npy")
         images = Images(
             pixels=pixels,
@@ -212,7 +212,7 @@ def _mapped(folder: Path, shape: tuple[int, ...]) -> np.ndarray:
         return np.memmap(file, np.uint8, "r", shape=shape)
 
 
-def _referred(folder: Path, facts: dict, root: Path | None) -> "PictureReferences":
+def _open_references(folder: Path, facts: dict, root: Path | None) -> "PictureReferences":
     from lps.datasets.readers.picture_references import PictureReferences  # Pillow, only if pictures must be decoded
 
     reference, (count, height, width, channels) = facts["by_reference"], facts["shape"]
@@ -240,7 +240,7 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _is_sound(images: Images) -> bool:
-    """Whether the parts are consistent."""
+    """Return whether the parts are consistent."""
     count, (pairs, classes) = len(images.pixels), (images.skipped, images.class_names)
     texts = (*classes, *images.file_names, *(text for pair in pairs for text in pair))
     return (

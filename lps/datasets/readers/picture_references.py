@@ -46,24 +46,26 @@ class PictureReferences:
         """Return one picture for a number, several for a slice or for numbers; raises `UserError` if one is gone."""
         if np.ndim(rows) == 0 and not isinstance(rows, slice):
             return self._decoded(self._file_row(int(rows)))
-        chosen = np.arange(len(self))[rows].tolist()
-        out = np.empty((len(chosen), *self.shape[1:]), np.uint8)
-        for place, row in enumerate(chosen):
-            out[place] = self._decoded(self._file_row(row))
+        numbers = np.arange(len(self))[rows].tolist()
+        out = np.empty((len(numbers), *self.shape[1:]), np.uint8)
+        for position, row in enumerate(numbers):
+            out[position] = self._decoded(self._file_row(row))
         return out
 
     def take(self, rows: np.ndarray, axis: int = 0) -> "PictureReferences":
         """Return only these pictures, not read yet."""
-        chosen = rows if self.rows is None else self.rows[rows]
-        return PictureReferences(self.root, self.names, self.size, self.is_whole, self.places, self.digest, chosen)
+        taken_rows = rows if self.rows is None else self.rows[rows]
+        return PictureReferences(self.root, self.names, self.size, self.is_whole, self.places, self.digest, taken_rows)
 
     def identity(self, row: int) -> tuple:
-        """Return what changes with a picture, without reading it: path and fingerprint of its file, its place in it."""
+        """Return values that change with a picture, without reading it: path and fingerprint of its file, position in
+        it.
+        """
         file_row = self._file_row(row)
         is_file = self.places is None
         path = self.root / (self.names[file_row] if is_file else self.names[file_row].partition("/")[0])
-        place = () if is_file else tuple(self.places[file_row].tolist())
-        return str(path), fingerprint(path), place, self.size, self.is_whole
+        position = () if is_file else tuple(self.places[file_row].tolist())
+        return str(path), fingerprint(path), position, self.size, self.is_whole
 
     def _file_row(self, row: int) -> int:
         return row if self.rows is None else int(self.rows[row])

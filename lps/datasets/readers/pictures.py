@@ -116,7 +116,7 @@ def scan_folder(folder: os.PathLike) -> list[os.DirEntry]:
 
 
 def is_folder(entry: os.DirEntry) -> bool:
-    """Whether it is a folder or a link to one; False if that cannot be determined."""
+    """Return whether it is a folder or a link to one; False if that cannot be determined."""
     try:
         return entry.is_dir()
     except OSError:

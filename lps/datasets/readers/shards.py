@@ -72,7 +72,7 @@ class Shards:
             yield from read_samples(self, shard)
 
     def are_plain_tars(self) -> bool:
-        """Whether every shard is an uncompressed tar file; raises `OSError`."""
+        """Return whether every shard is an uncompressed tar file; raises `OSError`."""
         return all(_is_plain_tar(shard.path) for shard in (*self.training, *self.test))
 
     def skip(self, name: str, reason: str) -> None:
@@ -89,7 +89,7 @@ def _is_plain_tar(path: str) -> bool:
 
 
 def is_in_shard(name: str) -> bool:
-    """Whether the name of a picture, as in `Sample`, is inside a shard."""
+    """Return whether the name of a picture, as in `Sample`, is inside a shard."""
     return _is_shard(name.partition("/")[0])
 
 
@@ -138,7 +138,7 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
             label = given_label if given_label is not None else label
     if picture:
         yield Sample(*picture[:2], label, picture[2])
-    archive.fileobj.seek(archive.offset)  # `next` gives None for a damaged header too, as at the end of the archive
+    archive.fileobj.seek(archive.offset)  # `next` returns None at the end of the archive and also for a damaged header
     if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
         raise tarfile.ReadError("a header is damaged")
 

@@ -57,17 +57,17 @@ class VectorTable:
 
 
 def is_vector_file(path: str | os.PathLike) -> bool:
-    """Whether a path has the suffix of a file of vectors."""
+    """Return whether a path has the suffix of a file of vectors."""
     return os.path.splitext(path)[1].lower() in ENDINGS
 
 
 def has_vectors(path: str | os.PathLike) -> bool:
-    """Whether a file has vectors and is not a `.npz` of pictures, by the names in it."""
+    """Return whether a file has vectors and is not a `.npz` of pictures, by the names in it."""
     if os.path.splitext(path)[1].lower() != ".npz":
         return is_vector_file(path)
     try:
         with open(path, "rb") as file, ArrayFile(file) as stored:
-            return _VECTOR in _known(stored.names)
+            return _VECTOR in _column_indices(stored.names)
     except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
         return False
 
@@ -175,7 +175,7 @@ def _of_csv(path: Path, count: int) -> dict[str, object]:
         with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file)
             header = next(rows, [])
-            names = _known(header)
+            names = _column_indices(header)
             if _VECTOR in names:
                 raise _wrong(
                     f"{quoted(path)} has a column of vectors, but the .npy file beside it has the vectors; "
@@ -211,7 +211,7 @@ def _of_npz(path: Path) -> dict[str, object]:
     names = [name for column in _ARRAYS for name in (column, f"{column}s")]
 
     def check(heads: dict[str, ArrayHead]) -> None:
-        named = _known(heads, _ARRAYS)
+        named = _column_indices(heads, _ARRAYS)
         if _VECTOR not in named:
             raise _wrong("the file has no array called vectors; expected one of the shape (items, numbers)")
         _check_head(heads[list(heads)[named[_VECTOR]]])
@@ -219,7 +219,7 @@ def _of_npz(path: Path) -> dict[str, object]:
 
     with opened(str(path), names, check, _EXPECTED) as (stored, heads):
         stored_names = list(heads)
-        return {name: stored.read(stored_names[index]) for name, index in _known(heads, _ARRAYS).items()}
+        return {name: stored.read(stored_names[index]) for name, index in _column_indices(heads, _ARRAYS).items()}
 
 
 def _of_parquet(path: Path) -> dict[str, object]:
@@ -230,7 +230,7 @@ def _of_parquet(path: Path) -> dict[str, object]:
         raise _wrong("needs pyarrow to read Parquet: python -m pip install pyarrow; or save it as .npz") from None
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            names = _known(file.schema_arrow.names)
+            names = _column_indices(file.schema_arrow.names)
             if _VECTOR not in names:
                 raise _wrong("the table has no column called vector; expected lists of numbers, equally long")
             groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
@@ -269,12 +269,12 @@ def _unnested(column, count: int) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False).reshape(shape)
 
 
-def _known(names: Iterable, columns: Sequence[str] = _COLUMNS) -> dict[str, int]:
+def _column_indices(names: Iterable, columns: Sequence[str] = _COLUMNS) -> dict[str, int]:
     """Return the index of every known column, by its singular name."""
     index_by_name = {}
     for index, name in enumerate(names):
-        plain = str(name).strip().lower()
-        singular = next((candidate for candidate in columns if plain in (candidate, f"{candidate}s")), None)
+        lower_name = str(name).strip().lower()
+        singular = next((candidate for candidate in columns if lower_name in (candidate, f"{candidate}s")), None)
         if singular is not None:
             index_by_name.setdefault(singular, index)
     return index_by_name
@@ -356,8 +356,8 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
     A missing label, an empty one, `nan` and -1 are unknown. Numeric labels are indices of class_names if a file
     has these; otherwise every different label is a class: numbers by size, texts alphabetically.
     """
-    told = [] if table.labels is None else [_label(value) for value in table.labels]
-    different = set(told) - {""}
+    label_texts = [] if table.labels is None else [_label(value) for value in table.labels]
+    different = set(label_texts) - {""}
     if not different:
         raise _wrong("no item has a label; expected a column label with labels of at least one class")
     if table.class_names is not None:
@@ -373,12 +373,12 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
         numbers = {str(number): number for number in range(len(names))}
         if unused := sorted(set(numbers) - {str(int(text)) for text in different}, key=int):
             raise _wrong(f"class {names[int(unused[0])]} has no item; expected at least one with its label")
-        told = [str(int(text)) if text else "" for text in told]
+        label_texts = [str(int(text)) if text else "" for text in label_texts]
     else:
         are_numbers = all(_WHOLE.fullmatch(text) for text in different)
         names = sorted(different, key=int if are_numbers else None)
         numbers = {name: number for number, name in enumerate(names)}
-    labels = np.array([numbers[text] if text else -1 for text in told], np.int64)
+    labels = np.array([numbers[text] if text else -1 for text in label_texts], np.int64)
     if len(names) == 1 and (labels == 0).all():
         raise _wrong(f"every item has the label {shorten(names[0])}; expected another class, or items without a label")
     return labels, tuple(names)

@@ -87,7 +87,7 @@ class Download:
         return root / self.inner if (root / self.inner).is_dir() else root
 
     def stamp(self, path: str | None) -> object:
-        """See `folder_stamp`; the times of the lists count too."""
+        """Return a value that changes with the files and the times of the lists, see `folder_stamp`."""
         folders = (path, f"{path}/{self.inner}") if path else ()
         return tuple(
             (folder_stamp(folder), *(_changed(f"{folder}/{name}") for name in self.lists)) for folder in folders
