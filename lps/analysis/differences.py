@@ -318,10 +318,10 @@ def undecided_in_words(comparison: GroupComparison) -> list[str]:
         for column in COLUMNS:
             difference = comparison.found.get((row, column))
             if difference is not None and not difference.is_distinguishable:
-                other_words = (
+                need = (
                     f" (it would need {seeds_needed_in_words(difference)})" if seeds_needed_in_words(difference) else ""
                 )
-                by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + other_words)
+                by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + need)
         whom = f"{comparison.groups[row].label} against {comparison.references[row].label}"
         lines += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]
     return lines

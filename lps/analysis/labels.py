@@ -130,23 +130,23 @@ def build_labels(
     """Build the labels from their parts; targets: class id of every image, -1 unknown."""
     images = split.training
     rows = np.searchsorted(images, split.unlabeled)
-    has_name = np.isin(images, np.concatenate([split.labeled, split.validation]))
+    has_label = np.isin(images, np.concatenate([split.labeled, split.validation]))
     is_labeled = np.isin(images, split.labeled)
     predicted, cluster = np.full(len(images), -1), np.full(len(images), -1)
     confidence = np.full(len(images), np.nan)
     predicted[rows], confidence[rows] = network.predicted, network.confidence
     cluster[rows] = clusters_of(decisions, network.predicted, split.unlabeled)
-    rejected = ~has_name & (np.isin(cluster, list(decisions.rejected)) | np.isin(images, list(decisions.unlabeled)))
+    rejected = ~has_label & (np.isin(cluster, list(decisions.rejected)) | np.isin(images, list(decisions.unlabeled)))
     ids = range(max(int(cluster.max(initial=0)), 0) + 1)
     called, grouped = (
         [name_of(c, decisions, defaults) for c in ids],
         [group_of_cluster(c, split, decisions, defaults) for c in ids],
     )
     names, groups = _spread(called, cluster), _spread(grouped, cluster)
-    names[has_name] = _spread(split.class_names, targets[images[has_name]])
-    groups[has_name], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
+    names[has_label] = _spread(split.class_names, targets[images[has_label]])
+    groups[has_label], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
     names[rejected], groups[rejected], sources[rejected] = "", "", "rejected"
-    sources[has_name], sources[is_labeled] = "withheld", "labeled"
+    sources[has_label], sources[is_labeled] = "withheld", "labeled"
     words = (tuple(texts.tolist()) for texts in (names, groups, sources))
     return Labels(epoch, images, predicted, cluster, confidence, *words)
 
