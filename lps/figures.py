@@ -51,59 +51,59 @@ def pace(run, *, dark: bool = False) -> go.Figure:
 
     Of a run without truth: accuracy on withheld labels, sizes of its clusters, confident shares and mean margins.
     """
-    run, past = _run_and_history(run)
-    epochs, colors = planned_epochs(run, past), _palette(dark)
-    if not past.is_blind:
-        return line_charts.pace(past, epochs, colors).figure()
+    run, history = _run_and_history(run)
+    epochs, colors = planned_epochs(run, history), _palette(dark)
+    if not history.is_blind:
+        return line_charts.pace(history, epochs, colors).figure()
     split, _ = read_split(run.folder)
     shares = group_tables.cluster_shares(run, split)
-    return line_charts.blind_pace(past, shares, labels.cluster_names(run, split), epochs, colors).figure()
+    return line_charts.blind_pace(history, shares, labels.cluster_names(run, split), epochs, colors).figure()
 
 
 def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
     """Novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
     histories = [_run_and_history(run) for run in runs]
     names = run_diff.short_labels([run for run, _ in histories])
-    pasts = {name: past for name, (_, past) in zip(names, histories) if len(past.epochs)}
-    epochs = max((planned_epochs(run, past) for run, past in histories), default=1)
-    return line_charts.pace_of_runs(pasts, epochs, _palette(dark)).figure()
+    run_histories = {name: history for name, (_, history) in zip(names, histories) if len(history.epochs)}
+    epochs = max((planned_epochs(run, history) for run, history in histories), default=1)
+    return line_charts.pace_of_runs(run_histories, epochs, _palette(dark)).figure()
 
 
 def losses(run, *, dark: bool = False) -> go.Figure:
     """The weighted terms of the loss over the epochs."""
-    run, past = _run_and_history(run)
-    return line_charts.losses(past, planned_epochs(run, past), _palette(dark)).figure()
+    run, history = _run_and_history(run)
+    return line_charts.losses(history, planned_epochs(run, history), _palette(dark)).figure()
 
 
 def pseudo_labels(run, *, dark: bool = False) -> go.Figure:
     """Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs."""
-    run, past = _run_and_history(run)
-    return line_charts.pseudo_labels(past, planned_epochs(run, past), _palette(dark)).figure()
+    run, history = _run_and_history(run)
+    return line_charts.pseudo_labels(history, planned_epochs(run, history), _palette(dark)).figure()
 
 
 def pretraining(run, *, dark: bool = False) -> go.Figure:
     """SimCLR's loss and the quality of its features over the epochs of pretraining."""
-    run, past = _run_and_history(run)
-    return line_charts.pretraining(past, planned_epochs(run, past, pretraining=True), _palette(dark)).figure()
+    run, history = _run_and_history(run)
+    return line_charts.pretraining(history, planned_epochs(run, history, pretraining=True), _palette(dark)).figure()
 
 
 def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
     """A measurement (docs/formats.md) over the epochs; with one value per class, the means over seen and novel."""
-    run, past = _run_and_history(run)
-    if name not in past.epochs and name not in past.vectors:
+    run, history = _run_and_history(run)
+    if name not in history.epochs and name not in history.vectors:
         raise UserError("name", f"{shorten(name)} was not measured by {run.id}")
-    return measurements.other(past, name, planned_epochs(run, past), _palette(dark)).figure()
+    return measurements.other_measurement(history, name, planned_epochs(run, history), _palette(dark)).figure()
 
 
 def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, dark: bool = False) -> go.Figure:
     """A measurement of the first run minus that of each other one, in points; for the gap, the difference of sizes."""
-    _, past = _run_and_history(first)
-    pasts = [_run_and_history(run)[1] for run in others]
+    _, history = _run_and_history(first)
+    histories = [_run_and_history(run)[1] for run in others]
     columns = {
-        f"A − {letter}": pace_charts.difference(past, other_past, name, in_size=name == "accuracy/gap")
-        for letter, other_past in zip("BCDEFGHIJKLMNOPQRSTUVWXYZ", pasts)
+        f"A − {letter}": pace_charts.difference(history, other_history, name, absolute=name == "accuracy/gap")
+        for letter, other_history in zip("BCDEFGHIJKLMNOPQRSTUVWXYZ", histories)
     }
-    epochs = max([1, past.last_epoch, *(other_past.last_epoch for other_past in pasts)])
+    epochs = max([1, history.last_epoch, *(other_history.last_epoch for other_history in histories)])
     return pace_charts.differences(columns, epochs, _palette(dark)).figure()
 
 
@@ -127,7 +127,7 @@ def chart(
     entries = [run_index.read_run_row(run) for run in selected]
     entries = [entry for entry in run_filter.select_runs(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
-    words = board_charts.measurements(histories)
+    words = board_charts.list_measurements(histories)
     lines = board_charts.lines_of_runs(board_chart, entries, histories, _palette(dark), pinned or {})
     lines = [line for line in lines if line.key not in hidden]
     return board_charts.figure(lines, board_chart, words.get(board_chart.y, board_chart.y), _palette(dark)).figure()
@@ -135,8 +135,8 @@ def chart(
 
 def class_sizes(run, *, dark: bool = False) -> go.Figure:
     """Accuracy of large, medium and small classes over the epochs, and the error of the prior."""
-    run, past = _run_and_history(run)
-    return line_charts.class_sizes(past, planned_epochs(run, past), _palette(dark)).figure()
+    run, history = _run_and_history(run)
+    return line_charts.class_sizes(history, planned_epochs(run, history), _palette(dark)).figure()
 
 
 # ---------------------------------------------------------------------------------------------------- one epoch
@@ -144,43 +144,43 @@ def class_sizes(run, *, dark: bool = False) -> go.Figure:
 
 def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The estimated class distribution (pi_hat) after an epoch as bars, beside the prior."""
-    run, past = _run_and_history(run)
-    top = float(np.nanmax(past.vectors["pi_hat"].to_numpy())) if "pi_hat" in past.vectors else 0.0
+    run, history = _run_and_history(run)
+    top = float(np.nanmax(history.vectors["pi_hat"].to_numpy())) if "pi_hat" in history.vectors else 0.0
     return class_bars.class_distribution(
-        _by_class(run, past, "pi_hat", epoch),
-        past.seen,
-        _class_names(run, past),
+        _by_class(run, history, "pi_hat", epoch),
+        history.seen,
+        _class_names(run, history),
         _palette(dark),
         top,
-        past.vector("class/prior", epoch),
+        history.vector("class/prior", epoch),
     ).figure()
 
 
 def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The estimated class distribution as the page Explain draws it, sorted where there are many classes."""
-    run, past = _run_and_history(run)
-    shares = _by_class(run, past, "pi_hat", epoch).astype(np.float64)
-    prior = past.vector("class/prior", epoch)
+    run, history = _run_and_history(run)
+    shares = _by_class(run, history, "pi_hat", epoch).astype(np.float64)
+    prior = history.vector("class/prior", epoch)
     return explain_charts.shares(
-        shares / shares.sum(), past.seen, _class_names(run, past), _palette(dark), prior=prior
+        shares / shares.sum(), history.seen, _class_names(run, history), _palette(dark), prior=prior
     ).figure()
 
 
 def class_accuracy(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The accuracy of every class after an epoch, after matching."""
-    run, past = _run_and_history(run)
-    accuracy = _by_class(run, past, "class/accuracy", epoch)
-    return class_bars.class_accuracy(accuracy, past.seen, _class_names(run, past), _palette(dark)).figure()
+    run, history = _run_and_history(run)
+    accuracy = _by_class(run, history, "class/accuracy", epoch)
+    return class_bars.class_accuracy(accuracy, history.seen, _class_names(run, history), _palette(dark)).figure()
 
 
 def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
     """The share of the unlabeled images in every cluster after an epoch, beside equal shares."""
-    run, past = _run_and_history(run)
+    run, history = _run_and_history(run)
     table = group_tables.cluster_shares(run, read_split(run.folder)[0])
     if epoch not in table.index:
         raise UserError("epoch", f"{epoch} has no stored predictions; choices: {', '.join(map(str, table.index))}")
     top, shares = float(table.to_numpy().max()), table.loc[epoch].to_numpy()
-    return class_bars.class_distribution(shares, past.seen, _class_names(run, past), _palette(dark), top).figure()
+    return class_bars.class_distribution(shares, history.seen, _class_names(run, history), _palette(dark), top).figure()
 
 
 def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
@@ -207,7 +207,7 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
     """The confidence of an unlabeled image after each stored epoch, with the confidence thresholds."""
-    run, past = _run_and_history(run)
+    run, history = _run_and_history(run)
     split, _ = read_split(run.folder)
     (rows,) = np.nonzero(split.unlabeled == image)
     if not len(rows):
@@ -219,7 +219,7 @@ def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
     heirs = {epoch: clusters.successors(assignment.predicted, now) for epoch, assignment in stored.items()}
     moments = clusters.prediction_history(int(rows[0]), stored, heirs)
     names = {int(cluster): labels.title_of(int(cluster), decisions, defaults) for cluster in np.unique(now)}
-    thresholds = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
+    thresholds = {group: history.column(f"threshold/{group}") for group in ("seen", "novel")}
     return line_charts.image_confidence(moments, int(now[rows[0]]), thresholds, names, _palette(dark)).figure()
 
 
@@ -239,12 +239,12 @@ def map_of_features(
     elif method == "pca":
         ends = [read_snapshot(run.snapshots, epoch_at, thinned=True) for epoch_at in (stored[0], stored[-1])]
         plane = projection.shared_plane(ends[0], stored[0], ends[1], stored[-1])
-        points, index = maps.on_plane(plane, snapshot, epoch), snapshot.feature_index
+        points, index = maps.project_points(plane, snapshot, epoch), snapshot.feature_index
     else:
         raise UserError(
             "method", f"there is no {shorten(method)} map of epoch {epoch}; compute one with python -m lps project"
         )
-    table = maps.table_of(points, index, split, targets, snapshot)
+    table = maps.point_table(points, index, split, targets, snapshot)
     seen, names = split.classes.seen, _class_names(run, _history(run))
     return maps.projection(table, color, _palette(dark), seen, names, height=height).figure()
 
@@ -334,7 +334,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
     root = Path(root or runs_folder())
     record = next((entry for entry in sweep_records.list_sweeps(root) if entry.name == name), None)
     request = sweeps.from_record(record.request) if record else None
-    sheet = sweep_charts.sheet_of(request)
+    sheet = sweep_charts.paper_table_of(request)
     if sheet is None:
         raise UserError("name", f"{shorten(name)} is not a sweep of a preset in {root}")
     items = sweeps.sketch_sweep(request, root, name).items
@@ -363,7 +363,7 @@ def search_setting(name: str, setting: str, *, root=None, dark: bool = False) ->
     if dimension is None:
         choices = ", ".join(item.name for item in result.request.space)
         raise UserError("setting", f"{shorten(setting)} was not searched; choices: {choices}")
-    return search_charts.slice_of(result, dimension, _palette(dark)).figure()
+    return search_charts.setting_slice(result, dimension, _palette(dark)).figure()
 
 
 def search_lines(name: str, *, root=None, dark: bool = False) -> go.Figure:
@@ -400,17 +400,17 @@ def _palette(dark: bool) -> Palette:
     return DARK if dark else LIGHT
 
 
-def _class_names(run: Run, past: History) -> list[str]:
+def _class_names(run: Run, history: History) -> list[str]:
     """Return the name of every class id; without true labels, an id is a cluster, which the user may have named."""
     try:
         split, _ = read_split(run.folder)
-        return labels.cluster_names(run, split) if past.is_blind else list(split.class_names)
+        return labels.cluster_names(run, split) if history.is_blind else list(split.class_names)
     except UserError:
-        return [str(class_id) for class_id in range(int(past.start.get("classes/total") or 0))]
+        return [str(class_id) for class_id in range(int(history.start.get("classes/total") or 0))]
 
 
-def _by_class(run: Run, past: History, name: str, epoch: int) -> np.ndarray:
-    values = past.vector(name, epoch)
+def _by_class(run: Run, history: History, name: str, epoch: int) -> np.ndarray:
+    values = history.vector(name, epoch)
     if values is None:
         raise UserError("epoch", f"{epoch} of {run.id} has no {name}")
     return values

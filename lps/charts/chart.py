@@ -13,15 +13,15 @@ import plotly
 import plotly.graph_objects as go
 import plotly.io
 
-LIBRARY = Path(plotly.__file__).parent / "package_data"  # where plotly.js lies
-# Of the arrays that plotly.js takes in binary.
+LIBRARY = Path(plotly.__file__).parent / "package_data"  # the folder of plotly.js
+# Types of arrays that plotly.js reads in binary.
 _TYPES = "int8 int16 int32 uint8 uint16 uint32 float32 float64".split()
 
 
 class Chart:
-    """traces, layout: as in https://plotly.com/javascript/reference, arrays as NumPy; None stands for nothing.
+    """Traces and layout as in https://plotly.com/javascript/reference, arrays as NumPy; entries of None are left out.
 
-    The methods merge what they are given into what is there, level by level.
+    The update methods merge their arguments into the layout, level by level.
     """
 
     def __init__(self, layout: Mapping):
@@ -30,14 +30,14 @@ class Chart:
 
     @property
     def height(self) -> float:
-        """Pixels."""
+        """Height in pixels."""
         return self.layout["height"]
 
     def add_trace(self, type: str = "scatter", **trace) -> None:
         self.traces.append({"type": type} | trace)
 
     def update_layout(self, **layout) -> "Chart":
-        self.layout = _merged(self.layout, layout)
+        self.layout = _merge(self.layout, layout)
         return self
 
     def update_xaxes(self, **axis) -> "Chart":
@@ -53,39 +53,41 @@ class Chart:
         self.layout["annotations"] = [*self.layout.get("annotations", ()), annotation]
 
     def add_upright(self, x: float, line: dict) -> None:
-        """A line over the whole height."""
+        """Add a vertical line over the whole height."""
         self.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="y domain", line=line)
 
     def to_json(self) -> str:
-        """As plotly.js takes it: numbers in binary, text safe within a script."""
-        return plotly.io.to_json(_sendable({"data": self.traces, "layout": self.layout}), validate=False)
+        """Return the JSON for plotly.js: arrays in binary, text safe within a script."""
+        return plotly.io.to_json(_encode({"data": self.traces, "layout": self.layout}), validate=False)
 
     def figure(self) -> go.Figure:
-        """Checked by plotly; raises its `ValueError` where it would not draw what this says."""
+        """Return the chart as a figure that plotly has checked; raises plotly's `ValueError` for an invalid entry."""
         return go.Figure(data=self.traces, layout=self.layout)
 
     def _update_axes(self, letter: str, axis: dict) -> "Chart":
         return self.update_layout(**{name: axis for name in self.layout if re.fullmatch(rf"{letter}axis\d*", name)})
 
 
-def _merged(old: Mapping, new: Mapping) -> dict:
-    both = {key: _merged(old[key], new[key]) for key in old if all(isinstance(d.get(key), Mapping) for d in (old, new))}
-    return {**old, **new, **both}
+def _merge(old: Mapping, new: Mapping) -> dict:
+    nested = {
+        key: _merge(old[key], new[key]) for key in old if all(isinstance(d.get(key), Mapping) for d in (old, new))
+    }
+    return {**old, **new, **nested}
 
 
-def _sendable(value):
+def _encode(value):
     if isinstance(value, Mapping):
-        return {key: _sendable(part) for key, part in value.items() if part is not None}
+        return {key: _encode(part) for key, part in value.items() if part is not None}
     if isinstance(value, list | tuple):
-        return [_sendable(part) if isinstance(part, Mapping | np.ndarray) else part for part in value]
-    return _array(value) if isinstance(value, np.ndarray) else value
+        return [_encode(part) if isinstance(part, Mapping | np.ndarray) else part for part in value]
+    return _encode_array(value) if isinstance(value, np.ndarray) else value
 
 
-def _array(values: np.ndarray) -> dict | list:
-    """In binary where plotly.js has the type."""
+def _encode_array(values: np.ndarray) -> dict | list:
+    """Return an array in binary if plotly.js supports the type, otherwise as a list."""
     if values.size and values.dtype == np.int64:
-        fitting = (kind for kind in (np.int8, np.int16, np.int32) if (values.astype(kind) == values).all())
-        values = values.astype(next(fitting, np.int64))
+        fitting_types = (kind for kind in (np.int8, np.int16, np.int32) if (values.astype(kind) == values).all())
+        values = values.astype(next(fitting_types, np.int64))
     if not values.size or values.dtype.name not in _TYPES:
         return values.tolist()
     encoded = {"dtype": values.dtype.str[1:], "bdata": base64.b64encode(np.ascontiguousarray(values)).decode()}

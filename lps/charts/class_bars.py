@@ -3,7 +3,7 @@
 import numpy as np
 
 from lps.charts.chart import Chart
-from lps.charts.figures import layout_of, name_bars, plain
+from lps.charts.figures import escape_text, layout_of, name_bars
 from lps.charts.measurements import draws
 from lps.charts.palette import Palette
 
@@ -20,40 +20,40 @@ def class_distribution(
     prior: np.ndarray | None = None,
     truth: np.ndarray | None = None,
 ) -> Chart:
-    """pi_hat as bars, the prior as a line. top: the highest share of all epochs, so that the axis is still.
+    """Draw pi_hat as bars and the prior as a line. top: the highest share of all epochs, so that the axis stays.
 
-    prior: the run's own, as steps; None is the uniform one. truth: the true shares of the classes, in its place.
+    prior: of the run, drawn as steps; None: uniform. truth: true shares of the classes, drawn instead of the prior.
     """
     figure = _class_bars(estimated, seen, names, colors, "Estimated share %{y:.1%}" if truth is None else "%{y:.1%}")
-    word, shares = ("Prior", prior) if truth is None else ("Truth", truth)
-    target = target_line(shares, len(estimated), word, colors)
+    label, shares = ("Prior", prior) if truth is None else ("Truth", truth)
+    target = target_line(shares, len(estimated), label, colors)
     figure.add_trace(**target)
     figure.update_yaxes(range=[0, max(top, *target["y"]) * 1.1], tickformat=".1~%")
     return figure
 
 
-def target_line(shares: np.ndarray | None, classes: int, word: str, colors: Palette) -> dict:
-    """Dashed: the share (classes,) that each bar should have, as steps over the bars; None is an equal one."""
+def target_line(shares: np.ndarray | None, classes: int, label: str, colors: Palette) -> dict:
+    """Return a dashed trace of the target share of each bar, shape (classes,); None: equal shares."""
     is_even = shares is None or len(shares) != classes
     target_shares = np.full(2, 1 / classes) if is_even else np.asarray(shares, float)
-    ends = np.array([-0.5, classes - 0.5])
-    x = ends if is_even else np.concatenate([ends[:1], np.arange(classes), ends[1:]])
+    edges = np.array([-0.5, classes - 0.5])
+    x = edges if is_even else np.concatenate([edges[:1], np.arange(classes), edges[1:]])
     y = target_shares if is_even else np.concatenate([target_shares[:1], target_shares, target_shares[-1:]])
     line = {"color": colors.ink, "width": 1.4, "dash": "dash", "shape": "linear" if is_even else "hvh"}
-    hover = word + " %{y:.1%}<extra></extra>"
-    return {"x": x, "y": y, "name": word, "mode": "lines", "line": line, "hovertemplate": hover}
+    hover = label + " %{y:.1%}<extra></extra>"
+    return {"x": x, "y": y, "name": label, "mode": "lines", "line": line, "hovertemplate": hover}
 
 
 @draws("class/accuracy")
 def class_accuracy(accuracy: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
-    """Accuracy of every class after the matching."""
+    """Draw the accuracy of every class after the matching."""
     figure = _class_bars(accuracy, seen, names, colors, "Accuracy %{y:.1%}")
     return figure.update_yaxes(range=[0, 1.03], tickformat=".0%")
 
 
-def class_counts(labeled: np.ndarray, all_of: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
-    """Training images of every class as bars, those with a label as a line at their height; seen classes first."""
-    figure = _class_bars(all_of, seen, names, colors, "%{y:,} images")
+def class_counts(labeled: np.ndarray, totals: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
+    """Draw the training images of every class as bars and their labeled images as marks; seen classes first."""
+    figure = _class_bars(totals, seen, names, colors, "%{y:,} images")
     figure.add_trace(
         x=np.arange(seen),
         y=labeled[:seen],
@@ -85,7 +85,7 @@ def add_bars(
             y=values[class_order[members]],
             name=group.capitalize(),
             marker={"color": getattr(colors, group), "line": {"width": 0}},
-            text=[plain(names[i]) for i in class_order[members]],
+            text=[escape_text(names[i]) for i in class_order[members]],
             textposition="none",
             hovertemplate="%{text}<br>" + hover + f"<extra>{group}</extra>",
         )

@@ -1,6 +1,6 @@
-"""What a run has recorded so far, as data frames: one shared reader a run, which reads only the bytes that are new.
+"""The records of a run as data frames: one shared reader per run, which reads only new bytes.
 
-Reading knows nothing of a page; every open tab asks the same `EventLog`, so n viewers cost one reader.
+All open tabs share one `EventLog`, so n viewers cost one reader.
 """
 
 import threading
@@ -14,9 +14,9 @@ from lps.store.event_follower import Change, EventFollower
 from lps.store.events import MeasurementNames, drop_repeated
 from lps.store.runs import Run
 
-_EPOCHS = ("pretrain", "train", "eval")  # kinds of records of which there is one an epoch
-MOST_EVENTS = 8192  # records of a run kept in memory; of more, the older epochs are left out evenly
-MOST_MEMORY = 64 << 20  # bytes of the records of a run kept in memory, about; of dearer records fewer are kept
+_EPOCHS = ("pretrain", "train", "eval")  # kinds with one record per epoch
+MOST_EVENTS = 8192  # records of a run in memory; of more, older epochs are thinned out evenly
+MOST_MEMORY = 64 << 20  # estimated bytes of the records of a run in memory; of larger records, fewer are kept
 MOST_ENDS = 1024  # records of a run that begin or end an attempt
 
 
@@ -29,52 +29,52 @@ class History:
     pretrain: pd.DataFrame = field(default_factory=pd.DataFrame)  # index epoch, one column a name
     epochs: pd.DataFrame = field(default_factory=pd.DataFrame)  # train and eval together, index epoch
     vectors: dict[str, pd.DataFrame] = field(default_factory=dict)  # name -> index epoch, one column a class id
-    moments: pd.DataFrame = field(default_factory=pd.DataFrame)  # index epoch; step, and hours since the first record
+    times: pd.DataFrame = field(default_factory=pd.DataFrame)  # index epoch; step, and hours since the first record
     last_time: float | None = None  # unix seconds of the newest record
     left_out: int = 0  # bytes of the file that were not read: it is too long for a page
 
     @property
     def seen(self) -> int:
-        """How many classes are seen; 0 while it is not known."""
+        """Number of seen classes, 0 while unknown."""
         return int(self.start.get("classes/seen") or 0)
 
     @property
     def last_epoch(self) -> int:
-        """The newest epoch with records, 0 before the first."""
+        """Newest epoch with records, 0 before the first."""
         return int(self.epochs.index[-1]) if len(self.epochs) else 0
 
     @property
     def is_blind(self) -> bool:
-        """Whether epochs were evaluated, and none on images of known class."""
+        """Whether epochs were evaluated, but none on images of known class."""
         return len(self.column("time/eval_s")) > 0 and not len(self.column("accuracy/all"))
 
     def column(self, name: str) -> pd.Series:
-        """One measurement by epoch, without the epochs that lack it; empty where nobody measures it."""
+        """Return a measurement by epoch, without the epochs that lack it; empty if it was never recorded."""
         return self.epochs[name].dropna() if name in self.epochs else pd.Series(dtype=float)
 
     def last(self, name: str) -> float | None:
-        """The newest value of one measurement."""
+        """Return the newest value of a measurement, None if it was never recorded."""
         values = self.column(name)
         return float(values.iloc[-1]) if len(values) else None
 
     def vector(self, name: str, epoch: int) -> np.ndarray | None:
-        """A per-class measurement at one epoch, None where it was not recorded."""
+        """Return a per-class measurement at one epoch, None if it was not recorded."""
         table = self.vectors.get(name)
         return table.loc[epoch].to_numpy() if table is not None and epoch in table.index else None
 
 
-def planned_epochs(run: Run, past: History, pretraining: bool = False) -> int:
-    """How many epochs were asked for; what was recorded where the settings cannot be read."""
+def planned_epochs(run: Run, history: History, pretraining: bool = False) -> int:
+    """Return the planned number of epochs; the recorded number if the settings cannot be read."""
     planned = getattr(run.config_if_readable(), "pretrain_epochs" if pretraining else "epochs", 0)
-    recorded = past.pretrain if pretraining else past.epochs
+    recorded = history.pretrain if pretraining else history.epochs
     return max(planned, int(recorded.index[-1]) if len(recorded) else 1)
 
 
 class EventLog:
     """Follows one `events.jsonl`. Safe to share between threads.
 
-    However long the run, it is read in parts, keeps about `MOST_EVENTS` records, and costs what is new. A file that is
-    longer than a page can read is begun where `events.first_shown_byte` says; `History.left_out` tells it.
+    The file is read in parts, about `MOST_EVENTS` records stay in memory, and a call costs only the new bytes. A file
+    that is too long for a page is read from `events.first_shown_byte` on; `History.left_out` counts the skipped bytes.
     """
 
     def __init__(self, path: Path):
@@ -99,48 +99,50 @@ class EventLog:
             return self._history
 
     def _add(self, events: list[dict]) -> None:
-        fresh = [_compact(self._names.drop_excess(event)) for event in events]
-        self._dearest = max(self._dearest, sum(map(_cost, fresh)) / len(fresh))
-        most = min(MOST_EVENTS, int(MOST_MEMORY / self._dearest))
-        self._events = thinned(drop_repeated(self._events + fresh), most)
+        compact_events = [_compact(self._names.drop_excess(event)) for event in events]
+        self._max_cost = max(self._max_cost, sum(map(_cost, compact_events)) / len(compact_events))
+        max_events = min(MOST_EVENTS, int(MOST_MEMORY / self._max_cost))
+        self._events = thin_out(drop_repeated(self._events + compact_events), max_events)
 
     def _forget(self) -> None:
-        self._events, self._names, self._dearest = [], MeasurementNames(), 1.0
+        self._events, self._names, self._max_cost = [], MeasurementNames(), 1.0
 
 
-def thinned(events: list[dict], most: int = MOST_EVENTS) -> list[dict]:
-    """The same where there are few; else every second, fourth, ... epoch, and all of the newest, about `most` records.
+def thin_out(events: list[dict], max_events: int = MOST_EVENTS) -> list[dict]:
+    """Keep about `max_events` records: of long runs every second, fourth, ... epoch, and all of the newest.
 
-    A curve of half a million points shows no more than one of some thousands, and takes a browser down.
+    A curve of half a million points crashes a browser and shows no more than one of a few thousand.
     """
-    if len(events) <= most:
+    if len(events) <= max_events:
         return events
     newest = {(event["kind"], event["epoch"]): event for event in events if event["kind"] in _EPOCHS}
-    ends = [event for event in events if event["kind"] not in _EPOCHS]
-    kept_ids = {id(event) for event in (*newest.values(), *ends[: MOST_ENDS // 2], *ends[-MOST_ENDS // 2 :])}
-    events = [event for event in events if id(event) in kept_ids]
+    attempt_events = [event for event in events if event["kind"] not in _EPOCHS]
+    retained_ids = {
+        id(event) for event in (*newest.values(), *attempt_events[: MOST_ENDS // 2], *attempt_events[-MOST_ENDS // 2 :])
+    }
+    events = [event for event in events if id(event) in retained_ids]
     last = max(event["epoch"] for event in events)
-    a_epoch = max(1, round(len(events) / max(1, len({event["epoch"] for event in events}))))
-    all_after = last - most // (8 * a_epoch)
+    events_per_epoch = max(1, round(len(events) / max(1, len({event["epoch"] for event in events}))))
+    dense_from = last - max_events // (8 * events_per_epoch)
     stride = 1
-    while last / stride > most / (4 * a_epoch):
+    while last / stride > max_events / (4 * events_per_epoch):
         stride *= 2
-    return [e for e in events if e["kind"] not in _EPOCHS or e["epoch"] % stride == 0 or e["epoch"] > all_after]
+    return [e for e in events if e["kind"] not in _EPOCHS or e["epoch"] % stride == 0 or e["epoch"] > dense_from]
 
 
 def _compact(event: dict) -> dict:
-    """The event with its per-class lists as float32 arrays; null is NaN, and a list without numbers is left out."""
+    """Return the event with its per-class lists as float32 arrays; null is NaN, a list without numbers is left out."""
     values = {}
     for name, value in event["values"].items():
         if not isinstance(value, list):
             values[name] = value
-        elif any(x is not None for x in value):
-            values[name] = np.array([np.nan if x is None else x for x in value], np.float32)
+        elif any(number is not None for number in value):
+            values[name] = np.array([np.nan if number is None else number for number in value], np.float32)
     return event | {"values": values}
 
 
 def _cost(event: dict) -> int:
-    """Bytes that a compact event takes, about: a name with its number, and four for each entry of a list."""
+    """Estimate the bytes of a compact event: 100 per name and number, four per entry of a list."""
     values = event["values"].values()
     return 500 + 100 * len(values) + sum(value.nbytes for value in values if isinstance(value, np.ndarray))
 
@@ -156,14 +158,14 @@ def _tabulate(events: list[dict], version: int, left_out: int) -> History:
         pretrain=_scalars(events, ("pretrain",)),
         epochs=_scalars(events, ("train", "eval")),
         vectors=_vectors(events),
-        moments=_moments(events),
+        times=_times(events),
         last_time=events[-1]["time"] if events else None,
         left_out=left_out,
     )
 
 
-def _moments(events: list[dict]) -> pd.DataFrame:
-    """Step and hours since the first record, with the pauses, at the newest record of every epoch of the training."""
+def _times(events: list[dict]) -> pd.DataFrame:
+    """Return step and hours since the first record, pauses included, at the newest record of every training epoch."""
     rows = {
         int(event["epoch"]): {"step": event["step"], "time": (event["time"] - events[0]["time"]) / 3600}
         for event in events
@@ -175,7 +177,7 @@ def _moments(events: list[dict]) -> pd.DataFrame:
 
 
 def _scalars(events: list[dict], kinds: tuple[str, ...]) -> pd.DataFrame:
-    """One row an epoch, the scalars of all its events of these kinds side by side; null is NaN."""
+    """Return one row per epoch with the scalars of all its events of these kinds; null is NaN."""
     rows = {}
     for event in events:
         if event["kind"] in kinds:
@@ -187,16 +189,16 @@ def _scalars(events: list[dict], kinds: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _vectors(events: list[dict]) -> dict[str, pd.DataFrame]:
-    """Per-class measurements by name, of the length that the newest record has."""
+    """Return the per-class measurements by name; records of another length than the newest are left out."""
     rows = {}
     for event in events:
         for name, value in event["values"].items():
             if isinstance(value, np.ndarray):
                 rows.setdefault(name, {})[int(event["epoch"])] = value
     tables = {}
-    for name, by_epoch in rows.items():
-        length = len(by_epoch[max(by_epoch)])
-        fitting = {epoch: value for epoch, value in sorted(by_epoch.items()) if len(value) == length}
-        tables[name] = pd.DataFrame(np.stack(list(fitting.values())), index=list(fitting))
+    for name, value_by_epoch in rows.items():
+        length = len(value_by_epoch[max(value_by_epoch)])
+        same_length = {epoch: value for epoch, value in sorted(value_by_epoch.items()) if len(value) == length}
+        tables[name] = pd.DataFrame(np.stack(list(same_length.values())), index=list(same_length))
         tables[name].index.name = "epoch"
     return tables

@@ -1,7 +1,7 @@
-"""Data frames in, plotly figures out. Nothing here reads a file or knows of a page.
+"""The shared form of all charts: layout, panels, ticks, lines, short names. Reads no files.
 
-Curves are SVG lines over the epoch; a map of features alone is WebGL. Arrays are handed over as NumPy, which plotly
-sends in binary. Every figure has a height in pixels and a transparent ground.
+Curves are SVG lines over the epoch; only a map of features is WebGL. Arrays stay NumPy, which is sent in binary. Every
+figure has a height in pixels and a transparent background.
 """
 
 import os
@@ -16,8 +16,8 @@ from lps.charts.palette import Palette
 
 PERCENT = ".1%"
 _ROW_GAP = 0.055  # between stacked panels, share of the height
-FEW_POINTS = 12_000  # in a chart of a third of the page's width, where more would lie on one another
-FEW = 5  # whole numbers of which each has its tick
+FEW_POINTS = 12_000  # in a chart of a third of the page's width, where more would overlap
+FEW = 5  # whole numbers up to which each has its tick
 LONGEST_NAME, _LETTERS_ABREAST = 16, 40  # letters of one class name, and of all below a chart of a third of the page
 _FRONT = 5  # letters of a name that is cut before its end
 _FLAT_NAMES = 28  # pixels below the bars for names that lie flat
@@ -27,7 +27,7 @@ MOST_IN_LEGEND = 24  # groups of points; more would cover them
 
 @dataclass(frozen=True)
 class Panel:
-    """One of several stacked panels: title, share of the height, format of the y axis, its range (None: it fits)."""
+    """One of several stacked panels: title, share of the height, format and range (None: automatic) of the y axis."""
 
     title: str
     share: float
@@ -47,13 +47,13 @@ def short_names(names: Sequence[str]) -> list[str]:
     return [_short_name(name, groups[name[: LONGEST_NAME - 1]]) for name in names]
 
 
-def _short_name(name: str, alike: set[str]) -> str:
+def _short_name(name: str, same_start: set[str]) -> str:
     if len(name) <= LONGEST_NAME:
         return name
-    if len(alike) == 1:
+    if len(same_start) == 1:
         return name[: LONGEST_NAME - 1] + "…"
     room = LONGEST_NAME - _FRONT - 1
-    rest = name[min(len(os.path.commonprefix(sorted(alike))), len(name) - room) :]
+    rest = name[min(len(os.path.commonprefix(sorted(same_start))), len(name) - room) :]
     return name[:_FRONT] + "…" + (rest if len(rest) <= room else rest[: room - 1] + "…")
 
 
@@ -63,16 +63,21 @@ def name_bars(figure: Chart, names: Sequence[str], positions: Sequence[int]) -> 
     short = {i: all_short[i] for i in positions}
     longest = max(map(len, short.values()), default=0)
     is_upright = sum(len(name) + 1 for name in short.values()) > _LETTERS_ABREAST
-    below = round(14 + 7.4 * longest) if is_upright else _FLAT_NAMES
-    text = [plain(name) for name in short.values()]
+    bottom_margin = round(14 + 7.4 * longest) if is_upright else _FLAT_NAMES
+    text = [escape_text(name) for name in short.values()]
     figure.update_xaxes(tickvals=list(positions), ticktext=text, tickangle=-90 if is_upright else 0)
-    return figure.update_layout(margin={"b": below}, height=figure.height + below - _FLAT_NAMES)
+    return figure.update_layout(margin={"b": bottom_margin}, height=figure.height + bottom_margin - _FLAT_NAMES)
 
 
-def add_side_bars(figure: Chart, values: np.ndarray, labels: list[str], name: str, colors: Palette, **more) -> None:
-    """Bars to the right, the first at the bottom, with room for their labels on the left. more: of the trace."""
+def add_side_bars(figure: Chart, values: np.ndarray, labels: list[str], name: str, colors: Palette, **options) -> None:
+    """Add horizontal bars, the first at the bottom, with room for their labels. options: entries of the trace."""
     positions, marker = np.arange(len(labels)), {"color": colors.right, "line": {"width": 0}}
-    trace = {"orientation": "h", "name": name, "marker": marker, "hovertemplate": "%{hovertext}<extra></extra>"} | more
+    trace = {
+        "orientation": "h",
+        "name": name,
+        "marker": marker,
+        "hovertemplate": "%{hovertext}<extra></extra>",
+    } | options
     figure.add_trace(type="bar", x=values, y=positions, **trace)
     figure.update_yaxes(tickvals=positions, ticktext=labels, showgrid=False, fixedrange=True)
     longest = max((len(line) for label in labels for line in label.split("<br>")), default=0)
@@ -82,14 +87,14 @@ def add_side_bars(figure: Chart, values: np.ndarray, labels: list[str], name: st
 # ---------------------------------------------------------------------------------------------------- shared form
 
 
-def plain(text: str) -> str:
-    """Text of a run as plotly shows it literally: no tags, no entities, no formula."""
+def escape_text(text: str) -> str:
+    """Escape a text so that plotly shows it literally: no tags, no entities, no formula."""
     line = " ".join(str(text).split()).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return line.replace("$", "$\u200b")
 
 
-def blank(height: int, colors: Palette) -> Chart:
-    """An empty figure in the form that all charts share."""
+def blank_figure(height: int, colors: Palette) -> Chart:
+    """Return an empty figure with the layout that all charts share."""
     return Chart(layout_of(height, colors))
 
 
@@ -117,8 +122,8 @@ def layout_of(height: int, colors: Palette) -> dict:
     }
 
 
-def stacked(panels: list[Panel], epochs: int, height: int, colors: Palette) -> Chart:
-    """An empty figure of panels one below the other that share the epoch axis, its cursor and one hover label."""
+def stacked_panels(panels: list[Panel], epochs: int, height: int, colors: Palette) -> Chart:
+    """Return an empty figure of panels below each other that share the epoch axis, its cursor and one hover label."""
     layout = layout_of(height, colors)
     room = 1 - _ROW_GAP * (len(panels) - 1)
     total_share = sum(panel.share for panel in panels)
@@ -153,12 +158,12 @@ def stacked(panels: list[Panel], epochs: int, height: int, colors: Palette) -> C
 
 
 def whole_ticks(span: float) -> dict:
-    """The ticks of an axis of whole numbers, such as epochs: whole at first, and none twice where somebody zooms in."""
+    """Return the ticks of an axis of whole numbers, such as epochs: whole at first, and none twice after zooming in."""
     return {"tickformat": "~f"} | ({"tick0": 0, "dtick": 1} if span <= FEW else {})
 
 
 def with_legend_below(figure: Chart) -> Chart:
-    """Room under the epoch axis for a legend of many or long names."""
+    """Place the legend below the epoch axis, with room for many or long names."""
     figure.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.2, "yanchor": "top"})
     return figure.update_layout(margin={"t": 12, "b": 148, "autoexpand": False})
 
@@ -174,12 +179,12 @@ def add_line(
     width: float = 2.0,
     dash: str = "solid",
     legend: bool = True,
-    **more,
+    **options,
 ) -> None:
-    """One curve over the epochs in panel `row`; a single value is a dot."""
+    """Add a curve over the epochs in panel `row`; a single value is a dot."""
     if not len(values):
         return
-    mode = more.pop("mode", "lines" if len(values) > 1 else "markers")
+    mode = options.pop("mode", "lines" if len(values) > 1 else "markers")
     figure.add_trace(
         x=values.index.to_numpy(np.int32),
         y=values.to_numpy(np.float64),
@@ -190,9 +195,9 @@ def add_line(
         yaxis="y" if row == 1 else f"y{row}",
         showlegend=legend,
         hovertemplate="%{y:" + format + "}",
-        **more,
+        **options,
     )
 
 
-def cycle(colors: tuple[str, ...] | list[str], count: int) -> list[str]:
+def repeat_colors(colors: tuple[str, ...] | list[str], count: int) -> list[str]:
     return [colors[i % len(colors)] for i in range(count)]

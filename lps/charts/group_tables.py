@@ -1,4 +1,4 @@
-"""What is said of groups of runs beside their curves: names of measurements, tables of settings, the command."""
+"""Tables of groups of runs: their curves, varied settings, titles of measurements, and the command."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,18 +23,18 @@ from lps.store import snapshots
 from lps.store.runs import Run
 from lps.store.titles import short_id
 
-PROTOCOL_WORDS = {
+PROTOCOL_LABELS = {
     "orca": "ORCA, the default",
     "gcd_v1": "GCD v1",
     "gcd_v2": "GCD v2",
     "gcd_v2_balanced": "GCD v2, balanced",
     "strict": "Strict (TRSSL, OpenLDN)",
 }
-SEEN_WORDS = {"default": "By method", "raw": "Raw", "matched": "Matched"}
+SEEN_LABELS = {"default": "By method", "raw": "Raw", "matched": "Matched"}
 SELECT_WORDS = {"last": "Last", "validation": "Validation best", "oracle": "Oracle best"}
 IMAGES_WORDS = {"unlabeled": "Unlabeled", "test": "Test"}
 _EVERYTHING = "everything"
-_MOST_SIZES = 60  # epochs of which the sizes of clusters are read
+_MOST_SIZES = 60  # epochs whose cluster sizes are read
 _COMMON = (
     "accuracy/novel", "accuracy/seen", "accuracy/all", "accuracy/gap",
     "accuracy/conflict", "nmi/novel", "nmi/all", "kl",
@@ -56,7 +56,7 @@ HEADS = {
 
 @dataclass(frozen=True)
 class Scoring:
-    """How predictions become numbers: the words of `lps.analysis.run_scores.score_run`."""
+    """How predictions are scored: the arguments of `lps.analysis.run_scores.score_run`."""
 
     protocol: str
     select: str
@@ -65,96 +65,96 @@ class Scoring:
 
 
 def sorted_groups(scored: Sequence[Scored]) -> list[Group]:
-    """Groups of runs that differ in their seed alone, the best in accuracy on all first."""
+    """Return groups of runs that differ only in their seed, sorted by accuracy on all, the best first."""
     return sorted(run_groups.group_runs(scored), key=lambda group: -np.nan_to_num(group.mean("all"), nan=-1))
 
 
-def measurements(histories: Sequence[History]) -> dict[str, str]:
-    """Return what at least one run recorded by epoch: name -> title, common measurements first."""
-    recorded = {name for past in histories for name in past.epochs if past.epochs[name].notna().any()}
+def list_measurements(histories: Sequence[History]) -> dict[str, str]:
+    """Return the measurements that at least one run recorded by epoch: name -> title, common ones first."""
+    recorded = {name for history in histories for name in history.epochs if history.epochs[name].notna().any()}
     unusual = sorted(recorded - set(_COMMON) - {"eta_s"})
     return {name: measurement_name(name) for name in (*_COMMON, *unusual) if name in recorded}
 
 
-def groupings(configs: Sequence[Config]) -> dict[str, str]:
-    """What curves can be averaged by: everything but the seed, the method, or one of the settings that differ."""
+def list_groupings(configs: Sequence[Config]) -> dict[str, str]:
+    """Return the options for averaging curves: everything but the seed, the method, each varied setting."""
     keys = [key for key in run_groups.differing_settings(configs) if key != "method"]
     return {_EVERYTHING: "Everything but the seed", "method": "Method"} | {key: key for key in keys}
 
 
 def cluster_shares(run: Run, split: Split, read_assignment: Callable = clusters.read_assignment) -> pd.DataFrame:
-    """The share of the unlabeled images in each cluster, one column each, by epoch; of many epochs some, evenly spread.
+    """Return the share of the unlabeled images in each cluster by epoch; of many epochs evenly spread ones.
 
     Epochs with an unreadable snapshot are left out. read_assignment(run, epoch, split): the assignment of an epoch.
     """
-    total, shares_by_cluster = split.classes.total, {}
+    total, shares_by_epoch = split.classes.total, {}
     for epoch in projection.spread_epochs(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):
         with suppress(UserError):
             predicted = read_assignment(run, epoch, split).predicted
-            shares_by_cluster[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
-    return pd.DataFrame.from_dict(shares_by_cluster, orient="index", columns=range(total), dtype=float)
+            shares_by_epoch[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))
+    return pd.DataFrame.from_dict(shares_by_epoch, orient="index", columns=range(total), dtype=float)
 
 
 def curve_groups(scored: Sequence[Scored], by: str) -> dict[str, tuple[Scored, ...]]:
-    """The runs of every curve by label: one a seed and setting, never of two splits."""
+    """Return the runs of every curve by label: one run per seed and setting, all of one split."""
     if by == _EVERYTHING:
         return {group.label: group.members for group in sorted_groups(scored)}
     runs_by_curve: dict[tuple[str, str], list[Scored]] = {}
     for member in scored:
-        runs_by_curve.setdefault((_value_words(member.config, by), member.split), []).append(member)
-    words = _split_words(scored, without=by)
+        runs_by_curve.setdefault((_value_label(member.config, by), member.split), []).append(member)
+    split_labels = _split_labels(scored, without=by)
     newest_runs = {key: run_groups.newest_of_seeds(members)[0] for key, members in runs_by_curve.items()}
     return {
-        ", ".join(filter(None, [value, words[split]])): newest_runs[value, split]
+        ", ".join(filter(None, [value, split_labels[split]])): newest_runs[value, split]
         for value, split in sorted(newest_runs)
     }
 
 
-def _value_words(config: Config, by: str) -> str:
+def _value_label(config: Config, by: str) -> str:
     if by == "method":
         return catalog.method_info(config.method).title
     flat = config.flat()
     return run_groups.setting_in_words(by, flat[by]) if by in flat else f"no {by}"
 
 
-def _split_words(scored: Sequence[Scored], without: str) -> dict[str, str]:
-    """What tells each split from the others, nothing where there is one; `without` is said already."""
+def _split_labels(scored: Sequence[Scored], without: str) -> dict[str, str]:
+    """Return the label of each split from its differing settings except `without`; empty for a single split."""
     first = {member.split: member.config for member in reversed(scored)}
     if len(first) == 1:
         return dict.fromkeys(first, "")
     keys = [key for key in run_groups.differing_settings(list(first.values())) if key.startswith(("dataset", "split."))]
-    words = {
+    split_settings = {
         split: {key: run_groups.setting_in_words(key, config.flat()[key]) for key in keys}
         for split, config in first.items()
     }
-    words_of_splits = list(words.values())
+    all_settings = list(split_settings.values())
     return {
         split: ", ".join(
-            [text for key, text in split_words.items() if key != without]
-            + [f"split {split}"] * (words_of_splits.count(split_words) > 1)
+            [text for key, text in settings.items() if key != without]
+            + [f"split {split}"] * (all_settings.count(settings) > 1)
         )
-        for split, split_words in words.items()
+        for split, settings in split_settings.items()
     }
 
 
 def curve_table(histories: Sequence[History], name: str, band: str) -> pd.DataFrame:
-    """mean, low, high and count of runs by epoch, over the runs that have recorded the epoch; nothing in between.
+    """Return mean, low, high and count by epoch, over the runs that recorded the epoch; nothing is interpolated.
 
-    low and high are NaN where fewer than two runs are, and everywhere for the band "none".
+    low and high are NaN for fewer than two runs, and everywhere for the band "none".
     """
-    values = pd.concat([past.column(name) for past in histories], axis=1).sort_index()
+    values = pd.concat([history.column(name) for history in histories], axis=1).sort_index()
     mean, count = values.mean(axis=1), values.count(axis=1)
     if band == "range":
         low, high = values.min(axis=1), values.max(axis=1)
     else:
-        reach = _reach(values, band)
+        reach = _band_half_width(values, band)
         low, high = mean - reach, mean + reach
     table = pd.DataFrame({"mean": mean, "low": low.where(count > 1), "high": high.where(count > 1), "count": count})
     return table[table["count"] > 0]
 
 
-def _reach(values: pd.DataFrame, band: str) -> pd.Series | float:
-    """How far a band goes from the mean of each row: a standard deviation, the mean's confidence interval, nowhere."""
+def _band_half_width(values: pd.DataFrame, band: str) -> pd.Series | float:
+    """Return the half width of a band per row: a standard deviation, the mean's confidence interval, or NaN."""
     spread, count = values.std(axis=1, ddof=1), values.count(axis=1)
     if band == "interval":
         return estimates.t_quantile(np.maximum(count - 1, 1)) * spread / np.sqrt(count)
@@ -162,7 +162,7 @@ def _reach(values: pd.DataFrame, band: str) -> pd.Series | float:
 
 
 def tick_format(name: str, curves: Sequence[line_charts.GroupCurve]) -> str:
-    """Percent for fractions, with a digit more where the curves lie within a few points."""
+    """Return the tick format: percent for fractions, with a decimal if the curves are within a few points."""
     if not name.startswith(FRACTIONS):
         return ""
     values = pd.concat([curve.table[["mean", "low", "high"]] for curve in curves])
@@ -171,7 +171,7 @@ def tick_format(name: str, curves: Sequence[line_charts.GroupCurve]) -> str:
 
 
 def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
-    """One row a group, one column a setting that differs; "–" where a method does not have it."""
+    """Return a row per group and a column per varied setting; "–" if the method does not have it."""
     keys = [key for key in run_groups.differing_settings([group.config for group in groups]) if key != "method"]
     resolved = run_scores.resolved_differences([group.members[0] for group in groups])
     keys += [key for key in resolved if key not in keys]
@@ -184,11 +184,11 @@ def settings_table(groups: Sequence[Group]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def command(groups: Sequence[Group], scoring: Scoring) -> str:
+def compare_command(groups: Sequence[Group], scoring: Scoring) -> str:
     """The command that prints this table."""
     ids = [member.run.id for group in groups for member in (*group.members, *group.replaced)]
     options = {name: getattr(scoring, name) for name in ("protocol", "images", "select", "seen")}
     changed_options = {
-        name: word for name, word in options.items() if word not in ("orca", "unlabeled", "last", "default")
+        name: value for name, value in options.items() if value not in ("orca", "unlabeled", "last", "default")
     }
     return cli_args.format_command("compare", *map(short_id, ids), **changed_options, format="latex")

@@ -9,7 +9,17 @@ from lps.analysis.clusters import Moment
 from lps.charts import palette
 from lps.charts.chart import Chart
 from lps.charts.event_log import History
-from lps.charts.figures import PERCENT, Panel, add_line, blank, cycle, plain, stacked, whole_ticks, with_legend_below
+from lps.charts.figures import (
+    PERCENT,
+    Panel,
+    add_line,
+    blank_figure,
+    escape_text,
+    repeat_colors,
+    stacked_panels,
+    whole_ticks,
+    with_legend_below,
+)
 from lps.charts.measurements import draws, group_mean
 from lps.charts.palette import Palette, with_alpha
 
@@ -19,7 +29,7 @@ QUALITY = {  # of start features: words and colour
     "pretrain/linear_accuracy": ("linear classifier", 4),
     "pretrain/kmeans_accuracy": ("k-means", 2),
 }
-_MAX_CLUSTERS = 100  # with a curve of their own
+_MAX_CLUSTERS = 100  # that have a curve
 MATCHING = (
     "Seen and novel accuracy are measured separately. For novel accuracy, clusters and classes are paired one to one "
     "so that as many images as possible are correct (matching). "
@@ -31,7 +41,7 @@ MATCHING = (
 class GroupCurve:
     """One measurement of a group of runs. table: index epoch; columns mean, low, high, count of runs.
 
-    low and high are NaN where a spread says nothing.
+    low and high are NaN for fewer than two runs.
     """
 
     label: str
@@ -49,16 +59,16 @@ class GroupCurve:
 
 @draws("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap", "kl", "kl/margin", "margin", "threshold/*")
 def pace(history: History, epochs: int, colors: Palette) -> Chart:
-    """Seen and novel accuracy with the gap as a band, KL, mean margins and thresholds, over one epoch axis."""
+    """Draw seen and novel accuracy with the gap as a band, KL, mean margins and thresholds over one epoch axis."""
     kl, margin_kl = history.column("kl"), history.column("kl/margin")
-    turned = len(margin_kl) > 0 and not margin_kl.equals(kl.rename("kl/margin"))
+    has_other_kl = len(margin_kl) > 0 and not margin_kl.equals(kl.rename("kl/margin"))
     panels = [
         Panel("Accuracy", 0.5, ".0%", _SHARE_RANGE),
-        Panel("KL of the estimated class distribution" + ", dotted: the KL that the margin uses" * turned, 0.14),
+        Panel("KL of the estimated class distribution" + ", dotted: the KL that the margin uses" * has_other_kl, 0.14),
         Panel("Mean margin", 0.2),
         Panel("Confidence threshold", 0.16, ".0%", (0, 1.06)),
     ]
-    figure = stacked(panels, epochs, 640, colors)
+    figure = stacked_panels(panels, epochs, 640, colors)
     _add_gap(figure, history, colors)
     add_line(figure, history.column("accuracy/seen"), "Seen", colors.seen, 1, PERCENT, width=2.6, zorder=3)
     add_line(figure, history.column("accuracy/novel"), "Novel", colors.novel, 1, PERCENT, width=2.6, zorder=2)
@@ -68,7 +78,7 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
         if baseline is not None:
             _add_reference(figure, baseline, group, getattr(colors, group), epochs)
     add_line(figure, kl, "KL(prior, estimate)", colors.ink, 2, ".3f", legend=False)
-    if turned:
+    if has_other_kl:
         add_line(
             figure, margin_kl, "KL(estimate, prior), used by the margin", colors.ink, 2, ".3f", legend=False, dash="dot"
         )
@@ -82,9 +92,9 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
 
 @draws("accuracy/validation", "pseudo_label/rate/*", "margin")
 def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs: int, colors: Palette) -> Chart:
-    """Of a run without truth: accuracy on withheld labels, sizes of its clusters, confident shares and mean margins.
+    """Draw a run without true classes: accuracy on withheld labels, cluster sizes, confident shares, mean margins.
 
-    shares: index epoch, one column a cluster. A panel is there where something of it was measured.
+    shares: index epoch, one column per cluster. Panels without measurements are left out.
     """
     withheld = history.column("accuracy/validation")
     rates = {group: history.column(f"pseudo_label/rate/{group}") for group in ("seen", "novel")}
@@ -93,11 +103,11 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
     panels += [Panel("Share that is confident", 0.24, ".0%", _SHARE_RANGE)] if any(map(len, rates.values())) else []
     panels.append(Panel("Mean margin", 0.18))
     row = {panel.title: row_number for row_number, panel in enumerate(panels, 1)}
-    figure = stacked(panels, epochs, 200 * len(panels), colors)
+    figure = stacked_panels(panels, epochs, 200 * len(panels), colors)
     add_line(figure, withheld, "Withheld labels", colors.ink, 1, PERCENT, legend=False)
     for cluster in shares.columns[:_MAX_CLUSTERS] if len(shares) else ():
         color = colors.seen if cluster < history.seen else colors.novel
-        name = plain(names[cluster]) if cluster < len(names) else f"cluster {cluster}"
+        name = escape_text(names[cluster]) if cluster < len(names) else f"cluster {cluster}"
         row_number = row["Share of the unlabeled images in each cluster"]
         add_line(figure, shares[cluster], name, color, row_number, PERCENT, legend=False, width=1.4)
     for group, values in rates.items():
@@ -110,29 +120,29 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
 
 @draws("accuracy/balanced", "accuracy/many", "accuracy/medium", "accuracy/few", "accuracy/std", "prior/error")
 def class_sizes(history: History, epochs: int, colors: Palette) -> Chart:
-    """Accuracy of large, medium and small classes with the mean over classes, and the error of the prior."""
+    """Draw the accuracy of large, medium and small classes, their mean over classes, and the error of the prior."""
     panels = [Panel("Accuracy", 0.66, ".0%", _SHARE_RANGE), Panel("Error of the prior", 0.34)]
-    figure = stacked(panels, epochs, 420, colors)
+    figure = stacked_panels(panels, epochs, 420, colors)
     dashes = {"many": "solid", "medium": "dash", "few": "dot"}
-    words = {"many": "Large classes", "medium": "Medium", "few": "Small"}
+    titles = {"many": "Large classes", "medium": "Medium", "few": "Small"}
     for name, dash in dashes.items():
-        add_line(figure, history.column(f"accuracy/{name}"), words[name], colors.all, 1, PERCENT, dash=dash)
+        add_line(figure, history.column(f"accuracy/{name}"), titles[name], colors.all, 1, PERCENT, dash=dash)
     add_line(figure, history.column("accuracy/balanced"), "Mean over classes", colors.ink, 1, PERCENT, width=2.4)
     add_line(figure, history.column("prior/error"), "Error of the prior", colors.ink, 2, ".3f", legend=False)
     return figure
 
 
 def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> Chart:
-    """The same measurements for several runs by label: one colour a run, one panel a measurement."""
+    """Draw several runs by label: one colour per run, one panel per measurement."""
     panels = [
         Panel("Novel accuracy", 0.29, ".0%", _SHARE_RANGE),
         Panel("Seen accuracy", 0.29, ".0%", _SHARE_RANGE),
         Panel("KL of the estimated class distribution", 0.19),
         Panel("Mean margin of seen classes", 0.23),
     ]
-    figure = stacked(panels, epochs, 680, colors)
+    figure = stacked_panels(panels, epochs, 680, colors)
     for (label, history), (color, dash) in zip(histories.items(), palette.group_styles(len(histories), colors)):
-        label = plain(label)
+        label = escape_text(label)
         shared = {"legendgroup": label, "dash": dash}
         add_line(figure, history.column("accuracy/novel"), label, color, 1, PERCENT, width=2.4, **shared)
         add_line(figure, history.column("accuracy/seen"), label, color, 2, PERCENT, legend=False, **shared)
@@ -144,11 +154,11 @@ def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) ->
 def curves_of_groups(
     curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette, styles: list[tuple[str, str]] | None = None
 ) -> Chart:
-    """The mean over the runs of every group, with its band; the legend has the order of the last values.
+    """Draw the mean over the runs of every group with its band; the legend is sorted by the last values.
 
-    styles: (colour, dash) of every curve, where a group is to look the same in several figures.
+    styles: (colour, dash) of every curve, so that a group looks the same in several figures.
     """
-    figure = stacked([Panel("", 1, tickformat, rangemode="normal")], epochs, 470, colors)
+    figure = stacked_panels([Panel("", 1, tickformat, rangemode="normal")], epochs, 470, colors)
     styled = list(zip(curves, styles or palette.group_styles(len(curves), colors)))
     styled.sort(key=lambda pair: -pair[0].table["mean"].iloc[-1])
     for curve, (color, dash) in styled:
@@ -165,31 +175,31 @@ def _add_mean(figure: Chart, curve: GroupCurve, color: str, dash: str, tickforma
     add_line(
         figure,
         curve.table["mean"].rename(None),
-        plain(curve.name),
+        escape_text(curve.name),
         color,
         1,
         tickformat.replace(".0%", PERCENT) or ".4g",
         dash=dash,
         text=[f"n = {count}" for count in counts],
-        legendgroup=plain(curve.label),
+        legendgroup=escape_text(curve.label),
     )
     if len(curve.table):
         figure.traces[-1]["hovertemplate"] += " · %{text}"
 
 
 def _add_band(figure: Chart, curve: GroupCurve, color: str) -> None:
-    """Low to high as one polygon for each stretch of epochs in a row that have a spread."""
+    """Add low to high as one polygon per stretch of consecutive epochs that have a spread."""
     x, y = [], []
     has_spread = curve.table["low"].notna()
-    for _, part in curve.table[has_spread].groupby((~has_spread).cumsum()[has_spread]):
-        ends = part.index.to_numpy(float)
-        x += [ends, ends[::-1], [np.nan]]
-        y += [part["high"].to_numpy(), part["low"].to_numpy()[::-1], [np.nan]]
+    for _, stretch in curve.table[has_spread].groupby((~has_spread).cumsum()[has_spread]):
+        epochs = stretch.index.to_numpy(float)
+        x += [epochs, epochs[::-1], [np.nan]]
+        y += [stretch["high"].to_numpy(), stretch["low"].to_numpy()[::-1], [np.nan]]
     if not x:
         return
     band = {"fill": "toself", "fillcolor": with_alpha(color, 0.14), "mode": "lines", "line": {"width": 0}}
-    hidden = {"hoverinfo": "skip", "showlegend": False, "name": f"{plain(curve.label)}, band"}
-    group = plain(curve.label)
+    hidden = {"hoverinfo": "skip", "showlegend": False, "name": f"{escape_text(curve.label)}, band"}
+    group = escape_text(curve.label)
     figure.add_trace(x=np.concatenate(x), y=np.concatenate(y), legendgroup=group, **band, **hidden)
 
 
@@ -199,7 +209,7 @@ def mean_margin(history: History, group: str) -> pd.Series:
 
 
 def gap_bands(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The area between two curves as polygons (x, y): `seen` where seen is ahead, `novel` where novel is.
+    """Return the area between two curves as polygons (x, y): `seen` where seen is higher, `novel` where novel is.
 
     The curves are straight between epochs; where they cross, both bands have a corner at the crossing.
     """
@@ -220,10 +230,10 @@ def gap_bands(epochs: np.ndarray, seen: np.ndarray, novel: np.ndarray) -> dict[s
 
 def _add_gap(figure: Chart, history: History, colors: Palette) -> None:
     columns = {group: history.column(f"accuracy/{group}") for group in ("seen", "novel")}
-    both = pd.DataFrame(columns).dropna()
-    if len(both) < 2:
+    accuracies = pd.DataFrame(columns).dropna()
+    if len(accuracies) < 2:
         return
-    bands = gap_bands(both.index.to_numpy(float), both["seen"].to_numpy(), both["novel"].to_numpy())
+    bands = gap_bands(accuracies.index.to_numpy(float), accuracies["seen"].to_numpy(), accuracies["novel"].to_numpy())
     for name, (x, y) in bands.items():
         color = with_alpha(getattr(colors, name), 0.16)
         band = {"fill": "toself", "fillcolor": color, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
@@ -235,12 +245,12 @@ def _add_gap(figure: Chart, history: History, colors: Palette) -> None:
 
 @draws("loss/*")
 def losses(history: History, epochs: int, colors: Palette) -> Chart:
-    """Every `loss/*` term; they add up to the total."""
+    """Draw every `loss/*` term; they add up to the total."""
     names = [name for name in history.epochs if name.startswith("loss/")]
     names.sort(key=lambda name: name != "loss/total")
-    figure = with_legend_below(stacked([Panel("", 1, rangemode="normal")], epochs, 380, colors))
+    figure = with_legend_below(stacked_panels([Panel("", 1, rangemode="normal")], epochs, 380, colors))
     terms = [color for color in colors.terms if color not in (colors.seen, colors.novel)] + [colors.seen, colors.novel]
-    for name, color in zip(names, [colors.ink, *cycle(terms, len(names))]):
+    for name, color in zip(names, [colors.ink, *repeat_colors(terms, len(names))]):
         label = name.removeprefix("loss/").replace("_", " ").capitalize()
         add_line(figure, history.column(name), label, color, 1, ".3f", width=2.4 if name == "loss/total" else 1.8)
     return figure
@@ -248,8 +258,8 @@ def losses(history: History, epochs: int, colors: Palette) -> Chart:
 
 @draws("pseudo_label/rate/*", "pseudo_label/confidence/*")
 def pseudo_labels(history: History, epochs: int, colors: Palette) -> Chart:
-    """Share of confident unlabeled images among those predicted as seen and as novel, and their mean confidence."""
-    figure = with_legend_below(stacked([Panel("", 1, ".0%", (0, 1.04))], epochs, 380, colors))
+    """Draw the confident share of the unlabeled images predicted as seen and as novel, and their mean confidence."""
+    figure = with_legend_below(stacked_panels([Panel("", 1, ".0%", (0, 1.04))], epochs, 380, colors))
     for group in ("seen", "novel"):
         color = getattr(colors, group)
         add_line(figure, history.column(f"pseudo_label/rate/{group}"), f"Share confident, {group}", color, 1, PERCENT)
@@ -259,9 +269,9 @@ def pseudo_labels(history: History, epochs: int, colors: Palette) -> Chart:
 
 
 def pretraining(history: History, epochs: int, colors: Palette) -> Chart:
-    """SimCLR: its loss, and what k nearest neighbours, a linear classifier and k-means make of the features.
+    """Draw the SimCLR loss and the accuracy of k nearest neighbours, a linear classifier and k-means on the features.
 
-    The quality has a panel once it was measured.
+    The accuracies have a panel once they were measured.
     """
     table = history.pretrain
 
@@ -271,7 +281,7 @@ def pretraining(history: History, epochs: int, colors: Palette) -> Chart:
     panels = [Panel("SimCLR loss", 0.5, rangemode="normal")]
     if any(len(column(name)) for name in QUALITY):
         panels.append(Panel("Quality of the features", 0.5, ".0%", (0, 1.04)))
-    figure = stacked(panels, epochs, 420 if len(panels) > 1 else 230, colors)
+    figure = stacked_panels(panels, epochs, 420 if len(panels) > 1 else 230, colors)
     add_line(figure, column("pretrain/loss"), "SimCLR loss", colors.ink, 1, ".3f", legend=False)
     for name, (label, color) in QUALITY.items():
         add_line(figure, column(name), label, colors.terms[color], 2, PERCENT, mode="lines+markers")
@@ -279,7 +289,7 @@ def pretraining(history: History, epochs: int, colors: Palette) -> Chart:
 
 
 def _add_reference(figure: Chart, value: float, group: str, color: str, epochs: int) -> None:
-    """What k-means makes of the start features: a thin line over the accuracy panel, one legend entry for both."""
+    """Add the accuracy of k-means on the start features as a thin line; both groups share one legend entry."""
     line = {"color": color, "width": 1, "dash": "dot"}
     x, y = np.array([0, epochs]), np.full(2, value)
     shared = {"name": "k-means before training", "legendgroup": "k-means", "showlegend": group == "seen"}
@@ -292,8 +302,8 @@ def _add_reference(figure: Chart, value: float, group: str, color: str, epochs: 
 def image_confidence(
     moments: list[Moment], cluster: int, thresholds: dict[str, pd.Series], names: dict[int, str], colors: Palette
 ) -> Chart:
-    """Confidence by epoch; dots say whether the image was with those that are in its cluster now."""
-    figure = blank(210, colors)
+    """Draw the confidence by epoch; the marker shows whether the image was in its present cluster."""
+    figure = blank_figure(210, colors)
     epochs = np.array([moment.epoch for moment in moments], np.int32)
     confidence = np.array([moment.confidence for moment in moments], np.float64)
     for group, series in thresholds.items():
@@ -305,45 +315,49 @@ def image_confidence(
     line = {"color": colors.muted, "width": 1.2}
     figure.add_trace(x=epochs, y=confidence, mode="lines", line=line, hoverinfo="skip", showlegend=False)
     in_cluster = np.array([moment.heir == cluster for moment in moments], bool)
-    words = np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""])
+    cluster_names = np.array([escape_text(names.get(moment.heir, "none")) for moment in moments] or [""])
     for label, rows, color in (("This cluster", in_cluster, colors.right), ("Another", ~in_cluster, colors.wrong)):
         if rows.any():
             figure.add_trace(
                 x=epochs[rows],
                 y=confidence[rows],
-                text=words[rows],
+                text=cluster_names[rows],
                 mode="markers",
                 marker={"size": 7, "color": color, "symbol": "circle" if label == "This cluster" else "x"},
                 name=label,
                 hovertemplate="epoch %{x}, %{y:.0%}<br>cluster %{text}<extra></extra>",
             )
-    return _of_images(figure, max(epochs, default=1))
+    return _style_image_chart(figure, max(epochs, default=1))
 
 
-def image_pair(lives: dict[str, list[Moment]], names: dict[int, str], colors: Palette) -> Chart:
-    """The confidence of two images by epoch; dots where both are in one cluster, crosses where they are not.
+def image_pair(moments_by_image: dict[str, list[Moment]], names: dict[int, str], colors: Palette) -> Chart:
+    """Draw the confidence of two images by epoch; dots where they share a cluster, crosses otherwise.
 
-    lives: what each is called -> its moments at the same epochs. names: of the clusters.
+    moments_by_image: label of an image -> its moments at the same epochs. names: of the clusters.
     """
-    figure = blank(210, colors)
-    together = np.array([first.heir == second.heir for first, second in zip(*lives.values(), strict=True)], bool)
+    figure = blank_figure(210, colors)
+    together = np.array(
+        [first.heir == second.heir for first, second in zip(*moments_by_image.values(), strict=True)], bool
+    )
     symbols = np.where(together, "circle", "x")
-    for (label, moments), color in zip(lives.items(), (colors.ink, colors.muted), strict=True):
+    for (label, moments), color in zip(moments_by_image.items(), (colors.ink, colors.muted), strict=True):
         figure.add_trace(
             x=np.array([moment.epoch for moment in moments], np.int32),
             y=np.array([moment.confidence for moment in moments], np.float64),
-            text=np.array([plain(names.get(moment.heir, "none")) for moment in moments] or [""]),
+            text=np.array([escape_text(names.get(moment.heir, "none")) for moment in moments] or [""]),
             mode="lines+markers",
             line={"color": color, "width": 1.6},
             marker={"size": 7, "symbol": symbols},
             name=label,
             hovertemplate=f"{label}, epoch %{{x}}, %{{y:.0%}}<br>cluster %{{text}}<extra></extra>",
         )
-    return _of_images(figure, max((moment.epoch for moments in lives.values() for moment in moments), default=1))
+    return _style_image_chart(
+        figure, max((moment.epoch for moments in moments_by_image.values() for moment in moments), default=1)
+    )
 
 
-def _of_images(figure: Chart, last: int) -> Chart:
-    """The frame of a chart of confidences beside a picture. last: epoch."""
+def _style_image_chart(figure: Chart, last: int) -> Chart:
+    """Set the layout of a chart of confidences beside an image. last: newest epoch."""
     figure.update_layout(margin={"l": 40, "r": 8, "t": 8, "b": 52}, hovermode="closest", showlegend=True)
     figure.update_layout(legend={"x": 0, "xanchor": "left", "y": -0.18, "yanchor": "top", "font": {"size": 11}})
     figure.update_yaxes(range=[0, 1.04], tickformat=".0%", nticks=4)

@@ -6,7 +6,7 @@ import pandas as pd
 from lps.analysis import projection as analysis
 from lps.analysis.projection import Plane
 from lps.charts.chart import Chart
-from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, layout_of, plain
+from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, escape_text, layout_of
 from lps.charts.palette import Palette, class_colors
 from lps.data.split import Split
 from lps.errors import UserError
@@ -16,34 +16,34 @@ from lps.store.snapshots import MOST_POINTS, Snapshot
 # ---------------------------------------------------------------------------------------------------- tables
 
 
-def on_plane(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
-    """The points (m, 2) of an epoch; raises `UserError` where its features are not as wide as those of the plane."""
+def project_points(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
+    """Return the points (m, 2) of an epoch; raises `UserError` if its features have another width than the plane."""
     if len(plane.axes) != snapshot.features.shape[1]:
         raise UserError(f"epoch-{epoch:04d}.npz", "is damaged (its features have another width than the newest ones)")
     return plane.project(analysis.features_for_map(snapshot, epoch))
 
 
-def table_of(
+def point_table(
     points: np.ndarray, index: np.ndarray, split: Split, targets: np.ndarray, snapshot: Snapshot
 ) -> pd.DataFrame:
-    """One row a point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
+    """Return a row per point: x, y, image, truth, predicted (both class ids, -1 unknown), confidence, right.
 
-    points (m, 2) of the images `index` (m,). Raises `UserError` where an image is no unlabeled one of the split.
+    points: (m, 2), of the images `index` (m,). Raises `UserError` for an image that is not unlabeled in the split.
     """
     unlabeled, index = split.unlabeled, index.astype(np.int64)
     if not np.isin(index, unlabeled).all():
         raise UserError("projections", "are damaged (some images are not among the unlabeled images of this run)")
     order = np.argsort(unlabeled)
     rows = order[np.searchsorted(unlabeled, index, sorter=order)]
-    predicted = _matched(snapshot.predicted.astype(np.int64), targets[unlabeled], len(split.class_names))[rows]
+    predicted = _match_classes(snapshot.predicted.astype(np.int64), targets[unlabeled], len(split.class_names))[rows]
     truth = targets[index]
     columns = {"x": points[:, 0], "y": points[:, 1], "image": index, "truth": truth, "predicted": predicted}
     confidence = snapshot.confidence[rows].astype(np.float32)
     return pd.DataFrame(columns | {"confidence": confidence, "right": (truth >= 0) & (predicted == truth)})
 
 
-def _matched(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
-    """Predicted ids as class ids after the one matching of accuracy/all; -1 for ids beyond the classes."""
+def _match_classes(predicted: np.ndarray, truth: np.ndarray, total: int) -> np.ndarray:
+    """Map predicted ids to class ids by the matching of accuracy/all; -1 for ids beyond the classes."""
     has_truth = truth >= 0
     size = int(max(total, predicted.max(initial=0) + 1))
     if has_truth.any():
@@ -62,14 +62,14 @@ def projection(
     names: list[str],
     height: int = 560,
 ) -> Chart:
-    """Points on the plane; every point carries its image id.
+    """Draw points on the plane; every point carries its image id.
 
     points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `_most_points`
     are thinned out evenly. color_by: truth, predicted, group, right or confidence.
     """
-    if len(points) > _most_points(height):
-        shown_rows = np.linspace(0, len(points) - 1, _most_points(height)).round().astype(int)
-        points = points.iloc[shown_rows]
+    if len(points) > _max_points(height):
+        row_numbers = np.linspace(0, len(points) - 1, _max_points(height)).round().astype(int)
+        points = points.iloc[row_numbers]
     figure = Chart(layout_of(height, colors))
     size = float(np.clip(210 / np.sqrt(max(1, len(points))), 3, 9)) * min(1, 0.35 + height / 860)
     if color_by == "confidence":
@@ -85,13 +85,13 @@ def projection(
     return figure
 
 
-def _most_points(height: int) -> int:
-    """How many points a chart of this height shows."""
+def _max_points(height: int) -> int:
+    """Return how many points a chart of this height shows."""
     return MOST_POINTS if height > SMALL else FEW_POINTS
 
 
 def _point_groups(points: pd.DataFrame, color_by: str, colors: Palette, seen: int, names: list[str]):
-    """(label, rows, colour) of every group of points, the ones to notice last, on top."""
+    """Yield (label, rows, colour) of every group of points; the most important group is last, on top."""
     if color_by == "group":
         yield "Seen", (points["truth"] >= 0) & (points["truth"] < seen), colors.seen
         yield "Novel", points["truth"] >= seen, colors.novel
@@ -104,20 +104,20 @@ def _point_groups(points: pd.DataFrame, color_by: str, colors: Palette, seen: in
         shades = class_colors(seen, len(names), colors)
         yield "Unknown", points[color_by] < 0, colors.all
         for class_id, name in enumerate(names):
-            yield plain(name), points[color_by] == class_id, shades[class_id]
+            yield escape_text(name), points[color_by] == class_id, shades[class_id]
 
 
 def _add_points(figure: Chart, points: pd.DataFrame, label: str, size: float, marker: dict, names: list[str]) -> None:
     if not len(points):
         return
-    words = np.array([*map(plain, names), "unknown"])  # the last one is that of class -1
-    truth, predicted = (words[points[name].to_numpy()].tolist() for name in ("truth", "predicted"))
+    labels = np.array([*map(escape_text, names), "unknown"])  # the last one is that of class -1
+    truth, predicted = (labels[points[name].to_numpy()].tolist() for name in ("truth", "predicted"))
     figure.add_trace(
         type="scattergl",
         x=points["x"].to_numpy(np.float32),
         y=points["y"].to_numpy(np.float32),
         customdata=points["image"].to_numpy(np.int32),
-        text=[f"{own} → {prediction}" for own, prediction in zip(truth, predicted)],
+        text=[f"{true_label} → {prediction}" for true_label, prediction in zip(truth, predicted)],
         name=label,
         mode="markers",
         marker={"size": size, "opacity": 0.8, "line": {"width": 0}} | marker,

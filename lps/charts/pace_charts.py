@@ -1,6 +1,6 @@
-"""The figures of runs beside each other: the pace of one in a narrow column on axes that all share, and differences.
+"""The figures of the Pace page: the pace of each run in a narrow column on shared axes, and differences of two runs.
 
-Histories in, figures out. Seen is blue, novel is orange; which run it is, a letter says.
+Seen is blue, novel is orange; a letter identifies the run.
 """
 
 import numpy as np
@@ -14,27 +14,27 @@ from lps.scores.milestones import Mark
 
 _HEIGHT = 450
 _STRIP = 190
-_ROOM = 36  # pixels on the right, where the buttons of a chart stand
+_RIGHT_MARGIN = 36  # pixels, for the buttons of a chart
 _PANELS = ("Accuracy", "KL", "Mean margin", "Confidence threshold")  # of charts.pace, from the top
 
 
-def tops(pasts: list[History]) -> dict[str, tuple[float, float]]:
-    """The ranges that the KL and margin axes of all runs share, so that heights can be compared."""
-    kl = [past.column("kl") for past in pasts]
-    margin = [line_charts.mean_margin(past, group) for past in pasts for group in ("seen", "novel")]
+def shared_ranges(histories: list[History]) -> dict[str, tuple[float, float]]:
+    """Return the ranges of the KL and margin axes, shared by all runs so that heights can be compared."""
+    kl = [history.column("kl") for history in histories]
+    margin = [line_charts.mean_margin(history, group) for history in histories for group in ("seen", "novel")]
     return {"KL": _range(kl), "Mean margin": _range(margin)}
 
 
 def _range(columns: list[pd.Series]) -> tuple[float, float]:
     values = [0.0, *(float(x) for column in columns if len(column) for x in (column.min(), column.max()))]
     low, high = min(values), max(values)
-    room = 0.08 * (high - low or 1)
-    return (low - room if low < 0 else 0.0, high + room)
+    margin = 0.08 * (high - low or 1)
+    return (low - margin if low < 0 else 0.0, high + margin)
 
 
 def pace(
     letter: str,
-    past: History,
+    history: History,
     epochs: int,
     ranges: dict[str, tuple[float, float]],
     marks: list[Mark],
@@ -42,38 +42,38 @@ def pace(
     is_over: bool,
     colors: Palette,
 ) -> Chart:
-    """The pace view of one run; what its method does not measure is said. epochs: where the axis of all runs ends."""
-    figure = line_charts.pace(past, epochs, colors)
-    figure.update_layout(height=_HEIGHT, showlegend=False, margin={"l": 46, "r": _ROOM, "t": 24, "b": 36})
+    """Draw the pace of one run; panels that its method does not measure say so. epochs: end of the shared axis."""
+    figure = line_charts.pace(history, epochs, colors)
+    figure.update_layout(height=_HEIGHT, showlegend=False, margin={"l": 46, "r": _RIGHT_MARGIN, "t": 24, "b": 36})
     drawn_axes = {trace.get("yaxis", "y") for trace in figure.traces}
     for row, name in enumerate(_PANELS, 1):
         number = "" if row == 1 else str(row)
         axis = figure.layout[f"yaxis{number}"]
         figure.layout["annotations"][row - 1]["text"] = f"<b>{letter}</b> · {name}" if row == 1 else name
         if f"y{number}" not in drawn_axes:
-            _say_unmeasured(figure, f"y{number}", axis, method, colors)
+            _write_unmeasured(figure, f"y{number}", axis, method, colors)
         elif name in ranges:
             axis["range"] = list(ranges[name])
-    if is_over and past.last_epoch < epochs:
-        _shade_end(figure, past.last_epoch, epochs, colors)
+    if is_over and history.last_epoch < epochs:
+        _shade_end(figure, history.last_epoch, epochs, colors)
     _add_marks(figure, marks, colors)
     for trace in figure.traces:
         if trace.get("hoverinfo") != "skip":
-            trace["customdata"] = np.asarray(trace["x"], np.int32)  # a click is a click on an epoch
+            trace["customdata"] = np.asarray(trace["x"], np.int32)  # the epoch of a click
     return figure
 
 
-def _say_unmeasured(figure: Chart, name: str, axis, method: str, colors: Palette) -> None:
+def _write_unmeasured(figure: Chart, name: str, axis, method: str, colors: Palette) -> None:
     axis["visible"] = False
     # the epoch axis hangs below the lowest panel only where that has a trace
     figure.add_trace(x=[0], y=[None], yaxis=name, hoverinfo="skip", showlegend=False, name="Nothing")
     text_position = {"xref": "paper", "yref": "paper", "x": 0.5, "y": sum(axis["domain"]) / 2, "showarrow": False}
-    words = f"not measured by {figures.plain(method)}"
-    figure.add_annotation(text=words, font={"color": colors.muted, "size": 13}, yanchor="middle", **text_position)
+    text = f"not measured by {figures.escape_text(method)}"
+    figure.add_annotation(text=text, font={"color": colors.muted, "size": 13}, yanchor="middle", **text_position)
 
 
 def _shade_end(figure: Chart, last: int, epochs: int, colors: Palette) -> None:
-    """Where a shorter run has nothing any more."""
+    """Shade the epochs after the end of a shorter run."""
     ground = {"fillcolor": palette.with_alpha(colors.all, 0.14), "line": {"width": 0}, "layer": "below"}
     figure.add_shape(type="rect", xref="x", yref="paper", x0=last, x1=epochs + 0.4, y0=0, y1=1, **ground)
     text = {"text": f"ended at epoch {last}", "font": {"color": colors.muted, "size": 12}, "textangle": -90}
@@ -82,14 +82,14 @@ def _shade_end(figure: Chart, last: int, epochs: int, colors: Palette) -> None:
 
 
 def _add_marks(figure: Chart, marks: list[Mark], colors: Palette) -> None:
-    """A triangle at the foot of the accuracy panel for every marked epoch."""
-    by_epoch: dict[int, list[str]] = {}
+    """Add a triangle at the bottom of the accuracy panel for every marked epoch."""
+    texts_by_epoch: dict[int, list[str]] = {}
     for mark in marks:
-        by_epoch.setdefault(mark.epoch, []).append(mark.words)
+        texts_by_epoch.setdefault(mark.epoch, []).append(mark.words)
     figure.add_trace(
-        x=np.array(list(by_epoch), np.int32),
-        y=np.full(len(by_epoch), 0.01),
-        text=["<br>".join(words) for words in by_epoch.values()],
+        x=np.array(list(texts_by_epoch), np.int32),
+        y=np.full(len(texts_by_epoch), 0.01),
+        text=["<br>".join(texts) for texts in texts_by_epoch.values()],
         mode="markers",
         marker={"symbol": "triangle-up", "size": 10, "color": colors.ink},
         cliponaxis=False,
@@ -98,15 +98,18 @@ def _add_marks(figure: Chart, marks: list[Mark], colors: Palette) -> None:
     )
 
 
-def difference(first: History, other: History, name: str, in_size: bool = False) -> pd.Series:
-    """One measurement of two runs, or its size, subtracted epoch by epoch, in points; only epochs that both have."""
-    first_values, theirs = first.column(name), other.column(name)
-    return (((first_values.abs() - theirs.abs()) if in_size else (first_values - theirs)) * 100).dropna()
+def difference(first: History, other: History, name: str, absolute: bool = False) -> pd.Series:
+    """Return the difference of a measurement of two runs in points, for the epochs that both have.
+
+    absolute: compare absolute values.
+    """
+    first_values, other_values = first.column(name), other.column(name)
+    return (((first_values.abs() - other_values.abs()) if absolute else (first_values - other_values)) * 100).dropna()
 
 
 def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> Chart:
-    """Differences by label over the epochs, around a line at zero; a single one is filled up to it."""
-    figure = figures.blank(_STRIP, colors)
+    """Draw differences by label over the epochs, around a line at zero; a single one is filled."""
+    figure = figures.blank_figure(_STRIP, colors)
     for (label, values), (color, dash) in zip(columns.items(), palette.group_styles(len(columns), colors)):
         fill = {"fill": "tozeroy", "fillcolor": palette.with_alpha(color, 0.16)} if len(columns) == 1 else {}
         figure.add_trace(
@@ -120,7 +123,7 @@ def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> 
             **fill,
         )
     figure.update_layout(hovermode="x unified", showlegend=len(columns) > 1)
-    figure.update_layout(margin={"l": 46, "r": _ROOM, "t": 24, "b": 36}, hoverdistance=40)
+    figure.update_layout(margin={"l": 46, "r": _RIGHT_MARGIN, "t": 24, "b": 36}, hoverdistance=40)
     epoch = {"text": "Epoch", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
     figure.update_xaxes(range=[0, epochs + 0.4], title=epoch, **figures.whole_ticks(epochs), showgrid=False)
     figure.update_xaxes(unifiedhovertitle={"text": "Epoch %{x}"})

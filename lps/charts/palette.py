@@ -1,6 +1,6 @@
-"""How things look: the one place of colours.
+"""All colours of the dashboard.
 
-Seen is blue, novel is orange, both together are grey; the hues stay apart with every common kind of colour blindness.
+Seen is blue, novel is orange, both together are grey; the hues are distinguishable with common colour blindness.
 """
 
 import colorsys
@@ -23,7 +23,7 @@ class Palette:
     right: str
     wrong: str
     terms: tuple[str, ...]  # terms of the loss and steps of a sum
-    groups: tuple[str, ...]  # curves of many groups: far apart for normal, protan, deutan and tritan eyes
+    groups: tuple[str, ...]  # curves of many groups: distinct for normal, protan, deutan and tritan eyes
 
 
 LIGHT = Palette(
@@ -58,7 +58,7 @@ _MOST_PAIRED = 96  # lines of one chart that change their colours with the theme
 
 @functools.cache
 def color_pairs() -> tuple[tuple[str, str], ...]:
-    """Every colour in its light and its dark version."""
+    """Return every colour as (light, dark)."""
     light, dark = (
         [color for value in astuple(colors) for color in ([value] if isinstance(value, str) else value)]
         for colors in (LIGHT, DARK)
@@ -68,32 +68,30 @@ def color_pairs() -> tuple[tuple[str, str], ...]:
 
 
 def group_styles(count: int, colors: Palette) -> list[tuple[str, str]]:
-    """(colour, dash) of each of `count` curves: all different colours, since dashes are unreadable in a legend."""
+    """Return (colour, dash) of `count` curves: all different colours, since dashes are unreadable in a legend."""
     return [(color, "solid") for color in many_colors(count, colors)]
 
 
 def many_colors(count: int, colors: Palette) -> list[str]:
-    """A colour for each of `count` lines, none twice: those of groups, of more than there are hues far from the last.
+    """Return `count` different colours: those of groups or, for more lines, hues a golden angle apart.
 
-    Neighbours are a golden angle apart, and three steps of lightness tell hues apart that come near each other again.
+    Three levels of lightness separate hues that come close to each other.
     """
     if count <= len(colors.groups):
         return list(colors.groups[:count])
     steps = (0.66, 0.5, 0.8) if colors is DARK else (0.42, 0.3, 0.56)
     channels = [colorsys.hls_to_rgb((0.58 + 0.381966 * i) % 1, steps[i % 3], 0.65) for i in range(count)]
-    return [
-        "#" + "".join(f"{round(255 * channel):02x}" for channel in channels_of_color) for channels_of_color in channels
-    ]
+    return ["#" + "".join(f"{round(255 * channel):02x}" for channel in rgb) for rgb in channels]
 
 
 def with_alpha(color: str, alpha: float) -> str:
-    """A hex colour as rgba text."""
+    """Return a hex colour as rgba text."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
 
 
 def class_colors(seen: int, total: int, colors: Palette) -> list[str]:
-    """One colour per class id: cool ones for seen, warm ones for novel classes, stepping in hue and lightness."""
+    """Return a colour per class id: cool ones for seen, warm ones for novel classes, varied in hue and lightness."""
     return _ramp(seen, 0.70, 0.42, colors) + _ramp(total - seen, 0.14, -0.10, colors)
 
 

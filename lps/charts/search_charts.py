@@ -1,4 +1,4 @@
-"""What a search has found, as charts. Finished trials are dots, stopped ones crosses: shape says what colour says."""
+"""Charts of the results of a search. Finished trials are dots, stopped ones crosses, so that colour is not needed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ _BAR = 34  # pixels
 
 
 def history(result: SearchResult, colors: Palette) -> Chart:
-    """The value of every trial in their order, and the best finished one so far as a step line."""
-    figure = figures.blank(320, colors)
+    """Draw the value of every trial in order, and the best finished one so far as a step line."""
+    figure = figures.blank_figure(320, colors)
     ended = [trial for trial in result.trials if trial.state != "running"]
     numbers = np.array([trial.number for trial in ended])
     best = {"color": colors.ink, "width": 1.8, "shape": "hv"}
@@ -31,22 +31,22 @@ def history(result: SearchResult, colors: Palette) -> Chart:
         _add_points(figure, [trial.number for trial in members], members, state, colors)
     last = max(numbers, default=0)
     ticks = figures.whole_ticks(last)
-    figure.update_xaxes(title=_title("Trial", colors), showgrid=False, range=[-0.6, last + 0.6], **ticks)
-    figure.update_yaxes(title=_title(figures.plain(result.objective.title), colors))
+    figure.update_xaxes(title=_axis_title("Trial", colors), showgrid=False, range=[-0.6, last + 0.6], **ticks)
+    figure.update_yaxes(title=_axis_title(figures.escape_text(result.objective.title), colors))
     return figure.update_layout(showlegend=True, hovermode="closest", margin={"l": 64, "b": 46})
 
 
-def slice_of(result: SearchResult, dimension: Dimension, colors: Palette) -> Chart:
-    """The value of every trial over one searched setting, whatever the others were."""
-    figure = figures.blank(250, colors)
+def setting_slice(result: SearchResult, dimension: Dimension, colors: Palette) -> Chart:
+    """Draw the value of every trial over one searched setting."""
+    figure = figures.blank_figure(250, colors)
     for state in _NAMES:
         members = [trial for trial in result.trials if trial.state == state and trial.value is not None]
-        positions = [_place(dimension, trial.values.get(dimension.name)) for trial in members]
+        positions = [_axis_position(dimension, trial.values.get(dimension.name)) for trial in members]
         _add_points(figure, positions, members, state, colors, showlegend=False)
-    axis = {"title": _title(figures.plain(dimension.name), colors), "showgrid": False}
+    axis = {"title": _axis_title(figures.escape_text(dimension.name), colors), "showgrid": False}
     if dimension.choices:
         axis |= {"tickvals": list(range(len(dimension.choices)))}
-        axis |= {"ticktext": [figures.plain(text_of(choice)) for choice in dimension.choices]}
+        axis |= {"ticktext": [figures.escape_text(text_of(choice)) for choice in dimension.choices]}
         axis |= {"range": [-0.5, len(dimension.choices) - 0.5]}
     elif dimension.log:
         axis |= {"type": "log", "dtick": 1}
@@ -55,16 +55,16 @@ def slice_of(result: SearchResult, dimension: Dimension, colors: Palette) -> Cha
 
 
 def parallel(result: SearchResult, colors: Palette) -> Chart:
-    """One line a finished trial through its settings to its value; the best one is the thick one.
+    """Draw one line per finished trial through its settings to its value; the best one is thick.
 
-    Every axis runs from 0 to 1 between its ends; what stands there is written beside it.
+    Every axis is scaled to 0 to 1; its ends are labeled with their values.
     """
-    axes = [_axis(dimension) for dimension in result.request.space]
+    axes = [_parallel_axis(dimension) for dimension in result.request.space]
     values = [trial.value for trial in result.complete_trials]
     axes.append(_ParallelAxis("value", min(values), max(values)))
-    figure = figures.blank(400, colors)
+    figure = figures.blank_figure(400, colors)
     for trial in sorted(result.complete_trials, key=lambda trial: trial == result.best):
-        points = [_place(dimension, trial.values.get(dimension.name)) for dimension in result.request.space]
+        points = [_axis_position(dimension, trial.values.get(dimension.name)) for dimension in result.request.space]
         heights = [axis.height(point) for axis, point in zip(axes, [*points, trial.value])]
         is_best = trial == result.best
         figure.add_trace(
@@ -78,14 +78,14 @@ def parallel(result: SearchResult, colors: Palette) -> Chart:
             marker={"size": 8 if is_best else 5},
             name="Best" if is_best else f"Trial {trial.number}",
             showlegend=False,
-            hovertemplate=f"trial {trial.number}: {trial.value:.4f}<br>{figures.plain(in_words(trial.values))}"
+            hovertemplate=f"trial {trial.number}: {trial.value:.4f}<br>{figures.escape_text(in_words(trial.values))}"
             "<extra></extra>",
         )
     ink = {"showarrow": False, "font": {"color": colors.muted, "size": 11}, "xref": "x", "yref": "y"}
     for index, axis in enumerate(axes):
         figure.add_upright(x=index, line={"color": colors.grid, "width": 1})
-        for words, height, anchor in ((axis.low_words, 0, "top"), (axis.high_words, 1, "bottom")):
-            figure.add_annotation(x=index, y=height, text=words, yanchor=anchor, yshift=4 if height else -4, **ink)
+        for text, height, anchor in ((axis.low_label, 0, "top"), (axis.high_label, 1, "bottom")):
+            figure.add_annotation(x=index, y=height, text=text, yanchor=anchor, yshift=4 if height else -4, **ink)
     figure.update_xaxes(
         tickvals=np.arange(len(axes)), ticktext=[axis.title for axis in axes], showgrid=False, tickangle=-20,
         range=[-0.4, len(axes) - 0.6],
@@ -95,10 +95,10 @@ def parallel(result: SearchResult, colors: Palette) -> Chart:
 
 
 def importance(shares: dict[str, float], colors: Palette) -> Chart:
-    """The share of every setting as a bar, the largest on top."""
+    """Draw the share of every setting as a bar, the largest on top."""
     items = list(reversed(shares.items()))
-    labels = [f"{figures.plain(name)} · {share:.0%}" for name, share in items]
-    figure = figures.blank(_BAR * len(items) + 60, colors)
+    labels = [f"{figures.escape_text(name)} · {share:.0%}" for name, share in items]
+    figure = figures.blank_figure(_BAR * len(items) + 60, colors)
     hover = {"hovertemplate": "%{x:.1%}<extra></extra>"}
     figures.add_side_bars(figure, np.array([share for _, share in items]), labels, "Share", colors, **hover)
     figure.update_xaxes(range=[0, 1.02], tickvals=[0, 0.25, 0.5, 0.75, 1], tickformat=".0%", fixedrange=True)
@@ -120,12 +120,12 @@ def _add_points(
         marker=markers[state],
         name=_NAMES[state],
         showlegend=showlegend and bool(members),
-        text=[f"trial {trial.number}: {figures.plain(in_words(trial.values))}" for trial in members],
+        text=[f"trial {trial.number}: {figures.escape_text(in_words(trial.values))}" for trial in members],
         hovertemplate="%{text}<br>%{y:.4f}<extra></extra>",
     )
 
 
-def _place(dimension: Dimension, value) -> float:
+def _axis_position(dimension: Dimension, value) -> float:
     if dimension.choices:
         return float(dimension.choices.index(value)) if value in dimension.choices else float("nan")
     return float("nan") if value is None else float(value)
@@ -133,37 +133,37 @@ def _place(dimension: Dimension, value) -> float:
 
 @dataclass(frozen=True)
 class _ParallelAxis:
-    """One of several upright axes, between two places of a setting (`_place`)."""
+    """A vertical axis between two positions of a setting (`_axis_position`)."""
 
     title: str
     low: float
     high: float
     log: bool = False
-    words: tuple[str, ...] = ()  # of choices
+    labels: tuple[str, ...] = ()  # of choices
 
     def height(self, position: float) -> float:
-        """In [0, 1], half-way up where the axis has one place only."""
+        """Return the height in [0, 1]; 0.5 if the axis has a single position."""
         low, high = self.low, self.high
         if self.log:
             position, low, high = np.log10([position, low, high])
         return float((position - low) / (high - low)) if high > low else 0.5
 
     @property
-    def low_words(self) -> str:
-        return self.words[0] if self.words else f"{self.low:.4g}"
+    def low_label(self) -> str:
+        return self.labels[0] if self.labels else f"{self.low:.4g}"
 
     @property
-    def high_words(self) -> str:
-        return self.words[-1] if self.words else f"{self.high:.4g}"
+    def high_label(self) -> str:
+        return self.labels[-1] if self.labels else f"{self.high:.4g}"
 
 
-def _axis(dimension: Dimension) -> _ParallelAxis:
-    title = figures.plain(dimension.name)
+def _parallel_axis(dimension: Dimension) -> _ParallelAxis:
+    title = figures.escape_text(dimension.name)
     if dimension.choices:
-        words = tuple(figures.plain(text_of(choice)) for choice in dimension.choices)
-        return _ParallelAxis(title, 0, len(words) - 1, words=words)
+        labels = tuple(figures.escape_text(text_of(choice)) for choice in dimension.choices)
+        return _ParallelAxis(title, 0, len(labels) - 1, labels=labels)
     return _ParallelAxis(title, dimension.low, dimension.high, dimension.log)
 
 
-def _title(text: str, colors: Palette) -> dict:
+def _axis_title(text: str, colors: Palette) -> dict:
     return {"text": text, "font": {"color": colors.muted, "size": 12}, "standoff": 6}

@@ -1,4 +1,4 @@
-"""Curves of a sweep along what it varied."""
+"""Curves of a sweep over its varied setting."""
 
 from collections.abc import Mapping
 
@@ -12,22 +12,22 @@ from lps.studies.presets import PaperTable
 _AXES = {"split.num_seen": "Novel classes", "split.labeled_ratio": "Labeled, percent"}
 
 
-def figures(sheet: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[str, Chart, str]]:
-    """(words above, figure, what it shows) of every block of a preset that is a curve; empty while there is nothing."""
-    setting = sheet.preset.setting
-    figures_found = []
-    for k, block in enumerate(sheet.blocks if setting else ()):
-        our_runs, theirs = preset_tables.preset_curve(sheet, groups, k)
-        values = sorted({*our_runs, *theirs, *preset_tables.curve_positions(sheet)})
+def figures(table: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[str, Chart, str]]:
+    """Return (title, chart, alternative text) of every block of a preset that is a curve and has values."""
+    setting = table.preset.setting
+    charts = []
+    for k, block in enumerate(table.blocks if setting else ()):
+        our_runs, paper_rows = preset_tables.preset_curve(table, groups, k)
+        values = sorted({*our_runs, *paper_rows, *preset_tables.curve_positions(table)})
         axis = Axis.from_values(_AXES.get(setting, setting), values)
-        if not our_runs and not theirs:
+        if not our_runs and not paper_rows:
             continue
-        figure = effect_charts.curves(axis, values, our_runs, theirs, colors)
-        words = f"{block.title}, dotted: the paper's {block.published}"
-        figures_found.append((words, figure, f"Seen, novel and all accuracy on {block.title} by {axis.setting}"))
-    return figures_found
+        figure = effect_charts.curves(axis, values, our_runs, paper_rows, colors)
+        title = f"{block.title}, dotted: the paper's {block.published}"
+        charts.append((title, figure, f"Seen, novel and all accuracy on {block.title} by {axis.setting}"))
+    return charts
 
 
-def sheet_of(request) -> PaperTable | None:
-    """The table of what was asked for, where that is a preset."""
+def paper_table_of(request) -> PaperTable | None:
+    """Return the paper's table of a request for a preset, None for other requests."""
     return presets.build_paper_table(request) if isinstance(request, presets.PresetRequest) else None

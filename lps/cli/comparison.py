@@ -119,12 +119,12 @@ def _write_report(options) -> None:
     scoring = run_report.Scoring(options.protocol, options.select, options.seen, options.images)
     run_report.check_name(options.to.name)
     if options.tag and options.tag.startswith(PREFIX) and not options.ids and not options.filter:
-        sweep = sweep_report.find(sweep_records.list_sweeps(options.runs), options.tag)
+        sweep = sweep_report.find_sweep(sweep_records.list_sweeps(options.runs), options.tag)
         runs, text = sweep.runs, sweep_report.render_sweep_report(sweep, options.runs, scoring)
     else:
         runs = _chosen_runs(options)
         text = run_report.render_run_report(runs, scoring)
-    _write(options.to, run_report.as_bytes(text))
+    _write(options.to, run_report.encode_report(text))
     print_note(f"{counted(len(runs), 'run')}, {data_size(options.to.stat().st_size)}")
     print(options.to)
 

@@ -1,7 +1,6 @@
-"""One HTML file of facts, tables, charts and code that needs nothing else: it opens offline, prints, and has no links.
+"""One self-contained HTML file of facts, tables, charts and code: it opens offline, prints, and has no links.
 
-Every text is escaped by the template. The page's own policy lets only the two scripts run that are written here, and
-fetches nothing.
+The template escapes every text. The page's policy allows only its own two scripts and fetches nothing.
 """
 
 import json
@@ -14,12 +13,12 @@ from lps.charts import chart, palette
 from lps.report import offline
 
 _HERE = Path(__file__).parent
-_OWN_BYTES = 50_000  # of a report of one run or a few, beside plotly.js
+_OWN_BYTES = 50_000  # of a report of a few runs, without plotly.js
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is so: (name, value) lines."""
+    """Lines of (name, value)."""
 
     kind: ClassVar = "facts"
     rows: Sequence[tuple[str, str]]
@@ -27,9 +26,9 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; the first `words` columns hold words, the others numbers. bold: (row, column).
+    """Cells as text; the first `words` columns hold text, the others numbers. bold: (row, column).
 
-    above: (words, number of columns) of the heads that stand above several columns; all columns, or none.
+    above: (title, number of columns) of the heads over several columns; covers all columns, or is empty.
     """
 
     kind: ClassVar = "table"
@@ -44,7 +43,7 @@ class Table:
 
 @dataclass(frozen=True)
 class ChartBlock:
-    """A figure in the light palette, with a height in pixels. alt: what it shows, for those who cannot see it."""
+    """A figure in the light palette, with a height in pixels. alt: text for screen readers."""
 
     kind: ClassVar = "chart"
     title: str
@@ -55,7 +54,7 @@ class ChartBlock:
 
 @dataclass(frozen=True)
 class Code:
-    """Text to copy; folded away where it is long."""
+    """Text to copy; collapsed if `is_folded`."""
 
     kind: ClassVar = "code"
     title: str
@@ -64,14 +63,14 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Words:
+class Paragraphs:
     """Paragraphs."""
 
     kind: ClassVar = "words"
     lines: Sequence[str]
 
 
-Block = Facts | Table | ChartBlock | Code | Words
+Block = Facts | Table | ChartBlock | Code | Paragraphs
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Section:
 
 
 def usual_size() -> int:
-    """About how many bytes a file with charts has: plotly.js is nearly all of it, and is there once."""
+    """Return the approximate bytes of a file with charts; nearly all of it is plotly.js, which is included once."""
     return (chart.LIBRARY / "plotly.min.js").stat().st_size + _OWN_BYTES
 
 

@@ -15,9 +15,9 @@ _POLICY = "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src
 
 
 def page(template: Path, scripts: Sequence[str], style: str, **values) -> str:
-    """The whole file made from a template that extends `offline.html.j2`; every value but `Markup` is escaped.
+    """Render a file from a template that extends `offline.html.j2`; every value but `Markup` is escaped.
 
-    scripts: the only ones that may run. The template puts them where they belong.
+    scripts: the only ones that the policy allows; the template places them.
     """
     policy = _POLICY.format(" ".join(map(_hash, scripts)) or "'none'")
     scripts_as_markup = [Markup(script) for script in scripts]
@@ -30,7 +30,7 @@ def page(template: Path, scripts: Sequence[str], style: str, **values) -> str:
 
 @cache
 def _environment(folder: Path) -> jinja2.Environment:
-    """Compiles each template of the folder once: compiling takes longer than rendering."""
+    """Return the environment of a folder; it is cached because compiling takes longer than rendering."""
     loader = jinja2.FileSystemLoader([folder, _HERE])
     return jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -39,7 +39,7 @@ def _environment(folder: Path) -> jinja2.Environment:
 
 @cache
 def script(path: Path) -> str:
-    """A script as it stands between tags, lines ended as a browser reads them."""
+    """Read a script for use between tags, with the line ends that a browser hashes."""
     text = path.read_bytes().decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     assert "</script" not in text.lower() and "<!--" not in text, path
     return text
@@ -47,12 +47,12 @@ def script(path: Path) -> str:
 
 @cache
 def _hash(text: str) -> str:
-    """How the policy names a script that may run."""
+    """Return the hash by which the policy allows a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def inside_script(data: str) -> Markup:
-    """JSON that ends no tag, whatever its texts are."""
+    """Escape JSON so that none of its texts can end a script tag."""
     for character, escaped in _UNSAFE.items():
         data = data.replace(character, escaped)
     return Markup(data)

@@ -1,6 +1,6 @@
-"""A run, or a comparison, as one HTML file to keep and to hand on: numbers, charts, settings, how to make it again.
+"""The report of a run, or of a comparison, as one HTML file: numbers, charts, settings, how to reproduce it.
 
-What a report tells names no machine, no person and no folder. Text of runs is shown as it is written.
+A report names no machine, person or folder. Texts of runs are shown literally.
 """
 
 import json
@@ -21,7 +21,7 @@ from lps.data.split import Split
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
 from lps.report import documents
-from lps.report.documents import Block, ChartBlock, Code, Facts, Section, Table, Words
+from lps.report.documents import Block, ChartBlock, Code, Facts, Paragraphs, Section, Table
 from lps.scores.measurement_names import MEASUREMENT_NAMES, measurement_name
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import backbone_names, catalog, given_prior
@@ -45,18 +45,18 @@ _ORACLE = "the best epoch by accuracy on all unlabeled images (an oracle: it use
 _WITHHELD = "the best epoch by accuracy on labeled images whose label was withheld from training"
 
 
-def as_bytes(text: str) -> bytes:
-    """The file of a report."""
+def encode_report(text: str) -> bytes:
+    """Encode a report as the bytes of its file."""
     return text.encode("utf-8", "replace")
 
 
-def written(title: str, subtitle: Sequence[str], sections: Sequence[Section]) -> str:
-    """The file of a report as HTML."""
+def render_report(title: str, subtitle: Sequence[str], sections: Sequence[Section]) -> str:
+    """Render a report as HTML."""
     return documents.render(title, subtitle, sections, _FOOTER)
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` for the name of a file that no report is written to."""
+    """Raise `UserError` if the name of a file does not end in .html or .htm."""
     ending = name.lower().rpartition(".")[2] if "." in name else ""
     if ending in ("tex", "ltx"):
         reason = "reports are HTML files; for LaTeX tables use compare --format latex, and save the charts as SVG"
@@ -66,43 +66,43 @@ def check_name(name: str) -> None:
 
 
 def render_run_report(runs: Sequence[Run], scoring: Scoring, now: datetime | None = None) -> str:
-    """The report of one run, or of several compared; raises `UserError` where none of several can be scored."""
+    """Render the report of one run or a comparison; raises `UserError` if none of several runs can be scored."""
     if len(runs) == 1:
-        return of_run(runs[0], now)
+        return report_of_run(runs[0], now)
     scored, left_out = run_scores.score_all(runs, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     if not scored:
         raise UserError("report", f"none of the {len(runs)} runs can be scored; {left_out[0][1]}")
-    return of_comparison(scored, left_out, scoring, now)
+    return report_of_comparison(scored, left_out, scoring, now)
 
 
-def date(now: datetime | None) -> str:
+def written_on(now: datetime | None) -> str:
     return f"Written {(now or datetime.now(UTC)).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 # ---------------------------------------------------------------------------------------------------- one run
 
 
-def of_run(run: Run, now: datetime | None = None) -> str:
-    """The report of a run, of as much as it has recorded; raises `UserError` for settings that cannot be read."""
-    config, past, summary = run.config(), EventLog(run.events).read_history(), summarize(run)
+def report_of_run(run: Run, now: datetime | None = None) -> str:
+    """Render the report of a run from its records so far; raises `UserError` for settings that cannot be read."""
+    config, history, summary = run.config(), EventLog(run.events).read_history(), summarize(run)
     method = catalog.method_info(config.method)
     sections = [
-        Section("Setup", [Facts(_facts(run, config, past)), *_notes(run)]),
-        Section("Numbers", _numbers(run, past, summary)),
-        Section("Pace", _pace(config, past)),
-        Section("Classes", _classes(run, past)),
-        Section("Loss and pseudo-labels", _losses(config, past)),
+        Section("Setup", [Facts(_facts(run, config, history)), *_notes(run)]),
+        Section("Numbers", _number_table(run, history, summary)),
+        Section("Pace", _pace_charts(config, history)),
+        Section("Classes", _class_charts(run, history)),
+        Section("Loss and pseudo-labels", _loss_charts(config, history)),
         Section(
             "How to reproduce it",
-            _again([config], provenance.shareable_settings(config), threads=past.start.get("threads")),
+            _reproduction([config], provenance.shareable_settings(config), threads=history.start.get("threads")),
         ),
     ]
-    subtitle = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", date(now)]
-    return written(titles.run_title(run), subtitle, sections)
+    subtitle = [f"{method.title} on {config.dataset}, seed {config.seed} · {run.id}", written_on(now)]
+    return render_report(titles.run_title(run), subtitle, sections)
 
 
-def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
-    state, start = run.state(), past.start
+def _facts(run: Run, config: Config, history: History) -> list[tuple[str, str]]:
+    state, start = run.state(), history.start
     course = run_scores.read_course(run)
     seconds = course.seconds
     pretrain_seed = config.seed if config.pretrain_seed is None else config.pretrain_seed
@@ -111,34 +111,34 @@ def _facts(run: Run, config: Config, past: History) -> list[tuple[str, str]]:
         ("Data set", catalog.dataset_info(config.dataset).summary),
         ("Split", _split_in_words(config, start)),
         ("Images", _images_in_words(start)),
-        *_prior(config),
+        *_prior_facts(config),
         ("Seeds", f"run {config.seed}, pretraining {pretrain_seed}, split {config.split_seed}"),
         (
             "Training",
-            f"{past.last_epoch} of {counted(config.epochs, 'epoch')}, batches of {config.batch_size}, "
+            f"{history.last_epoch} of {counted(config.epochs, 'epoch')}, batches of {config.batch_size}, "
             f"{course.precision(config)}",
         ),
         ("Start", _start_in_words(config)),
         ("Network", f"{config.network_name}, {_count(start.get('parameters'), 'parameter')}"),
-        ("Machine", _machine_in_words(run, config, past)),
+        ("Machine", _machine_in_words(run, config, history)),
         ("Trained with", _hardware_in_words(run)),
         ("Time", f"{seconds:.0f} s of training and evaluation, without pretraining" if seconds else _MISSING),
         ("State", f"{state.name}{': ' if state.reason else ''}{state.reason}"),
-        *_alarms(run),
+        *_alarm_facts(run),
     ]
     return [*rows, *([("Tags", ", ".join(run.meta()["tags"]))] if run.meta()["tags"] else [])]
 
 
-def _prior(config: Config) -> list[tuple[str, str]]:
-    """The prior where it is not that of the papers."""
+def _prior_facts(config: Config) -> list[tuple[str, str]]:
+    """Return the prior unless it is the uniform one of the papers."""
     if config.prior == "uniform":
         return []
-    words = protocol_parameters()["prior"].shown(config.prior)
-    return [("Prior", f"{words}. {given_prior.ABOUT_ORACLE}" if config.uses_hidden_labels else words)]
+    text = protocol_parameters()["prior"].shown(config.prior)
+    return [("Prior", f"{text}. {given_prior.ABOUT_ORACLE}" if config.uses_hidden_labels else text)]
 
 
-def _alarms(run: Run) -> list[tuple[str, str]]:
-    """What is wrong at the newest epoch, as on the page of the run."""
+def _alarm_facts(run: Run) -> list[tuple[str, str]]:
+    """Return the alarms of the newest epoch, as on the page of the run."""
     alarm_lines = [
         f"{alarm.title} at epoch {alarm.epoch}: {alarm.words}." for alarm in run_index.measure_run(run).alarms
     ]
@@ -160,14 +160,14 @@ def _split_in_words(config: Config, start: dict) -> str:
 
 
 def _images_in_words(start: dict) -> str:
-    words = {
+    labels = {
         "labeled": "labeled",
         "unlabeled": "unlabeled",
         "validation": "with a withheld label",
         "test": "for testing",
     }
-    counts = [(start.get(f"images/{name}"), word) for name, word in words.items()]
-    return ", ".join(f"{count:,.0f} {word}" for count, word in counts if count) or _MISSING
+    counts = [(start.get(f"images/{name}"), label) for name, label in labels.items()]
+    return ", ".join(f"{count:,.0f} {label}" for count, label in counts if count) or _MISSING
 
 
 def _start_in_words(config: Config) -> str:
@@ -179,29 +179,29 @@ def _start_in_words(config: Config) -> str:
     return ({"checkpoint": "weights of a file"} | published).get(config.network_start, "random weights")
 
 
-def _machine_in_words(run: Run, config: Config, past: History) -> str:
-    """Device, threads, speed and memory, as far as they were recorded."""
+def _machine_in_words(run: Run, config: Config, history: History) -> str:
+    """Describe device, threads, speed and memory, as far as they were recorded."""
     slots = [slot for slot in str(run.read_json("process.json").get("slot") or "").split(",") if slot]
     gpus = sum(slot.startswith("cuda") for slot in slots)
-    words = [counted(gpus, "GPU") if gpus else "CPU" if slots else f"device {config.device}"]
-    words += [_count(past.start["threads"], "thread")] if past.start.get("threads") else []
-    words += [f"{config.processes} processes"] if config.processes > 1 else []
-    speed = past.column("throughput/images_per_s")
-    words += [f"{speed.median():,.0f} images/s"] if len(speed) else []
-    for name, word in (("host", "memory"), ("device", "GPU memory")):
-        used = past.column(f"memory/{name}_gb")
-        words += [f"{used.max():.2f} GB {word}"] if len(used) and used.max() > 0 else []
-    return ", ".join(words)
+    parts = [counted(gpus, "GPU") if gpus else "CPU" if slots else f"device {config.device}"]
+    parts += [_count(history.start["threads"], "thread")] if history.start.get("threads") else []
+    parts += [f"{config.processes} processes"] if config.processes > 1 else []
+    speed = history.column("throughput/images_per_s")
+    parts += [f"{speed.median():,.0f} images/s"] if len(speed) else []
+    for name, label in (("host", "memory"), ("device", "GPU memory")):
+        used = history.column(f"memory/{name}_gb")
+        parts += [f"{used.max():.2f} GB {label}"] if len(used) and used.max() > 0 else []
+    return ", ".join(parts)
 
 
 def _hardware_in_words(run: Run) -> str:
-    """What the training process said of its device and programs."""
+    """Describe the device and the versions that the training process recorded."""
     machine = provenance.machine_of(run)
-    words = [
+    parts = [
         machine.get("device"),
         *(f"{name} {machine[name]}" for name in ("torch", "python", "lps", "commit") if name in machine),
     ]
-    return ", ".join(filter(None, words)) or _MISSING
+    return ", ".join(filter(None, parts)) or _MISSING
 
 
 def _count(value, noun: str) -> str:
@@ -210,18 +210,25 @@ def _count(value, noun: str) -> str:
 
 def _notes(run: Run) -> list[Block]:
     lines = [clean_line(line, 2000) for line in run.meta()["notes"].split("\n")]
-    return [Words([f"Notes: {lines[0]}", *lines[1:]])] if any(lines) else []
+    return [Paragraphs([f"Notes: {lines[0]}", *lines[1:]])] if any(lines) else []
 
 
-def _numbers(run: Run, past: History, summary: dict) -> list[Block]:
+def _number_table(run: Run, history: History, summary: dict) -> list[Block]:
     if not summary["epochs"]:
-        return [Words(["No epoch has been evaluated yet."])]
+        return [Paragraphs(["No epoch has been evaluated yet."])]
     best, last = summary["best"], summary["last"]
     best_by = _WITHHELD if summary["best_by"] == "accuracy/validation" else _ORACLE
-    before = {name: past.start.get(start) for name, start in _BASELINES.items()}
-    names = [name for name in MEASUREMENT_NAMES if _is_number(last.get(name)) or _is_number(before.get(name))]
-    rows = [[_with_unit(name), *(_number(name, values.get(name)) for values in (last, best, before))] for name in names]
-    heads = ["", f"Last, epoch {past.last_epoch}", f"Best, epoch {best['epoch']}" if best else "Best", "k-means before"]
+    baseline = {name: history.start.get(start) for name, start in _BASELINES.items()}
+    names = [name for name in MEASUREMENT_NAMES if _is_number(last.get(name)) or _is_number(baseline.get(name))]
+    rows = [
+        [_with_unit(name), *(_number(name, values.get(name)) for values in (last, best, baseline))] for name in names
+    ]
+    heads = [
+        "",
+        f"Last, epoch {history.last_epoch}",
+        f"Best, epoch {best['epoch']}" if best else "Best",
+        "k-means before",
+    ]
     notes = ["On the unlabeled images, under the default protocol.", f"Best: {best_by}."]
     notes.append("The last column shows k-means on the features of the start weights, before training.")
     if (
@@ -230,7 +237,7 @@ def _numbers(run: Run, past: History, summary: dict) -> list[Block]:
     ):
         rows = [[f"{row[0]}‡" if row[0].startswith("Test images") else row[0], *row[1:]] for row in rows]
         notes.append(sentence(run_scores.ABOUT_CLUSTERED_APART))
-    return [Table("", heads, rows, [*notes, *_paper(run)])]
+    return [Table("", heads, rows, [*notes, *_paper_notes(run)])]
 
 
 def _with_unit(name: str) -> str:
@@ -239,7 +246,7 @@ def _with_unit(name: str) -> str:
 
 
 def _number(name: str, value) -> str:
-    """A measurement as people read it: percent and points to a tenth, others to a thousandth."""
+    """Format a measurement: percent and points with one decimal, KL with three."""
     if not _is_number(value):
         return _MISSING
     return f"{value:.3f}" if name == "kl" else f"{round(100 * value, 1) + 0.0:.1f}"
@@ -249,8 +256,8 @@ def _is_number(value) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _paper(run: Run) -> list[str]:
-    """What the paper has for the same experiment, or why it has nothing."""
+def _paper_notes(run: Run) -> list[str]:
+    """Return the paper's numbers of the same experiment, or why there are none."""
     try:
         groups = run_groups.group_runs([run_scores.score_run(run)])
     except UserError:
@@ -264,15 +271,15 @@ def sentence(text: str) -> str:
     return capitalized(text) + "."
 
 
-def _epochs(config: Config, past: History) -> int:
-    return max(config.epochs, past.last_epoch)
+def _axis_end(config: Config, history: History) -> int:
+    return max(config.epochs, history.last_epoch)
 
 
-def _pace(config: Config, past: History) -> list[Block]:
+def _pace_charts(config: Config, history: History) -> list[Block]:
     blocks: list[Block] = []
-    if len(past.epochs):
+    if len(history.epochs):
         alt = "Seen and novel accuracy with the gap between them, KL, mean margins and thresholds over the epochs"
-        figure = line_charts.pace(past, _epochs(config, past), LIGHT)
+        figure = line_charts.pace(history, _axis_end(config, history), LIGHT)
         blocks.append(
             ChartBlock(
                 "Accuracy, KL, margins and thresholds",
@@ -281,24 +288,24 @@ def _pace(config: Config, past: History) -> list[Block]:
                 "The band is the gap between seen and novel accuracy.",
             )
         )
-    if len(past.pretrain) > 1:
-        epochs = max(config.pretrain_epochs, int(past.pretrain.index[-1]))
+    if len(history.pretrain) > 1:
+        epochs = max(config.pretrain_epochs, int(history.pretrain.index[-1]))
         alt = "SimCLR loss and quality of the features over the epochs of pretraining"
-        blocks.append(ChartBlock("Pretraining", line_charts.pretraining(past, epochs, LIGHT), alt))
+        blocks.append(ChartBlock("Pretraining", line_charts.pretraining(history, epochs, LIGHT), alt))
     return blocks
 
 
-def _losses(config: Config, past: History) -> list[Block]:
-    epochs, blocks = _epochs(config, past), []
-    if any(name.startswith("loss/") for name in past.epochs):
-        figure = line_charts.losses(past, epochs, LIGHT)
+def _loss_charts(config: Config, history: History) -> list[Block]:
+    epochs, blocks = _axis_end(config, history), []
+    if any(name.startswith("loss/") for name in history.epochs):
+        figure = line_charts.losses(history, epochs, LIGHT)
         blocks.append(
             ChartBlock("Loss terms", figure, "The terms of the loss over the epochs", "Weighted as in the total loss.")
         )
-    if any(name.startswith("pseudo_label/") for name in past.epochs):
+    if any(name.startswith("pseudo_label/") for name in history.epochs):
         alt = "Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs"
         blocks.append(
-            ChartBlock("Pseudo-labels", line_charts.pseudo_labels(past, epochs, LIGHT), alt, "Share and confidence.")
+            ChartBlock("Pseudo-labels", line_charts.pseudo_labels(history, epochs, LIGHT), alt, "Share and confidence.")
         )
     return blocks
 
@@ -306,18 +313,18 @@ def _losses(config: Config, past: History) -> list[Block]:
 # ---------------------------------------------------------------------------------------------------- classes
 
 
-def _classes(run: Run, past: History) -> list[Block]:
-    """Estimated shares, accuracy by class and the confusion matrix at the last epoch, as far as they are stored."""
+def _class_charts(run: Run, history: History) -> list[Block]:
+    """Draw estimated shares, accuracy by class and the confusion matrix of the last epoch, if they are stored."""
     try:
         split, targets = snapshots.read_split(run.folder)
     except UserError:
         return []
     names = [clean_line(name) for name in split.class_names]
     blocks: list[Block] = []
-    epoch, seen = past.last_epoch, split.classes.seen
-    estimated, accuracy = past.vector("pi_hat", epoch), past.vector("class/accuracy", epoch)
+    epoch, seen = history.last_epoch, split.classes.seen
+    estimated, accuracy = history.vector("pi_hat", epoch), history.vector("class/accuracy", epoch)
     if estimated is not None and len(estimated) == len(names):
-        top, prior = float(np.nanmax(estimated)), past.vector("class/prior", epoch)
+        top, prior = float(np.nanmax(estimated)), history.vector("class/prior", epoch)
         figure = class_bars.class_distribution(estimated, seen, names, LIGHT, top, prior)
         alt = f"Estimated class distribution at epoch {epoch}, compared with the prior"
         blocks.append(ChartBlock("Estimated class distribution", figure, alt, f"Epoch {epoch}; dashed: the prior."))
@@ -325,10 +332,10 @@ def _classes(run: Run, past: History) -> list[Block]:
         figure = class_bars.class_accuracy(accuracy, seen, names, LIGHT)
         alt = f"Accuracy of every class at epoch {epoch}"
         blocks.append(ChartBlock("Accuracy by class", figure, alt, f"Epoch {epoch}, after matching."))
-    return blocks + _confusion(run, split, targets, names)
+    return blocks + _confusion_chart(run, split, targets, names)
 
 
-def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) -> list[Block]:
+def _confusion_chart(run: Run, split: Split, targets: np.ndarray, names: list[str]) -> list[Block]:
     epochs = snapshots.snapshot_epochs(run.snapshots)
     try:
         network = clusters.read_assignment(run, epochs[-1], split)
@@ -346,32 +353,32 @@ def _confusion(run: Run, split: Split, targets: np.ndarray, names: list[str]) ->
     rows = [clean_line(labels.title_of(int(ids[i]), decisions, defaults)) for i in order]
     figure = confusion.figure(counts[order], rows, names, split.classes.seen, LIGHT)
     alt = f"Images of every class in each cluster at epoch {epochs[-1]}"
-    caption = f"Epoch {epochs[-1]}. Clusters are sorted by their matched class.{_by_a_person(decisions)}"
+    caption = f"Epoch {epochs[-1]}. Clusters are sorted by their matched class.{_describe_user_changes(decisions)}"
     return [ChartBlock("Confusion matrix", figure, alt, caption)]
 
 
-def _by_a_person(decisions: naming.Naming) -> str:
+def _describe_user_changes(decisions: naming.Naming) -> str:
     """Describe a user's changes to the clusters; empty without any."""
-    done = {
+    decisions_by_verb = {
         "named": decisions.names,
         "merged": decisions.parents,
         "split": decisions.made,
         "corrected": decisions.moved or decisions.wrong or decisions.nothing or decisions.rejected,
     }
-    words = [word for word, clusters_done in done.items() if clusters_done]
-    return f" A user has {' and '.join(words)} clusters." if words else ""
+    verbs = [verb for verb, changed in decisions_by_verb.items() if changed]
+    return f" A user has {' and '.join(verbs)} clusters." if verbs else ""
 
 
 # ---------------------------------------------------------------------------------------------------- comparison
 
 
-def of_comparison(
+def report_of_comparison(
     scored: Sequence[Scored],
     left_out: Sequence[tuple[Run, str]],
     scoring: Scoring,
     now: datetime | None = None,
 ) -> str:
-    """The report of runs that have scores. left_out: runs without, and why."""
+    """Render the report of scored runs. left_out: runs without scores and the reason."""
     groups = group_tables.sorted_groups(scored)
     members = [member for group in groups for member in (*group.members, *group.replaced)]
     methods = list(dict.fromkeys(catalog.method_info(group.config.method).title for group in groups))
@@ -379,18 +386,18 @@ def of_comparison(
     settings = {
         group.label: provenance.shareable_settings(group.config) for group in groups
     }  # the commands tell the seeds
-    table = Code("The table, on the machine of these runs", group_tables.command(groups, scoring))
+    table = Code("The table, on the machine of these runs", group_tables.compare_command(groups, scoring))
     sections = [
         Section("Compared runs", [Facts(_about_comparison(groups, members, scoring))]),
-        Section("Numbers", numbers(groups)),
-        Section("Curves", curves(groups)),
-        Section("Settings that differ", _differences(groups)),
+        Section("Numbers", number_tables(groups)),
+        Section("Curves", curve_charts(groups)),
+        Section("Settings that differ", _differing_settings(groups)),
         Section("Every run", [_run_table(groups), *left_out_table(left_out)]),
-        Section("How to reproduce it", _again([m.config for m in members], settings, [table])),
+        Section("How to reproduce it", _reproduction([m.config for m in members], settings, [table])),
     ]
     names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
-    subtitle = [f"{counted(len(members), 'run')} in {counted(len(groups), 'group')}", date(now)]
-    return written(f"{names} on {', '.join(sets)}", subtitle, sections)
+    subtitle = [f"{counted(len(members), 'run')} in {counted(len(groups), 'group')}", written_on(now)]
+    return render_report(f"{names} on {', '.join(sets)}", subtitle, sections)
 
 
 def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scoring: Scoring) -> list[tuple[str, str]]:
@@ -405,13 +412,13 @@ def _about_comparison(groups: Sequence[Group], members: Sequence[Scored], scorin
         ("Splits", ", ".join(splits) + "; numbers of different splits cannot be compared" * (len(splits) > 1)),
         ("Protocol", f"{scoring.protocol}: {PROTOCOLS[scoring.protocol]}"),
         ("Scored", f"{run_scores.IMAGES[scoring.images]}, at {run_scores.SELECTIONS[scoring.select]}"),
-        ("Seen accuracy", group_tables.SEEN_WORDS[scoring.seen].lower()),
+        ("Seen accuracy", group_tables.SEEN_LABELS[scoring.seen].lower()),
         ("Time", f"{seconds:,.0f} s of training and evaluation in all, without pretraining"),
     ]
 
 
-def numbers(groups: Sequence[Group]) -> list[Block]:
-    """The table of groups, their differences, and both as LaTeX."""
+def number_tables(groups: Sequence[Group]) -> list[Block]:
+    """Return the table of groups, their differences, and the table as LaTeX."""
     return [
         _group_table(groups),
         *_difference_table(groups),
@@ -420,7 +427,7 @@ def numbers(groups: Sequence[Group]) -> list[Block]:
 
 
 def _group_table(groups: Sequence[Group]) -> Table:
-    """The table of the Compare page."""
+    """Return the table of the Compare page."""
     has_paper = score_tables.has_paper(groups)
     heads = ["Group", *(head for head, _ in HEADS.values()), "n", *["Paper"] * has_paper]
     rows = [
@@ -442,7 +449,7 @@ def _group_table(groups: Sequence[Group]) -> Table:
 
 
 def _difference_table(groups: Sequence[Group]) -> list[Block]:
-    """Every group against the usual one, and what these seeds cannot tell; nothing where none compares."""
+    """Return the differences of every group from its baseline, with notes; empty if no groups are comparable."""
     comparison = differences.compare_groups(groups)
     if not comparison.found:
         return []
@@ -457,28 +464,30 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
     return [Table("Differences, points", heads, score_tables.difference_rows(comparison), notes, bold, words=2)]
 
 
-def curves(groups: Sequence[Group]) -> list[Block]:
-    """One chart a measurement, every group in the same colour in all of them."""
-    pasts = [[EventLog(member.run.events).read_history() for member in group.members] for group in groups]
+def curve_charts(groups: Sequence[Group]) -> list[Block]:
+    """Draw one chart per measurement; a group has the same colour in all of them."""
+    histories = [[EventLog(member.run.events).read_history() for member in group.members] for group in groups]
     styles = palette.group_styles(len(groups), LIGHT)
     blocks: list[Block] = []
     for name in _CURVES:
-        tables = [group_tables.curve_table(group_pasts, name, "range") for group_pasts in pasts]
-        with_values = [i for i, table in enumerate(tables) if len(table)]
-        if not with_values:
+        tables = [group_tables.curve_table(group_histories, name, "range") for group_histories in histories]
+        drawn = [i for i, table in enumerate(tables) if len(table)]
+        if not drawn:
             continue
-        curves = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in with_values]
-        epochs = max(int(curve.table.index[-1]) for curve in curves)
-        shape = group_tables.tick_format(name, curves)
-        figure = line_charts.curves_of_groups(curves, epochs, shape, LIGHT, [styles[i] for i in with_values])
+        curve_charts = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in drawn]
+        epochs = max(int(curve.table.index[-1]) for curve in curve_charts)
+        tick_format = group_tables.tick_format(name, curve_charts)
+        figure = line_charts.curves_of_groups(curve_charts, epochs, tick_format, LIGHT, [styles[i] for i in drawn])
         title = measurement_name(name)
-        blocks.append(ChartBlock(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
-    return [*blocks, Words([_ABOUT_CURVES])] if blocks else []
+        blocks.append(
+            ChartBlock(title, figure, f"{title} of {counted(len(curve_charts), 'group')} of runs over the epochs")
+        )
+    return [*blocks, Paragraphs([_ABOUT_CURVES])] if blocks else []
 
 
-def _differences(groups: Sequence[Group]) -> list[Block]:
+def _differing_settings(groups: Sequence[Group]) -> list[Block]:
     if len(groups) == 1:
-        return [Words(["There is only one group: its runs differ only in the seed."])]
+        return [Paragraphs(["There is only one group: its runs differ only in the seed."])]
     table = group_tables.settings_table(groups)
     rows = table.astype(str).to_numpy().tolist()
     notes = ["A setting that only some methods have is listed if a run has changed it."]
@@ -496,20 +505,22 @@ def _run_table(groups: Sequence[Group]) -> Table:
 
 def _run_row(label: str, member: Scored, remark: str) -> list[str]:
     single = Group(label, (member,))
-    numbers = [score_tables.format_cell(single, column) for column in HEADS]
-    return [titles.run_label(member.run), label, str(member.config.seed), str(member.epoch), *numbers, remark]
+    number_tables = [score_tables.format_cell(single, column) for column in HEADS]
+    return [titles.run_label(member.run), label, str(member.config.seed), str(member.epoch), *number_tables, remark]
 
 
 def left_out_table(left_out: Sequence[tuple[Run, str]]) -> list[Block]:
-    rows = [[titles.run_label(run), why] for run, why in left_out]
+    rows = [[titles.run_label(run), reason] for run, reason in left_out]
     return [Table("Left out", ["Run", "Reason"], rows, words=2)] if rows else []
 
 
-# ---------------------------------------------------------------------------------------------------- made again
+# ---------------------------------------------------------------------------------------------------- reproduction
 
 
-def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = (), threads=None) -> list[Block]:
-    """Commands, versions and all settings as they are to be shown; more: what comes after the commands."""
+def _reproduction(
+    configs: Sequence[Config], settings: dict, further_blocks: Sequence[Block] = (), threads=None
+) -> list[Block]:
+    """Return commands, further blocks, versions and all settings."""
     commands = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
     blocks = []
     if threads and configs[0].threads is None:
@@ -521,14 +532,14 @@ def _again(configs: Sequence[Config], settings: dict, more: Sequence[Block] = ()
         blocks.append("/path/to/ stands for folders of the training machine.")
     return [
         Code("Commands" if "\n" in commands else "Command", commands),
-        *([Words(blocks)] if blocks else []),
-        *more,
-        *made_with(settings),
+        *([Paragraphs(blocks)] if blocks else []),
+        *further_blocks,
+        *versions_and_settings(settings),
     ]
 
 
-def made_with(settings: dict) -> list[Block]:
-    """The versions of programs here, and the settings."""
+def versions_and_settings(settings: dict) -> list[Block]:
+    """Return the versions of programs on this machine, and the settings."""
     versions = provenance.package_versions() | (
         {"commit": program_commit} if (program_commit := provenance.git_commit()) else {}
     )

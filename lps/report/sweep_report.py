@@ -1,6 +1,6 @@
-"""A sweep as one file to keep: its table beside the paper's, all runs, what they ran on, what they took, made again.
+"""The report of a sweep as one file: its table in the paper's layout, all runs, hardware, cost, how to reproduce it.
 
-What a report tells names no machine, no person and no folder.
+A report names no machine, person or folder.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from lps.charts.palette import LIGHT
 from lps.errors import UserError, shorten
 from lps.files import disk
 from lps.report import run_report
-from lps.report.documents import Block, ChartBlock, Code, Facts, Section, Table, Words
+from lps.report.documents import Block, ChartBlock, Code, Facts, Paragraphs, Section, Table
 from lps.scheduler import costs
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import catalog, cli_args
@@ -34,17 +34,17 @@ from lps.studies.sweep_records import SweepRecord
 from lps.wording import counted, data_size, estimated
 
 _MISSING = "–"
-_COSTS = {  # measurement -> what it is called, and its form
+_COSTS = {  # measurement -> (title, format)
     "throughput/images_per_s": ("Speed", "{:,.0f} images/s"),
     "memory/host_gb": ("Peak memory", "{:.2f} GB"),
     "memory/device_gb": ("Peak GPU memory", "{:.2f} GB"),
 }
-_MADE_BY = {"device": "Device", "torch": "PyTorch", "python": "Python", "lps": "LPS Studio", "commit": "Commit"}
+_MACHINE_FACTS = {"device": "Device", "torch": "PyTorch", "python": "Python", "lps": "LPS Studio", "commit": "Commit"}
 
 
 @dataclass(frozen=True)
 class _RunFacts:
-    """One run of the sweep with all that the report says of it. seconds: of its processes, None while unknown."""
+    """One run of the sweep with its facts for the report. seconds: of its processes, None while unknown."""
 
     label: str
     config: Config | None
@@ -56,36 +56,36 @@ class _RunFacts:
 
 
 def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
-    """The report of a sweep as it stands; runs that are not finished are named."""
+    """Render the report of a sweep; its unfinished runs are listed."""
     request = sweeps.from_record(sweep.request)
     items = sweeps.sketch_sweep(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
     finished = [item.run for item in items if item.state and item.state.name == "finished"]
     scored, left_out = run_scores.score_all(finished, scoring.protocol, scoring.select, scoring.seen, scoring.images)
-    by_run = {member.run.id: member for member in scored}
-    item_facts = [_run_facts(item, by_run) for item in items]
+    score_by_run = {member.run.id: member for member in scored}
+    item_facts = [_run_facts(item, score_by_run) for item in items]
     groups = group_tables.sorted_groups(scored)
-    sheet = sweep_charts.sheet_of(request)
-    numbers = run_report.numbers(groups) if groups else [Words(["No run has finished yet."])]
+    paper_table = sweep_charts.paper_table_of(request)
+    numbers = run_report.number_tables(groups) if groups else [Paragraphs(["No run has finished yet."])]
     sections = [
         Section("Setup", [Facts(_facts(sweep, item_facts, groups, scoring))]),
-        *([_paper_section(sheet, scored, scoring)] if sheet else []),
-        Section("Groups of runs" if sheet else "Numbers", numbers),
-        Section("Curves", run_report.curves(groups) if groups else []),
-        Section("Settings", _settings([one.config for one in item_facts if one.config])),
+        *([_paper_section(paper_table, scored, scoring)] if paper_table else []),
+        Section("Groups of runs" if paper_table else "Numbers", numbers),
+        Section("Curves", run_report.curve_charts(groups) if groups else []),
+        Section("Settings", _settings([item.config for item in item_facts if item.config])),
         Section("Hardware, time and cost", _cost(item_facts)),
         Section("Every run", [_run_table(item_facts), *run_report.left_out_table(left_out)]),
-        Section("How to reproduce it", _again(request, sweep, item_facts)),
+        Section("How to reproduce it", _reproduction(request, sweep, item_facts)),
     ]
     title = (
-        f"{sheet.preset.title} ({sheet.preset.paper_location}), {request.scale} scale"
-        if sheet
+        f"{paper_table.preset.title} ({paper_table.preset.paper_location}), {request.scale} scale"
+        if paper_table
         else f"Sweep {sweep.name}"
     )
-    subtitle = [f"{sweep.name} · {counted(len(items), 'run')}, {len(finished)} finished", run_report.date(now)]
-    return run_report.written(title, subtitle, sections)
+    subtitle = [f"{sweep.name} · {counted(len(items), 'run')}, {len(finished)} finished", run_report.written_on(now)]
+    return run_report.render_report(title, subtitle, sections)
 
 
-def _run_facts(item: sweeps.Item, by_run: dict[str, Scored]) -> _RunFacts:
+def _run_facts(item: sweeps.Item, score_by_run: dict[str, Scored]) -> _RunFacts:
     if item.run is None:
         return _RunFacts(item.label, item.config, None, State("missing"), {}, None, None)
     return _RunFacts(
@@ -95,7 +95,7 @@ def _run_facts(item: sweeps.Item, by_run: dict[str, Scored]) -> _RunFacts:
         item.state or State("missing"),
         provenance.machine_of(item.run),
         costs.run_seconds(item.run),
-        by_run.get(item.run.id),
+        score_by_run.get(item.run.id),
     )
 
 
@@ -122,21 +122,23 @@ def _facts(
     ]
 
 
-def _paper_section(sheet: PaperTable, scored: Sequence[Scored], scoring: Scoring) -> Section:
-    """The table in the paper's layout, and its curves."""
-    groups = preset_tables.fill_table(sheet, scored)
-    grid = preset_tables.build_grid(sheet, groups, (scoring.protocol, scoring.select, scoring.images))
+def _paper_section(paper_table: PaperTable, scored: Sequence[Scored], scoring: Scoring) -> Section:
+    """Return the table in the paper's layout, and its curves."""
+    groups = preset_tables.fill_table(paper_table, scored)
+    grid = preset_tables.build_grid(paper_table, groups, (scoring.protocol, scoring.select, scoring.images))
     blocks: list[Block] = _grid_tables(grid)
-    blocks += [Words([run_report.sentence(remark) for remark in grid.notes])]
-    blocks += [ChartBlock(words, figure, alt) for words, figure, alt in sweep_charts.figures(sheet, groups, LIGHT)]
-    blocks.append(Code("LaTeX", preset_tables.latex_of_grid(grid, sheet.request.command()), True))
-    return Section(f"{sheet.preset.paper_location} of the paper, filled with these runs", blocks)
+    blocks += [Paragraphs([run_report.sentence(remark) for remark in grid.notes])]
+    blocks += [
+        ChartBlock(title, figure, alt) for title, figure, alt in sweep_charts.figures(paper_table, groups, LIGHT)
+    ]
+    blocks.append(Code("LaTeX", preset_tables.latex_of_grid(grid, paper_table.request.command()), True))
+    return Section(f"{paper_table.preset.paper_location} of the paper, filled with these runs", blocks)
 
 
 def _grid_tables(grid: Grid) -> list[Block]:
-    """A table for each section of the grid."""
+    """Return a table for each section of the grid."""
     heads = [grid.first, *(column for _, columns in grid.heads for column in columns)]
-    above = [("", 1), *((words, len(columns)) for words, columns in grid.heads)]
+    above = [("", 1), *((title, len(columns)) for title, columns in grid.heads)]
     blocks: list[Block] = []
     for section in dict.fromkeys(section for section, _, _ in grid.rows):
         positions = [position for position, row in enumerate(grid.rows) if row[0] == section]
@@ -150,7 +152,7 @@ def _grid_tables(grid: Grid) -> list[Block]:
 
 
 def _settings(configs: Sequence[Config]) -> list[Block]:
-    """What all runs share, and in what they differ."""
+    """Return tables of the settings that differ and of those that all runs share."""
     if not configs:
         return []
     settings = [provenance.shareable_settings(config) for config in configs]
@@ -170,7 +172,7 @@ def _settings(configs: Sequence[Config]) -> list[Block]:
 
 
 def _shared_and_differing(settings: Sequence[dict]) -> tuple[dict[str, object], list[str]]:
-    """(key -> value of what is the same in all, the keys of the others); seeds and places of training are neither."""
+    """Return (shared settings, keys of the differing ones); keys of `REPEATED`, such as the seed, are neither."""
     keys = [
         key
         for key in dict.fromkeys(key for settings_of_run in settings for key in settings_of_run)
@@ -192,19 +194,32 @@ def _text(settings: dict, key: str) -> str:
 
 
 def _cost(item_facts: Sequence[_RunFacts]) -> list[Block]:
-    """What the runs were trained on, and what they took."""
-    timed = [item.seconds for item in item_facts if item.seconds is not None]
-    trained = sum(item.scored.time for item in item_facts if item.scored)
-    rows = [(title, _counted(item_facts, key)) for key, title in _MADE_BY.items()]
-    total = f"{estimated(sum(timed))} in {counted(len(timed), 'run')}, pretraining included" if timed else _MISSING
-    rows += [("Time of the runs", f"{total}; summed over runs, even if some ran at the same time" if timed else total)]
-    rows += [("Training", f"{estimated(trained)} of training and evaluation in finished runs" if trained else _MISSING)]
+    """Return hardware, time and disk space of the runs."""
+    run_seconds = [item.seconds for item in item_facts if item.seconds is not None]
+    training_seconds = sum(item.scored.time for item in item_facts if item.scored)
+    rows = [(title, _counted(item_facts, key)) for key, title in _MACHINE_FACTS.items()]
+    total = (
+        f"{estimated(sum(run_seconds))} in {counted(len(run_seconds), 'run')}, pretraining included"
+        if run_seconds
+        else _MISSING
+    )
+    rows += [
+        ("Time of the runs", f"{total}; summed over runs, even if some ran at the same time" if run_seconds else total)
+    ]
+    rows += [
+        (
+            "Training",
+            f"{estimated(training_seconds)} of training and evaluation in finished runs"
+            if training_seconds
+            else _MISSING,
+        )
+    ]
     size = sum(disk.folder_bytes(item.run.folder) for item in item_facts if item.run)
     return [Facts([*rows, ("Disk", data_size(size)), *_speeds(item_facts)])]
 
 
 def _counted(item_facts: Sequence[_RunFacts], key: str) -> str:
-    """Every value with how many runs have it; "not recorded" for older runs."""
+    """Return every value with its number of runs; "not recorded" for older runs."""
     counts = Counter(str(item.machine.get(key) or "not recorded") for item in item_facts if item.run)
     if len(counts) <= 1:
         return next(iter(counts), _MISSING)
@@ -212,13 +227,13 @@ def _counted(item_facts: Sequence[_RunFacts], key: str) -> str:
 
 
 def _speeds(item_facts: Sequence[_RunFacts]) -> list[tuple[str, str]]:
-    pasts = [EventLog(item.run.events).read_history() for item in item_facts if item.scored]
+    histories = [EventLog(item.run.events).read_history() for item in item_facts if item.scored]
     rows = []
-    for name, (title, form) in _COSTS.items():
-        values = sorted(past.column(name).max() for past in pasts if len(past.column(name)))
+    for name, (title, text_format) in _COSTS.items():
+        values = sorted(history.column(name).max() for history in histories if len(history.column(name)))
         if values and values[-1] > 0:
-            ends = dict.fromkeys(form.format(value) for value in (values[0], values[-1]))
-            rows.append((title, " to ".join(ends)))
+            texts = dict.fromkeys(text_format.format(value) for value in (values[0], values[-1]))
+            rows.append((title, " to ".join(texts)))
     return rows
 
 
@@ -234,12 +249,12 @@ def _run_row(item: _RunFacts) -> list[str]:
         [score_tables.format_cell(Group("", (member,)), c) for c in columns] if member else [_MISSING] * len(columns)
     )
     cells = [item.label, str(item.config.seed) if item.config else _MISSING, item.state.name]
-    took = _MISSING if item.seconds is None else f"{item.seconds:.0f}"
+    seconds_text = _MISSING if item.seconds is None else f"{item.seconds:.0f}"
     return [
         *cells,
         str(member.epoch) if member else _MISSING,
         *numbers,
-        took,
+        seconds_text,
         item.run.id[-6:] if item.run else _MISSING,
     ]
 
@@ -247,8 +262,8 @@ def _run_row(item: _RunFacts) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- made again
 
 
-def _again(request, sweep: SweepRecord, item_facts: Sequence[_RunFacts]) -> list[Block]:
-    """The one command, the single ones, versions and settings."""
+def _reproduction(request, sweep: SweepRecord, item_facts: Sequence[_RunFacts]) -> list[Block]:
+    """Return the command of the sweep, those of single runs, versions and settings."""
     configs = [item.config for item in item_facts if item.config]
     blocks: list[Block] = []
     if request is not None:
@@ -257,11 +272,11 @@ def _again(request, sweep: SweepRecord, item_facts: Sequence[_RunFacts]) -> list
     single = "\n".join(dict.fromkeys(map(provenance.train_command, configs)))
     blocks.append(Code("Single runs", single, is_folded=request is not None))
     settings = {item.label: provenance.shareable_settings(item.config) for item in item_facts if item.config}
-    return [*blocks, *run_report.made_with(settings)]
+    return [*blocks, *run_report.versions_and_settings(settings)]
 
 
 def _shareable_command(command: str, configs: Sequence[Config]) -> str:
-    """The command without the folders that only this machine has."""
+    """Return the command with paths of this machine replaced by /path/to/."""
     for config in configs:
         for key in provenance.PATHS:
             path = config.flat().get(key)
@@ -270,10 +285,10 @@ def _shareable_command(command: str, configs: Sequence[Config]) -> str:
     return command
 
 
-def find(sweeps_known: Sequence[SweepRecord], tag: str) -> SweepRecord:
-    """The sweep with that tag; raises `UserError`."""
-    for sweep in sweeps_known:
+def find_sweep(sweep_records_of_root: Sequence[SweepRecord], tag: str) -> SweepRecord:
+    """Return the sweep with a tag; raises `UserError` if there is none."""
+    for sweep in sweep_records_of_root:
         if sweep.tag == tag:
             return sweep
-    names = ", ".join(sweep.tag for sweep in sweeps_known[:20]) or "none yet"
+    names = ", ".join(sweep.tag for sweep in sweep_records_of_root[:20]) or "none yet"
     raise UserError("tag", f"{shorten(tag)} has no runs here; choices: {names}")

@@ -428,4 +428,4 @@ def test_a_label_is_written_as_after_set():
 def test_every_value_has_its_tick_where_their_words_have_room(values, has_ticks):
     axis = effect_charts.Axis.from_values("margin_scale", values).layout(LIGHT)
     assert ("ticktext" in axis) == has_ticks
-    assert effect_charts.in_short(18.746856864570596) == "18.75"
+    assert effect_charts.shorten_value(18.746856864570596) == "18.75"

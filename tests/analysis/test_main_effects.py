@@ -51,7 +51,7 @@ def test_the_interval_comes_from_the_seeds(scored):
     (found,) = main_effects(made, "novel")
     assert found.difference == pytest.approx(0.20)
     assert found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3), rel=1e-5), "Student's t, two degrees"
-    assert effect_charts.in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
+    assert effect_charts.effect_in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
     assert "from 5 to 10 (not distinguishable from chance)" in best_value.describe_main_effects([found], "novel")
 
 

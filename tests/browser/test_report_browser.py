@@ -19,8 +19,8 @@ def files(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
     runs = [make_run(root, epochs=4, name=HOSTILE), make_run(root, epochs=4, settings={"use_margin": False})]
     paths = {"one": root / "one.html", "several": root / "several.html"}
-    paths["one"].write_bytes(run_report.as_bytes(run_report.render_run_report(runs[:1], SCORING, NOW)))
-    paths["several"].write_bytes(run_report.as_bytes(run_report.render_run_report(runs, SCORING, NOW)))
+    paths["one"].write_bytes(run_report.encode_report(run_report.render_run_report(runs[:1], SCORING, NOW)))
+    paths["several"].write_bytes(run_report.encode_report(run_report.render_run_report(runs, SCORING, NOW)))
     return paths
 
 

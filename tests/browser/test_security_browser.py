@@ -91,7 +91,7 @@ def test_the_report_of_hostile_runs_fetches_nothing(look, hostile, tmp_path):
 
     for number, runs in enumerate(([hostile[0]], [hostile[0], hostile[3]])):
         path = tmp_path / f"{number}.html"
-        path.write_bytes(run_report.as_bytes(run_report.render_run_report(runs, scoring)))
+        path.write_bytes(run_report.encode_report(run_report.render_run_report(runs, scoring)))
         watch = look(path)
         watch.page.wait_for_timeout(1000)
         assert watch.found() == []

@@ -52,15 +52,15 @@ def test_a_label_of_many_settings_takes_several_lines_and_its_row_their_room():
 def test_a_label_shows_what_tells_its_group_from_the_others():
     words = "LPS, margin_scale={}, entropy_weight={}, epochs=8"
     labels = [words.format(*values) for values in ((0, 1), (10, 0.5), (0, 0.5))]
-    assert difference_charts._apart(labels) == [
+    assert difference_charts._shorten_labels(labels) == [
         "margin_scale=0, entropy_weight=1",
         "margin_scale=10, entropy_weight=0.5",
         "margin_scale=0, entropy_weight=0.5",
     ]
     same_margin = [words.format(5, 1), words.format(5, 0.5)]
-    assert difference_charts._apart(same_margin, [words.format(10, 0.5)] * 2) == [
+    assert difference_charts._shorten_labels(same_margin, [words.format(10, 0.5)] * 2) == [
         "margin_scale=5, entropy_weight=1",
         "margin_scale=5, entropy_weight=0.5",
     ], "the baseline has another margin"
-    assert difference_charts._apart(["LPS", "LPS, epochs=8"]) == ["LPS", "epochs=8"]
-    assert difference_charts._apart(["LPS, epochs=8"]) == ["LPS, epochs=8"]
+    assert difference_charts._shorten_labels(["LPS", "LPS, epochs=8"]) == ["LPS", "epochs=8"]
+    assert difference_charts._shorten_labels(["LPS, epochs=8"]) == ["LPS, epochs=8"]

@@ -30,13 +30,13 @@ def test_every_measurement_of_a_recording_is_drawn_or_left(run):
 
 
 def test_its_chart_has_its_values_and_its_name():
-    figure = measurements.other(history(), "my_value", 5, palette.LIGHT).figure()
+    figure = measurements.other_measurement(history(), "my_value", 5, palette.LIGHT).figure()
     assert [list(trace.y) for trace in figure.data] == [[1, 2]]
     assert figure.layout.annotations[0].text == "my_value"
 
 
 def test_of_one_by_class_the_means_over_seen_and_novel_classes_are_drawn():
-    figure = measurements.other(history(), "by_class", 5, palette.LIGHT).figure()
+    figure = measurements.other_measurement(history(), "by_class", 5, palette.LIGHT).figure()
     assert {trace.name: list(trace.y) for trace in figure.data} == {"Seen": [0, 1], "Novel": [3, 4]}
 
 

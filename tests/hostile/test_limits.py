@@ -17,7 +17,7 @@ import pytest
 
 import lps.ui
 from lps.analysis import labels, naming
-from lps.charts.event_log import MOST_ENDS, EventLog, thinned
+from lps.charts.event_log import MOST_ENDS, EventLog, thin_out
 from lps.errors import UserError
 from lps.files.versions import MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
 from lps.interop import imports
@@ -384,7 +384,7 @@ def test_thirty_thousand_attempts_are_read_in_seconds_and_few_are_kept(run):
     assert EventLog(run.events).read_history().last_epoch == 0 and summarize(run)["epochs"] == 0
     assert time.process_time() - began < 10
     events = [an_event(kind="start")] * 20_000 + [an_event(epoch=5)] * 20_000
-    assert len(thinned([dict(event) for event in events])) <= MOST_ENDS + 1
+    assert len(thin_out([dict(event) for event in events])) <= MOST_ENDS + 1
 
 
 @pytest.fixture

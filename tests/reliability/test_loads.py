@@ -6,7 +6,7 @@ import pytest
 
 from lps.analysis import run_index
 from lps.charts import event_log
-from lps.charts.event_log import EventLog, thinned
+from lps.charts.event_log import EventLog, thin_out
 from lps.store import event_follower
 from lps.store.run_folders import list_runs
 from tests import sample_runs
@@ -99,7 +99,7 @@ def test_a_run_that_is_thinned_shows_the_numbers_of_the_whole_one(tmp_path, monk
 
 def test_few_records_are_all_kept():
     events = [{"kind": "train", "epoch": epoch} for epoch in range(1, event_log.MOST_EVENTS + 1)]
-    assert thinned(events) is events
+    assert thin_out(events) is events
 
 
 @pytest.mark.slow

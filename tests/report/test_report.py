@@ -195,17 +195,19 @@ def test_the_confusion_matrix_counts_the_stored_predictions(one, runs):
 @pytest.mark.slow
 def test_only_what_a_person_did_to_clusters_is_said(tmp_path):
     run = make_run(tmp_path, epochs=4)
-    assert "by their matched class." in run_report.of_run(run) and "a person" not in run_report.of_run(run)
+    assert "by their matched class." in run_report.report_of_run(run) and "a person" not in run_report.report_of_run(
+        run
+    )
     (*_, epoch) = snapshot_epochs(run.snapshots)
     naming.record_steps(run, epoch, [{"do": "name", "id": 7, "name": "sevens"}])
-    assert "by their matched class. A user has named clusters." in run_report.of_run(run)
+    assert "by their matched class. A user has named clusters." in run_report.report_of_run(run)
     naming.record_steps(run, epoch, [{"do": "merge", "id": 8, "into": 7}])
-    assert "A user has named and merged clusters." in run_report.of_run(run)
+    assert "A user has named and merged clusters." in run_report.report_of_run(run)
 
 
 def test_the_size_that_is_told_is_about_that_of_a_report(runs):
     for chosen in (runs[:1], runs):
-        size = len(run_report.as_bytes(run_report.render_run_report(chosen, SCORING)))
+        size = len(run_report.encode_report(run_report.render_run_report(chosen, SCORING)))
         assert abs(size - documents.usual_size()) < 0.03 * size
 
 
@@ -422,8 +424,8 @@ def test_pages_make_the_report_when_it_is_asked_for(runs, monkeypatch):
 
     made = []
     monkeypatch.setenv("LPS_RUNS", str(runs[0].root))
-    monkeypatch.setattr(run_report, "of_run", lambda *_: made.append("run") or "")
-    monkeypatch.setattr(run_report, "of_comparison", lambda *_: made.append("comparison") or "")
+    monkeypatch.setattr(run_report, "report_of_run", lambda *_: made.append("run") or "")
+    monkeypatch.setattr(run_report, "report_of_comparison", lambda *_: made.append("comparison") or "")
     for page, chosen in (("live", runs[:1]), ("runs", runs[:1]), ("compare", runs)):
         app = visit(page, run=[run.id for run in chosen])
         buttons = [element for element in app.get("download_button") if element.proto.label.startswith("Report (HTML")]

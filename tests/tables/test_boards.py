@@ -49,12 +49,12 @@ def test_what_cannot_be_read_is_as_usual(text):
 
 def test_x_is_an_epoch_a_step_hours_or_another_measurement(histories):
     past = histories[0]
-    tables = {x: board_charts.table_of(past, BoardChart(x=x)) for x in ("epoch", "step", "time", "kl")}
+    tables = {x: board_charts.measurement_table(past, BoardChart(x=x)) for x in ("epoch", "step", "time", "kl")}
     assert list(tables["epoch"]["x"]) == [1, 2, 3, 4, 5, 6]
     assert tables["step"]["x"].is_monotonic_increasing and tables["step"]["x"].iloc[0] > 1
     assert 0 < tables["time"]["x"].iloc[-1] < 1 and tables["time"]["x"].is_monotonic_increasing
     assert list(tables["kl"]["x"]) == list(past.column("kl"))
-    assert len(board_charts.table_of(past, BoardChart("no such"))) == 0
+    assert len(board_charts.measurement_table(past, BoardChart("no such"))) == 0
 
 
 def test_smoothing_is_an_average_of_what_came_before_that_does_not_start_at_zero():
@@ -92,8 +92,8 @@ def test_the_legend_has_the_order_of_the_last_values(runs, histories):
 
 
 def test_a_mean_has_a_band_of_one_standard_deviation(histories):
-    tables = [board_charts.table_of(past, BoardChart()) for past in histories]
-    mean = board_charts.mean_of(tables)
+    tables = [board_charts.measurement_table(past, BoardChart()) for past in histories]
+    mean = board_charts.mean_table(tables)
     values = [table["y"][3] for table in tables]
     assert mean["y"][3] == pytest.approx(np.mean(values)) and mean["std"][3] == pytest.approx(np.std(values, ddof=1))
     line = BoardLine("k", "all", "all", mean, "#123456")
@@ -123,14 +123,14 @@ def test_lines_have_keys_labels_and_short_ones_for_their_ends(runs, histories):
 
 def test_a_pinned_colour_belongs_to_its_line_alone_and_no_two_lines_share_one():
     keys = list("abcdef")
-    usual = board_charts.colors_of(keys, LIGHT, {})
+    usual = board_charts.assign_colors(keys, LIGHT, {})
     assert list(usual.values()) == many_colors(6, LIGHT)
-    found = board_charts.colors_of(keys, LIGHT, {"a": usual["c"], "gone": usual["d"]})
+    found = board_charts.assign_colors(keys, LIGHT, {"a": usual["c"], "gone": usual["d"]})
     assert found["a"] == usual["c"] and found["c"] == usual["a"]
     assert len(set(found.values())) == 6 and all(found[key] == usual[key] for key in "bdef")
-    dark = board_charts.colors_of(keys, DARK, {"a": usual["c"]})
+    dark = board_charts.assign_colors(keys, DARK, {"a": usual["c"]})
     assert dark["a"] == many_colors(6, DARK)[2], "as the same colour looks on a dark ground"
-    two = board_charts.colors_of(["x", "a"], LIGHT, {"a": usual["a"]})
+    two = board_charts.assign_colors(["x", "a"], LIGHT, {"a": usual["a"]})
     assert two["a"] == usual["a"] != two["x"]
 
 
@@ -154,12 +154,16 @@ def test_sixty_lines_have_sixty_colours_and_neighbours_are_far_apart(colors):
 
 
 def test_values_at_an_epoch_last_and_best(histories):
-    tables = {"a": {name: board_charts.table_of(histories[0], BoardChart(name)) for name in ("accuracy/novel", "kl")}}
+    tables = {
+        "a": {name: board_charts.measurement_table(histories[0], BoardChart(name)) for name in ("accuracy/novel", "kl")}
+    }
     row = board_charts.value_table(tables, 2).iloc[0]
     novel, kl = histories[0].column("accuracy/novel"), histories[0].column("kl")
     kl_name = measurement_name("kl")
     assert row["Novel accuracy, epoch 2"] == pytest.approx(100 * novel[2])
     assert row["Novel accuracy, best"] == pytest.approx(100 * novel.max()) and row[f"{kl_name}, best"] == kl.min()
     assert row[f"{kl_name}, best epoch"] == kl.idxmin() and row[f"{kl_name}, last"] == kl.iloc[-1]
-    gone = board_charts.value_table({"a": {"x": board_charts.table_of(histories[0], BoardChart("x"))}}, 99).iloc[0]
+    gone = board_charts.value_table(
+        {"a": {"x": board_charts.measurement_table(histories[0], BoardChart("x"))}}, 99
+    ).iloc[0]
     assert all(value is None or math.isnan(value) for value in gone.iloc[1:])

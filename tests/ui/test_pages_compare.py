@@ -356,11 +356,11 @@ def test_curves_are_never_averaged_over_splits(made):
 
 def test_what_curves_can_be_grouped_by(made):
     configs = [made[name].config() for name in ("lps 0", "plain 0", "few", "gcd 0")]
-    assert list(group_tables.groupings(configs)) == ["everything", "method", "split.labeled_ratio", "use_margin"]
+    assert list(group_tables.list_groupings(configs)) == ["everything", "method", "split.labeled_ratio", "use_margin"]
 
 
 def test_measurements_put_the_usual_ones_first(made):
-    found = list(group_tables.measurements([read_history(made["lps 0"])]))
+    found = list(group_tables.list_measurements([read_history(made["lps 0"])]))
     assert found[0] == "accuracy/novel" and "loss/total" in found and "eta_s" not in found
 
 

@@ -446,7 +446,7 @@ def test_a_mixture():
 
 @pytest.mark.parametrize("values, top", [([0.0], 1.0), ([0.12], 0.2), ([2.0], 2.0), ([2.1], 3.0), ([51], 60)])
 def test_an_axis_ends_at_a_round_number(values, top):
-    assert explain_charts.top_of(values) == pytest.approx(top)
+    assert explain_charts.round_up(values) == pytest.approx(top)
 
 
 def test_the_strongest_classes_and_the_rest():

@@ -135,14 +135,14 @@ def test_home_draws_what_was_measured_and_tells_one_statistic(root):
 
 
 def test_the_dotted_line_of_homes_picture_is_the_run_without_the_margin():
-    drawn = drawings.gap([0.9, 1.0], [0.5, 0.9], LIGHT, without=[0.5, 0.25])
+    drawn = drawings.gap([0.9, 1.0], [0.5, 0.9], LIGHT, other_novel=[0.5, 0.25])
     (dotted,) = (part for part in drawn.split("<path") if "stroke-dasharray" in part)
     assert 'd="M6.0 60.0L314.0 87.0"' in dotted and LIGHT.novel in dotted, "half and a quarter of 108 pixels above 114"
     assert "stroke-dasharray" not in drawings.gap([0.9, 1.0], [0.5, 0.9], LIGHT)
 
 
 def test_homes_picture_names_its_axes_and_lines():
-    drawn = drawings.labeled_gap([0.9, 1.0], [0.5, 0.9], LIGHT, without=[0.5, 0.25])
+    drawn = drawings.labeled_gap([0.9, 1.0], [0.5, 0.9], LIGHT, other_novel=[0.5, 0.25])
     words = re.findall(r"<text[^>]*>([^<]*)<", drawn)
     assert words[:8] == ["0 %", "50 %", "100 %", "1", "epoch", "2", "accuracy", "Seen 100 %"]
     assert words[8:] == ["Novel 90 %", "Novel without margin 25 %"]

@@ -245,7 +245,7 @@ def test_charts_tell_states_by_shape_and_draw_nothing_for_failures(root, hunted,
     assert len(set(symbols.values())) == len(symbols) == 3
     best = next(trace for trace in figure.data if trace.name == "Best so far")
     assert list(best.y)[-1] == result.best.value and list(best.y) == sorted(best.y)
-    lr = search_charts.slice_of(result, result.request.space[1], colors).figure()
+    lr = search_charts.setting_slice(result, result.request.space[1], colors).figure()
     assert lr.layout.xaxis.type == "log"
     assert [p for trace in lr.data for p in trace.x] == [trial.values["lr"] for trial in result.trials]
     lines = search_charts.parallel(result, colors).figure().data

@@ -296,7 +296,7 @@ def test_the_report_of_a_sweep_tells_table_hardware_cost_and_commands(root):
 def test_tables_to_take_away(root):
     fill(root, ASKED, ["finished"] * 5)
     now = page.course(sweep_records.list_sweeps(root)[0])
-    sheet, scored = sweep_charts.sheet_of(now.asked), page.finished_scores(now)
+    sheet, scored = sweep_charts.paper_table_of(now.asked), page.finished_scores(now)
     rows = list(csv.DictReader(io.StringIO(sweep_tables.as_csv(sheet, scored))))
     assert len(rows) == 15 and {row["n"] for row in rows} == {"1"}
     assert "\\begin{tabular}" in sweep_tables.as_latex(sheet, scored, "x")

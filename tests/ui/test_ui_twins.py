@@ -92,7 +92,7 @@ def test_difference_is_taken_where_both_have_the_epoch():
     assert pace_charts.difference(first, past(seen={1: 1.0}), "accuracy/novel").empty
     wide, turned = past(novel={1: 0.1}), past(novel={1: -0.3})
     assert pace_charts.difference(wide, turned, "accuracy/novel").tolist() == pytest.approx([40])
-    assert pace_charts.difference(wide, turned, "accuracy/novel", in_size=True).tolist() == pytest.approx([-20])
+    assert pace_charts.difference(wide, turned, "accuracy/novel", absolute=True).tolist() == pytest.approx([-20])
 
 
 def test_axes_hold_the_values_of_all_runs():
@@ -102,24 +102,24 @@ def test_axes_hold_the_values_of_all_runs():
         epochs=pd.DataFrame({"kl": [1.0]}, index=[1]),
         vectors={"margin": pd.DataFrame([[4.0, -2.0]], index=[1])},
     )
-    ranges = pace_charts.tops([one, two])
+    ranges = pace_charts.shared_ranges([one, two])
     assert ranges["KL"][0] == 0 and 1.0 < ranges["KL"][1] < 1.2
     assert ranges["Mean margin"][0] < -2 and ranges["Mean margin"][1] > 4
-    nothing = pace_charts.tops([History()])
+    nothing = pace_charts.shared_ranges([History()])
     assert all(low < high for low, high in nothing.values())
 
 
 def test_marks_of_one_epoch_share_a_triangle(tmp_path):
     run = read_history(make_run(tmp_path, epochs=4, written=4))
     marks = [Mark(2, "gap", "one"), Mark(2, "kl", "two"), Mark(4, "best", "three")]
-    figure = pace_charts.pace("A", run, 6, pace_charts.tops([run]), marks, "LPS", True, LIGHT).figure()
+    figure = pace_charts.pace("A", run, 6, pace_charts.shared_ranges([run]), marks, "LPS", True, LIGHT).figure()
     (drawn,) = (trace for trace in figure.data if trace.name == "Marks")
     assert drawn.x.tolist() == [2, 4] and list(drawn.text) == ["one<br>two", "three"]
     (shade,) = figure.layout.shapes
     assert (shade.x0, shade.x1) == (4, 6.4)
     seen = next(trace for trace in figure.data if trace.name == "Seen")
     assert seen.customdata.tolist() == [1, 2, 3, 4]
-    running = pace_charts.pace("A", run, 6, pace_charts.tops([run]), marks, "LPS", False, LIGHT).figure()
+    running = pace_charts.pace("A", run, 6, pace_charts.shared_ranges([run]), marks, "LPS", False, LIGHT).figure()
     assert not running.layout.shapes
 
 

@@ -62,7 +62,7 @@ def main() -> None:
 def _show_board(find: str) -> None:
     """Draw the menus, the charts and the table of values."""
     shown = _select_runs(find)
-    words = board_charts.measurements(shown.histories)
+    words = board_charts.list_measurements(shown.histories)
     by = _usual_grouping(shown.entries)
     charts = _read_charts(by)
     with st.container(horizontal=True, gap="small", key="board_menus"):
@@ -185,7 +185,7 @@ def _show_values(charts: Sequence[BoardChart], shown: _BoardRuns) -> None:
         )
     names = list(dict.fromkeys(chart.y for chart in charts))
     tables = {
-        label: {name: board_charts.table_of(past, BoardChart(name)) for name in names}
+        label: {name: board_charts.measurement_table(past, BoardChart(name)) for name in names}
         for label, past in zip(shown.labels, shown.histories)
     }
     table = board_charts.value_table(tables, epoch)

@@ -54,8 +54,8 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
     rows = [
         {
             "key": line.key,
-            "name": board_charts.name_of(line),
-            "short": board_charts.name_of(replace(line, label=line.end)),
+            "name": board_charts.legend_name(line),
+            "short": board_charts.legend_name(replace(line, label=line.end)),
             "colors": _in_both_themes(line.color),
             "value": _value_at(measured.get(line.key), epoch),
         }

@@ -16,11 +16,11 @@ from lps.charts import group_tables, line_charts
 from lps.charts.group_tables import (
     HEADS,
     Scoring,
-    command,
+    compare_command,
     curve_groups,
     curve_table,
-    groupings,
-    measurements,
+    list_groupings,
+    list_measurements,
     settings_table,
     tick_format,
 )
@@ -73,7 +73,7 @@ def main() -> None:
     groups = group_tables.sorted_groups(scored)
     scores.show_table(groups)
     reference = _show_baseline(groups)
-    _show_downloads(groups, reference, lambda: run_report.of_comparison(scored, left_out, scoring))
+    _show_downloads(groups, reference, lambda: run_report.report_of_comparison(scored, left_out, scoring))
     _show_runs(groups)
     _show_published()
     _show_curves(scored)
@@ -180,14 +180,14 @@ def _show_curves(scored: Sequence[Scored]) -> None:
     st.subheader("Curves", anchor=False)
     histories = {member.run.id: read_history(member.run) for member in scored}
     notices.show_left_out({titles.run_title(member.run): histories[member.run.id] for member in scored})
-    measures = measurements(list(histories.values()))
+    measures = list_measurements(list(histories.values()))
     if not measures:
         st.caption("No run has recorded a measurement.")
         return
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         name = url_fields.choose_one(st.selectbox, "curve", "Measurement", measures, width=270)
         by = url_fields.choose_one(
-            st.selectbox, "by", "One curve per", groupings([m.config for m in scored]), width=230
+            st.selectbox, "by", "One curve per", list_groupings([m.config for m in scored]), width=230
         )
         band = url_fields.choose_one(st.segmented_control, "band", "Band", _BAND_WORDS, required=True)
     members = curve_groups(scored, by)
@@ -263,7 +263,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
     for tab, form in zip(st.tabs([word for word, _ in _FILES.values()]), _FILES):
         text = score_tables.format_table(groups, form, reference)
         tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MOST_LINES else 360)
-    export_buttons.show_command(command(groups, scoring))
+    export_buttons.show_command(compare_command(groups, scoring))
 
 
 def _show_published() -> None:

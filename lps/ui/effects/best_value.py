@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from lps.analysis import differences
 from lps.analysis.main_effects import MainEffect
 from lps.analysis.run_groups import Group
-from lps.charts.effect_charts import MEASURES, in_points
+from lps.charts.effect_charts import MEASURES, effect_in_points
 from lps.scores import estimates
 from lps.settings import cli_args
 from lps.settings.parameters import text_of
@@ -26,7 +26,7 @@ def describe_main_effects(main_effects_found: Sequence[MainEffect], measure: str
     if not largest:
         return f"No setting changes {measured} in these runs."
     named = [
-        f"**{escape.markdown(item.setting)}** {in_points(item)} "
+        f"**{escape.markdown(item.setting)}** {effect_in_points(item)} "
         f"from {_format_effect(item.before)} to {_format_effect(item.after)}{_describe_doubt(item)}"
         for item in largest
     ]

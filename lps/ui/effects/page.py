@@ -126,7 +126,7 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], cho
 
 
 def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect], measure: str) -> None:
-    alt = "; ".join(f"{item.setting} {effect_charts.in_points(item)}" for item in main_effects_found)
+    alt = "; ".join(f"{item.setting} {effect_charts.effect_in_points(item)}" for item in main_effects_found)
     scoring = group_differences.scoring_of([Group("", tuple(scored))])
     code = code_of("main_effects", [member.run for member in scored], measure, **scoring)
     plot(
@@ -334,7 +334,7 @@ def _explain_curves(
         sentences.append("No two runs differ only in this setting, so there is no effect to see yet.")
     lacking = [value for value in axis.values if value not in groups]
     if lacking:
-        values = escape.markdown(", ".join(map(effect_charts.in_short, lacking)))
+        values = escape.markdown(", ".join(map(effect_charts.shorten_value, lacking)))
         sentences.append(
             f"With the other settings as chosen above, no run has the value {values}. The line has a gap there."
         )

@@ -99,7 +99,7 @@ def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
 
 def _draw_chart(result: ClassCount, colors: palette.Palette) -> Chart:
     """Plot accuracy on labels with the band of equally good numbers, the silhouette, and the chosen number."""
-    figure = figures.blank(_HEIGHT, colors)
+    figure = figures.blank_figure(_HEIGHT, colors)
     lines = (
         ("Accuracy on labels", result.accuracy, colors.seen),
         ("Separation (silhouette)", result.silhouette, colors.muted),

@@ -49,7 +49,7 @@ def main() -> None:
         st.fragment(sections.show_scrubber, run_every=replay_interval_s)(run, interval_s, replay_interval_s)
         st.fragment(_show_rest, run_every=interval_s)(run)
     if len(read_history(run).epochs) and run.state().name != "unreadable":
-        export_buttons.offer_report(lambda: run_report.of_run(run), f"report-{run.id}")
+        export_buttons.offer_report(lambda: run_report.report_of_run(run), f"report-{run.id}")
 
 
 def _pick_part() -> str:

@@ -155,7 +155,7 @@ def _are_going_on(lanes: list[_Lane]) -> bool:
 def _show_course(lanes: list[_Lane]) -> None:
     """Show the curves of every run on shared axes, and the differences between the runs."""
     length = max(1, *(lane.length for lane in lanes))
-    ranges = pace_charts.tops([lane.past for lane in lanes])
+    ranges = pace_charts.shared_ranges([lane.past for lane in lanes])
     words = (
         ":gray[grey: all classes, and KL · dotted: k-means before training · ▲: milestone, such as a closed gap · "
         "click a chart to move the race there]"

@@ -175,13 +175,13 @@ def _bytes_of_table(table: pd.DataFrame) -> int:
 
 def _map_table(folder: str, first, moment, last) -> pd.DataFrame:
     snapshot = _load_snapshot(folder, moment)
-    points = maps.on_plane(_fit_plane(folder, first, last), snapshot, moment[0])
+    points = maps.project_points(_fit_plane(folder, first, last), snapshot, moment[0])
     return _make_points(folder, moment, points, snapshot.feature_index)
 
 
 def _make_points(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
     known = read_partition(Run(Path(folder)))
-    return maps.table_of(points, index, known.split, known.targets, _load_snapshot(folder, moment))
+    return maps.point_table(points, index, known.split, known.targets, _load_snapshot(folder, moment))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -45,7 +45,7 @@ def show_details(entry: RunRow) -> None:
             st.text(entry.notes)
         if _list_costs(entry):
             key = f"report:{entry.run.id}"
-            export_buttons.offer_report(lambda: run_report.of_run(entry.run), f"report-{entry.run.id}", key)
+            export_buttons.offer_report(lambda: run_report.report_of_run(entry.run), f"report-{entry.run.id}", key)
         if entry.run.is_recorded:
             st.caption("A recording is read-only. Launch a copy to get your own run.")
 

@@ -275,7 +275,7 @@ def _show_settings(one: Search, result: SearchResult) -> None:
     colors = theme.current_palette()
     with st.grid(columns="auto", min_column_width=280, gap="small"):
         for dimension in result.request.space:
-            figure = search_charts.slice_of(result, dimension, colors)
+            figure = search_charts.setting_slice(result, dimension, colors)
             code = _chart_code("search_setting", one, dimension.name)
             plot(figure, f"search_slice_{one.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
     st.caption(

@@ -8,7 +8,7 @@ import streamlit as st
 from lps.charts.palette import DARK, LIGHT
 from lps.files.program_location import DASHBOARD
 from lps.report import documents
-from lps.report.run_report import as_bytes
+from lps.report.run_report import encode_report
 
 _STYLE = f"""
 a.lps-file {{ display: inline-flex; align-items: center; gap: 0.5rem; min-height: 2.5rem; padding: 0.25rem 0.75rem;
@@ -41,7 +41,7 @@ def offer_report(write_report: Callable[[], str], name: str, key: str = "report"
     """Show a button that makes the report when it is pressed."""
     st.download_button(
         f"Report ({explain_report()})",
-        lambda: as_bytes(write_report()),
+        lambda: encode_report(write_report()),
         file_name=f"{name}.html",
         mime="text/html",
         key=key,

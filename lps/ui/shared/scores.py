@@ -8,7 +8,7 @@ import streamlit as st
 from lps.analysis import differences, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.charts.group_tables import HEADS, IMAGES_WORDS, PROTOCOL_WORDS, SEEN_WORDS, SELECT_WORDS, Scoring
+from lps.charts.group_tables import HEADS, IMAGES_WORDS, PROTOCOL_LABELS, SEEN_LABELS, SELECT_WORDS, Scoring
 from lps.files.atomic import fingerprint
 from lps.scores.protocols import PROTOCOLS
 from lps.store import titles
@@ -23,7 +23,7 @@ _SCORED_FILES = ("config.json", "split.npz", "events.jsonl", "exit.json", "snaps
 def pick_scoring() -> Scoring:
     """Show the fields for protocol, images, epoch and kind of seen accuracy, and explain the protocol."""
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        protocol = url_fields.choose_one(st.selectbox, "protocol", "Protocol", PROTOCOL_WORDS, width=240)
+        protocol = url_fields.choose_one(st.selectbox, "protocol", "Protocol", PROTOCOL_LABELS, width=240)
         images = url_fields.choose_one(
             st.segmented_control,
             "images",
@@ -45,7 +45,7 @@ def pick_scoring() -> Scoring:
             st.segmented_control,
             "seen",
             "Seen accuracy",
-            SEEN_WORDS,
+            SEEN_LABELS,
             required=True,
             disabled=is_seen_fixed,
             help=help_text,

@@ -279,7 +279,7 @@ def _note_margin(scene: Scene) -> str:
 
 def _draw_margin(scene: Scene) -> None:
     st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] classes over the epochs")
-    figure = story_charts.novel_beside(scene.past("lps"), scene.past("no_margin"), theme.current_palette())
+    figure = story_charts.novel_accuracies(scene.past("lps"), scene.past("no_margin"), theme.current_palette())
     plot(figure, "story_margin", "Novel accuracy comes close to seen accuracy with the margin, not without it")
     export_buttons.offer_document("when-the-margin-helps.md", "When the margin helps", "story_study")
 

@@ -155,7 +155,7 @@ def _show_course(now: SweepCourse) -> None:
     _show_progress(now)
     _show_actions(now)
     scored = finished_scores(now)
-    sheet = sweep_charts.sheet_of(now.asked)
+    sheet = sweep_charts.paper_table_of(now.asked)
     if sheet is not None:
         table.show_sheet(now.known.name, sheet, scored)
     else:
@@ -320,7 +320,7 @@ def _made(name: str, kind: str) -> str:
     now = course(known)
     if kind == "html":
         return sweep_report.render_sweep_report(known, select.runs_root(), _SCORING)
-    scored, sheet = finished_scores(now), sweep_charts.sheet_of(now.asked)
+    scored, sheet = finished_scores(now), sweep_charts.paper_table_of(now.asked)
     if kind == "csv":
         return table.as_csv(sheet, scored)
     caption = now.asked.command(name) if now.asked else cli_args.format_command("compare", tag=known.tag)
