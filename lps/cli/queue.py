@@ -128,11 +128,12 @@ def _set_slots(options) -> None:
     if options.number is not None:
         queue.set_cpu_slots(options.runs, options.number)
         launcher.dispatch(options.runs)
-    else:
-        print_note(overview.suggestion_in_words(overview.read_queue(options.runs)))
+    snapshot = overview.read_queue(options.runs)
+    if options.number is None:
+        print_note(overview.suggestion_in_words(snapshot))
     if run_slots.cpu_slots_from_environment() is not None:
         print_note("LPS_CPU_SLOTS is set and overrides the number stored for the queue")
-    print(run_slots.cpu_slots(options.runs))
+    print(snapshot.cpu_slots)
 
 
 def _set_paused(options, paused: bool) -> None:

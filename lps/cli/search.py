@@ -57,6 +57,7 @@ def add(commands: Commands) -> None:
 
 
 def search(options) -> int:
+    from lps.studies import core_sharing
     from lps.studies import search as searches
 
     if options.list:
@@ -82,6 +83,8 @@ def search(options) -> int:
         sampler_seed=options.sampler_seed,
         parallel=options.parallel,
     )
+    is_named = bool(options.name or options.search)
+    request = core_sharing.search_on_cores(request, options.runs, options.settings, is_named)
     searches.load_optuna()
     searches.check_request(request)
     created = searches.create_search(request, options.runs)
@@ -140,6 +143,7 @@ def _resume_command(name: str, runs: Path) -> str:
 def _print_request(request, root) -> None:
     from lps.scheduler.costs import source_in_words, span_in_words
     from lps.scheduler.preflight import disk_warning, memory_warnings
+    from lps.studies import core_sharing
     from lps.studies import search as searches
 
     objective = searches.find_objective(request.objective)
@@ -155,7 +159,8 @@ def _print_request(request, root) -> None:
     else:
         print_note(f"at most about {span_in_words(span)} if one run trains at a time, {source_in_words(span)}")
     disk_note = disk_warning([request.base] * request.trials * len(request.seeds), root)
-    for words in filter(None, (disk_note, *memory_warnings([request.base]))):
+    sharing = core_sharing.sharing_in_words([request.base], root)
+    for words in filter(None, (sharing, disk_note, *memory_warnings([request.base]))):
         print_note(words)
 
 

@@ -45,18 +45,20 @@ def sweep(options) -> int:
     from lps.scheduler import launcher
 
     launcher.check_request(options.retries, None)
-    from lps.studies import sweeps
+    from lps.studies import core_sharing, sweeps
 
     if options.list_presets:
         return _list_presets(options.json)
-    request, on = _request(options), target_options(options)
+    request, name, on = _request(options), options.name, target_options(options)
     launcher.check_request(options.retries, None, on)
+    if on is None:
+        request, name = core_sharing.sweep_on_cores(request, options.runs, name)
+    planned = sweeps.sketch_sweep(request, options.runs, name)
     if options.dry_run:
-        return _print_plan(sweeps.sketch_sweep(request, options.runs, options.name), options, on)
-    planned = sweeps.sketch_sweep(request, options.runs, options.name)
+        return _print_plan(planned, options, on)
     _check_start([item.config for item in planned.items], on_this_machine=on is None)
     estimate = sweeps.estimate_sweep(planned, options.runs)
-    print_note(_sweep_in_words(planned, estimate, on))
+    print_note(_sweep_in_words(planned, estimate, options.runs, on))
     _print_resource_notes(planned, options, on_this_machine=on is None)
     planned = sweeps.start_sweep(planned, options.runs, retries=options.retries, on=on)
     code = _wait_for_items(planned.items) if options.wait else 0
@@ -73,7 +75,7 @@ def _print_plan(planned, options, on) -> int:
     from lps.studies import sweeps
 
     estimate = sweeps.estimate_sweep(planned, options.runs)
-    print_note(_sweep_in_words(planned, estimate, on))
+    print_note(_sweep_in_words(planned, estimate, options.runs, on))
     if options.json:
         print_json(_as_json(planned, estimate))
     for item in () if options.json else planned.items:
@@ -156,10 +158,10 @@ def _list_presets(as_json: bool) -> int:
     return 0
 
 
-def _sweep_in_words(planned, estimate, on) -> str:
+def _sweep_in_words(planned, estimate, root, on) -> str:
     """Describe the runs of a sweep by action, those that stay where they wait, and their cost."""
     from lps.scheduler.costs import source_in_words, span_in_words
-    from lps.studies import sweep_layout
+    from lps.studies import core_sharing, sweep_layout
     from lps.studies.sweeps import from_record, staying_in_words
 
     counts = ", ".join(f"{planned.count(a)} {a}" for a in ("new", "exists", "resumed") if planned.count(a))
@@ -173,6 +175,8 @@ def _sweep_in_words(planned, estimate, on) -> str:
         lines.append(f"for {num_known} of the {estimate.runs} runs to do: {cost}, {source_in_words(estimate.span)}")
     if estimate.missing:
         lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
+    new_configs = [item.config for item in planned.items if item.action != "exists"] if on is None else []
+    lines += [sharing] if (sharing := core_sharing.sharing_in_words(new_configs, root)) else []
     return "\n".join(lines)
 
 

@@ -23,6 +23,16 @@ def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] 
     return (max(0, min(limited)), True) if limited else (machine, False)
 
 
+def total_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
+    """Bytes of memory of the machine, or of our control group if it may use less."""
+    total = re.search(r"^MemTotal:\s*([0-9]+) kB", _read(proc / "meminfo"), re.MULTILINE)
+    if not total:
+        return None
+    names = ("memory.max", "memory.limit_in_bytes")
+    limits = [_read(folder / name).strip() for folder in _folders(proc, groups) for name in names]
+    return min([int(total[1]) << 10, *(int(limit) for limit in limits if limit.isdigit())])
+
+
 def count_oom_kills(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
     """How many processes the kernel has killed because memory ran out: of our control group, else of the machine."""
     for folder in _folders(proc, groups):

@@ -39,7 +39,15 @@ _BUSY = 1.25  # load per core above which other programs are named as the reason
 _SETTINGS_IGNORED_IN_MATCH = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
 _WORK = ("dataset", "network.", "features.", "batch_size", "device", "precision", "threads", "processes", "views")
 _WORK += ("split.imbalance",)
-_START = ("dataset", "network.name", "pretrain.", "views", "precision", "split.imbalance")  # of start weights
+_START = (
+    "dataset",
+    "network.name",
+    "pretrain.",
+    "views",
+    "precision",
+    "threads",
+    "split.imbalance",
+)  # of start weights
 
 # Microseconds of one core for a pixel of an image in an epoch: of pretraining, and of training by LPS with the stages
 # frozen that the recipes freeze. Processor time of two more epochs, 300 pictures of 32 x 32, batches of 128, two quiet

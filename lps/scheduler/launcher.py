@@ -25,7 +25,7 @@ from lps.errors import UserError, shorten, shown
 from lps.files.atomic import disk_error_in_words
 from lps.files.locks import boot_id, is_held, try_lock
 from lps.files.program_location import SOURCE
-from lps.machine.devices import check_device
+from lps.machine.devices import available_cores, check_device
 from lps.machine.processes import find_by_command_words, start_ticks, wake_one
 from lps.scheduler import cluster_submit, queue
 from lps.scheduler.run_slots import (
@@ -299,8 +299,8 @@ def _start_waiting(root: Path, trainer) -> list[Run]:
 def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
     """Start a queued run if there are slots for it. taken_slots: names of unavailable slots, extended by this call.
 
-    If a run needs more slots than are free, the free ones are reserved for it: later runs that need fewer slots would
-    otherwise take each one as it becomes free.
+    If a run needs more slots or cores than are free, the free ones are reserved for it: later runs that need fewer
+    would otherwise take each one as it becomes free.
     """
     config = run.config_if_readable()
     if config is None:
@@ -309,6 +309,8 @@ def _start(run: Run, trainer, taken_slots: set[str]) -> bool:
     slots = lock_free_slots(run.root, [slot for slot in candidates if slot.name not in taken_slots], needed)
     if not slots:
         taken_slots.update(slot.name for slot in candidates)
+        if candidates[0].name.startswith("cpu"):
+            taken_slots.update(f"cpu-{index}" for index in range(available_cores()))
         return False
     _end_leftovers(run.root)
     run_lock = _claim_run(run)

@@ -74,7 +74,8 @@ class QueueSnapshot:
     ends, or the last active run while the queue is paused; None if nothing is active or known. num_unknown: how many of
     these runs have an unknown length, so that the end is the earliest possible one.
     stall_reason: why the queue is stalled, in words; "" if an active run or the queue daemon will start the waiting
-    runs. jobs: background jobs, which take no slot: working ones, then those that ended within a day.
+    runs. jobs: background jobs, which take no slot: working ones, then those that ended within a day. cpu_slots: how
+    many runs may use the CPU at a time.
     """
 
     slots: Mapping[str, bool]
@@ -86,6 +87,7 @@ class QueueSnapshot:
     num_unknown: int
     stall_reason: str = ""
     jobs: Sequence[BackgroundJob] = ()
+    cpu_slots: int = 1
 
     @property
     def has_daemon(self) -> bool:
@@ -115,7 +117,8 @@ def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | N
     root, now = Path(root), time.time() if now is None else now
     known_costs = costs.known_costs(root) if known_costs is None else known_costs
     known_costs, running_jobs, interrupted = _read_unfinished(root, now, known_costs)
-    names = [slot.name for slot in run_slots.every_slot(root)]
+    next_threads = _next_threads(root)
+    names = [slot.name for slot in run_slots.every_slot(root, next_threads)]
     names += sorted({name for item in running_jobs for name in item.slots} - set(names))
     slots = {name: is_held(root / ".slots" / f"{name}.lock") for name in names}
     switch, is_tended = queue.read_switch(root), launcher.has_daemon(root)
@@ -126,8 +129,23 @@ def read_queue(root: Path, now: float | None = None, known_costs: KnownCosts | N
     if not is_tended:  # a stalled queue promises no times and no durations
         stall_reason, queued_jobs = stall_reason_in_words(root), [replace(item, duration=None) for item in queued_jobs]
     return QueueSnapshot(
-        slots, running_jobs, queued_jobs, interrupted, switch, end_span, num_unknown, stall_reason, list_jobs(root, now)
+        slots,
+        running_jobs,
+        queued_jobs,
+        interrupted,
+        switch,
+        end_span,
+        num_unknown,
+        stall_reason,
+        list_jobs(root, now),
+        run_slots.cpu_slots(root, next_threads),
     )
+
+
+def _next_threads(root: Path) -> int | None:
+    """Return how many cores the first waiting run for the CPU takes; None if there is none."""
+    configs = (run.config_if_readable() for run, desired in queue.waiting_runs(root) if not desired.held)
+    return next((run_slots.cpu_threads(config) for config in configs if config and run_slots.is_on_cpu(config)), None)
 
 
 def stall_reason_in_words(root: Path) -> str:
@@ -219,7 +237,7 @@ def _plan_queue(
         if item.desired.held or not is_moving or config is None:
             continue
         pretrained_starts.add(costs.start_weights_key(config))
-        kind = (config.device, config.processes)
+        kind = (config.device, config.processes, config.threads)
         candidates, needed = slots_by_kind[kind] = slots_by_kind.get(kind) or run_slots.slots_for(config, root)
         # The slot that may be free first: a slot of unknown end counts as free.
         for slot in candidates:

@@ -10,10 +10,13 @@ from lps.errors import shown
 from lps.files import disk
 from lps.files.atomic import read_small, remove_abandoned
 from lps.files.locks import is_held, try_lock, write_owner
+from lps.machine import devices, memory
 from lps.machine.devices import available_gpus
 from lps.scheduler import queue
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run
+
+_RUN_BYTES = 2 << 30  # of memory for each run on the CPU, where the number of slots is automatic
 
 
 @dataclass(frozen=True)
@@ -86,26 +89,42 @@ def release_slots(slots: Mapping[Slot, int]) -> None:
 
 def slots_for(config: Config, root: Path) -> tuple[list[Slot], int]:
     """Return the slots that a run may use, and how many of them it takes."""
-    candidates = _slots(config.device, root)
-    return candidates, 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
+    candidates = _slots(config.device, root, cpu_slots(root, cpu_threads(config)))
+    return candidates, _needed_slots(config, candidates)
+
+
+def _needed_slots(config: Config, candidates: list[Slot]) -> int:
+    return 1 if candidates[0].name.startswith("cpu") else min(config.processes, len(candidates))
 
 
 def num_parallel_runs(configs: Iterable[Config], root: Path) -> int:
     """Return how many of these runs an otherwise idle machine trains at a time."""
-    names, most_needed = set(), 1
+    names, most_needed, configs = set(), 1, list(configs)
+    number = chosen_cpu_slots(root) or _fitting_runs(map(cpu_threads, configs))
     for config in {(config.device, config.processes): config for config in configs}.values():
-        candidates, needed = slots_for(config, root)
+        candidates = _slots(config.device, root, number)
         names |= {slot.name for slot in candidates}
-        most_needed = max(most_needed, needed)
+        most_needed = max(most_needed, _needed_slots(config, candidates))
     return max(1, len(names) // most_needed)
 
 
-def every_slot(root: Path) -> list[Slot]:
-    """Return all slots of this machine: GPUs first, then those of the CPU."""
-    return [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in available_gpus()] + _slots("cpu", root)
+def every_slot(root: Path, threads: int | None = None) -> list[Slot]:
+    """Return all slots of this machine: GPUs first, then those of the CPU. threads: of the next run, if known."""
+    gpus = [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in available_gpus()]
+    return gpus + _slots("cpu", root, cpu_slots(root, threads))
 
 
-def _slots(device: str, root: Path) -> list[Slot]:
+def is_on_cpu(config: Config) -> bool:
+    """Return whether a run trains on the CPU of this machine."""
+    return config.device == "cpu" or (config.device == "auto" and not available_gpus())
+
+
+def cpu_threads(config: Config) -> int:
+    """Return how many cores a run on the CPU takes."""
+    return config.threads or devices.available_cores()
+
+
+def _slots(device: str, root: Path, cpu_number: int) -> list[Slot]:
     """Return the slots of a `device` setting, at least one; `auto` is a GPU if there is one."""
     gpus = [] if device == "cpu" else available_gpus()
     uuids = tuple(gpu.uuid for gpu in gpus)
@@ -114,12 +133,12 @@ def _slots(device: str, root: Path) -> list[Slot]:
     else:
         named = [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in gpus]
     # A run whose GPU has gone since it was launched starts on a CPU slot, so that its trainer ends with the reason.
-    return named or [Slot(name) for name in _cpu_slot_names(root)]
+    return named or [Slot(name) for name in _cpu_slot_names(root, cpu_number)]
 
 
-def _cpu_slot_names(root: Path) -> list[str]:
-    """Return `cpu_slots` names. After the number was lowered, runs on the extra slots count until they end."""
-    number, folder = cpu_slots(root), Path(root) / ".slots"
+def _cpu_slot_names(root: Path, number: int) -> list[str]:
+    """Return `number` names. After the number was lowered, runs on the extra slots count until they end."""
+    folder = Path(root) / ".slots"
     names = [f"cpu-{index}" for index in range(number)]
     extra = sorted(path.stem for path in folder.glob("cpu-*.lock") if path.stem not in names and is_held(path))
     if not extra:
@@ -129,9 +148,28 @@ def _cpu_slot_names(root: Path) -> list[str]:
     return [*busy, *extra, *free[: max(0, number - len(busy) - len(extra))]]
 
 
-def cpu_slots(root: Path) -> int:
-    """Return how many runs may use the CPU at a time: LPS_CPU_SLOTS, else the setting of the queue, else 1."""
-    return cpu_slots_from_environment() or queue.read_switch(root).cpu_slots or 1
+def cpu_slots(root: Path, threads: int | None = None) -> int:
+    """Return how many runs may use the CPU at a time: the chosen number, else as many as the cores allow.
+
+    threads: of the next run, if known. The threads of all runs beside each other fit on the cores, so that a run
+    without a limit trains alone.
+    """
+    if number := chosen_cpu_slots(root):
+        return number
+    held = [config for run in slot_holders(root) if (config := run.config_if_readable()) and is_on_cpu(config)]
+    return _fitting_runs([*map(cpu_threads, held), *([threads] if threads else [])])
+
+
+def chosen_cpu_slots(root: Path) -> int | None:
+    """Return LPS_CPU_SLOTS, else the setting of the queue; None: automatic."""
+    return cpu_slots_from_environment() or queue.read_switch(root).cpu_slots
+
+
+def _fitting_runs(threads: Iterable[int]) -> int:
+    """Return how many runs with up to so many threads fit on the cores and in the memory; 1 if there are none."""
+    cores, total = devices.available_cores(), memory.total_memory()
+    number = cores // max(threads, default=cores)
+    return max(1, number if total is None else min(number, total // _RUN_BYTES))
 
 
 def cpu_slots_from_environment() -> int | None:

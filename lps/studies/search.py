@@ -152,7 +152,12 @@ def read_request(
     if duplicate:
         raise UserError(duplicate, "is both set and searched; choose one")
     request = Request(name, base, dimensions, numbers, objective, **more)
-    return check_whole_request(request if name else replace(request, name=_digest(request)))
+    return check_whole_request(request if name else with_usual_name(request))
+
+
+def with_usual_name(request: Request) -> Request:
+    """Return the request with the name that it has without a typed one."""
+    return replace(request, name=_digest(request))
 
 
 def check_whole_request(request: Request) -> Request:

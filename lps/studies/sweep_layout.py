@@ -215,7 +215,7 @@ def redundant_requests(layout: SweepSpec) -> list[str]:
     return sentences + [
         f"{name}={text} is the default, so it changes nothing"
         for name, text in layout.fixed.items()
-        if _is_default(layout, name)
+        if name != "threads" and _is_default(layout, name)  # threads=none differs from a sweep that says nothing
     ]
 
 

@@ -86,6 +86,12 @@ def plan_sweep(layout: SweepSpec | presets.PresetRequest, root: Path, name: str 
 
 def sketch_sweep(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
     """Plan the sweep as `plan_sweep` does, but without checks of data, split and device."""
+    sweep = lay_out_sweep(request, name)
+    return replace(sweep, items=tuple(match_existing(sweep.items, root)))
+
+
+def lay_out_sweep(request: SweepSpec | presets.PresetRequest, name: str = "") -> Sweep:
+    """Plan the sweep without looking for existing runs. Raises `UserError`."""
     if isinstance(request, SweepSpec):
         labelled_configs = [(config, item_label(config, request)) for config in plan_runs(request)]
         name = name or _digest([config for config, _ in labelled_configs])
@@ -93,8 +99,8 @@ def sketch_sweep(request: SweepSpec | presets.PresetRequest, root: Path, name: s
         labelled_configs = presets.build_paper_table(request).labeled_configs()
         name = name or request.name
     check_size(len(labelled_configs))
-    items = [Item(config, words) for config, words in labelled_configs]
-    return Sweep(_checked_name(name), tuple(match_existing(items, root)), request.as_record())
+    items = tuple(Item(config, words) for config, words in labelled_configs)
+    return Sweep(_checked_name(name), items, request.as_record())
 
 
 def from_record(record: Mapping) -> SweepSpec | presets.PresetRequest | None:

@@ -27,6 +27,20 @@ GIB = 1 << 30
 
 
 @pytest.mark.parametrize(
+    "groups, expected",
+    [
+        ({}, 16),
+        ({"job/memory.max": f"{4 * GIB}\n"}, 4),
+        ({"job/memory.max": "max\n"}, 16),
+        ({"job/memory.max": "9223372036854771712"}, 16),
+    ],
+)
+def test_the_memory_of_the_machine_or_of_our_group(tmp_path, groups, expected):
+    assert memory.total_memory(*machine(tmp_path, groups, "0::/job\n")) == expected * GIB
+    assert memory.total_memory(tmp_path / "nowhere", tmp_path) is None
+
+
+@pytest.mark.parametrize(
     "groups, cgroup, expected",
     [
         ({}, "", (8 * GIB, False)),

@@ -60,6 +60,14 @@ def told(run, *, start, pretrained, reused, epoch, ending=0.0):
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": now + ending})
 
 
+def test_start_weights_of_another_number_of_threads_are_not_reused(tmp_path):
+    run = made(tmp_path, 0, epochs=2, threads=1, **{"pretrain.epochs": 20})
+    told(run, start=8, pretrained=100, reused=False, epoch=3, ending=1)
+    wanted = {"epochs": 2, "pretrain.epochs": 20}
+    assert seconds(tmp_path, **wanted, threads=1) == pytest.approx(9 + 6)
+    assert seconds(tmp_path, **wanted) == pytest.approx(9 + 6 + 100)
+
+
 @pytest.mark.parametrize("reused", [True, False])
 def test_start_up_stays_and_only_epochs_grow(tmp_path, reused):
     """By hand: 8 s to begin, 100 s of pretraining in 20 epochs where it is not reused, 3 s an epoch, 1 s to end."""

@@ -56,6 +56,21 @@ def asked(root, count, **settings):
     return runs
 
 
+class Spawned:
+    """In place of `launcher._spawn`: keeps the locks of every run until `end`."""
+
+    def __init__(self):
+        self.ids, self.locks = [], []
+
+    def __call__(self, run, attempt, slots, locks, trainer):
+        self.ids.append(run.id)
+        self.locks += map(os.dup, locks)
+
+    def end(self):
+        for lock in self.locks:
+            os.close(lock)
+
+
 def names(root):
     return [slot.name for slot in run_slots.every_slot(root)]
 
@@ -190,6 +205,49 @@ def test_how_many_train_at_a_time(root, monkeypatch):
     )
     assert run_slots.num_parallel_runs([on("cuda:1"), on("cuda:2")], root) == 2
     assert run_slots.num_parallel_runs([on("cpu"), on("auto")], root) == 7
+
+
+# ---------------------------------------------------------------------------------------------------- automatic
+
+
+def waiting(root, *threads):
+    """Runs that wait in this order, with these numbers of threads; None: all cores."""
+    runs = [create_run(root, configure({"device": "cpu", "seed": n, "threads": t})) for n, t in enumerate(threads)]
+    for run in runs:
+        queue.request_attempt(run, "run", 1)
+    return [run.id for run in runs]
+
+
+@pytest.mark.parametrize(
+    ("number", "gib", "threads", "expected"),
+    [
+        (4, 64, (1, 1, 1, 1, 1), 4),
+        (4, 64, (2, 2, 2), 2),
+        (4, 64, (None, 1, 1), 1),
+        (4, 64, (1, None, 1), 1),  # the second one waits for all cores, and the third one behind it
+        (4, 64, (1, 3, 1), 1),
+        (4, 4, (1, 1, 1, 1), 2),
+        (1, 64, (1, 1), 1),
+    ],
+)
+def test_as_many_start_as_their_threads_leave_cores_for(root, monkeypatch, started, number, gib, threads, expected):
+    cores(monkeypatch, number)
+    monkeypatch.setattr(launcher, "available_cores", lambda: number)
+    monkeypatch.setattr(run_slots.memory, "total_memory", lambda: gib << 30)
+    monkeypatch.setattr(launcher, "_spawn", spawn := Spawned())
+    ids = waiting(root, *threads)
+    launcher.dispatch(root)
+    assert spawn.ids == ids[:expected]
+    spawn.end()
+
+
+def test_how_many_one_thread_runs_train_at_a_time(root, monkeypatch):
+    cores(monkeypatch, 8)
+    monkeypatch.setattr(run_slots.memory, "total_memory", lambda: None)
+    one, two, every = (configure({"device": "cpu", "threads": threads}) for threads in (1, 2, None))
+    assert [run_slots.num_parallel_runs(runs, root) for runs in ([one], [one, two], [one, every])] == [8, 4, 1]
+    queue.set_cpu_slots(root, 3)
+    assert run_slots.num_parallel_runs([one], root) == run_slots.num_parallel_runs([every], root) == 3
 
 
 # ---------------------------------------------------------------------------------------------------- suggestion

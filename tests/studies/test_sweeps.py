@@ -372,13 +372,13 @@ def test_one_bad_value_is_one_line_and_nothing_is_made(arguments, words, tmp_pat
 def test_a_dry_run_says_what_would_be_run_and_makes_nothing(root, capsys):
     run = in_state(root, "stopped")
     before = sorted(path.name for path in root.rglob("*"))
-    assert command(root, "--vary", "margin_scale=10,11", "--dry-run", "--name", "C") == 0
+    assert command(root, "--vary", "margin_scale=10,11", "--set", "threads=none", "--dry-run", "--name", "C") == 0
     captured = capsys.readouterr()
     lines = [f"resumed  margin_scale=10, lps seed 0  {run.id}, stopped", "new      margin_scale=11, lps seed 0"]
     assert captured.out.splitlines() == lines
     assert captured.err.splitlines()[0] == "sweep:C: 2 runs (1 new, 1 resumed)"
     assert "unknown: no finished run of lps on digits yet" in captured.err
-    assert command(root, "--vary", "margin_scale=10,11", "--dry-run", "--json") == 0
+    assert command(root, "--vary", "margin_scale=10,11", "--set", "threads=none", "--dry-run", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
     assert [(r["action"], r["state"], r["config"]["margin_scale"]) for r in shown["runs"]] == [
         ("resumed", "stopped", 10.0),

@@ -85,7 +85,8 @@ def test_the_command_beside_the_button_means_the_same(root, begun):
     assert "--no-prune" in command
     button(app, "search_start").click().run()
     spaces = [word for before, word in zip(command, command[1:]) if before == "--space"]
-    typed = read_request("digits", "lps", spaces, trials=20, prune=False, name=begun[0].name)
+    settings = [word for before, word in zip(command, command[1:]) if before == "--set"]
+    typed = read_request("digits", "lps", spaces, settings, trials=20, prune=False, name=begun[0].name)
     assert typed == begun[0].request()
 
 

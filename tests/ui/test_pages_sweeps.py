@@ -265,6 +265,11 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     with held(runs[2]):
         now = page.course(sweep_records.list_sweeps(root)[0])
         assert page.remaining_in_words(now) == "About 2 min left with 2 at a time."  # the longer one: 100 s
+        passed = {"phase": "train", "eta_s": 40, "time": 1000.0, "step": 3, "steps": 4}
+        (runs[2].folder / "progress.json").write_text(json.dumps(passed))
+        process = json.loads((runs[2].folder / "process.json").read_text()) | {"started": 940.0}
+        (runs[2].folder / "process.json").write_text(json.dumps(process))
+        assert page.completed_share(now, 1000.0) == pytest.approx((2 + 0.6) / 15)  # 60 of its 100 s are over
 
 
 def test_a_sweep_whose_cluster_does_not_answer_is_followed():

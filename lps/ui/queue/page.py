@@ -174,7 +174,7 @@ def _cpu_meter() -> _CpuMeter:
 def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
     """Show how many runs the processor takes at a time, and a field that changes it."""
     root = select.runs_root()
-    number = run_slots.cpu_slots(root)
+    number = snapshot.cpu_slots
     words = f"{counted(number, 'run')} at a time on the processor"
     if run_slots.cpu_slots_from_environment() is not None:
         st.caption(f"{words}, set by LPS_CPU_SLOTS when this dashboard was started. It overrides the setting here.")

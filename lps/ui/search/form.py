@@ -11,7 +11,7 @@ from lps.scheduler import costs, run_slots, start_check
 from lps.settings import catalog, cli_args
 from lps.settings.config import parameters
 from lps.settings.parameters import Parameter, text_of
-from lps.studies import search
+from lps.studies import core_sharing, search
 from lps.studies.search import Request
 from lps.studies.search_objective import OBJECTIVES
 from lps.studies.search_space import can_be_searched, suggested
@@ -73,10 +73,12 @@ def show_search_form() -> None:
     settings = cli_args.format_settings(fixed)
     try:
         request = search.read_request(dataset, method, texts, settings, seeds, objective, name, **more)
+        request = core_sharing.search_on_cores(request, select.runs_root(), settings, bool(name))
         search.check_request(request)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/edit_off:")
         return
+    settings += [] if "threads" in fixed or request.base.threads is None else ["threads=1"]
     _offer_start(request, _search_command(request, settings))
 
 
@@ -150,6 +152,8 @@ def _offer_start(request: Request, command: str) -> None:
     """What it takes, the same as a command, and the button."""
     notices.show_disk_warning([request.base] * request.trials * len(request.seeds))
     notices.show_memory_warnings([request.base])
+    if sharing := core_sharing.sharing_in_words([request.base], select.runs_root()):
+        st.caption(f"{sharing} Set `threads` to change this.")
     if executors.available_executors():
         st.caption("The runs of a search use the queue of this machine, not a cluster.")
     export_buttons.show_command(command)

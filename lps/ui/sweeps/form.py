@@ -15,7 +15,7 @@ from lps.scheduler.costs import Cost
 from lps.settings import catalog
 from lps.settings.config import Config
 from lps.settings.parameters import Parameter, text_of
-from lps.studies import preset_tables, presets, sweep_layout, sweeps
+from lps.studies import core_sharing, preset_tables, presets, sweep_layout, sweeps
 from lps.studies.sweep_layout import SweepSpec
 from lps.studies.sweeps import Estimate, Sweep
 from lps.ui.forms import execution_target, fields, form, start_runs
@@ -123,7 +123,9 @@ def _ask_layout() -> _SweepDraft:
 
 def _checked(asked: SweepSpec | presets.PresetRequest, name: str, retries: int) -> _SweepDraft:
     try:
-        sweeps.sketch_sweep(asked, select.runs_root(), name)
+        if execution_target.read_target().is_here:
+            asked, name = core_sharing.sweep_on_cores(asked, select.runs_root(), name)
+        sweeps.lay_out_sweep(asked, name)
     except UserError as error:
         return _SweepDraft(None, {error.name: form.error_sentence(error)})
     return _SweepDraft(asked, {}, name, retries)
@@ -218,14 +220,14 @@ def _show_places() -> None:
     if not execution_target.read_target().is_here:
         return
     try:
-        slots = run_slots.cpu_slots(select.runs_root())
+        slots = run_slots.chosen_cpu_slots(select.runs_root())
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return
-    words = "one run at a time" if slots == 1 else f"{slots} runs at a time"
+    words = counted(slots, "run") if slots else "as many runs as their threads leave cores for"
     st.caption(
-        f"On this machine: {words} on the CPU, one on each GPU. The other runs wait in the queue, which continues "
-        "after you close this page."
+        f"On this machine: {words} at a time on the CPU, one on each GPU. The other runs wait in the queue, which "
+        "continues after you close this page."
     )
     st.page_link("pages/queue.py", label="Change the number of runs at a time", icon=":material/arrow_forward:")
 
@@ -246,6 +248,8 @@ def _preview(draft: _SweepDraft) -> None:
     slots = run_slots.num_parallel_runs(left, root) if place.is_here else 1
     cost = _cost_in_words(estimate, found, slots)
     st.markdown(f"**{escape.markdown(wanted.tag)}** · {_counts_in_words(wanted)}  \n{cost}")
+    if place.is_here and (sharing := core_sharing.sharing_in_words(left, root)):
+        st.caption(f"{sharing} Set `threads` to change this.")
     notices.show_disk_warning(left)
     notices.show_memory_warnings(left if place.is_here else ())
     _show_redundant(draft.asked)

@@ -173,10 +173,25 @@ def finished_scores(now: SweepCourse) -> list[Scored]:
 
 
 def _show_progress(now: SweepCourse) -> None:
-    done, total = now.states["finished"], max(1, len(now.items))
-    st.progress(done / total, text=_states_in_words(now.states))
+    st.progress(completed_share(now, time.time()), text=_states_in_words(now.states))
     if now.is_moving:
         st.caption(remaining_in_words(now))
+
+
+def completed_share(now: SweepCourse, when: float) -> float:
+    """The completed share of the sweep: finished runs, and of a running one its share of its own time."""
+    going = [item for item in now.items if item.state and item.state.is_alive]
+    known = estimates.known_costs().with_running([item.run for item in going]) if going else None
+    completed = float(now.states["finished"])
+    for item in going:
+        progress = read_progress(item.run, item.state)
+        left = known.time_left(item.run, progress, when)
+        if left is not None and progress.started is not None:
+            passed = max(0.0, when - progress.started)
+            completed += passed / max(1.0, passed + left.likely)
+        elif progress.phase == "train":
+            completed += progress.share or 0.0
+    return min(1.0, completed / max(1, len(now.items)))
 
 
 def remaining_in_words(now: SweepCourse) -> str:
