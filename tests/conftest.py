@@ -7,6 +7,7 @@ import gettext
 import os
 import shlex
 import shutil
+import signal
 import sys
 
 import pytest
@@ -31,6 +32,10 @@ gettext.find = lambda domain, localedir=None, languages=None, all=False: _find_c
 
 # Every core has a worker; the threads of a second matrix product beside it would only wait for each other, spinning.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A shell starts a background job (`make test &`) with SIGINT ignored, and every command of the tests would inherit it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # torchvision imports Triton, which only a GPU needs; at exit it prints pages of "leaked function" after our last line.
 if not os.path.exists("/dev/nvidiactl"):
