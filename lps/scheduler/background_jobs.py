@@ -1,12 +1,13 @@
-"""Background jobs, which outlive the page or command that starts them: class counts, data checks, predictions, exports.
+"""Run background jobs, which outlive the page or command that starts them: class counts, data checks, predictions,
+exports.
 
 A job has a result file. Beside it, a kernel lock shows that the job is working, `NAME.progress.json` holds its
 progress, and `NAME.stop` asks it to end. Jobs take no slot and give way to runs (`lps.machine.detached_jobs`).
 
-Two kinds of work are not jobs. A map (`lps.analysis.projection`) begins the same way but lies in the folder
-of its run, with which it goes, so no list of jobs would find it without opening every run. A search
-(`lps.studies.search`) is a study of many runs: these take slots, are listed and stopped as runs, and the study goes on
-where it stopped; its result is not one file.
+Two kinds of work are not jobs. A map (`lps.analysis.projection`) starts in the same way but is in the folder of its run
+and deleted with it, so no list of jobs would find it without opening every run. A search (`lps.studies.search`) is a
+study of many runs: these take slots, are listed and stopped as runs, and the study can be resumed; its result is not
+one file.
 """
 
 import json
@@ -67,8 +68,8 @@ def config_of_job(config: Config) -> Config:
 
 def settings_of_job(config: Config) -> dict[str, object]:
     """Return the settings that affect a job and differ from the defaults."""
-    plain = configure({"dataset": config.dataset, "split.num_novel": 1}).flat()
-    changed = cli_args.differing_settings(config.flat(), plain)
+    default_by_key = configure({"dataset": config.dataset, "split.num_novel": 1}).flat()
+    changed = cli_args.differing_settings(config.flat(), default_by_key)
     return {
         key: value for key, value in changed.items() if key.startswith(_RELEVANT_PREFIXES) and key != "split.num_novel"
     }
@@ -217,8 +218,8 @@ def job_at(path: Path, now: float) -> BackgroundJob | None:
     phase = phase if phase in list(_PHASES) else "prepare"
     share = None if share is None else min(1.0, max(0.0, share))
     ends = [stored_number(progress.get(key)) for key in ("left_s", "least_s", "most_s")]
-    is_known = None not in ends and written is not None
-    time_left = Span(*ends).after(max(0.0, now - written)) if is_known else None
+    has_estimate = None not in ends and written is not None
+    time_left = Span(*ends).after(max(0.0, now - written)) if has_estimate else None
     remains = clean_line(subject.remains)
     return BackgroundJob(path, "working", title, subject.settings, phase, share, time_left, started, remains=remains)
 

@@ -41,13 +41,13 @@ class ClassCount:
 
     @property
     def plausible(self) -> tuple[int, int]:
-        """Return the smallest and the largest number tried whose accuracy is near the best.
+        """Smallest and largest number tried whose accuracy is near the best.
 
-        Near: `_NEAR` tolerances. On CIFAR-10 and digits the true number was among them in 80 % of 30 splits that this
-        was chosen on.
+        Near: `_NEAR` tolerances. On CIFAR-10 and digits the true number was among them in 80 % of the 30 splits on
+        which this was chosen.
         """
-        enough = max(self.accuracy) - _NEAR * self.tolerance
-        numbers = [number for number, accuracy in zip(self.numbers, self.accuracy) if accuracy >= enough]
+        least_accuracy = max(self.accuracy) - _NEAR * self.tolerance
+        numbers = [number for number, accuracy in zip(self.numbers, self.accuracy) if accuracy >= least_accuracy]
         return min(numbers), max(numbers)
 
     @property

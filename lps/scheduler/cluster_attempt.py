@@ -35,11 +35,11 @@ def _main(arguments: list[str]) -> int:
     parser.add_argument("--token", required=True)
     options = parser.parse_args(arguments[:separator])
     os.umask(0o077)
-    return _carry_out(options.folder, options.token, arguments[separator + 1 :])
+    return _run_attempt(options.folder, options.token, arguments[separator + 1 :])
 
 
-def _carry_out(folder: Path, token: str, trainer: list[str]) -> int:
-    """Do the runner's work in a job and return its exit code, which is 0 also if there is nothing to do."""
+def _run_attempt(folder: Path, token: str, trainer: list[str]) -> int:
+    """Do the runner's work in a job; return its exit code, which is also 0 if there is nothing to do."""
     run = Run(folder)
     entered = _enter(run, token)
     if entered is None:
@@ -107,7 +107,7 @@ class _JobAttempt(Attempt):
         if idle >= _MOST_IDLE:
             reason = f"interrupted {idle} times in a row before one training step was done; request a longer time limit"
             return record | {"reason": reason}
-        # If the executor does not answer, what it later reports of the job is the run's state.
+        # If the executor does not answer, the run's state follows from its later report about the job.
         self._request_next(idle)
         self.needs_requeue = fate == "going"
         return record | {"reason": f"interrupted by {self.backend.TITLE}; it continues from its checkpoint"}

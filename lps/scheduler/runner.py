@@ -46,7 +46,7 @@ POLL_S = 0.3
 _RESERVE, _RESERVED = "reserve", 1 << 16  # file and bytes: given up where a full disk leaves no space for exit.json
 _DISK_FAILURE = re.compile(r"^(disk_full|io_error): (.+)\n?\Z", re.MULTILINE)  # the last line that a trainer printed
 _FAULT_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)  # of a process by itself
-# parts of a run's folder that stay, once they are there
+# parts of a run's folder that stay, once they exist
 _LASTING_FILES = ("config.json", "process.json", "events.jsonl", "checkpoints", "snapshots")
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -54,7 +54,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 def main(arguments: list[str]) -> int:
     """Carry out one attempt; return the exit code: 0 if exit.json was written, else 1."""
     separator = arguments.index("--")
-    if "--token" in arguments[:separator]:  # a job that was handed over when this file was still the program for it
+    if "--token" in arguments[:separator]:  # a job submitted by a version in which this file ran jobs
         os.execv(sys.executable, [sys.executable, "-m", "lps.scheduler.cluster_attempt", *arguments])
     parser = argparse.ArgumentParser(prog="python -m lps.scheduler.runner")
     parser.add_argument("folder", type=Path)
@@ -97,7 +97,7 @@ class Attempt:
     terminated: bool = False  # this runner itself was asked to end
     stopped_at: float | None = None  # monotonic seconds; None before a stop was passed on
     kill_reason: str = ""  # why the training process was killed
-    lasting: set[str] = field(default_factory=set)  # of `_LASTING_FILES`, what has been seen
+    lasting: set[str] = field(default_factory=set)  # those of `_LASTING_FILES` that have existed
 
     def on_sigterm(self, number, frame) -> None:
         self.terminated = True
@@ -189,10 +189,10 @@ class Attempt:
 
     def _watch(self) -> None:
         """Copy the output of the training process and poll for requests every `POLL_S` seconds until it ends."""
-        next_look, hook = 0.0, notify_hook.NotifyHook(self.run.folder, self.run.events)
+        next_check, hook = 0.0, notify_hook.NotifyHook(self.run.folder, self.run.events)
         while self.process.poll() is None:
-            if time.monotonic() >= next_look:
-                next_look = time.monotonic() + POLL_S
+            if time.monotonic() >= next_check:
+                next_check = time.monotonic() + POLL_S
                 self._handle_requests()
                 hook.check()
             self._copy_output()
@@ -222,10 +222,10 @@ class Attempt:
         elif action == "kill":
             self._kill("ended by request without a checkpoint of the last steps")
         elif action == "stop":
-            self._pass_stop_on()
+            self._forward_stop()
 
-    def _pass_stop_on(self) -> None:
-        """Pass a stop on once, resume suspended processes, kill after the grace time."""
+    def _forward_stop(self) -> None:
+        """Send SIGTERM once, resume suspended processes, and kill after the grace time."""
         if self.stopped_at is None:
             self.stopped_at = time.monotonic()
             self.process.send_signal(signal.SIGTERM)
@@ -244,7 +244,7 @@ class Attempt:
         return present == self.lasting and is_file_at(self.lock, self.run.lock)
 
     def _requested_action(self) -> str:
-        """Return what `want.json` asks of this attempt: run, stop or kill."""
+        """Return the action that `want.json` requests from this attempt: run, stop or kill."""
         if self._is_asked_to_end():
             return self.run.desired().want
         return "stop" if self.terminated else "run"

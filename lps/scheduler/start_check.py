@@ -22,7 +22,7 @@ _PATIENCE_S = 120.0
 def _is_needed(config: Config) -> bool:
     """Return whether a check needs torch; raises `UserError` for errors found without it."""
     name = config.network_name
-    if name == backbone_names.LITE0 and config.network_start == "published":  # whose own pictures are of any size
+    if name == backbone_names.LITE0 and config.network_start == "published":  # its views accept pictures of any size
         shipped_weights.shipped_file()
         return False
     return config.network_start == "checkpoint" or ":" in name or backbone_names.usual_start(name) is not None

@@ -1,8 +1,7 @@
-"""What a look at the pictures of a data set found, as a file that pages read, and what was decided of it.
+"""Store the findings about the pictures of a data set as a file that pages read, and the user's decisions about them.
 
-`lps.studies.picture_audit` makes the file; `start_audit` starts that in the background, as a class count is begun and
-with the same records of how far it is. Pictures go by what decisions call them, so that a file more or less moves
-nothing.
+`lps.studies.picture_audit` creates the file; `start_audit` starts it as a background job with the same progress records
+as a class count. Pictures are identified by their keys in decisions, so that added or removed files move nothing.
 """
 
 import hashlib
@@ -69,8 +68,10 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Audited:
-    """count: pictures that were looked at. findings: the gravest of each kind first. total: by kind, with those that
-    were too many to be kept. recall: share of the nearest neighbours that were found, None if all were.
+    """Findings about pictures. count: checked pictures. findings: the most serious of each kind first.
+
+    total: number by kind, including findings beyond the stored ones. recall: share of the nearest neighbours that the
+    search found, None if it was exact.
     """
 
     count: int
@@ -80,9 +81,9 @@ class Audited:
 
 
 def undecided_config(config: Config) -> Config:
-    """`config` as far as a look at its pictures goes: as their files say, whatever was decided.
+    """Return `config` for checking its pictures: as their files say, without decisions.
 
-    Coloured pictures without start weights of their own are looked at with the backbone that is shipped.
+    Coloured pictures without start weights are checked with the included backbone.
     """
     settings = background_jobs.config_of_job(config).flat() | {edit_log.SETTING: edit_log.NOTHING}
     has_none = config.network_start in ("simclr", "random")
@@ -92,13 +93,13 @@ def undecided_config(config: Config) -> Config:
 def audit_path(config: Config, root: Path) -> Path:
     """Return the path of the findings below the runs folder; it changes with the files of the data set."""
     undecided = undecided_config(config)
-    moment = sources.stamp(undecided.dataset, undecided.dataset_path)
-    text = background_jobs.settings_text(undecided) + repr(moment)
+    stamp = sources.stamp(undecided.dataset, undecided.dataset_path)
+    text = background_jobs.settings_text(undecided) + repr(stamp)
     return Path(root) / FOLDER / f"{undecided.dataset}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
 
 
 def start_audit(config: Config, root: Path) -> None:
-    """Look in the background; does nothing if that is done or under way. Raises `UserError`."""
+    """Start the check in the background unless it is done or in progress; raises `UserError`."""
     undecided = undecided_config(config)
     search_options = cli_args.option_words(seed=undecided.seed, set=background_jobs.settings_of_job(undecided))
     arguments = (undecided.dataset, "--runs", str(root.resolve()), *search_options)
@@ -149,7 +150,7 @@ def write(path: Path, audited: Audited) -> None:
     write_json(path, asdict(audited))
 
 
-# ---------------------------------------------------------------------------------------------------- what was decided
+# ---------------------------------------------------------------------------------------------------- decisions
 
 
 def decisions_of(config: Config) -> Decisions:
@@ -184,7 +185,9 @@ def is_open(finding: Doubt, decisions: Decisions) -> bool:
 def record_finding_decision(
     config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = ""
 ) -> Decisions:
-    """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it has not."""
+    """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it does not
+    have.
+    """
     undecided = undecided_config(config)
     keys, dataset_name = sources.original_keys(undecided)
     images = sources.images_of(undecided)

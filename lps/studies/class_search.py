@@ -1,11 +1,11 @@
-"""Search for the number of classes: cluster the start features with every number, and see what the labels say.
+"""Search for the number of classes: cluster the start features with every number and compare with the labels.
 
 Semi-supervised category discovery (S. Vaze et al.: Generalized Category Discovery, CVPR 2022, section 3.3) takes the
 number whose k-means clusters agree best with the labeled images. That accuracy is flat while too few clusters make
-novel classes share one, and chance picks the best on the plateau. So of the numbers within one standard error of the
-best that one is chosen whose clusters keep apart best (P. Rousseeuw: Silhouettes, 1987). Clusters are looked for along
-the principal axes of the features, in units of how far images of a seen class lie apart there: what a class is, labels
-say.
+novel classes share one, and chance decides the best on the plateau. So among the numbers within one standard error of
+the best, the one whose clusters are separated best is chosen (P. Rousseeuw: Silhouettes, 1987). Clusters are searched
+along the principal axes of the features, in units of the scatter of seen classes there, since labels define what a
+class is.
 """
 
 import math
@@ -52,10 +52,11 @@ def count_classes(
     most: int | None = None,
     report: Tell = lambda share, time_left: None,
 ) -> ClassCount:
-    """features: float32 (n, d); labels: int64 (n,), class ids below `seen`, -1 for every image without a label.
+    """Count the classes in features; returns the chosen number with all scores.
 
-    most: the largest total that is tried; None: five times the seen classes, and 20 more than these at least. report:
-    is told the share that is done and the time left whenever a number has been tried, and may raise to end the search.
+    features: float32 (n, d); labels: int64 (n,), class ids below `seen`, -1 for every image without a label. most: the
+    largest total that is tried; None: five times the seen classes, and at least 20 more than these. report: called with
+    the completed share and the time left after each number; may raise to end the search.
     """
     rows = _sample(labels, seed)
     labels = labels[rows]
@@ -72,7 +73,7 @@ def count_classes(
             return accuracy, _silhouette(points, clusters, seed)
 
     def score_all(numbers: list[int], later: int) -> None:
-        """later: numbers that will be tried afterwards, about."""
+        """Score the numbers that have no score yet. later: approximate number of those to be tried afterwards."""
         todo = [number for number in numbers if number not in scores_by_number]
         for index, (number, scores) in enumerate(_score_in_parallel(score, todo), 1):
             scores_by_number[number] = scores
@@ -102,7 +103,7 @@ def _default_most(seen: int) -> int:
 
 
 def _principal_components(points: np.ndarray) -> np.ndarray:
-    """(n, d) along the axes of largest variance, `_AXES` of them at most."""
+    """Return (n, d) along the axes of largest variance, at most `_AXES` of them."""
     tensor = torch.from_numpy(points)
     mean, axes = principal_axes(tensor, min(_AXES, *points.shape))
     return ((tensor - mean) @ axes.T).numpy()
@@ -133,7 +134,7 @@ def _first_numbers(lowest: int, most: int) -> list[int]:
 
 
 def _score_in_parallel(score: Callable[[int], _Scores], numbers: list[int]) -> Iterator[tuple[int, _Scores]]:
-    """Numbers with their scores, in this order: one a core at a time.
+    """Yield numbers with their scores, in this order; one number per core at a time.
 
     Threads of one k-means wait for each other in a loop: on two busy cores (load 13) 600 features in 6 clusters took
     8.3 s with two threads and 0.16 s with one.
@@ -159,12 +160,12 @@ def _silhouette(points: np.ndarray, clusters: np.ndarray, seed: int) -> float:
 
 
 def _tolerance(best: float, count: int) -> float:
-    """Standard error of an accuracy measured on `count` images."""
+    """Return the standard error of an accuracy measured on `count` images."""
     return math.sqrt(max(best * (1 - best), 0) / max(int(count), 1))
 
 
 def _choose_number(scores_by_number: dict[int, _Scores], count: int) -> int:
-    """Return the number with the best silhouette (NaN counts as none) among those whose accuracy is as good as the
+    """Return the number with the best silhouette (NaN counts as none) among those with an accuracy as good as the
     best.
     """
     best = max(accuracy for accuracy, _ in scores_by_number.values())
@@ -173,7 +174,7 @@ def _choose_number(scores_by_number: dict[int, _Scores], count: int) -> int:
 
 
 def _untried_between(numbers: list[int], chosen_number: int) -> list[int]:
-    """Untried numbers half-way to both neighbours of `chosen_number`, where these are further off than 2 %."""
+    """Return untried numbers half-way to both neighbours of `chosen_number`, if these are more than 2 % away."""
     index = numbers.index(chosen_number)
     closest = max(1, chosen_number // 50)
     sides = numbers[max(0, index - 1) : index] + numbers[index + 1 : index + 2]
@@ -193,8 +194,8 @@ def search_count(
 ) -> ClassCount:
     """Count the classes in the features that a run of `config` starts from, and store the result for pages.
 
-    Others see how far it is, and may cancel it. report_line: called with notes on the result; show_progress: with the
-    progress; is_begun: as in `working_on`. Raises `UserError`, and `Cancelled` where a person wants it to end.
+    Other processes see the progress and may cancel. report_line: called with notes on the result; show_progress: with
+    the progress; is_begun: as in `working_on`. Raises `UserError`, and `Cancelled` if the user cancels.
     """
     config = config_of_job(config)
     split = preflight.check_config(config)
@@ -243,7 +244,7 @@ def label_caution(count: int, seen: int) -> str:
 def _training_features(
     config: Config, root: Path, progress: JobProgress, afterwards: Span
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """(features (n, d), class id of every labeled image and -1 of the others, seen classes) of the training images."""
+    """Return (features (n, d), class id of labeled and -1 of other images, seen classes) of the training images."""
     features, material = start_features(config, root, progress, "count", afterwards)
     split = material.split
     labels = np.full(len(material.truth), -1)

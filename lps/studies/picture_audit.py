@@ -27,10 +27,10 @@ _MEMBERS = 1000  # pictures of one
 def audit_pictures(
     config: Config, root: Path, is_begun: bool = False, show_progress: ReportPhase = ignore_progress
 ) -> Audited:
-    """Look at the pictures of `config` as their files say, and store what is found for pages.
+    """Check the pictures of `config`, without decisions, and store the findings for pages.
 
-    Others see how far it is, and may cancel it. is_begun: see `working_on`. Raises `UserError`, and `Cancelled` where a
-    person wants it to end.
+    Other processes see the progress and may cancel. is_begun: see `working_on`. Raises `UserError`, and `Cancelled` if
+    the user cancels.
     """
     path, config = audit_files.audit_path(config, root), audit_files.undecided_config(config)
     images = sources.images_of(config)
@@ -39,12 +39,12 @@ def audit_pictures(
     with working_on(config, path, is_begun, show_progress) as progress:
         features, _ = start_features(config, root, progress, "compare", None)
 
-        def tell(share: float) -> None:
+        def report_share(share: float) -> None:
             progress.report("compare", share)
             progress.check()
 
-        pixels = images.pixels if images.vectors is None else None  # titles that look alike are no duplicates
-        result = audit_features(features, images.labels, parts_of(images.labels, images.num_test), pixels, tell)
+        pixels = images.pixels if images.vectors is None else None  # similar titles are no duplicates
+        result = audit_features(features, images.labels, parts_of(images.labels, images.num_test), pixels, report_share)
         audited = _with_names(result, sources.original_keys(config)[0], images.class_names)
         audit_files.write(path, audited)
     return audited

@@ -13,7 +13,7 @@ from lps.wording import counted
 
 
 def fill_table(sheet: PaperTable, scored: Iterable[Scored]) -> dict[tuple[int, int], Group]:
-    """(line, block) -> its runs, one of every seed; runs that belong to no cell are passed over.
+    """Return the runs of each (line, block), one per seed; runs that belong to no cell are ignored.
 
     Only runs of one split are averaged: that of most runs of the cell.
     """
@@ -96,7 +96,7 @@ def named_groups(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> 
 
 
 def _bold(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> frozenset:
-    """(row, cell) of what `differences.best_cells` finds among our numbers within a section."""
+    """Return the (row, cell) that `differences.best_cells` finds among our numbers within a section."""
     measures, bold_cells = sheet.preset.measures, set()
     width = 2 * len(measures) + 1
     for section in dict.fromkeys(line.section for line in sheet.lines):
@@ -137,7 +137,7 @@ def _name(cell: Cell) -> str:
 
 
 def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
-    """Why our numbers are not to be held against the paper's: what all cells share once, then what single ones have."""
+    """Explain why our numbers cannot be compared with the paper's: common reasons once, then those of single cells."""
     reasons: dict[str, list[str]] = {}
     for cell in sheet.all_cells:
         if cell.row is not None:
@@ -160,7 +160,7 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
 
 
 def preset_curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
-    """(value -> runs, value -> the paper's line) of a preset with a `setting`, in one block."""
+    """Return (value -> runs, value -> the paper's line) of a preset with a `setting`, in one block."""
     our_runs, paper_values = {}, {}
     for i, value in enumerate(curve_positions(sheet)):
         row = sheet.cells[i][block].row

@@ -1,7 +1,7 @@
-"""The paper's tables and curves as sweeps: which runs fill which cell, at the paper's scale or on digits.
+"""Define the paper's tables and curves as sweeps: which runs fill which cell, at the paper's scale or on digits.
 
-A preset is a table of lines (what is varied) and blocks (data sets). Every cell is one config for each seed, and knows
-the line of the paper that stands beside it. Equal cells of two presets are equal runs, so nothing is trained twice.
+A preset is a table of lines (what is varied) and blocks (data sets). Every cell is one config per seed and knows its
+line in the paper. Equal cells of two presets are equal runs, so nothing is trained twice.
 """
 
 import hashlib
@@ -28,14 +28,14 @@ _HALF, _TENTH = {"split.labeled_ratio": 0.5}, {"split.labeled_ratio": 0.1}
 _NEEDS_PATH = "imagenet100"  # the one data set that needs dataset.path
 DEMO = "digits"
 NAME_LIMIT = TAG_LIMIT - len(PREFIX)
-_OPTION_OF_SETTING = {"dataset": "--dataset", "method": "the preset", "seed": "--seeds"}  # who says it instead of --set
+_OPTION_OF_SETTING = {"dataset": "--dataset", "method": "the preset", "seed": "--seeds"}  # what to use instead of --set
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the paper's table. settings: what makes it, by key. section: the heading that it stands under.
+    """A row of the paper's table. settings: of its runs, by key. section: its heading.
 
-    table, name, value: where in `paper_tables.csv` its numbers are; "" for a row that the paper has no numbers for.
+    table, name, value: where its numbers are in `paper_tables.csv`; "" for a row without numbers in the paper.
     """
 
     label: str
@@ -48,9 +48,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Block:
-    """Columns that belong together: a data set, with settings of its own where the paper has two for one data set.
+    """Columns that belong together: a data set, with own settings if the paper has two blocks for one data set.
 
-    published: the data set of the paper whose numbers stand beside.
+    published: the paper's data set whose numbers are shown beside.
     """
 
     title: str
@@ -88,7 +88,7 @@ class Preset:
         return tuple(blocks)
 
 
-# ---------------------------------------------------------------------------------------------------- what there is
+# ---------------------------------------------------------------------------------------------------- the presets
 
 _MAIN, _FINETUNED, _FINETUNED_TENTH = "table1_main", "table3_finetune_backbone", "supp_finetune_backbone_10"
 _METHODS = ("FixMatch", "DS3L", "DTC", "RankStats", "SimCLR", "ORCA", "GCD", "OpenNCD", "NACH", "LPS")
@@ -137,7 +137,9 @@ def _ratio_lines() -> tuple[Line, ...]:
 
 
 def _novel_lines(scale: str) -> tuple[Line, ...]:
-    """Lines by number of novel classes; a half of all is said by none, so that it is the run of the other presets."""
+    """Return lines by number of novel classes; half of all is left unset, so that the run equals that of other
+    presets.
+    """
     total = 10 if scale == "demo" else 100
     shares = (0.2, 0.3, 0.5, 0.7, 0.8)
     lines = []
@@ -189,7 +191,7 @@ PRESETS = {
 
 @dataclass(frozen=True)
 class PresetRequest:
-    """A preset as somebody wants it. datasets: of the paper's scale, () for all. fixed: texts, for all runs."""
+    """A requested preset. datasets: of the paper's scale, () for all. fixed: texts of settings for all runs."""
 
     preset: str
     scale: str = "demo"
@@ -287,7 +289,7 @@ class PaperTable:
         return {cell_key(c.config): (i, k) for i, row in enumerate(self.cells) for k, c in enumerate(row)}
 
     def labeled_configs(self) -> list[tuple[Config, str]]:
-        """(config, label) of every run, seed by seed: after the first seed every cell has a number."""
+        """Return (config, label) of every run, seed by seed: after the first seed every cell has a number."""
         several = len(self.blocks) > 1
         labeled_configs = []
         for seed in self.request.seeds:
@@ -375,5 +377,5 @@ def _published(line: Line, block: Block, config: Config) -> paper_results.Row | 
 
 
 def cell_key(config: Config) -> str:
-    """Equal for runs that belong to one cell: all settings but those that may differ between repetitions."""
+    """Return a key that is equal for runs of one cell: all settings except those that differ between repetitions."""
     return json.dumps({key: value for key, value in config.flat().items() if key not in REPEATED}, sort_keys=True)

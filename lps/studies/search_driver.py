@@ -1,8 +1,8 @@
-"""Carry a search out: ask Optuna for settings, queue their runs, follow what these measure, stop the hopeless ones.
+"""Run a search: ask Optuna for settings, queue their runs, read their measurements, stop hopeless trials.
 
-Whatever the driver needs to know is in the search's journal, in the run folders and in nothing else, so it may be
-killed at any moment: the next one takes up the trials under way. A run of a trial is found again by its token, which
-follows from search, trial and seed; the draw of a trial depends on its number and on the trials before it alone.
+All state is in the search's journal and the run folders, so the driver may be killed at any time: the next one
+continues the active trials. The run of a trial is found by its token, which follows from search, trial and seed; the
+draw of a trial depends only on its number and the trials before it.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ from lps.wording import counted
 _PAUSE_S = 1.0  # between two looks at the runs
 STARTUP_TRIALS = 5  # drawn at random before the sampler learns; finished before the first one is pruned
 _WARM_UP = 1 / 3  # share of the epochs of a run in which none is pruned: novel classes are learned late
-_ATTEMPTS = 3  # of a run whose processes were killed
-_MOST_FAILURES = 5  # trials that fail one after another before the search gives up
+_ATTEMPTS = 3  # starts of a run whose processes were killed
+_MOST_FAILURES = 5  # failed trials in a row after which the search gives up
 _HOPELESS = ("diverged", "out_of_memory")  # failures that say something about the settings, which others do not
 
 
@@ -41,8 +41,8 @@ def run_search(
 ) -> str:
     """Run until all trials have ended or a stop is requested; return "finished" or "stopped".
 
-    lock: the descriptor of the search's lock, where whoever started this process holds it already. Raises
-    `UserError` where another driver is at work, the files are damaged, or one trial after another fails.
+    lock: descriptor of the search's lock if the starting process holds it already. Raises `UserError` if another driver
+    is working, the files are damaged, or one trial after another fails.
     """
     load_optuna()
     lock_fd = lock if lock is not None else try_lock(search.lock)
@@ -89,14 +89,14 @@ class ActiveTrial:
 
     def evaluations(self) -> list[tuple[int, Mapping]]:
         """Return (epoch, values) of all measurements so far, without those that a later attempt repeated."""
-        fresh, offset = read_events(self.run.events, self.offset)
-        self.events = fresh if offset < self.offset else self.events + fresh
+        new_events, offset = read_events(self.run.events, self.offset)
+        self.events = new_events if offset < self.offset else self.events + new_events
         self.offset = offset
         return [(event["epoch"], event["values"]) for event in drop_repeated(self.events) if event["kind"] == "eval"]
 
 
 class Driver:
-    """One process at work on a search whose lock it holds."""
+    """A process that works on a search, whose lock it holds."""
 
     def __init__(self, search: Search, request: Request, study, report: Callable[[str], None], trainer):
         self.optuna = load_optuna()
@@ -104,7 +104,7 @@ class Driver:
         self.objective: Objective = find_objective(request.objective)
         self.root = search.root
         self.parallel = request.parallel or run_slots.num_parallel_runs([request.base], self.root)
-        self.failures, self.last_failure = 0, ""  # one after another
+        self.failures, self.last_failure = 0, ""  # failures in a row
         self.study.pruner = _pruner(request)
 
     def drive(self, pause_s: float) -> str:
@@ -143,7 +143,7 @@ class Driver:
         return [self._active_trial(self._reopen_trial(frozen)) for frozen in running_trials]
 
     def _next_trial(self) -> ActiveTrial:
-        """Start a new trial: first the default settings if the space contains them, then what the sampler draws."""
+        """Start a new trial: first the default settings if the space contains them, then draws of the sampler."""
         if not self.study.get_trials(deepcopy=False):
             base_point = default_point(self.request.space, self.request.base)
             if base_point is not None:
@@ -212,7 +212,7 @@ class Driver:
         return f"{self.search.name} {active.number}: {in_words(active.values)}{seed}"
 
     def _follow_run(self, active: ActiveTrial) -> bool:
-        state = active.run.state()  # before the events: what is over has written all of them
+        state = active.run.state()  # read before the events, since a run that is over has written all of them
         if state.name == "unreadable" or not active.run.folder.is_dir():
             return self._fail_trial(active, f"{active.run.id} {'is unreadable' if state.name else ''} or was deleted")
         measured = active.evaluations()
@@ -281,7 +281,7 @@ class Driver:
         """Resume a run that ended unfinished, or give the trial up."""
         paused = self._stored_trial(active.trial).user_attrs.get("paused")
         was_killed = state.name == "crashed" or state.kind in ("killed", queue.PREEMPTED)
-        if queue.is_due(active.run, state):  # the queue itself will try it again
+        if queue.is_due(active.run, state):  # the queue will retry it
             return False
         if (state.name == "stopped" and paused) or (was_killed and state.attempt < _ATTEMPTS):
             launcher.resume(active.run, self.trainer)
@@ -343,14 +343,16 @@ class Driver:
 
 
 def _sampler(request: Request, number: int):
-    """TPE for trial `number`: its random numbers follow from the request's seed and the number, whoever asks."""
+    """Return TPE for trial `number`: its random numbers depend only on the request's seed and this number."""
     digest = hashlib.sha256(f"{request.sampler_seed}/{number}".encode()).digest()
     seed = int.from_bytes(digest[:4])
     return load_optuna().samplers.TPESampler(n_startup_trials=STARTUP_TRIALS, seed=seed)
 
 
 def _pruner(request: Request):
-    """Stops a trial whose best value so far is below the median of the finished ones at the same step."""
+    """Return the pruner, which stops a trial whose best value is below the median of finished trials at the same
+    step.
+    """
     pruners = load_optuna().pruners
     if not request.prune:
         return pruners.NopPruner()
@@ -368,5 +370,5 @@ def _suggest(trial, dimension: Dimension):
 
 
 def in_words(values: Mapping[str, object]) -> str:
-    """ "lr=0.0123, use_margin=true": numbers with four digits."""
+    """Return values as "lr=0.0123, use_margin=true": numbers with four digits."""
     return ", ".join(f"{name}={f'{v:.4g}' if type(v) is float else text_of(v)}" for name, v in values.items())

@@ -1,7 +1,7 @@
-"""What a search makes as large as it can: one number a run and epoch, and whether hidden labels are looked at for it.
+"""Define the objectives of a search: one number per run and epoch, and whether it uses hidden labels.
 
-Only the oracle reads a measurement that needs the truth of unlabeled images. The others know what the trainer knows,
-and the labels that the person has but withheld from training (`split.validation_ratio`).
+Only the oracle reads a measurement that needs the truth of unlabeled images. The others use what the trainer knows and
+labels that were withheld from training (`split.validation_ratio`).
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,15 @@ from lps.store.desired_state import stored_number
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split
 
-_VALIDATION_RATIO = 0.2  # of the labels, where a search needs some withheld and nobody says how many
+_VALIDATION_RATIO = 0.2  # default share of withheld labels if a search needs some
 ORACLE_TAG = "oracle"  # of runs that were chosen by hidden labels
 
 
 @dataclass(frozen=True)
 class Objective:
-    """title: for headings and axes. description: what it measures and what it ignores. hidden: it needs the truth."""
+    """An objective. title: for headings and axes. description: what it measures and ignores. hidden: it needs the
+    truth.
+    """
 
     name: str
     title: str
@@ -66,7 +68,7 @@ def find_objective(name: str) -> Objective:
 def with_withheld_labels(config: Config, objective: Objective, is_set: bool) -> Config:
     """Return `config` with withheld labels if the objective needs some; raises `UserError` if the user set none.
 
-    is_set: whether a person has set `split.validation_ratio`, so that 0 is meant.
+    is_set: whether the user set `split.validation_ratio`, so that 0 is intended.
     """
     if objective.hidden or config.split_validation_ratio > 0:
         return config

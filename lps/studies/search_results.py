@@ -1,4 +1,4 @@
-"""What a search has found: its trials, the best of them, which settings mattered, and how sure that is."""
+"""Read the results of a search: trials, the best one, the importance of settings, and their uncertainty."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Where a search stands. state: new, running, stopping, stopped, interrupted, finished.
+    """Results of a search. state: new, running, stopping, stopped, interrupted, finished.
 
-    importance: setting -> share, most first; empty if there are too few finished trials.
+    importance: setting -> share, largest first; empty if there are too few finished trials.
     """
 
     request: Request
@@ -164,9 +164,7 @@ def settings_of(request: Request, trial: Trial) -> dict[str, object]:
 
 
 def sweep_name(request: Request) -> str:
-    """Return the name of the sweep that runs the best settings with several seeds; it says if hidden labels chose
-    them.
-    """
+    """Return the name of the sweep of the best settings with several seeds; it shows if hidden labels chose them."""
     prefix = "oracle-best-of" if OBJECTIVES[request.objective].hidden else "best-of"
     return f"{prefix}-{request.name}"[:32]
 

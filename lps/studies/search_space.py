@@ -1,4 +1,4 @@
-"""What a search may vary: a range or some choices of a setting, as a person types them and as they are checked.
+"""Define what a search may vary: a range or some choices of a setting, as users type them, and check them.
 
 margin_scale=1..10    lr=1e-4..1e-1:log    batch_size=128..512    use_margin=true,false    temperature=0.2,0.4,0.8
 """
@@ -13,8 +13,8 @@ from lps.settings.parameters import Parameter, text_of
 
 _HELP = "expected LOW..HIGH, LOW..HIGH:log, or choices such as true,false"
 _MOST_DIMENSIONS, _MOST_CHOICES = 12, 32
-_DECADES = 100.0  # a range whose ends are this many times apart is better walked in steps of a factor
-# What these say decides which data, split or machine a result belongs to: values under different ones do not compare.
+_DECADES = 100.0  # ratio of the ends from which a range is searched on a logarithmic scale
+# These decide the data, split or machine of a result: values under different ones cannot be compared.
 _FIXED = ("dataset", "method", "seed", "device", "processes", "threads", "precision", "views")
 _FIXED_GROUPS = ("dataset.", "split.", "snapshot.")
 

@@ -1,4 +1,4 @@
-"""The features that a run starts from, for studies of pictures that train nothing: how many classes, what is wrong."""
+"""Compute the features that a run starts from, for studies of pictures without training: class count, data check."""
 
 import sys
 import time
@@ -25,10 +25,10 @@ _PIECE = 128  # images
 def start_features(
     config: Config, root: Path, progress: JobProgress, phase: str, afterwards: Span | None
 ) -> tuple[np.ndarray, TrainingData]:
-    """(features (n, d) float32 of all images, test images last, what they are of).
+    """Return (features (n, d) float32 of all images, test images last; the data).
 
-    The start weights are made first where there are none yet, and kept for runs below `root`. phase: of what comes
-    afterwards, and how long that goes on. Raises `UserError`, and `Cancelled` where a person wants it to end.
+    Missing start weights are made first and stored for runs below `root`. phase, afterwards: name and duration of the
+    work after this. Raises `UserError`, and `Cancelled` if the user cancels.
     """
     material = prepare(config)
     progress.check()
@@ -49,7 +49,7 @@ def start_features(
 
 
 def _stored_features(config: Config, progress: JobProgress, phase: str, afterwards: Span | None) -> np.ndarray:
-    """float32 (n, d) from the store, which is made now where it is not there yet and stays for runs."""
+    """Return float32 (n, d) from the store, which is made if it is missing and stays for runs."""
     speed = _Speed(progress, "features", afterwards)
     stored = features.plain_features(config, speed, progress.should_stop)
     progress.check()
@@ -60,7 +60,7 @@ def _stored_features(config: Config, progress: JobProgress, phase: str, afterwar
 def _features(
     backbone: nn.Module, images: Pictures, config: Config, progress: JobProgress, afterwards: Span | None
 ) -> np.ndarray:
-    """float32 (n, d), some images at a time, so that a person sees how far it is and may end it."""
+    """Return float32 (n, d), computed in pieces so that the user sees progress and can cancel."""
     count, parts, speed = len(images), [], _Speed(progress, "features", afterwards)
     for start in range(0, count, _PIECE):
         speed(start, count)
@@ -70,14 +70,14 @@ def _features(
 
 
 class _Speed:
-    """Tells how far a phase is, by the speed of what was done of it since it was first told."""
+    """Progress callback that estimates the remaining time from the speed since its first call."""
 
     def __init__(self, progress: JobProgress, phase: str, afterwards: Span | None):
         self._progress, self._phase, self._afterwards = progress, phase, afterwards
         self._first: tuple[float, int] | None = None
 
     def __call__(self, done: int, total: int) -> None:
-        """done of `total` steps, or pictures."""
+        """Report `done` of `total` steps or pictures."""
         now = time.monotonic()
         start, first = self._first = self._first or (now, done)
         phase_left = Span.about((now - start) / (done - first) * (total - done), SPREAD) if done > first else None

@@ -1,6 +1,6 @@
-"""What a sweep was asked for, kept beside its runs, and which sweeps there are. Standard library only.
+"""Store the request of a sweep beside its runs, and list the sweeps. Standard library only.
 
-Its runs carry the tag `sweep:NAME`; `.sweeps/<digest of the name>.json` says what was laid out under that name last.
+The runs have the tag `sweep:NAME`; `.sweeps/<digest of the name>.json` has the last request under that name.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ class SweepRecord:
     """A sweep that was started. runs: newest first. request: see `write_sweep_record`, {} if none is stored. time: unix
     seconds.
 
-    problem: why what was asked for cannot be read; "" where it can, or nothing was kept.
+    problem: why the stored request cannot be read; "" if it can, or if nothing is stored.
     """
 
     name: str
@@ -40,23 +40,23 @@ class SweepRecord:
 
 
 def write_sweep_record(root: Path, name: str, request: Mapping[str, object]) -> None:
-    """Keep what was asked for: {"layout": {...}} or {"preset": {...}}, in JSON's own kinds. Raises `OSError`."""
+    """Store the request: {"layout": {...}} or {"preset": {...}}, in JSON types. Raises `OSError`."""
     disk.make_folder(root / _FOLDER)
     record = {"name": name, "time": round(time.time(), 3), "asked": dict(request)}
     write_json(_path(root, name), versions.with_version("sweep", record))
 
 
 def read_sweep_record(root: Path, name: str) -> tuple[dict, float]:
-    """(what was asked for, when); ({}, 0) where nothing was kept or the file is damaged.
+    """Return (request, unix seconds); ({}, 0) if nothing is stored or the file is damaged.
 
     Raises `UserError` for a record of a newer program.
     """
     stored = Run(root / _FOLDER).read_json(_path(root, name).name)
     versions.check_version("sweep", stored.get("version"), f"record of sweep {shorten(name)}")
-    request, when = stored.get("asked"), stored.get("time")
+    request, time_s = stored.get("asked"), stored.get("time")
     if stored.get("name") != name or not isinstance(request, dict):
         return {}, 0.0
-    return request, stored_number(when, 0.0)
+    return request, stored_number(time_s, 0.0)
 
 
 def list_sweeps(root: Path) -> list[SweepRecord]:
