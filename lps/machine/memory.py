@@ -1,6 +1,6 @@
-"""Memory as the system counts it for us: what is free, within a container too, and who was killed for want of it.
+"""Read memory from the system: free bytes, also within a container, and processes killed because memory ran out.
 
-Linux alone tells; elsewhere every answer is None. Standard library only.
+Only Linux reports these; elsewhere every result is None. Standard library only.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ _PROC, _GROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 
 
 def free_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> tuple[int, bool] | None:
-    """(free bytes, whether the limit of a control group and not the machine sets them)."""
+    """Return (free bytes, whether the limit of a control group and not the machine sets them)."""
     available = re.search(r"^MemAvailable:\s*([0-9]+) kB", _read(proc / "meminfo"), re.MULTILINE)
     if not available:
         return None
@@ -34,7 +34,7 @@ def total_memory(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
 
 
 def count_oom_kills(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
-    """How many processes the kernel has killed because memory ran out: of our control group, else of the machine."""
+    """Return how many processes the kernel killed because memory ran out: of our control group, else of the machine."""
     for folder in _folders(proc, groups):
         for name in ("memory.events", "memory.oom_control"):
             if match := re.search(r"^oom_kill ([0-9]+)$", _read(folder / name), re.MULTILINE):
@@ -45,10 +45,10 @@ def count_oom_kills(proc: Path = _PROC, groups: Path = _GROUPS) -> int | None:
 
 @cache
 def keep_freed() -> None:
-    """Let this process keep what it frees for its next tensors, however large; where the C library is glibc.
+    """Let this process keep freed memory for its next tensors, however large, if the C library is glibc.
 
-    Otherwise what is larger than 32 MB goes back to the system at once, and the next one is filled with zeros page by
-    page before it is written to.
+    Otherwise blocks of more than 32 MB return to the system at once, and the next block is filled with zeros page by
+    page before it is written.
     """
     with contextlib.suppress(OSError, AttributeError):
         change = ctypes.CDLL(None).mallopt
@@ -57,7 +57,7 @@ def keep_freed() -> None:
 
 
 def _free_in_groups(proc: Path, groups: Path) -> list[int]:
-    """What the limits of our control group and the ones around it leave."""
+    """Return the free bytes under the limits of our control group and its parents."""
     free_bytes = []
     for folder in _folders(proc, groups):
         names = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
@@ -68,11 +68,11 @@ def _free_in_groups(proc: Path, groups: Path) -> list[int]:
 
 
 def _folders(proc: Path, groups: Path) -> list[Path]:
-    """Our control group and those around it, ours first: of the one hierarchy, and of the older one for memory."""
+    """Return our control group and its parents, ours first: of cgroup v2, and of v1 for memory."""
     folders = []
     for line in _read(proc / "self" / "cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
+        _, _, fields = line.partition(":")
+        controllers, _, path = fields.partition(":")
         if controllers in ("", "memory"):
             inner = Path(path.lstrip("/"))
             base = groups / controllers

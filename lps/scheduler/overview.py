@@ -169,7 +169,7 @@ def _most_threads(snapshot: QueueSnapshot) -> int:
 
 
 def suggestion_in_words(snapshot: QueueSnapshot) -> str:
-    """ "Suggested: 4, since this machine has 8 cores and its runs take up to 2 (threads)." """
+    """Return "Suggested: 4, because this machine has 8 cores and its runs use up to 2 threads." """
     number, threads, cores = suggested_cpu_slots(snapshot), _most_threads(snapshot), devices.available_cores()
     if threads < cores:
         return f"Suggested: {number}, because this machine has {cores} cores and its runs use up to {threads} threads."
@@ -217,14 +217,14 @@ def _plan_queue(
     later runs on its slot are not certain. Without a process that starts runs, waiting runs have no times. Of runs that
     need the same start weights, the first one pretrains.
     """
-    free_at, uncertain_slots = {name: _moment_after(now) for name in names}, set()
+    free_at, uncertain_slots = {name: _time_after(now) for name in names}, set()
     num_unknown, ends, slots_by_kind = 0, [], {}
     pretrained_starts = {
         costs.start_weights_key(config) for item in running_jobs if (config := item.run.config_if_readable())
     }
     for item in running_jobs:
         num_unknown += item.time_left is None
-        ends.append(_moment_after(now, item.time_left))
+        ends.append(_time_after(now, item.time_left))
         for name in item.slots:
             free_at[name] = ends[-1]
         uncertain_slots |= set(item.slots) if item.time_left is None else set()
@@ -241,10 +241,10 @@ def _plan_queue(
         candidates, needed = slots_by_kind[kind] = slots_by_kind.get(kind) or run_slots.slots_for(config, root)
         # The slot that may be free first: a slot of unknown end counts as free.
         for slot in candidates:
-            free_at.setdefault(slot.name, _moment_after(now))
+            free_at.setdefault(slot.name, _time_after(now))
         first_free = sorted((slot.name for slot in candidates), key=lambda name: free_at[name].likely)[:needed]
         earliest = item.desired.not_before if queue.is_early(item.desired, now) else now
-        start = _latest([_moment_after(earliest), *(free_at[name] for name in first_free)])
+        start = _latest([_time_after(earliest), *(free_at[name] for name in first_free)])
         end = start.plus(item.duration) if item.duration else start
         certain = not uncertain_slots & set(first_free)
         queued_jobs[-1] = replace(item, start=start.likely, end=end.likely, certain=certain)
@@ -252,18 +252,18 @@ def _plan_queue(
         uncertain_slots |= set(first_free) if not certain or item.duration is None else set()
         free_at |= dict.fromkeys(first_free, end)
         ends.append(end)
-    is_known = len(ends) > num_unknown
-    return queued_jobs, (_latest(ends) if is_known else None), num_unknown
+    has_duration = len(ends) > num_unknown
+    return queued_jobs, (_latest(ends) if has_duration else None), num_unknown
 
 
-def _moment_after(now: float, span: Span | None = None) -> Span:
+def _time_after(now: float, span: Span | None = None) -> Span:
     """Return a time (unix seconds), or the time after `span`, as a range."""
-    moment = Span(now, now, now)
-    return moment if span is None else moment.plus(span)
+    start = Span(now, now, now)
+    return start if span is None else start.plus(span)
 
 
 def _latest(moments: Sequence[Span]) -> Span:
-    return Span(*(max(getattr(moment, part) for moment in moments) for part in ("likely", "least", "most")))
+    return Span(*(max(getattr(span, part) for span in moments) for part in ("likely", "least", "most")))
 
 
 def end_in_words(snapshot: QueueSnapshot, now: float) -> str:
@@ -306,5 +306,5 @@ def time_left_in_words(time_left: Span | None) -> str:
 
 def time_of_day(when: float, now: float) -> str:
     """Return the local time of day, with the date if that is not today."""
-    moment, today = time.localtime(when), time.localtime(now)
-    return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
+    local_time, today = time.localtime(when), time.localtime(now)
+    return time.strftime("%H:%M" if local_time[:3] == today[:3] else "%Y-%m-%d %H:%M", local_time)

@@ -132,7 +132,7 @@ def _slots(device: str, root: Path, cpu_number: int) -> list[Slot]:
         named = [Slot(f"cuda-{gpu.index}", uuids) for gpu in gpus if gpu.name == device]
     else:
         named = [Slot(f"cuda-{gpu.index}", (gpu.uuid,)) for gpu in gpus]
-    # A run whose GPU has gone since it was launched starts on a CPU slot, so that its trainer ends with the reason.
+    # If a run's GPU has disappeared since the launch, it starts on a CPU slot: its trainer then ends with the reason.
     return named or [Slot(name) for name in _cpu_slot_names(root, cpu_number)]
 
 

@@ -1,12 +1,12 @@
-"""A search for good settings: what was asked, where its files lie, and the process that carries it out.
+"""Define a search for good settings: its request, its files, and the process that runs it.
 
-    runs/.searches/NAME/search.json    what was asked; written by whoever begins or extends it
-                        trials.jsonl   Optuna's journal, one JSON line an operation; written by the driver alone
+    runs/.searches/NAME/search.json    the request; written by the process that creates or extends it
+                        trials.jsonl   Optuna's journal, one JSON line per operation; written only by the driver
                         want.json      {"want": run | stop}, written by pages and command line
-                        lock           under a kernel flock while a driver (lps.studies.search_driver) is at work
-                        log.txt        what a driver in the background said
+                        lock           under a kernel flock while a driver (lps.studies.search_driver) works
+                        log.txt        output of a driver in the background
 
-Every trial is an ordinary run, tagged search:NAME (one run a seed). Optuna is imported where a journal is opened.
+Every trial is an ordinary run, tagged search:NAME (one run per seed). Optuna is imported when a journal is opened.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from lps.studies.search_objective import find_objective, with_withheld_labels
 from lps.studies.search_space import Dimension, read_space
 
 FOLDER = ".searches"
-_PREFIX = "search:"  # of the tag that says which search a run belongs to
+_PREFIX = "search:"  # of the tag with the search's name
 PRUNED = "pruned"  # the tag of a run that was stopped because it was hopeless
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 MOST_TRIALS, MOST_PARALLEL, _MOST_SEEDS = 2000, 64, 16
@@ -43,10 +43,11 @@ _MISSING = "optuna is not installed; install it with: pip install optuna"
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked. base: every setting that is not searched, withheld labels included. seeds: the runs of a trial.
+    """The request of a search. base: every setting that is not searched, withheld labels included. seeds: the runs of a
+    trial.
 
-    prune: whether hopeless trials are stopped. sampler_seed: of Optuna's draws. parallel: trials at a time; None: as
-    many as the machine has slots.
+    prune: whether hopeless trials are stopped. sampler_seed: of Optuna's draws. parallel: trials at a time; None: one
+    per slot of the machine.
     """
 
     name: str
@@ -137,7 +138,7 @@ def read_request(
 ) -> Request:
     """Parse a typed request; more: trials, prune, sampler_seed, parallel. Raises `UserError`.
 
-    Without a name the search is named after what it searches, so that the same command means the same search.
+    Without a name, the search is named after its request, so that the same command means the same search.
     """
     search_objective, seed = find_objective(objective), protocol_parameters()["seed"]
     fixed_settings = parse_settings(list(fixed), method)

@@ -23,10 +23,10 @@ _BEFORE_TRAINING = ("dataset.", "split.", "network.", "pretrain.", "device", "pr
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """What a sweep covers, in the words of the command line: values are texts until the method is known.
+    """The plan of a sweep, as on the command line: values are texts until the method is known.
 
     fixed: the text of a setting. varied: the texts of a setting, combined as `mode` says. Data sets, methods and seeds
-    are crossed with every combination. samples, sample_seed: how many combinations `random` draws, and how.
+    are crossed with every combination. samples, sample_seed: number of combinations that `random` draws, and its seed.
     """
 
     datasets: tuple[str, ...] = ("digits",)
@@ -158,8 +158,8 @@ def _grid_size(varied: Mapping[str, tuple[str, ...]]) -> int:
 def plan_runs(layout: SweepSpec) -> list[Config]:
     """Return a checked config for every distinct run, seed by seed: after the first seed, every table row has a number.
 
-    A setting that only some of the methods have is left out for the others, and what is varied of training for methods
-    that train nothing: it would lay out the same run several times. Raises `UserError`.
+    Settings that a method does not have, or that cannot affect it because it trains nothing, are left out for it: they
+    would plan the same run several times. Raises `UserError`.
     """
     _check_names(layout)
     settings_of_runs = combinations(layout.varied, layout.mode, layout.samples, layout.sample_seed)

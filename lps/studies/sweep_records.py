@@ -16,7 +16,7 @@ from lps.store.desired_state import stored_number
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
 
-PREFIX = "sweep:"  # of the tag that says which sweep a run belongs to
+PREFIX = "sweep:"  # of the tag with the sweep's name
 _FOLDER = ".sweeps"
 
 

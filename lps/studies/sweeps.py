@@ -29,7 +29,7 @@ _START_PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Item:
-    """One run of a sweep. action: new, exists (an equal run is used as it is) or resumed (it goes on).
+    """One run of a sweep. action: new, exists (an equal run is used) or resumed (an equal run continues).
 
     run, state: of the equal run; None if there is none yet.
     """
@@ -62,7 +62,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The cost of what is left to do, one run after another; `missing` runs, named in `unknown`, are not in it."""
+    """The cost of the remaining runs, one after another, without `missing` runs, whose kinds are in `unknown`."""
 
     span: costs.Span
     bytes: int
@@ -77,7 +77,7 @@ class Estimate:
 def plan_sweep(layout: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
     """Plan the sweep as it would start now, with all checks; writes nothing. Raises `UserError`.
 
-    name: without one the sweep is named after its settings, so that the same command means the same sweep.
+    name: by default a name derived from the settings, so that the same command means the same sweep.
     """
     sweep = sketch_sweep(layout, root, name)
     check_sweep([item.config for item in sweep.items])
@@ -149,7 +149,7 @@ def match_existing(items: Sequence[Item], root: Path) -> list[Item]:
 
 
 def _existing(root: Path, wanted_identities: set[str]) -> dict[str, tuple[Run, State]]:
-    """By config, the run that serves best: what is nearest to its end, then the newest."""
+    """Return the best equal run by config: the one nearest to its end, then the newest."""
     ranks = _REUSED + RESUMED
     run_by_config: dict[str, tuple[Run, State]] = {}
     for run in list_runs(root):
@@ -217,13 +217,13 @@ def start_sweep(
     retries: int | None = None,
     on: job_options.Options | None = None,
 ) -> Sweep:
-    """Make what does not exist, resume what broke off, queue all of it; the same sweep with its runs.
+    """Create missing runs, resume unfinished ones, queue all of them, and return the sweep with its runs.
 
-    retries: how often a crashed run is started again by itself (lps.scheduler.queue). on: what to ask of a place that
-    shall carry out what is still to be done, as one array of jobs; what waits here already stays (`staying_in_words`).
+    retries: how often a crashed run is restarted automatically (lps.scheduler.queue). on: job options of an executor
+    for the remaining runs, as one array of jobs; runs that wait here already stay (`staying_in_words`).
 
-    Two equal sweeps that are started at once make every run once: they take turns, and the second one looks again.
-    Every run carries the sweep's tag, those that existed before too. Raises `UserError`.
+    Two equal sweeps that are started at once create every run once: they take turns, and the second one searches again.
+    Every run gets the sweep's tag, existing runs too. Raises `UserError`.
     """
     launcher.check_request(retries, None, on)
     _checked_name(sweep.name)
