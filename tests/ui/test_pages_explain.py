@@ -475,12 +475,12 @@ def test_the_sign_in_words():
 
 def test_what_the_terms_leave_of_the_total_is_shown(tmp_path):
     run = make_run(tmp_path, epochs=2)
-    terms, total = objective.terms_of(read_history(run), 1)
+    terms, total = objective.read_terms(read_history(run), 1)
     assert list(terms) == list(objective.LPS_TERMS) and sum(terms.values()) == pytest.approx(total)
     rewritten(run, lambda values: {k: v for k, v in values.items() if k != "loss/entropy"})
-    terms, total = objective.terms_of(read_history(run), 1)
+    terms, total = objective.read_terms(read_history(run), 1)
     assert "rest" in terms and sum(terms.values()) == pytest.approx(total)
-    assert objective.terms_of(read_history(run), 9) == ({}, None)
+    assert objective.read_terms(read_history(run), 9) == ({}, None)
 
 
 @pytest.mark.parametrize(

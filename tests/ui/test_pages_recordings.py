@@ -274,9 +274,9 @@ def test_every_step_is_one_idea_in_at_most_sixty_words(root, step):
     at = visit("story", step=str(step))
     heading, tell, _ = story.STEPS[step - 1]
     assert at.title[0].value == heading and f"Step {step} of 8" in texts(at)
-    assert 20 <= len(tell(story._scene()).split()) <= 60
+    assert 20 <= len(tell(story._load_scene()).split()) <= 60
     if tell in story.NOTES:
-        note = story.NOTES[tell](story._scene())
+        note = story.NOTES[tell](story._load_scene())
         assert 20 <= len(note.split()) <= 60 and note.replace("\\", "") in texts(at)
     assert [at.button(key=f"story_{way}").disabled for way in ("back", "next")] == [step == 1, step == 8]
 
@@ -409,18 +409,18 @@ def test_the_margins_of_both_groups_are_told(root):
     told = texts(visit("story", step="5"))
     assert f"{seen.iloc[0]:.2f} for :blue[seen]" in told and f"{novel.iloc[0]:.2f} for" in told
     apart = (seen - novel).abs()
-    if apart.iloc[-1] < story.ALIKE:
-        from_epoch = story.alike_from(seen, novel)
+    if apart.iloc[-1] < story.EQUAL_MARGIN:
+        from_epoch = story.first_equal_epoch(seen, novel)
         assert f"from epoch {from_epoch} on, both are about equal" in told
-        assert apart.loc[from_epoch - 1] >= story.ALIKE > apart.loc[from_epoch:].max()
+        assert apart.loc[from_epoch - 1] >= story.EQUAL_MARGIN > apart.loc[from_epoch:].max()
     else:
         assert f"{seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}" in told
 
 
 def test_margins_are_alike_from_the_last_epoch_on_at_which_they_differed():
     seen = pd.Series([1.0, 0.5, 0.9, 0.5], [1, 2, 3, 4])
-    assert story.alike_from(seen, pd.Series([0.5] * 4, [1, 2, 3, 4])) == 4
-    assert story.alike_from(seen, seen) == 1
+    assert story.first_equal_epoch(seen, pd.Series([0.5] * 4, [1, 2, 3, 4])) == 4
+    assert story.first_equal_epoch(seen, seen) == 1
 
 
 def test_the_chart_of_the_brake_shows_the_beginning(root):

@@ -61,34 +61,34 @@ def main() -> None:
 
 def _show_board(find: str) -> None:
     """Draw the menus, the charts and the table of values."""
-    shown = _select_runs(find)
-    words = board_charts.list_measurements(shown.histories)
-    by = _usual_grouping(shown.entries)
+    board_runs = _select_runs(find)
+    titles = board_charts.list_measurements(board_runs.histories)
+    by = _usual_grouping(board_runs.entries)
     charts = _read_charts(by)
     with st.container(horizontal=True, gap="small", key="board_menus"):
-        editing.offer_new_chart(charts, words, _list_groupings(shown.entries))
+        editing.offer_new_chart(charts, titles, _list_groupings(board_runs.entries))
         saved_view_menu.show_view_menu(saved_views.chart_boards(select.runs_root()), "Boards")
-    if not shown.entries:
+    if not board_runs.entries:
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     if by and not st.query_params.get_all("chart"):
-        alike = "equal settings except for the seed" if by == grouping.EVERYTHING else f"the same {by}"
-        help_text = f"{counted(len(shown.entries), 'run')}: each line is the mean of runs with {alike}."
+        shared_settings = "equal settings except for the seed" if by == grouping.EVERYTHING else f"the same {by}"
+        help_text = f"{counted(len(board_runs.entries), 'run')}: each line is the mean of runs with {shared_settings}."
         st.caption(escape.markdown(f"{help_text} Press Change to draw one line per run."))
-    look = theme.current_palette(), run_list.pinned_colors()
-    lines = [board_charts.lines_of_runs(chart, shown.entries, shown.histories, *look) for chart in charts]
+    styles = theme.current_palette(), run_list.pinned_colors()
+    lines = [board_charts.lines_of_runs(chart, board_runs.entries, board_runs.histories, *styles) for chart in charts]
     with st.container(key="board"):
-        beside, drawn = st.columns([1, 4], gap="medium")
-    with beside, st.container(key="board_list"):
-        title = words.get(charts[0].y, charts[0].y)
+        list_column, charts_column = st.columns([1, 4], gap="medium")
+    with list_column, st.container(key="board_list"):
+        title = titles.get(charts[0].y, charts[0].y)
         run_list.show_run_list(lines, charts[0], title, url_fields.read_number("epoch") or None)
-    with drawn:
+    with charts_column:
         for first in range(0, len(charts), 2):
             places = st.columns(2) if len(charts) > 1 else [st.container()]
             for number, column in enumerate(places[: len(charts) - first], first):
                 with column:
-                    _show_chart(number, charts, shown, lines[number], words, find)
-    _show_values(charts, shown)
+                    _show_chart(number, charts, board_runs, lines[number], titles, find)
+    _show_values(charts, board_runs)
 
 
 def _read_charts(by: str) -> list[BoardChart]:
@@ -104,8 +104,8 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
     numbers = {}
     for key in (grouping.EVERYTHING, "method", *columns.varying_settings(entries)):
         numbers[key] = len(grouping.group_runs(entries, grouping.names_of([key], entries)))
-    telling = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
-    return max(telling, key=numbers.get, default=grouping.EVERYTHING)
+    readable = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
+    return max(readable, key=numbers.get, default=grouping.EVERYTHING)
 
 
 # ---------------------------------------------------------------------------------------------------- runs
@@ -114,62 +114,67 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
 def _select_runs(find: str) -> _BoardRuns:
     """Return the runs that match the filter, at most the newest ones; says which are left out."""
     runs = select.open_runs()
-    chosen = select.runs_of_address(runs) or (runs if find.strip() else select.default_runs(runs))
-    entries = [run_index.read_run_row(run) for run in chosen]
+    candidates = select.runs_of_address(runs) or (runs if find.strip() else select.default_runs(runs))
+    entries = [run_index.read_run_row(run) for run in candidates]
     try:
-        fitting = run_filter.select_runs(entries, find)
+        matching = run_filter.select_runs(entries, find)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
-        fitting = entries
-    entries = [entry for entry in fitting if entry.config is not None]
+        matching = entries
+    entries = [entry for entry in matching if entry.config is not None]
     if len(entries) > MOST:
         st.caption(f"Showing the newest {MOST} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
     entries = entries[:MOST]
     histories = [read_history(entry.run) for entry in entries]
-    notices.show_left_out({titles.run_label(entry.run): past for entry, past in zip(entries, histories)})
+    notices.show_left_out({titles.run_label(entry.run): history for entry, history in zip(entries, histories)})
     labels = run_diff.short_labels([entry.run for entry in entries], in_symbols=True)
     return _BoardRuns(entries, histories, labels)
 
 
 def _list_groupings(entries: Sequence[RunRow]) -> dict[str, str]:
     """Return what lines can be means of, as option -> words."""
-    first = {"": "Each run", grouping.EVERYTHING: "All settings but the seed", "method": "Method", "tag": "Tag"}
-    return first | {key: key for key in columns.varying_settings(entries)}
+    fixed_options = {"": "Each run", grouping.EVERYTHING: "All settings but the seed", "method": "Method", "tag": "Tag"}
+    return fixed_options | {key: key for key in columns.varying_settings(entries)}
 
 
 # ---------------------------------------------------------------------------------------------------- charts
 
 
 def _show_chart(
-    number: int, charts: list[BoardChart], shown: _BoardRuns, drawn: list[BoardLine], words: dict[str, str], find: str
+    number: int,
+    charts: list[BoardChart],
+    board_runs: _BoardRuns,
+    chart_lines: list[BoardLine],
+    titles: dict[str, str],
+    find: str,
 ) -> None:
     chart = charts[number]
     with st.container(border=True, key=f"chart_{number}"):
-        editing.show_chart_menu(number, charts, words, _list_groupings(shown.entries))
-        title = words.get(chart.y, chart.y)
-        if not drawn:
-            over = boards.X_AXIS_TITLES.get(chart.x, chart.x)
-            st.caption(escape.markdown(f"None of these runs has recorded {chart.y} over {over}."))
+        editing.show_chart_menu(number, charts, titles, _list_groupings(board_runs.entries))
+        title = titles.get(chart.y, chart.y)
+        if not chart_lines:
+            x_title = boards.X_AXIS_TITLES.get(chart.x, chart.x)
+            st.caption(escape.markdown(f"None of these runs has recorded {chart.y} over {x_title}."))
             return
-        figure = board_charts.figure(drawn, chart, title, theme.current_palette())
+        figure = board_charts.figure(chart_lines, chart, title, theme.current_palette())
         figure.update_layout(uirevision=f"{chart.text} {find}")
         chosen = select.runs_of_address(select.open_runs())
         root = None if chosen else select.runs_root().absolute()
         state = {"hidden": run_list.hidden_keys() or None, "pinned": run_list.pinned_colors() or None}
         code = code_of("chart", chart.text, *([chosen] if chosen else []), filter=find, root=root, **state)
         board = BoardPlot(title, chart.y.startswith(FRACTIONS), chart.x)
-        alt = f"{title} over {boards.X_AXIS_TITLES.get(chart.x, chart.x)}, {counted(len(drawn), 'line')}"
+        alt = f"{title} over {boards.X_AXIS_TITLES.get(chart.x, chart.x)}, {counted(len(chart_lines), 'line')}"
         plot(figure, f"board_{number}", alt, code=code, board=board)
-        silent = len(shown.labels) - len(drawn) if not chart.by else 0
-        if silent:
-            st.caption(f"Not recorded by {counted(silent, 'run')}: {escape.markdown(measurement_name(chart.y))}.")
+        unrecorded = len(board_runs.labels) - len(chart_lines) if not chart.by else 0
+        if unrecorded:
+            st.caption(f"Not recorded by {counted(unrecorded, 'run')}: {escape.markdown(measurement_name(chart.y))}.")
 
 
-def _show_values(charts: Sequence[BoardChart], shown: _BoardRuns) -> None:
+def _show_values(charts: Sequence[BoardChart], board_runs: _BoardRuns) -> None:
     """Show every measurement of the board in a table: at one epoch, at the last and at the best epoch."""
     with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
         st.subheader("Values", anchor=False, width="content")
-        last = max((past.last_epoch for past in shown.histories), default=0)
+        last = max((history.last_epoch for history in board_runs.histories), default=0)
         epoch = url_fields.read_number("epoch") or None
         url_fields.draw_field(
             st.number_input,
@@ -185,8 +190,8 @@ def _show_values(charts: Sequence[BoardChart], shown: _BoardRuns) -> None:
         )
     names = list(dict.fromkeys(chart.y for chart in charts))
     tables = {
-        label: {name: board_charts.measurement_table(past, BoardChart(name)) for name in names}
-        for label, past in zip(shown.labels, shown.histories)
+        label: {name: board_charts.measurement_table(history, BoardChart(name)) for name in names}
+        for label, history in zip(board_runs.labels, board_runs.histories)
     }
     table = board_charts.value_table(tables, epoch)
     columns = [_value_column(head, table[head]) for head in table]
@@ -203,5 +208,5 @@ def _value_column(head: str, cells: Iterable) -> Column:
         return Column(
             head, cells, "text", pinned=True, width=min(214, 30 + 7 * max(map(len, map(str, cells)), default=0))
         )
-    form = "%d" if head.endswith(", best epoch") else "%.3g"
-    return Column(head, cells, "number", format=form, width=max(80, 30 + 7 * len(head)))
+    number_format = "%d" if head.endswith(", best epoch") else "%.3g"
+    return Column(head, cells, "number", format=number_format, width=max(80, 30 + 7 * len(head)))

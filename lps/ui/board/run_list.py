@@ -47,8 +47,8 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
     `epoch` or the last one; title: its measurement.
     """
     lines: dict[str, BoardLine] = {}
-    for several in charts:
-        for line in sorted(several, key=lambda line: -float(line.table["y"].iloc[-1])):
+    for chart_lines in charts:
+        for line in sorted(chart_lines, key=lambda line: -float(line.table["y"].iloc[-1])):
             lines.setdefault(line.key, line)
     measured = {line.key: line.table["y"] for line in charts[0]}
     rows = [
@@ -88,9 +88,9 @@ def _store_report() -> None:
     """Store what the browser reports in the URL; malformed reports count as empty."""
     reported = st.session_state[_KEY].get("chosen")
     reported = reported if isinstance(reported, dict) else {}
-    off, pins = reported.get("hidden"), reported.get("pinned")
+    hidden, pins = reported.get("hidden"), reported.get("pinned")
     texts = [f"{key}:{str(color).removeprefix('#')}" for key, color in pins.items()] if isinstance(pins, dict) else []
-    _write_texts("off", [key for key in off if isinstance(key, str)] if isinstance(off, list) else [])
+    _write_texts("off", [key for key in hidden if isinstance(key, str)] if isinstance(hidden, list) else [])
     _write_texts("pin", [text for text in texts if boards.read_pins([text])])
 
 

@@ -47,7 +47,7 @@ from lps.ui.shared.scores import label_width
 from lps.wording import counted
 
 MOST = 48  # runs that are compared without a choice: eleven methods with four seeds fit
-_BAND_WORDS = {"range": "Min to max", "std": "± std", "interval": CONFIDENCE_TEXT, "none": "None"}
+_BAND_LABELS = {"range": "Min to max", "std": "± std", "interval": CONFIDENCE_TEXT, "none": "None"}
 _FILES = {"latex": ("LaTeX", "tex"), "markdown": ("Markdown", "md"), "csv": ("CSV", "csv")}
 _MOST_LINES = 40  # of a table as text that is shown whole: no key scrolls a box inside the page
 
@@ -61,13 +61,13 @@ def main() -> None:
     if not runs:
         page_head.offer_launch("There are no runs to compare yet.", ":material/balance:", "Launch the first ones")
         return
-    chosen = _pick_runs(runs)
+    selected = _pick_runs(runs)
     scoring = scores.pick_scoring()
-    scored, left_out = scores.score_all(chosen, scoring)
+    scored, left_out = scores.score_all(selected, scoring)
     scores.show_left_out(left_out)
     if not scored:
-        words = "None of these runs has an evaluated epoch." if chosen else "No run has finished yet."
-        st.info(f"{words} Choose others above, or come back later.", icon=":material/balance:")
+        state_text = "None of these runs has an evaluated epoch." if selected else "No run has finished yet."
+        st.info(f"{state_text} Choose others above, or come back later.", icon=":material/balance:")
         _show_published()
         return
     groups = group_tables.sorted_groups(scored)
@@ -94,10 +94,10 @@ def _show_baseline(groups: list[Group]) -> Group | None:
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
     """Show a menu of runs; no choice means `usual_choice`."""
-    by_id = {run.id: run for run in runs}
+    run_by_id = {run.id: run for run in runs}
     states = {run.id: run.state().name for run in runs}
-    usual = usual_choice(runs, states)
-    chosen = select.runs_of_address(runs)
+    usual = default_runs(runs, states)
+    selected = select.runs_of_address(runs)
     help_text = (
         f"The {len(usual)} newest finished runs of the same split" if len(usual) > 1 else "The only finished run"
     )
@@ -105,32 +105,32 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
         url_fields.draw_field(
             st.multiselect,
             "compared_runs",
-            [run.id for run in chosen],
+            [run.id for run in selected],
             partial(url_fields.set_values, "run"),
             "Runs",
-            list(by_id),
-            format_func=lambda name: f"{titles.run_label(by_id[name])} · {states[name]}",
+            list(run_by_id),
+            format_func=lambda name: f"{titles.run_label(run_by_id[name])} · {states[name]}",
             placeholder=f"{help_text}. Choose by name or state to compare others" if usual else "Choose runs",
             label_visibility="collapsed",
         )
         st.button("Read the runs again", icon=":material/refresh:", key="refresh", help="Read the runs again")
-    return chosen or usual
+    return selected or usual
 
 
-def usual_choice(runs: list[Run], states: dict[str, str]) -> list[Run]:
+def default_runs(runs: list[Run], states: dict[str, str]) -> list[Run]:
     """Return the finished runs with the split settings of the newest finished one: whole groups, up to `MOST` runs."""
     finished = select.default_group([run for run in runs if states[run.id] == "finished"])
     settings = {run: config.flat() for run in finished if (config := run.config_if_readable())}
     groups: dict[str, list[Run]] = {}
     for run, flat in settings.items():
         if _split_settings(flat) == _split_settings(next(iter(settings.values()))):
-            alike = {key: value for key, value in flat.items() if key not in run_scores.REPEATED}
-            groups.setdefault(str(alike), []).append(run)
-    chosen: list[Run] = []
+            shared_settings = {key: value for key, value in flat.items() if key not in run_scores.REPEATED}
+            groups.setdefault(str(shared_settings), []).append(run)
+    selected: list[Run] = []
     for group in groups.values():
-        if not chosen or len(chosen) + len(group) <= MOST:
-            chosen += group[:MOST]
-    return chosen
+        if not selected or len(selected) + len(group) <= MOST:
+            selected += group[:MOST]
+    return selected
 
 
 def _split_settings(flat: dict[str, object]) -> dict[str, object]:
@@ -140,8 +140,8 @@ def _split_settings(flat: dict[str, object]) -> dict[str, object]:
 def _show_runs(groups: list[Group]) -> None:
     """Show every run of every group, with a link to its page."""
     rows = [(group.label, member, "") for group in groups for member in group.members]
-    why = "not used: another run has the same seed"
-    rows += [(group.label, member, why) for group in groups for member in group.replaced]
+    reason = "not used: another run has the same seed"
+    rows += [(group.label, member, reason) for group in groups for member in group.replaced]
     with st.expander(f"Every run ({len(rows)})"):
         data_table.show_data_table(_run_columns(), rows, "Every run of every group with its scores")
 
@@ -156,20 +156,20 @@ def _run_columns() -> list[Column]:
         Column("Epoch", lambda row: row[1].epoch),
     ]
     columns += [
-        Column(head, lambda row, key=key: _shown_score(row[1], key), "number", format="%.1f", help=meaning)
+        Column(head, lambda row, key=key: _score_number(row[1], key), "number", format="%.1f", help=meaning)
         for key, (head, meaning) in HEADS.items()
     ]
     return [*columns, Column("Remark", lambda row: _remark_on_run(row[1], row[2]))]
 
 
-def _shown_score(member: Scored, key: str) -> float:
+def _score_number(member: Scored, key: str) -> float:
     """Format a score: seconds, or percent and points."""
     return round(member.value(key) * (1 if key == "time" else 100), 4) + 0.0
 
 
-def _remark_on_run(member: Scored, why: str) -> str:
-    origin_words = "as recorded during training; the predictions were deleted" if member.is_told else ""
-    return "; ".join(filter(None, [why or ("" if member.is_complete else "ended early"), origin_words]))
+def _remark_on_run(member: Scored, reason: str) -> str:
+    origin = "as recorded during training; the predictions were deleted" if member.is_told else ""
+    return "; ".join(filter(None, [reason or ("" if member.is_complete else "ended early"), origin]))
 
 
 # ---------------------------------------------------------------------------------------------------- curves
@@ -189,9 +189,12 @@ def _show_curves(scored: Sequence[Scored]) -> None:
         by = url_fields.choose_one(
             st.selectbox, "by", "One curve per", list_groupings([m.config for m in scored]), width=230
         )
-        band = url_fields.choose_one(st.segmented_control, "band", "Band", _BAND_WORDS, required=True)
+        band = url_fields.choose_one(st.segmented_control, "band", "Band", _BAND_LABELS, required=True)
     members = curve_groups(scored, by)
-    tables = {label: curve_table([histories[m.run.id] for m in own], name, band) for label, own in members.items()}
+    tables = {
+        label: curve_table([histories[m.run.id] for m in group_members], name, band)
+        for label, group_members in members.items()
+    }
     curves = [line_charts.GroupCurve(label, table) for label, table in tables.items() if len(table)]
     if curves:
         epochs = max(int(curve.table.index[-1]) for curve in curves)
@@ -205,17 +208,24 @@ def _show_curves(scored: Sequence[Scored]) -> None:
 
 def _explain_curves(name: str, members: dict, tables: dict[str, pd.DataFrame], band: str) -> list[str]:
     """Explain lines and bands, and what to be careful about."""
-    words = {"range": "The band is the range from lowest to highest.", "std": "The band is ± one standard deviation."}
-    words["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
-    sentences = ["Each line is the mean of n runs at each epoch.", words.get(band, "")]
+    band_texts = {
+        "range": "The band is the range from lowest to highest.",
+        "std": "The band is ± one standard deviation.",
+    }
+    band_texts["interval"] = f"The band is the {INTERVAL} of each mean. The table above shows whether two means differ."
+    sentences = ["Each line is the mean of n runs at each epoch.", band_texts.get(band, "")]
     if name.startswith(("accuracy/", "nmi/", "ari/")):
         sentences.append("As recorded during training: protocol orca; seen accuracy as each method defines it.")
-    pooled = [label for label, own in members.items() if len({run_groups.group_key(member) for member in own}) > 1]
+    pooled = [
+        label
+        for label, group_members in members.items()
+        if len({run_groups.group_key(member) for member in group_members}) > 1
+    ]
     if pooled:
         sentences.append(f"Groups that average over different settings: {escape.markdown(' · '.join(pooled))}.")
-    silent = [label for label, table in tables.items() if not len(table)]
-    if silent:
-        sentences.append(f"Not recorded by {escape.markdown(' · '.join(silent))}.")
+    unrecorded = [label for label, table in tables.items() if not len(table)]
+    if unrecorded:
+        sentences.append(f"Not recorded by {escape.markdown(' · '.join(unrecorded))}.")
     fewer = [label for label, table in tables.items() if len(table) and table["count"].min() < len(members[label])]
     if fewer:
         sentences.append(f"At some epochs, not all runs of {escape.markdown(' · '.join(fewer))} have values.")
@@ -245,13 +255,13 @@ def _show_downloads(groups: list[Group], reference: Group | None, report: Callab
     """Show the downloads: the report, and the tables in each format. report: makes it."""
     with st.container(horizontal=True, gap="small"):
         export_buttons.offer_report(report, "comparison")
-        for form, (word, ending) in _FILES.items():
+        for text_format, (format_name, ending) in _FILES.items():
             st.download_button(
-                f"Download {word}",
-                score_tables.format_table(groups, form, reference),
+                f"Download {format_name}",
+                score_tables.format_table(groups, text_format, reference),
                 file_name=f"comparison.{ending}",
-                mime="text/csv" if form == "csv" else "text/plain",
-                key=f"download_{form}",
+                mime="text/csv" if text_format == "csv" else "text/plain",
+                key=f"download_{text_format}",
                 on_click="ignore",
                 icon=":material/download:",
             )
@@ -260,8 +270,8 @@ def _show_downloads(groups: list[Group], reference: Group | None, report: Callab
 def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) -> None:
     """Show the tables in each format to copy, and the command that prints them."""
     st.subheader("Copy", anchor=False)
-    for tab, form in zip(st.tabs([word for word, _ in _FILES.values()]), _FILES):
-        text = score_tables.format_table(groups, form, reference)
+    for tab, text_format in zip(st.tabs([label for label, _ in _FILES.values()]), _FILES):
+        text = score_tables.format_table(groups, text_format, reference)
         tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MOST_LINES else 360)
     export_buttons.show_command(compare_command(groups, scoring))
 

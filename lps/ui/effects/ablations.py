@@ -28,8 +28,8 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
         )
         return
     table = _pick_table(ablation_tables)
-    on_their_way = find_waiting_rows(table, waiting)
-    data_table.show_data_table(_variant_columns(table, on_their_way), table.rows, "The ablation table of LPS")
+    pending = find_waiting_rows(table, waiting)
+    data_table.show_data_table(_variant_columns(table, pending), table.rows, "The ablation table of LPS")
     notes = [escape.markdown(capitalized(note)) for note in score_tables.notes_on_paper(table.groups)]
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
     group_differences.show_differences(table.groups, "ablated", table.rows[0].group)
@@ -38,20 +38,27 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
 
 def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.AblationTable:
     """Return the chosen table, by default the one with most rows, and show the settings that its rows share."""
-    heads = {}
-    for table, (own, shared) in zip(ablation_tables, describe_changes([table.background for table in ablation_tables])):
-        heads[table.id] = join_settings(", ".join(filter(None, [ablation.changed_weights(table), own])), shared)
-    chosen = ablation_tables[0]
+    settings_by_id = {}
+    for table, (differing, shared) in zip(
+        ablation_tables, describe_changes([table.background for table in ablation_tables])
+    ):
+        settings_by_id[table.id] = join_settings(
+            ", ".join(filter(None, [ablation.changed_weights(table), differing])), shared
+        )
+    table = ablation_tables[0]
     if len(ablation_tables) > 1:
-        named = {
-            table.id: f"{heads[table.id]} · {len(table.groups)} of {len(table.rows)} rows, {counted(table.runs, 'run')}"
+        labels = {
+            table.id: f"{settings_by_id[table.id]} · {len(table.groups)} of {len(table.rows)} rows, "
+            f"{counted(table.runs, 'run')}"
             for table in ablation_tables
         }
-        picked = url_fields.choose_one(st.selectbox, "full", "Full method", named, width=420)
-        chosen = next(table for table in ablation_tables if table.id == picked)
-    words = f"In this table, the full method has {escape.markdown(heads[chosen.id])}."
-    st.caption(f"{words} All settings that are not in the table have one fixed value; nothing is averaged over them.")
-    return chosen
+        picked = url_fields.choose_one(st.selectbox, "full", "Full method", labels, width=420)
+        table = next(table for table in ablation_tables if table.id == picked)
+    sentence = f"In this table, the full method has {escape.markdown(settings_by_id[table.id])}."
+    st.caption(
+        f"{sentence} All settings that are not in the table have one fixed value; nothing is averaged over them."
+    )
+    return table
 
 
 def find_waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) -> set[str]:
@@ -60,12 +67,12 @@ def find_waiting_rows(table: ablation.AblationTable, waiting: Sequence[Config]) 
     return {row.name for row in table.rows if row.values in waiting_values}
 
 
-def _variant_columns(table: ablation.AblationTable, on_their_way: set[str]) -> list[Column]:
+def _variant_columns(table: ablation.AblationTable, pending: set[str]) -> list[Column]:
     """Return the columns of the variants; a variant without a run says so."""
 
     def cell(row: ablation.Variant, measure: str) -> str:
-        lack = "in progress" if row.name in on_their_way else "not run"
-        return score_tables.format_cell(row.group, measure) if row.group else lack
+        reason = "in progress" if row.name in pending else "not run"
+        return score_tables.format_cell(row.group, measure) if row.group else reason
 
     about_paper = "Seen, novel and all accuracy of the same experiment in the LPS paper"
     has_paper = score_tables.has_paper([row.group for row in table.rows if row.group])
@@ -85,18 +92,18 @@ def _variant_columns(table: ablation.AblationTable, on_their_way: set[str]) -> l
 def _offer_rows(table: ablation.AblationTable) -> None:
     """Show a button for each row that lacks runs, and one for all."""
     lacking = {row.name: table.missing(row) for row in table.rows}
-    every = [config for configs in lacking.values() for config in configs]
-    left = {
-        item.config.to_json() for item in missing_runs.plan_missing_runs(every)
+    all_configs = [config for configs in lacking.values() for config in configs]
+    startable = {
+        item.config.to_json() for item in missing_runs.plan_missing_runs(all_configs)
     }  # texts: comparing each with each took seconds
-    rows = [row for row in table.rows if any(config.to_json() in left for config in lacking[row.name])]
+    rows = [row for row in table.rows if any(config.to_json() in startable for config in lacking[row.name])]
     if not rows:
         return
     with st.container(border=True):
         configs = [config for row in rows for config in lacking[row.name]]
         names = ", ".join(row.name.lower() for row in rows)
-        word = "all of them" if len(rows) > 1 else rows[0].name.lower()
-        missing_runs.offer_runs("ablation", f"one part switched off ({names})", configs, f"Launch {word}")
+        subject = "all of them" if len(rows) > 1 else rows[0].name.lower()
+        missing_runs.offer_runs("ablation", f"one part switched off ({names})", configs, f"Launch {subject}")
         if len(rows) > 1:
             with st.container(horizontal=True, gap="small"):
                 for index, row in enumerate(rows):

@@ -13,13 +13,13 @@ from lps.wording import counted
 
 def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
     """Return the chosen background, by default the one with most values; without a choice, describe it."""
-    words = describe_backgrounds(backgrounds)
+    descriptions = describe_backgrounds(backgrounds)
     if len(backgrounds) > 1:
-        named = {background.id: text for background, text in zip(backgrounds, words)}
+        labels = {background.id: text for background, text in zip(backgrounds, descriptions)}
         label = f"Other settings ({counted(len(backgrounds), 'combination')})"
-        chosen = url_fields.choose_one(st.selectbox, name, label, named, width=420)
-        return next(background for background in backgrounds if background.id == chosen)
-    st.caption(f"All other settings are equal: {escape.markdown(words[0])}.")
+        background_id = url_fields.choose_one(st.selectbox, name, label, labels, width=420)
+        return next(background for background in backgrounds if background.id == background_id)
+    st.caption(f"All other settings are equal: {escape.markdown(descriptions[0])}.")
     return backgrounds[0]
 
 
@@ -43,16 +43,16 @@ def describe_changes(backgrounds: Sequence[Background]) -> list[tuple[str, str]]
     def changed(flat: Mapping[str, object], is_shared: bool) -> str:
         named = [key for key in keys if (key in shared) is is_shared]
         names_defaults = not is_shared and len(named) <= run_groups.MOST_DEFAULTS
-        own = {key: flat[key] for key in named if names_defaults or flat[key] != usual[key]}
-        return effects.settings_in_words(own)
+        settings = {key: flat[key] for key in named if names_defaults or flat[key] != usual[key]}
+        return effects.settings_in_words(settings)
 
     return [(changed(flat, False), changed(flat, True)) for flat in flats]
 
 
-def join_settings(own: str, shared: str) -> str:
+def join_settings(differing: str, shared: str) -> str:
     """Join settings: "temperature=0.4, epochs=6"; without any of its own, "default settings except epochs=6"."""
-    if own:
-        return ", ".join(filter(None, [own, shared]))
+    if differing:
+        return ", ".join(filter(None, [differing, shared]))
     return f"default settings except {shared}" if shared else "default settings"
 
 
@@ -67,5 +67,7 @@ def describe_fixed_settings(background: Background, varied: Iterable[str]) -> st
 def find_waiting_cells(background: Background, waiting: Sequence[Config]) -> set[tuple]:
     """Return the cells whose run is waiting or running."""
     settings = background.settings
-    own = [c for c in waiting if set(settings) <= c.flat().keys() and effects.rest_of(c, settings) == background.rest]
-    return {effects.values_of(config, settings) for config in own} - background.groups.keys()
+    matching = [
+        c for c in waiting if set(settings) <= c.flat().keys() and effects.rest_of(c, settings) == background.rest
+    ]
+    return {effects.values_of(config, settings) for config in matching} - background.groups.keys()

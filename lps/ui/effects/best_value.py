@@ -17,20 +17,20 @@ _MOST_NAMED = 3
 _LEAST = 0.0005  # of a score: what rounds to 0.1 points
 
 
-def describe_main_effects(main_effects_found: Sequence[MainEffect], measure: str) -> str:
+def describe_main_effects(effects: Sequence[MainEffect], measure: str) -> str:
     """Name up to three settings with the largest effects and their intervals, as markdown; "" if there are none."""
-    if not main_effects_found:
+    if not effects:
         return ""
-    measured = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
-    largest = [item for item in main_effects_found[:_MOST_NAMED] if abs(item.difference) >= _LEAST]
+    measure_name = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
+    largest = [item for item in effects[:_MOST_NAMED] if abs(item.difference) >= _LEAST]
     if not largest:
-        return f"No setting changes {measured} in these runs."
-    named = [
+        return f"No setting changes {measure_name} in these runs."
+    descriptions = [
         f"**{escape.markdown(item.setting)}** {effect_in_points(item)} "
         f"from {_format_effect(item.before)} to {_format_effect(item.after)}{_describe_doubt(item)}"
         for item in largest
     ]
-    return f"Largest effects on {measured}: {'; '.join(named)}. {_describe_averaging(largest)}"
+    return f"Largest effects on {measure_name}: {'; '.join(descriptions)}. {_describe_averaging(largest)}"
 
 
 def _describe_averaging(effects: Sequence[MainEffect]) -> str:
@@ -63,15 +63,15 @@ def name_best_value(setting: str, groups: Mapping[object, Group], measure: str, 
     ranked.sort(key=means.get, reverse=measure != "gap")
     if len(ranked) < 2:
         return ""
-    first, second = ranked[:2]
-    if means[first] == means[second]:
+    best, runner_up = ranked[:2]
+    if means[best] == means[runner_up]:
         return f"Several values share the best {MEASURES[measure].lower()}{f' at {fixed}' if fixed else ''}."
     extreme = "smallest" if measure == "gap" else "highest"
-    number = _format_mean(groups[first], measure)
-    said = f"**{_format_setting(setting, first)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
-    compared = _compare_with_others(setting, [groups[value] for value in ranked], second, measure)
-    about_others = f" The other varied settings are fixed to {fixed}, not averaged." if fixed else ""
-    return f"{said} {compared}{about_others}"
+    number = _format_mean(groups[best], measure)
+    sentence = f"**{_format_setting(setting, best)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
+    comparison = _compare_with_others(setting, [groups[value] for value in ranked], runner_up, measure)
+    fixed_note = f" The other varied settings are fixed to {fixed}, not averaged." if fixed else ""
+    return f"{sentence} {comparison}{fixed_note}"
 
 
 def _format_setting(setting: str, value: object) -> str:
@@ -91,15 +91,15 @@ def _format_mean(group: Group, measure: str) -> str:
     return f"{sentence}, {counted(len(group.members), 'seed')}"
 
 
-def _compare_with_others(setting: str, ranked: list[Group], second: object, measure: str) -> str:
+def _compare_with_others(setting: str, ranked: list[Group], runner_up: object, measure: str) -> str:
     """Compare the first of these groups with the others, each comparison by itself."""
-    differences_found = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
-    if all(one is not None and one.is_distinguishable_alone for one in differences_found):
+    comparisons = [differences.of_groups(ranked[0], other, measure) for other in ranked[1:]]
+    if all(difference is not None and difference.is_distinguishable_alone for difference in comparisons):
         return "Its difference from every other value is distinguishable from chance."
-    name = _format_setting(setting, second)
-    if differences_found[0] is None:
+    name = _format_setting(setting, runner_up)
+    if comparisons[0] is None:
         reason = "scores are missing or were computed in another way"
         return f"There is no comparison with the second-best value, {name}: {reason}."
-    difference_words = escape.markdown(differences.format_difference(differences_found[0]))
-    verdict = differences.verdict(differences_found[0])
-    return f"Its difference from the second-best value, {name}, is {difference_words} points: {verdict}."
+    difference_text = escape.markdown(differences.format_difference(comparisons[0]))
+    verdict = differences.verdict(comparisons[0])
+    return f"Its difference from the second-best value, {name}, is {difference_text} points: {verdict}."

@@ -31,11 +31,9 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
         background = pick_background(backgrounds, "matrix")
     across = Axis.from_values(columns, background.values(columns))
     down = Axis.from_values(rows, background.values(rows))
-    on_their_way = find_waiting_cells(background, waiting)
+    pending = find_waiting_cells(background, waiting)
     marked = _marked_cell(down, across)
-    figure = effect_charts.matrix(
-        down, across, background.groups, on_their_way, measure, theme.current_palette(), marked
-    )
+    figure = effect_charts.matrix(down, across, background.groups, pending, measure, theme.current_palette(), marked)
     figure.update_layout(uirevision=f"{rows} {columns} {background.id}")
     alt = f"{MEASURES[measure]} for {len(background.groups)} pairs of values of {rows} and {columns}"
     runs = [member.run for member in background.members]
@@ -44,7 +42,7 @@ def show_matrix(scored: Sequence[Scored], varied: Mapping[str, list], waiting: S
     clicked = plot(figure, "effect_matrix", alt, clickable=True, code=code)
     if clicked is not None:
         _open_cell(down, across, clicked)
-    _show_cells(background, down, across, marked, on_their_way)
+    _show_cells(background, down, across, marked, pending)
     fixed = describe_fixed_settings(background, varied)
     st.caption(
         f"{f'The other varied settings are fixed to {fixed}, not averaged. ' if fixed else ''}"
@@ -86,18 +84,18 @@ def _open_cell(rows: Axis, columns: Axis, code: int) -> None:
 
 
 def _show_cells(
-    background: Background, rows: Axis, columns: Axis, marked: tuple[int, int] | None, on_their_way: set[tuple]
+    background: Background, rows: Axis, columns: Axis, marked: tuple[int, int] | None, pending: set[tuple]
 ) -> None:
     """Show the open cell: its runs, or those that would start; without one, how many cells are empty."""
     pairs = [(row, column) for row in rows.values for column in columns.values]
-    empty = [pair for pair in pairs if pair not in background.groups and pair not in on_their_way]
+    empty = [pair for pair in pairs if pair not in background.groups and pair not in pending]
     _pick_cell(pairs, background, marked, len(columns.values))
     with st.container(border=True):
         if marked is None:
             is_are = "is" if len(empty) == 1 else "are"
-            words = f"{len(background.groups)} of {len(pairs)} cells have runs, {len(empty)} {is_are} empty"
-            words += f", {len(on_their_way)} in progress." if on_their_way else "."
-            st.markdown(f"{words} Click a cell, or choose it above." if empty else words)
+            sentence = f"{len(background.groups)} of {len(pairs)} cells have runs, {len(empty)} {is_are} empty"
+            sentence += f", {len(pending)} in progress." if pending else "."
+            st.markdown(f"{sentence} Click a cell, or choose it above." if empty else sentence)
             return
         pair = rows.values[marked[0]], columns.values[marked[1]]
         about = effects.settings_in_words(dict(zip(background.settings, pair)))
@@ -114,11 +112,11 @@ def _pick_cell(pairs: list[tuple], background: Background, marked: tuple[int, in
     """Show a menu of all cells, empty ones first, the keyboard's alternative to a click."""
     order = sorted(range(len(pairs)), key=lambda i: pairs[i] in background.groups)
     texts = [", ".join(map(text_of, pair)) for pair in pairs]
-    chosen = marked[0] * width + marked[1] if marked else None
+    marked_index = marked[0] * width + marked[1] if marked else None
     url_fields.draw_field(
         st.selectbox,
         "effect_cell",
-        chosen,
+        marked_index,
         lambda i: url_fields.set_values("cell", None if i is None else [text_of(value) for value in pairs[i]]),
         "Cell, empty ones first",
         order,

@@ -40,10 +40,10 @@ def show_started() -> None:
     items = st.session_state.pop(_STARTED, ())
     if not items:
         return
-    fresh = [item for item in items if item.action != "exists"]
-    words = f"{counted(len(fresh), 'run')} in progress."
+    started = [item for item in items if item.action != "exists"]
+    message = f"{counted(len(started), 'run')} in progress."
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        st.markdown(words if fresh else "These runs already exist, so nothing was started.", width="stretch")
+        st.markdown(message if started else "These runs already exist, so nothing was started.", width="stretch")
         runs = [item.run.id for item in items]
         label, icon = "Watch them live", ":material/show_chart:"
         st.page_link("pages/live.py", label=label, icon=icon, query_params={"run": runs}, width="content")
@@ -52,9 +52,9 @@ def show_started() -> None:
 def offer_runs(key: str, about: str, configs: Sequence[Config], label: str = "Launch", primary: bool = True) -> None:
     """Show the sentence and, if runs are missing, the button. about: the settings of the cell."""
     items = sweeps.match_existing(_plan_items(configs), select.runs_root())
-    left = [item for item in items if item.action != "exists"]
-    st.markdown(_describe_start(about, items, _describe_cost(left)), width="stretch")
-    if left:
+    missing = [item for item in items if item.action != "exists"]
+    st.markdown(_describe_start(about, items, _describe_cost(missing)), width="stretch")
+    if missing:
         show_start_button(key, label, configs, primary)
 
 
@@ -73,21 +73,23 @@ def show_start_button(key: str, label: str, configs: Sequence[Config], primary: 
 
 def _describe_start(about: str, items: Sequence[Item], cost: str = "") -> str:
     """Say what a click would start and which runs exist, as markdown."""
-    left = [item for item in items if item.action != "exists"]
+    missing = [item for item in items if item.action != "exists"]
     method = method_info(items[0].config.method).title
-    what = escape.markdown(f"{method} with {about}")
-    sentences = [f"**{counted(len(left), 'run')}** would start: {what}, {_list_seeds(left)};"]
+    subject = escape.markdown(f"{method} with {about}")
+    sentences = [f"**{counted(len(missing), 'run')}** would start: {subject}, {_list_seeds(missing)};"]
     sentences = (
         [*sentences, f"all other settings are as in the other runs.{cost}"]
-        if left
+        if missing
         else [f"**{escape.markdown(about)}**:"]
     )
-    for action, one, many in (
+    for action, singular, plural in (
         ("resumed", "that was {} is resumed", "that were {} are resumed"),
         ("exists", "exists and is {}", "exist and are {}"),
     ):
         states = Counter(item.state.name for item in items if item.action == action)
-        sentences += [f"{counted(n, 'run')} {(one if n == 1 else many).format(state)}." for state, n in states.items()]
+        sentences += [
+            f"{counted(n, 'run')} {(singular if n == 1 else plural).format(state)}." for state, n in states.items()
+        ]
     return " ".join(sentences)
 
 

@@ -59,32 +59,32 @@ def main() -> None:
     missing_runs.start_requested()
     runs = _requested_runs() or select.default_group(select.open_runs())
     missing_runs.show_started()
-    chosen = _pick_split(runs)
-    if chosen is None:
+    selection = _pick_split(runs)
+    if selection is None:
         _show_empty(runs)
         return
     scoring = _pick_scoring()
-    scored = _score_runs(chosen, scoring)
+    scored = _score_runs(selection, scoring)
     if not scored:
-        words = (
+        message = (
             'None of the finished runs can be scored as chosen under "How the runs are scored". The reasons are above.'
         )
-        st.info(words, icon=":material/tune:")
+        st.info(message, icon=":material/tune:")
         return
     varied = effects.varied_settings(member.config for member in scored)
     if not varied:
         _show_unvaried(scored)
-        ablations.show_ablation(scored, chosen.waiting)
+        ablations.show_ablation(scored, selection.waiting)
         return
-    _show_main_effects(scored, varied, chosen)
+    _show_main_effects(scored, varied, selection)
     st.space("small")
     view = url_fields.choose_one(st.segmented_control, "view", "More", _list_views(), label_visibility="collapsed")
     if view == "lines":
-        _show_all(scored, varied, chosen.measure)
+        _show_all(scored, varied, selection.measure)
     elif view == "ablation":
-        ablations.show_ablation(scored, chosen.waiting)
+        ablations.show_ablation(scored, selection.waiting)
     else:
-        _show_setting(scored, varied, chosen.measure)
+        _show_setting(scored, varied, selection.measure)
 
 
 def _requested_runs() -> list[Run]:
@@ -108,34 +108,34 @@ def _list_views() -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------- main effects
 
 
-def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], chosen: _SplitRuns) -> None:
+def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], selection: _SplitRuns) -> None:
     """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
-    effects_found = main_effects(scored, chosen.measure)
+    effect_list = main_effects(scored, selection.measure)
     st.markdown(
-        best_value.describe_main_effects(effects_found, chosen.measure) or "No two runs differ in exactly one setting."
+        best_value.describe_main_effects(effect_list, selection.measure) or "No two runs differ in exactly one setting."
     )
     if len(varied) < 2:
         return
     bars, cells = st.columns([5, 6], gap="large")
     with bars:
-        if len(effects_found) > 1:
+        if len(effect_list) > 1:
             st.subheader("Main effects", anchor=False)
-            _show_bars(scored, effects_found[:_MOST_BARS], chosen.measure)
+            _show_bars(scored, effect_list[:_MOST_BARS], selection.measure)
     with cells:
-        matrix.show_matrix(scored, varied, chosen.waiting, chosen.measure)
+        matrix.show_matrix(scored, varied, selection.waiting, selection.measure)
 
 
-def _show_bars(scored: Sequence[Scored], main_effects_found: Sequence[MainEffect], measure: str) -> None:
-    alt = "; ".join(f"{item.setting} {effect_charts.effect_in_points(item)}" for item in main_effects_found)
+def _show_bars(scored: Sequence[Scored], effect_list: Sequence[MainEffect], measure: str) -> None:
+    alt = "; ".join(f"{item.setting} {effect_charts.effect_in_points(item)}" for item in effect_list)
     scoring = group_differences.scoring_of([Group("", tuple(scored))])
     code = code_of("main_effects", [member.run for member in scored], measure, **scoring)
     plot(
-        effect_charts.main_effects(main_effects_found, theme.current_palette()),
+        effect_charts.main_effects(effect_list, theme.current_palette()),
         "effect_main",
         f"Main effects: {alt}",
         code=code,
     )
-    seeds = sorted({item.seeds for item in main_effects_found})
+    seeds = sorted({item.seeds for item in effect_list})
     number = "–".join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))
     st.caption(
         f"{MEASURES[measure]}, mean difference between runs that are equal in all other settings, over n = {number} "
@@ -154,26 +154,38 @@ def _pick_split(runs: Sequence[Run]) -> _SplitRuns | None:
     splits: dict[str, list[Run]] = {}
     for run, config in configs.items():
         splits.setdefault(_split_key(config), []).append(run)
-    done = {key: [run for run in own if states[run].name == "finished"] for key, own in splits.items()}
-    keys = sorted(filter(done.get, done), key=lambda key: -_count_setups([configs[run] for run in done[key]]))
+    finished_runs = {
+        key: [run for run in split_runs if states[run].name == "finished"] for key, split_runs in splits.items()
+    }
+    keys = sorted(
+        filter(finished_runs.get, finished_runs),
+        key=lambda key: -_count_setups([configs[run] for run in finished_runs[key]]),
+    )
     if not keys:
         return None
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        words = _name_splits([configs[done[key][0]] for key in keys])
+        split_names = _name_splits([configs[finished_runs[key][0]] for key in keys])
         ids = {hashlib.sha256(key.encode()).hexdigest()[:6]: key for key in keys}
-        named = {short: f"{text} · {counted(len(done[ids[short]]), 'run')}" for short, text in zip(ids, words)}
+        named = {
+            short: f"{text} · {counted(len(finished_runs[ids[short]]), 'run')}" for short, text in zip(ids, split_names)
+        }
         key = ids[url_fields.choose_one(st.selectbox, "split", "Split", named, width=330)]
-        by_method: dict[str, list[Config]] = {}
-        for run in done[key]:
-            by_method.setdefault(configs[run].method, []).append(configs[run])
-        usual = sorted(by_method, key=lambda name: (-_count_setups(by_method[name]), name != "lps", name))
-        named = {name: f"{catalog.method_info(name).title} · {counted(len(by_method[name]), 'run')}" for name in usual}
+        configs_by_method: dict[str, list[Config]] = {}
+        for run in finished_runs[key]:
+            configs_by_method.setdefault(configs[run].method, []).append(configs[run])
+        usual = sorted(
+            configs_by_method, key=lambda name: (-_count_setups(configs_by_method[name]), name != "lps", name)
+        )
+        named = {
+            name: f"{catalog.method_info(name).title} · {counted(len(configs_by_method[name]), 'run')}"
+            for name in usual
+        }
         method = url_fields.choose_one(st.selectbox, "method", "Method", named, width=200)
         measure = url_fields.choose_one(st.selectbox, "measure", "Measurement", MEASURES, width=220)
-    runs_of_method = [run for run in splits[key] if configs[run].method == method]
-    finished = {run: configs[run] for run in runs_of_method if states[run].name == "finished"}
-    others = {run: (configs[run], states[run]) for run in runs_of_method if states[run].name != "finished"}
-    return _SplitRuns(method, measure, finished, others)
+    method_runs = [run for run in splits[key] if configs[run].method == method]
+    finished = {run: configs[run] for run in method_runs if states[run].name == "finished"}
+    unfinished = {run: (configs[run], states[run]) for run in method_runs if states[run].name != "finished"}
+    return _SplitRuns(method, measure, finished, unfinished)
 
 
 def _split_key(config: Config) -> str:
@@ -192,15 +204,13 @@ def _name_splits(configs: Sequence[Config]) -> list[str]:
     different = [key for key in run_groups.differing_settings(configs) if key.startswith(("dataset.", "split."))]
     keys = [key for key in different if key != "split.labeled_ratio"]
     dataset_titles = catalog.dataset_titles()
-    words_of_splits = []
+    names = []
     for config in configs:
         flat, usual = config.flat(), config.defaults()
-        differing_words = [titles.setting_in_words(key, flat[key]) for key in keys if flat[key] != usual[key]]
+        differences = [titles.setting_in_words(key, flat[key]) for key in keys if flat[key] != usual[key]]
         labels = f"{100 * config.split_labeled_ratio:g} % labeled"
-        words_of_splits.append(
-            ", ".join([dataset_titles.get(config.dataset, config.dataset), labels, *differing_words])
-        )
-    return words_of_splits
+        names.append(", ".join([dataset_titles.get(config.dataset, config.dataset), labels, *differences]))
+    return names
 
 
 def _pick_scoring() -> Scoring:
@@ -209,24 +219,24 @@ def _pick_scoring() -> Scoring:
         return scores.pick_scoring()
 
 
-def _score_runs(chosen: _SplitRuns, scoring: Scoring) -> list[Scored]:
+def _score_runs(selection: _SplitRuns, scoring: Scoring) -> list[Scored]:
     """Score the finished runs of one split; runs that cannot be scored are named with the reason."""
     with st.spinner("Computing scores from the stored predictions"):
-        scored, left_out = scores.score_all(list(chosen.finished), scoring)
-    same_split, foreign = effects.one_split(scored)
-    left_out += [(member.run, f"its split is {member.split}, not {same_split[0].split}") for member in foreign]
+        scored, left_out = scores.score_all(list(selection.finished), scoring)
+    same_split, other_split = effects.one_split(scored)
+    left_out += [(member.run, f"its split is {member.split}, not {same_split[0].split}") for member in other_split]
     replaced = set(member.run.id for member in same_split) - set(
         m.run.id for m in run_groups.newest_of_seeds(same_split)[0]
     )
     left_out += [(m.run, "not used: another run has the same seed") for m in same_split if m.run.id in replaced]
-    left_out += [(run, _explain_exclusion(state)) for run, (_, state) in chosen.others.items()]
+    left_out += [(run, _explain_exclusion(state)) for run, (_, state) in selection.others.items()]
     scores.show_left_out(left_out)
     return same_split
 
 
 def _explain_exclusion(state: State) -> str:
-    why = "it is included once it has finished" if state.is_moving else "only finished runs are included"
-    return f"{state.name}; {why}"
+    reason = "it is included once it has finished" if state.is_moving else "only finished runs are included"
+    return f"{state.name}; {reason}"
 
 
 # ---------------------------------------------------------------------------------------------------- nothing to see
@@ -234,9 +244,9 @@ def _explain_exclusion(state: State) -> str:
 
 def _show_empty(runs: Sequence[Run]) -> None:
     """Say what to do if no run has finished yet."""
-    words = "No run has finished yet; come back in a minute." if runs else "There are no runs yet."
-    words += " To measure the effect of a setting, you need runs with different values of it."
-    page_head.offer_launch(words, ":material/tune:", "Launch the first ones")
+    message = "No run has finished yet; come back in a minute." if runs else "There are no runs yet."
+    message += " To measure the effect of a setting, you need runs with different values of it."
+    page_head.offer_launch(message, ":material/tune:", "Launch the first ones")
     _show_command({}, None)
 
 
@@ -254,8 +264,8 @@ def example_values(method: str) -> str:
         return _EXAMPLE
     info = catalog.method_info(method)
     numbers = [p for p in info.parameters.values() if p.kind == "float" and p.default and _is_valid(p, 2 * p.default)]
-    usual_one = ("lr", 0.1) if info.trains else ("pretrain.epochs", 20)
-    name, usual = (numbers[0].name, numbers[0].default) if numbers else usual_one
+    fallback = ("lr", 0.1) if info.trains else ("pretrain.epochs", 20)
+    name, usual = (numbers[0].name, numbers[0].default) if numbers else fallback
     return f"{name}={','.join(f'{factor * usual:g}' for factor in (0.25, 0.5, 1, 2))}"
 
 
@@ -268,10 +278,10 @@ def _is_valid(parameter, value: float) -> bool:
 
 def _show_unvaried(scored: Sequence[Scored]) -> None:
     """Say what to do if all runs have the same settings."""
-    one = len(scored) == 1
-    words = "There is one run" if one else f"All {len(scored)} runs differ in nothing but the seed"
-    words += ". Vary a setting to see its effect."
-    page_head.offer_launch(words, ":material/tune:", "Launch a run with another value")
+    is_single = len(scored) == 1
+    message = "There is one run" if is_single else f"All {len(scored)} runs differ in nothing but the seed"
+    message += ". Vary a setting to see its effect."
+    page_head.offer_launch(message, ":material/tune:", "Launch a run with another value")
     config = scored[0].config
     flat, usual = config.flat(), config.defaults()
     changed = [key for key in flat if key not in run_scores.REPEATED and flat[key] != usual.get(key)]
@@ -287,8 +297,8 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         configs = [member.config for member in scored]
         order = sorted(varied, key=lambda key: -effects.most_cells(configs, [key], varied))
-        words = {key: f"{key} · {len(varied[key])} values" for key in order}
-        setting = url_fields.choose_one(st.selectbox, "setting", "Setting", words, width=300)
+        labels = {key: f"{key} · {len(varied[key])} values" for key in order}
+        setting = url_fields.choose_one(st.selectbox, "setting", "Setting", labels, width=300)
         backgrounds = effects.find_backgrounds(scored, [setting])
         background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
@@ -298,15 +308,15 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         st.markdown(answer_sentence)
     axis = Axis.from_values(setting, varied[setting])
     published, reasons = effects.paper_curve(background.members[0], setting)
-    shown = Axis.from_values(setting, effects.sort_values({*axis.values, *published}))
-    figure = effect_charts.curves(shown, axis.values, groups, published, theme.current_palette())
+    axis_with_paper = Axis.from_values(setting, effects.sort_values({*axis.values, *published}))
+    figure = effect_charts.curves(axis_with_paper, axis.values, groups, published, theme.current_palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
     alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
     if len(groups) > 1:
         scoring = group_differences.scoring_of(list(groups.values()))
         code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)
         plot(figure, "effect_curves", alt, code=code)
-    st.caption(" ".join(_explain_curves(axis, shown, groups, len(backgrounds), reasons)))
+    st.caption(" ".join(_explain_curves(axis, axis_with_paper, groups, len(backgrounds), reasons)))
     with st.expander("Table of these numbers"):
         data_table.show_data_table(_curve_columns(setting), list(groups.items()), f"{alt}, in numbers")
     named = {
@@ -320,7 +330,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
 
 def _explain_curves(
     axis: Axis,
-    shown: Axis,
+    axis_with_paper: Axis,
     groups: Mapping[object, Group],
     num_backgrounds: int,
     reasons: Sequence[str],
@@ -340,9 +350,9 @@ def _explain_curves(
         )
     if num_backgrounds > 1:
         sentences.append("Runs that differ in other settings are not included; choose them above.")
-    if shown.kind == "places":
+    if axis_with_paper.kind == "places":
         sentences.append("The values are evenly spaced.")
-    elif shown.kind == "log":
+    elif axis_with_paper.kind == "log":
         sentences.append("The axis is logarithmic.")
     if reasons:
         sentences.append(escape.markdown(f"Not comparable with the paper: {'; '.join(reasons)}."))
@@ -398,13 +408,13 @@ def _show_all(scored: Sequence[Scored], varied: Mapping[str, list], measure: str
 
 
 def _show_lines(
-    scored: Sequence[Scored], varied: Mapping[str, list], measure: str, by_importance: Sequence[str]
+    scored: Sequence[Scored], varied: Mapping[str, list], measure: str, names_by_importance: Sequence[str]
 ) -> None:
     """Plot parallel coordinates; of many settings, by default those that matter most."""
     measured_runs = [member for member in scored if not math.isnan(member.value(measure))]
     if not measured_runs:
         return
-    axes = _pick_axes(varied, by_importance)
+    axes = _pick_axes(varied, names_by_importance)
     figure = effect_charts.parallel(measured_runs, axes, measure, theme.current_palette())
     figure.update_layout(uirevision=f"{' '.join(axes)} {measure}")
     alt = f"{len(measured_runs)} runs as lines through {len(axes)} settings, by {MEASURES[measure].lower()}"
@@ -417,19 +427,19 @@ def _show_lines(
     )
 
 
-def _pick_axes(varied: Mapping[str, list], by_importance: Sequence[str]) -> dict[str, list]:
+def _pick_axes(varied: Mapping[str, list], names_by_importance: Sequence[str]) -> dict[str, list]:
     """Return the settings that get an axis, with their values."""
     if len(varied) <= MOST_AXES:
         return dict(varied)
-    usual = list(dict.fromkeys([*by_importance, *varied]))[:MOST_AXES]
-    chosen = st.multiselect(
+    usual = list(dict.fromkeys([*names_by_importance, *varied]))[:MOST_AXES]
+    selected = st.multiselect(
         f"Axes ({len(varied)} settings differ)",
         list(varied),
         [setting for setting in varied if setting in usual],
         key=f"effect_axes_{' '.join(varied)}",
         placeholder="Choose at least one",
     )
-    return {setting: varied[setting] for setting in chosen or usual}
+    return {setting: varied[setting] for setting in selected or usual}
 
 
 def _explain_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -> list[str]:
@@ -446,13 +456,15 @@ def _explain_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -
             "The settings were varied independently: if a bar is much longer than its mark, the setting has an effect "
             "in these runs."
         )
-    for one, other, strength in associated[:_MOST_ASSOCIATED]:
-        pair = f"{escape.markdown(one)} and {escape.markdown(other)}"
+    for first, second, strength in associated[:_MOST_ASSOCIATED]:
+        pair = f"{escape.markdown(first)} and {escape.markdown(second)}"
         sentences.append(
             f"{pair} were varied together (Cramer's V {strength:.2f}). The effect that they share is in neither bar, "
             f"so even a setting with a short bar may have an effect."
         )
     for settings in effects.changed_together([member.config for member in scored]):
         sentences.append(f"Always changed together, so they count as one: {escape.markdown(', '.join(settings))}.")
-    sentences += [f"Left out: {escape.markdown(setting)}, {escape.markdown(why)}." for setting, why in left_out.items()]
+    sentences += [
+        f"Left out: {escape.markdown(setting)}, {escape.markdown(reason)}." for setting, reason in left_out.items()
+    ]
     return sentences

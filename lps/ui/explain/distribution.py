@@ -27,10 +27,10 @@ PRESETS = {  # share of the seen classes, unevenness within the seen and within 
     "one": ("One novel class dominates", (45, 0, 85)),
     "unequal": ("Correct, classes of unequal size", (60, 30, 30)),
 }
-_RIGHT = "unequal"  # the preset whose sliders set the true shares of the classes, which the model guesses right
+_CORRECT_PRESET = "unequal"  # its sliders set the true shares of the classes, which the model guesses right
 _FROM_RUN = "run"
-_TO_TYPE = 12  # classes that can be typed in one by one
-_PLACES = ("top", "thresholds", "objective")  # where on the page a slider over the epochs is
+_MAX_TYPED = 12  # classes that can be typed in one by one
+_SLIDER_POSITIONS = ("top", "thresholds", "objective")  # where on the page a slider over the epochs is
 _SHAPE = ("seen", "seen_uneven", "novel_uneven")  # names of the dials in the address
 
 
@@ -38,7 +38,7 @@ _SHAPE = ("seen", "seen_uneven", "novel_uneven")  # names of the dials in the ad
 class ClassEstimate:
     """A class distribution and its source.
 
-    run, past and epoch are None if the user set it. shares: pi_hat (classes,), sum 1; names by class id, the first
+    run, history and epoch are None if the user set it. shares: pi_hat (classes,), sum 1; names by class id, the first
     `seen` ones are seen classes; method: of the run, "" if there is none or its settings cannot be read; settings:
     hyperparameters of LPS, of the run if its method is LPS, otherwise the defaults.
     """
@@ -49,7 +49,7 @@ class ClassEstimate:
     settings: dict[str, object]
     key: str  # tells this distribution from others
     run: Run | None = None
-    past: History | None = None
+    history: History | None = None
     epoch: int | None = None
     method: str = ""
     is_recorded: bool = False  # exactly what the run recorded
@@ -66,8 +66,8 @@ class ClassEstimate:
 
     def group_share(self, group: str) -> float:
         """Return the total share of a group, formatted."""
-        part = self.shares[: self.seen] if group == "seen" else self.shares[self.seen :]
-        return float(part.sum())
+        group_shares = self.shares[: self.seen] if group == "seen" else self.shares[self.seen :]
+        return float(group_shares.sum())
 
 
 def mix_distribution(share: float, uneven_seen: float, uneven_novel: float) -> np.ndarray:
@@ -76,8 +76,8 @@ def mix_distribution(share: float, uneven_seen: float, uneven_novel: float) -> n
     Within a group, every class has 1 - unevenness times the share of the class before it.
     """
     novel = len(MADE_UP) - MADE_UP_SEEN
-    parts = ((share, uneven_seen, MADE_UP_SEEN), (1 - share, uneven_novel, novel))
-    return np.concatenate([share_of_group * _falling_weights(uneven, count) for share_of_group, uneven, count in parts])
+    groups = ((share, uneven_seen, MADE_UP_SEEN), (1 - share, uneven_novel, novel))
+    return np.concatenate([group_total * _falling_weights(uneven, count) for group_total, uneven, count in groups])
 
 
 def _falling_weights(uneven: float, count: int) -> np.ndarray:
@@ -90,29 +90,29 @@ def _falling_weights(uneven: float, count: int) -> np.ndarray:
 
 def choose_distribution(runs: list[Run]) -> ClassEstimate:
     """Show the controls and return their distribution."""
-    words = {name: word for name, (word, _) in PRESETS.items()} | ({_FROM_RUN: "From a run"} if runs else {})
-    source = _pick_source(words)
-    left, right = st.columns([4, 6], gap="large")
-    with left:
+    labels = {name: label for name, (label, _) in PRESETS.items()} | ({_FROM_RUN: "From a run"} if runs else {})
+    source = _pick_source(labels)
+    controls, chart = st.columns([4, 6], gap="large")
+    with controls:
         belief = _read_distribution(runs) if source == _FROM_RUN else _ask_distribution(source)
         belief = _type_values(belief)
-    with right:
+    with chart:
         _show_distribution(belief)
     return belief
 
 
-def _pick_source(words: dict[str, str]) -> str:
+def _pick_source(labels: dict[str, str]) -> str:
     """Return the source of the distribution; a URL that only names a run means that run."""
     requested = st.query_params.get("from") or (_FROM_RUN if "run" in st.query_params else "")
-    source = requested if requested in words else next(iter(words))
+    source = requested if requested in labels else next(iter(labels))
     url_fields.draw_field(
         st.segmented_control,
         "picked_from",
         source,
         _choose_source,
         "Predicted shares",
-        list(words),
-        format_func=lambda word: words.get(word, word),
+        list(labels),
+        format_func=lambda key: labels.get(key, key),
         required=True,
         label_visibility="collapsed",
     )
@@ -130,7 +130,7 @@ def _choose_source(source: str) -> None:
 def _ask_distribution(preset: str) -> ClassEstimate:
     usual = PRESETS[preset][1]
     labels = ("All seen classes together", "Imbalance among seen", "Imbalance among novel")
-    if preset == _RIGHT:
+    if preset == _CORRECT_PRESET:
         st.caption("These sliders set the true class shares. The model predicts exactly these shares.")
     limits = ((1, 99), (0, 100), (0, 100))
     values = [
@@ -139,36 +139,36 @@ def _ask_distribution(preset: str) -> ClassEstimate:
     ]
     shares = mix_distribution(*(value / 100 for value in values))
     key = "-".join([preset, *map(str, values)])
-    truth = shares if preset == _RIGHT else None
+    truth = shares if preset == _CORRECT_PRESET else None
     return ClassEstimate(shares, MADE_UP_SEEN, list(MADE_UP), default_settings(), key, truth=truth)
 
 
 def _read_distribution(runs: list[Run]) -> ClassEstimate:
     run = select.pick_run(runs)
-    past = read_history(run)
-    method, settings = _settings_of(run)
-    epoch = show_epochs(run, past, "top")
-    shares = _recorded_shares(past, epoch)
+    history = read_history(run)
+    method, settings = _read_method_settings(run)
+    epoch = show_epochs(run, history, "top")
+    shares = _recorded_shares(history, epoch)
     if shares is None:
-        st.info(_explain_missing_shares(past, method), icon=":material/hourglass_empty:")
+        st.info(_explain_missing_shares(history, method), icon=":material/hourglass_empty:")
         distribution = mix_distribution(*(value / 100 for value in PRESETS["leaning"][1]))
         key = f"{run.id}-none"
-        return ClassEstimate(distribution, MADE_UP_SEEN, list(MADE_UP), settings, key, run, past, epoch, method)
+        return ClassEstimate(distribution, MADE_UP_SEEN, list(MADE_UP), settings, key, run, history, epoch, method)
     names = class_names(run, len(shares))
     key = f"{run.id}-{epoch}"
-    prior = past.vector("class/prior", epoch)
+    prior = history.vector("class/prior", epoch)
     prior = None if prior is None or len(prior) != len(shares) else prior.astype(np.float64)
     return ClassEstimate(
-        shares, past.seen, names, settings, key, run, past, epoch, method, is_recorded=True, prior=prior
+        shares, history.seen, names, settings, key, run, history, epoch, method, is_recorded=True, prior=prior
     )
 
 
-def _recorded_shares(past: History, epoch: int | None) -> np.ndarray | None:
+def _recorded_shares(history: History, epoch: int | None) -> np.ndarray | None:
     """Return the estimated class distribution of an epoch, float64 with sum 1; None if there is none."""
-    estimated = past.vector("pi_hat", epoch) if epoch else None
+    estimated = history.vector("pi_hat", epoch) if epoch else None
     if (
         estimated is None
-        or not past.seen
+        or not history.seen
         or not np.isfinite(estimated).all()
         or estimated.min() < 0
         or estimated.sum() <= 0
@@ -177,29 +177,29 @@ def _recorded_shares(past: History, epoch: int | None) -> np.ndarray | None:
     return estimated.astype(np.float64) / estimated.sum(dtype=np.float64)
 
 
-def _explain_missing_shares(past: History, method: str) -> str:
-    if not past.last_epoch:
+def _explain_missing_shares(history: History, method: str) -> str:
+    if not history.last_epoch:
         return "This run has recorded no epoch yet. Until it does, you see an example distribution."
     name = escape.markdown(method_title(method))
     return f"{name} estimates no class distribution in this epoch, so this is an example."
 
 
-def show_epochs(run: Run, past: History, page_place: str) -> int | None:
+def show_epochs(run: Run, history: History, position: str) -> int | None:
     """Show a slider over the recorded epochs; all such sliders show the same epoch. None if there is no epoch.
 
-    The newest epoch is not stored in the URL, so a running run is followed. page_place: one of `_PLACES`, in their
-    order. As with dials, the URL is read when the page is entered.
+    The newest epoch is not stored in the URL, so a running run is followed. position: one of
+    `_SLIDER_POSITIONS`, in their order. As with dials, the URL is read when the page is entered.
     """
-    last = past.last_epoch
+    last = history.last_epoch
     if not last:
         return None
-    if page_place == _PLACES[0]:
+    if position == _SLIDER_POSITIONS[0]:
         st.session_state["epoch_shown"] = _requested_epoch(run, last)
     epoch = st.session_state["epoch_shown"]
     if last > 1:
-        url_fields.set_widget(f"epoch_{page_place}", epoch)
-        st.slider("Epoch", 1, last, key=f"epoch_{page_place}")
-    if page_place == _PLACES[0]:
+        url_fields.set_widget(f"epoch_{position}", epoch)
+        st.slider("Epoch", 1, last, key=f"epoch_{position}")
+    if position == _SLIDER_POSITIONS[0]:
         url_sliders.write_value("epoch", epoch if epoch < last else None)
     return epoch
 
@@ -211,13 +211,13 @@ def _requested_epoch(run: Run, last: int) -> int:
     counts, so that the others do not reset it.
     """
     state = st.session_state
-    if f"epoch_{_PLACES[0]}" not in state or state.get("epoch_of") != run.id:
+    if f"epoch_{_SLIDER_POSITIONS[0]}" not in state or state.get("epoch_of") != run.id:
         state["epoch_of"], state["epoch_by"], state["epoch_kept"] = run.id, "", url_fields.read_number("epoch")
     else:
         moved = [
-            page_place
-            for page_place in _PLACES
-            if state.get(f"epoch_{page_place}", state["epoch_shown"]) != state["epoch_shown"]
+            position
+            for position in _SLIDER_POSITIONS
+            if state.get(f"epoch_{position}", state["epoch_shown"]) != state["epoch_shown"]
         ]
         if moved:
             state["epoch_by"] = state["epoch_by"] if state["epoch_by"] in moved else moved[0]
@@ -226,14 +226,14 @@ def _requested_epoch(run: Run, last: int) -> int:
     return last if state["epoch_kept"] is None else min(max(state["epoch_kept"], 1), last)
 
 
-def _settings_of(run: Run) -> tuple[str, dict[str, object]]:
+def _read_method_settings(run: Run) -> tuple[str, dict[str, object]]:
     """Return (method, hyperparameters of LPS): of the run if its method is LPS, otherwise the defaults."""
     try:
         config = run.config()
     except UserError:
         return "", default_settings()
-    own = config.hyperparameters if config.method == "lps" else {}
-    return config.method, default_settings() | dict(own)
+    hyperparameters = config.hyperparameters if config.method == "lps" else {}
+    return config.method, default_settings() | dict(hyperparameters)
 
 
 def default_settings() -> dict[str, object]:
@@ -280,7 +280,7 @@ def data_prior(belief: ClassEstimate) -> np.ndarray | None:
 
 def _type_values(belief: ClassEstimate) -> ClassEstimate:
     """Return the distribution, or the values that the user typed instead."""
-    if belief.classes > _TO_TYPE:
+    if belief.classes > _MAX_TYPED:
         return belief
     with st.popover("Type exact values", icon=":material/edit:"):
         table = pd.DataFrame({"Class": belief.names, "Share %": np.round(100 * belief.shares, 3)})
@@ -302,11 +302,11 @@ def _type_values(belief: ClassEstimate) -> ClassEstimate:
 
 def _show_distribution(belief: ClassEstimate) -> None:
     sizes = f"{belief.group_share('seen'):.0%} of its guesses", f"{belief.group_share('novel'):.0%}"
-    words = (
+    sentence = (
         f"The model gives {sizes[0]} to the {belief.seen} :blue[**seen**] classes and {sizes[1]} to the "
         f"{belief.classes - belief.seen} :orange[**novel**] ones."
     )
-    st.markdown(words)
+    st.markdown(sentence)
     figure = explain_charts.shares(
         belief.shares, belief.seen, belief.names, theme.current_palette(), prior=belief.prior
     )
@@ -314,13 +314,13 @@ def _show_distribution(belief: ClassEstimate) -> None:
     alt = f"Share of the model's guesses for each of {belief.classes} classes, compared with the prior"
     code = code_of("guessed_shares", belief.run, belief.epoch) if belief.is_recorded else ""
     plot(figure, "explain_shares", alt, code=code)
-    more = (
+    sorting_note = (
         " Classes are sorted by share; hover to see their names." if belief.classes > explain_charts.SORTED_FROM else ""
     )
     if belief.prior is not None:
-        st.caption(f"Dashed: the prior of this run.{more}")
+        st.caption(f"Dashed: the prior of this run.{sorting_note}")
         return
     st.caption(
         "Dashed: the prior, an equal share for every class. LPS does not know the true shares, so if classes differ "
-        f"in size this target is only approximate.{more}"
+        f"in size this target is only approximate.{sorting_note}"
     )

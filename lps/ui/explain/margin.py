@@ -32,7 +32,7 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
         direction = url_fields.choose_one(st.segmented_control, "kl", "The margin uses", order, required=True)
     with right:
         prior = _pick_prior(belief)
-    both = {
+    divergences = {
         name: margin_math.kl(belief.shares, name, prior)
         for name in (margin_math.PRIOR_FIRST, margin_math.ESTIMATE_FIRST)
     }
@@ -41,24 +41,24 @@ def show_divergence(belief: ClassEstimate) -> tuple[float, np.ndarray | None]:
     for column, name in ((left, margin_math.PRIOR_FIRST), (right, margin_math.ESTIMATE_FIRST)):
         with column, st.container(border=True, height="stretch"):
             used = " · used by the margin" if name == direction else ""
-            order_words = "prior first" if name == margin_math.PRIOR_FIRST else "estimate first"
-            st.markdown(f"**{both[name]:.3f}** :small[{order_words}{used}]")
-            st.latex(divergence_formula(belief.shares, weights, name, both[name]))
-    st.markdown(_explain_divergence(belief, both, prior))
+            order_label = "prior first" if name == margin_math.PRIOR_FIRST else "estimate first"
+            st.markdown(f"**{divergences[name]:.3f}** :small[{order_label}{used}]")
+            st.latex(divergence_formula(belief.shares, weights, name, divergences[name]))
+    st.markdown(_explain_divergence(belief, divergences, prior))
     if prior is None and belief.truth is not None and np.ptp(belief.truth) > 0:
         st.markdown(
             f"The classes of this example differ in size: the largest has {belief.truth.max():.0%} of the images, the "
             f"smallest {belief.truth.min():.0%}. Equal shares are a wrong target here: even if the model is right, KL "
             "and margins stay above 0 and push it away from the truth. Choose *As in the data* to see them vanish."
         )
-    _compare_with_record(belief, both[direction], direction, prior)
-    return both[direction], prior
+    _compare_with_record(belief, divergences[direction], direction, prior)
+    return divergences[direction], prior
 
 
 def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
     """Return the chosen prior, None for equal shares; the default is the run's own prior."""
     shares = {"own": belief.prior, "data": data_prior(belief)}
-    offered = {name: words for name, words in _PRIORS.items() if name == "equal" or shares[name] is not None}
+    offered = {name: label for name, label in _PRIORS.items() if name == "equal" or shares[name] is not None}
     if len(offered) == 1:
         return None
     picked = url_fields.choose_one(st.segmented_control, "prior", "Prior", offered, required=True)
@@ -68,11 +68,11 @@ def _pick_prior(belief: ClassEstimate) -> np.ndarray | None:
 def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, value: float) -> str:
     """Return the LaTeX of one divergence: the sum, its first and last term with numbers, and the result."""
     prior_first = direction == margin_math.PRIOR_FIRST
-    symbols, pair = (r"\pi", r"\hat\pi"), (prior, pi_hat)
+    symbols, distributions = (r"\pi", r"\hat\pi"), (prior, pi_hat)
     if not prior_first:
-        symbols, pair = symbols[::-1], pair[::-1]
+        symbols, distributions = symbols[::-1], distributions[::-1]
     summands = [
-        rf"{format_share(pair[0][k])}\log\tfrac{{{format_share(pair[0][k])}}}{{{format_share(pair[1][k])}}}"
+        rf"{format_share(distributions[0][k])}\log\tfrac{{{format_share(distributions[0][k])}}}{{{format_share(distributions[1][k])}}}"
         for k in (0, len(pi_hat) - 1)
     ]
     return (
@@ -82,9 +82,9 @@ def divergence_formula(pi_hat: np.ndarray, prior: np.ndarray, direction: str, va
     )
 
 
-def _explain_divergence(belief: ClassEstimate, both: dict[str, float], prior: np.ndarray | None) -> str:
-    first, second = both[margin_math.PRIOR_FIRST], both[margin_math.ESTIMATE_FIRST]
-    if max(first, second) < 0.0005:
+def _explain_divergence(belief: ClassEstimate, divergences: dict[str, float], prior: np.ndarray | None) -> str:
+    prior_first, estimate_first = divergences[margin_math.PRIOR_FIRST], divergences[margin_math.ESTIMATE_FIRST]
+    if max(prior_first, estimate_first) < 0.0005:
         return "Both are 0: the predicted shares equal the prior. Both grow as the shares move away from the prior."
     starved = int(np.argmin(belief.shares))
     share = f"{belief.shares[starved]:.1%}" if belief.shares[starved] >= 0.0005 else "less than 0.1%"
@@ -101,7 +101,7 @@ def _compare_with_record(belief: ClassEstimate, value: float, direction: str, pr
     if not belief.is_recorded or prior is not belief.prior:
         return
     column = "kl" if direction == margin_math.PRIOR_FIRST else "kl/reverse"
-    recorded = belief.past.column(column)
+    recorded = belief.history.column(column)
     if belief.epoch not in recorded.index:
         return
     text = f"The value recorded in training, {recorded.loc[belief.epoch]:.3f}, is the mean of the KL over all batches."
@@ -118,7 +118,7 @@ def _compare_with_record(belief: ClassEstimate, value: float, direction: str, pr
 
 def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | None) -> np.ndarray:
     """Show C, the formula with numbers, every margin as a bar, and their meaning; returns the margins (classes,)."""
-    _say_whose_margin(belief)
+    _explain_other_margin(belief)
     left, right = st.columns([4, 6], gap="large")
     with left:
         usual = float(belief.settings["margin_scale"])
@@ -147,30 +147,34 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
     return values
 
 
-def _say_whose_margin(belief: ClassEstimate) -> None:
+def _explain_other_margin(belief: ClassEstimate) -> None:
     """Say that the run did not use this margin, if its method is another one or its margin is off."""
     if belief.run is None or belief.method == "lps" and belief.settings["use_margin"]:
         return
     name = escape.markdown(method_title(belief.method))
     if belief.method == "lps":
-        words = "This run had no margin. Below are the margins that LPS would have used."
+        message = "This run had no margin. Below are the margins that LPS would have used."
     elif belief.method == "":
-        words = "The settings of this run cannot be read. Below is what LPS would compute from its class distribution."
-    elif belief.past.vector("margin", belief.epoch or 0) is not None:
-        words = f"{name} uses a different kind of margin. Below is what LPS would compute from its class distribution."
+        message = (
+            "The settings of this run cannot be read. Below is what LPS would compute from its class distribution."
+        )
+    elif belief.history.vector("margin", belief.epoch or 0) is not None:
+        message = (
+            f"{name} uses a different kind of margin. Below is what LPS would compute from its class distribution."
+        )
     else:
-        words = f"{name} has no margin. Below is what LPS would compute from its class distribution."
-    st.info(words, icon=":material/info:")
+        message = f"{name} has no margin. Below is what LPS would compute from its class distribution."
+    st.info(message, icon=":material/info:")
 
 
 def _recorded_margins(belief: ClassEstimate, scale: float) -> np.ndarray | None:
     """Return the margins that a run of LPS recorded, averaged over the epoch, if the displayed numbers are its own."""
-    own = belief.is_recorded and belief.method == "lps" and belief.settings["use_margin"]
-    if not own or scale != belief.settings["margin_scale"]:
+    is_of_lps = belief.is_recorded and belief.method == "lps" and belief.settings["use_margin"]
+    if not is_of_lps or scale != belief.settings["margin_scale"]:
         return None
     if any(name in st.query_params for name in ("kl", "prior")):
         return None
-    recorded_margin = belief.past.vector("margin", belief.epoch)
+    recorded_margin = belief.history.vector("margin", belief.epoch)
     return (
         recorded_margin
         if recorded_margin is not None and len(recorded_margin) == belief.classes and np.isfinite(recorded_margin).all()
@@ -182,33 +186,33 @@ def _margin_formula(
     relative: np.ndarray, divergence: float, scale: float, values: np.ndarray, prior: np.ndarray | None
 ) -> str:
     """Return the LaTeX of the largest and the smallest margin with numbers. relative: `relative_shares`."""
-    one, largest = (r"\hat\pi_k", r"\hat\pi_j") if prior is None else (r"\hat\pi_k/\pi_k", r"(\hat\pi_j/\pi_j)")
-    lines = [rf"\delta_k&=C\cdot\mathrm{{KL}}\cdot\frac{{{one}}}{{\max_j{largest}}}"]
-    for word, k in ((r"\text{most}", int(np.argmax(relative))), (r"\text{least}", int(np.argmin(relative)))):
-        ratio = rf"\tfrac{{{format_share(relative[k])}}}{{{format_share(relative.max())}}}"
-        lines.append(rf"\delta_{{{word}}}&={scale:g}\cdot{divergence:.3f}\cdot{ratio}={values[k]:.2f}")
+    ratio, largest_ratio = (r"\hat\pi_k", r"\hat\pi_j") if prior is None else (r"\hat\pi_k/\pi_k", r"(\hat\pi_j/\pi_j)")
+    lines = [rf"\delta_k&=C\cdot\mathrm{{KL}}\cdot\frac{{{ratio}}}{{\max_j{largest_ratio}}}"]
+    for subscript, k in ((r"\text{most}", int(np.argmax(relative))), (r"\text{least}", int(np.argmin(relative)))):
+        fraction = rf"\tfrac{{{format_share(relative[k])}}}{{{format_share(relative.max())}}}"
+        lines.append(rf"\delta_{{{subscript}}}&={scale:g}\cdot{divergence:.3f}\cdot{fraction}={values[k]:.2f}")
     return r"\begin{aligned}" + r"\\".join(lines) + r"\end{aligned}"
 
 
 def explain_sign(belief: ClassEstimate, values: np.ndarray, sureness: float) -> str:
     """Explain the effect of the margins, with the largest and the smallest one as examples."""
-    most, least = int(np.argmax(values)), int(np.argmin(values))
-    if values[most] < 0.005:
+    largest, smallest = int(np.argmax(values)), int(np.argmin(values))
+    if values[largest] < 0.005:
         return "Every margin is 0: no class is held back, and training is plain cross-entropy. This is the goal of LPS."
-    left = margin_math.pull_left(sureness, values)
-    keeps = {k: f"{left[k]:.0%}" if left[k] >= 0.005 else "less than 1%" for k in (most, least)}
-    held_words = ": it is **held back**" if left[least] - left[most] >= _EVEN else ""
+    pull_shares = margin_math.pull_left(sureness, values)
+    keeps = {k: f"{pull_shares[k]:.0%}" if pull_shares[k] >= 0.005 else "less than 1%" for k in (largest, smallest)}
+    held_note = ": it is **held back**" if pull_shares[smallest] - pull_shares[largest] >= _EVEN else ""
     text = (
         "The margin is **added** to the logit of the right class during training, so the loss treats an image as "
         "if it were already classified more confidently. "
-        f"{_colored_name(belief, most)} gets +{values[most]:.2f} and keeps {keeps[most]} of its "
-        f"pull (the force with which training moves its images towards the right answer){held_words}. "
+        f"{_colored_name(belief, largest)} gets +{values[largest]:.2f} and keeps {keeps[largest]} of its "
+        f"pull (the force with which training moves its images towards the right answer){held_note}. "
     )
-    if left[least] - left[most] < _EVEN:
+    if pull_shares[smallest] - pull_shares[largest] < _EVEN:
         return text + "The other classes keep about as much of their pull: no class has a clear advantage."
     return text + (
-        f"{_colored_name(belief, least)} gets +{values[least]:.2f} and keeps {keeps[least]}: it can **catch up**. "
-        "As the shares approach the prior, KL and all margins go to 0."
+        f"{_colored_name(belief, smallest)} gets +{values[smallest]:.2f} and keeps {keeps[smallest]}: it can "
+        "**catch up**. As the shares approach the prior, KL and all margins go to 0."
     )
 
 
@@ -234,7 +238,7 @@ def show_image(belief: ClassEstimate, values: np.ndarray) -> None:
     )
 
 
-def _pick_class(belief: ClassEstimate, most: int) -> int:
+def _pick_class(belief: ClassEstimate, default_class: int) -> int:
     """Return the class of the image, by default the one with the largest margin."""
 
     names = {str(k): f"{name} ({belief.group(k)})" for k, name in enumerate(belief.names)}
@@ -243,24 +247,24 @@ def _pick_class(belief: ClassEstimate, most: int) -> int:
     )
     if st.query_params.get("class") not in names:
         st.query_params.pop("class", None)
-    return most if picked == "most" else int(picked)
+    return default_class if picked == "most" else int(picked)
 
 
 def _show_charts(belief: ClassEstimate, values: np.ndarray, logits: np.ndarray, target: int, sure: float) -> None:
     colors, margin = theme.current_palette(), float(values[target])
-    shown = explain_charts.strongest(target, logits)
-    about = (shown, target, belief.seen, belief.names, colors)
+    own_and_merged = explain_charts.strongest(target, logits)
+    about = (own_and_merged, target, belief.seen, belief.names, colors)
     name = belief.names[target]
     first, second, third = st.columns(3)
     with first:
         _show_title("Probabilities", "framed: without the margin")
-        pair = margin_math.probabilities(logits, target), margin_math.probabilities(logits, target, margin)
-        figure = explain_charts.image(*pair, *about)
+        values_pair = margin_math.probabilities(logits, target), margin_math.probabilities(logits, target, margin)
+        figure = explain_charts.image(*values_pair, *about)
         plot(figure, "explain_probabilities", f"Probabilities of an image of {name} with and without the margin")
     with second:
         _show_title("Push on every logit", "minus the gradient")
-        pair = [-margin_math.cross_entropy_gradient(logits, target, m) for m in (0.0, margin)]
-        figure = explain_charts.pushes(*pair, *about)
+        values_pair = [-margin_math.cross_entropy_gradient(logits, target, m) for m in (0.0, margin)]
+        figure = explain_charts.pushes(*values_pair, *about)
         plot(
             figure,
             "explain_pushes",
@@ -275,13 +279,13 @@ def _show_charts(belief: ClassEstimate, values: np.ndarray, logits: np.ndarray, 
 
 def _image_formula(sure: float, margin: float, probability: float) -> str:
     """Return the LaTeX of the target's probability with the margin, and of the pull on its logit."""
-    before, after = f"{sure:.2f}", f"{1 - sure:.2f}"
-    grown = rf"{before}\,e^{{{margin:.2f}}}"
+    probability_text, rest_text = f"{sure:.2f}", f"{1 - sure:.2f}"
+    grown = rf"{probability_text}\,e^{{{margin:.2f}}}"
     return (
         rf"\begin{{aligned}}p'_y&=\frac{{p_y\,e^{{\delta_y}}}}{{p_y\,e^{{\delta_y}}+1-p_y}}"
-        rf"\\&=\frac{{{grown}}}{{{grown}+{after}}}={probability:.2f}\\"
+        rf"\\&=\frac{{{grown}}}{{{grown}+{rest_text}}}={probability:.2f}\\"
         rf"-\frac{{\partial\ell}}{{\partial z_y}}&=1-p'_y={1 - probability:.2f}"
-        rf"\quad\text{{instead of }}{after}\end{{aligned}}"
+        rf"\quad\text{{instead of }}{rest_text}\end{{aligned}}"
     )
 
 
@@ -301,5 +305,5 @@ def _colored_name(belief: ClassEstimate, class_id: int) -> str:
     return f":{color}[**{escape.markdown(belief.names[class_id])}**] ({belief.group(class_id)})"
 
 
-def _show_title(words: str, more: str) -> None:
-    st.markdown(f"**{words}**  \n:small[:gray[{more}]]")
+def _show_title(heading: str, subheading: str) -> None:
+    st.markdown(f"**{heading}**  \n:small[:gray[{subheading}]]")

@@ -80,17 +80,17 @@ _WEIGHTS = {  # hyperparameters that switch a term off when they are 0, in whate
 
 def show_objective(belief: ClassEstimate) -> None:
     """Show the terms that add up to the total of the chosen epoch; without a run, those of LPS without numbers."""
-    past = belief.past
-    if past is None or not past.last_epoch:
+    history = belief.history
+    if history is None or not history.last_epoch:
         _show_planned(belief)
         return
     left, right = st.columns([4, 6], gap="large")
     with left:
-        epoch = show_epochs(belief.run, past, "objective")
-        terms, total = terms_of(past, epoch)
-        off = switched_off(terms, _read_settings(belief))
-        working = {name: value for name, value in terms.items() if name not in off}
-        st.markdown(_summarize_terms(belief, epoch, working, total) + _describe_switched_off(off))
+        epoch = show_epochs(belief.run, history, "objective")
+        terms, total = read_terms(history, epoch)
+        off_terms = switched_off(terms, _read_settings(belief))
+        working = {name: value for name, value in terms.items() if name not in off_terms}
+        st.markdown(_summarize_terms(belief, epoch, working, total) + _describe_switched_off(off_terms))
         st.caption(
             "Each bar starts where the previous one ends. Training minimizes the total. All values are means over "
             "the batches of the epoch."
@@ -110,19 +110,21 @@ def show_objective(belief: ClassEstimate) -> None:
     elif belief.method != "lps":
         _show_formula(belief.method)
     values = {name: value for name, value in terms.items() if name != "rest"}
-    _show_cards(values, off, belief.settings if belief.method in ("", "lps") else None)
+    _show_cards(values, off_terms, belief.settings if belief.method in ("", "lps") else None)
 
 
 def _show_planned(belief: ClassEstimate) -> None:
     """Show the terms of LPS without values, with the settings of the run if its method is LPS."""
-    off = switched_off(dict.fromkeys(LPS_TERMS), belief.settings)
-    count = f"{len(LPS_TERMS) - len(off)} of its {len(LPS_TERMS)} terms" if off else "four terms"
-    whose = "the settings of this run" if belief.method == "lps" else "default settings"
-    st.markdown(f"LPS minimizes the sum of {count}. They are shown with {whose}.{_describe_switched_off(off)}")
+    off_terms = switched_off(dict.fromkeys(LPS_TERMS), belief.settings)
+    count = f"{len(LPS_TERMS) - len(off_terms)} of its {len(LPS_TERMS)} terms" if off_terms else "four terms"
+    settings_source = "the settings of this run" if belief.method == "lps" else "default settings"
+    st.markdown(
+        f"LPS minimizes the sum of {count}. They are shown with {settings_source}.{_describe_switched_off(off_terms)}"
+    )
     if belief.method not in ("", "lps"):
         _show_formula(belief.method)
-    _show_cards(dict.fromkeys(LPS_TERMS), off, belief.settings)
-    if belief.past is None:
+    _show_cards(dict.fromkeys(LPS_TERMS), off_terms, belief.settings)
+    if belief.history is None:
         _show_hint()
 
 
@@ -145,12 +147,12 @@ def _read_settings(belief: ClassEstimate) -> Mapping[str, object]:
         return {}
 
 
-def terms_of(past: History, epoch: int) -> tuple[dict[str, float], float | None]:
+def read_terms(history: History, epoch: int) -> tuple[dict[str, float], float | None]:
     """Return ({name: value} of the terms of an epoch, their sum); ({}, None) if they were not recorded.
 
     The difference between the recorded total and the recorded terms is a term "rest", unless it is rounding.
     """
-    row = past.epochs.loc[epoch] if epoch in past.epochs.index else pd.Series(dtype=float)
+    row = history.epochs.loc[epoch] if epoch in history.epochs.index else pd.Series(dtype=float)
     terms = {
         name.removeprefix("loss/"): float(value)
         for name, value in row.items()
@@ -169,25 +171,27 @@ def _summarize_terms(belief: ClassEstimate, epoch: int, terms: dict[str, float],
     if not terms:
         return f"No terms were recorded in epoch {epoch}."
     largest = max(terms, key=lambda name: abs(terms[name]))
-    word, name = escape.markdown(method_title(belief.method)), escape.markdown(_find_term(largest).name.lower())
+    method, name = escape.markdown(method_title(belief.method)), escape.markdown(_find_term(largest).name.lower())
     if len(terms) == 1:
-        return f"In epoch {epoch} {word} has one term, {name}, with **{total:.2f}**."
+        return f"In epoch {epoch} {method} has one term, {name}, with **{total:.2f}**."
     return (
-        f"In epoch {epoch} the {len(terms)} terms of {word} add up to **{total:.2f}**. "
+        f"In epoch {epoch} the {len(terms)} terms of {method} add up to **{total:.2f}**. "
         f"The largest in absolute value is {name} with {terms[largest]:+.2f}."
     )
 
 
-def _describe_switched_off(off: Sequence[str]) -> str:
-    return f" Switched off: {', '.join(_find_term(name).name.lower() for name in off)}." if off else ""
+def _describe_switched_off(off_terms: Sequence[str]) -> str:
+    return f" Switched off: {', '.join(_find_term(name).name.lower() for name in off_terms)}." if off_terms else ""
 
 
-def _show_cards(values: Mapping[str, float | None], off: Sequence[str], settings: Mapping[str, object] | None) -> None:
+def _show_cards(
+    values: Mapping[str, float | None], off_terms: Sequence[str], settings: Mapping[str, object] | None
+) -> None:
     """Show one card per term that has a value. settings: of LPS, for its formulas; None shows no formula."""
     with st.grid(2, min_column_width=360):
         for name, value in values.items():
             with st.container(border=True, height="stretch"):
-                _show_card(name, ":gray-badge[switched off]" if name in off else _format_value(value), settings)
+                _show_card(name, ":gray-badge[switched off]" if name in off_terms else _format_value(value), settings)
 
 
 def _show_card(name: str, state: str, settings: Mapping[str, object] | None) -> None:

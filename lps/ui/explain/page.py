@@ -56,5 +56,5 @@ def _show_question(question: str) -> None:
 def _follow_run(belief: distribution.ClassEstimate) -> None:
     """While the newest epoch of an active run is shown, move on to each new epoch."""
     if belief.run and "epoch" not in st.query_params and not belief.run.state().is_over:
-        run, shown = belief.run, read_history(belief.run).last_epoch
-        live_part.wait_for_end(lambda: read_history(run).last_epoch, lambda newest: newest == shown, _TICK_S)
+        run, shown_epoch = belief.run, read_history(belief.run).last_epoch
+        live_part.wait_for_end(lambda: read_history(run).last_epoch, lambda newest: newest == shown_epoch, _TICK_S)

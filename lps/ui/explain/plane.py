@@ -62,7 +62,7 @@ def show_plane() -> None:
 
 def _render_html() -> str:
     """Return the elements that the script fills; they contain no user data."""
-    classes, seen, own = _WORLD["total"], _WORLD["seen"], simulation_settings()
+    classes, seen, settings = _WORLD["total"], _WORLD["seen"], simulation_settings()
     tones = "".join(f'<i class="lps-plane-tone" style="color: {_class_color(k)}"></i>' for k in range(classes))
     brakes = '<i class="lps-plane-is-seen"></i>' * seen + '<i class="lps-plane-is-novel"></i>' * (classes - seen)
     alt = "400 points in the plane, and the classifier's prediction for each region"
@@ -75,8 +75,8 @@ def _render_html() -> str:
 <div><div class="lps-plane-kl"></div>
 <div class="lps-plane-brakes" role="img" aria-label="Margin of every class">{brakes}</div>
 <div class="lps-plane-quiet">Margin of every class</div></div>
-{render_slider("lps-plane-strength", "Strength of the margin, C", (0, 20, 1), own["margin_scale"])}
-{render_slider("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), own["entropy_weight"])}
+{render_slider("lps-plane-strength", "Strength of the margin, C", (0, 20, 1), settings["margin_scale"])}
+{render_slider("lps-plane-entropy", "Weight of the entropy term", (0, 1, 0.05), settings["entropy_weight"])}
 <div class="lps-plane-buttons"><button class="lps-plane-play" type="button">Play</button>
 <button class="lps-plane-new" type="button">Other points</button>
 <span class="lps-plane-quiet lps-plane-step"></span></div>
@@ -84,25 +84,27 @@ def _render_html() -> str:
 <div class="lps-plane-tones">{tones}<i class="lps-plane-tone" style="color: var(--ink)"></i></div></div>"""
 
 
-def _render_bar(name: str, words: str, more: str = "") -> str:
-    inside = f'<div class="lps-plane-fill"></div>{more}<div class="lps-plane-other" title="without the margin"></div>'
+def _render_bar(name: str, label: str, extra_html: str = "") -> str:
+    inside = (
+        f'<div class="lps-plane-fill"></div>{extra_html}<div class="lps-plane-other" title="without the margin"></div>'
+    )
     track = f'<div class="lps-plane-track">{inside}</div>'
-    return f'<div class="lps-plane-bar lps-plane-{name}"><span>{words}</span><output></output>{track}</div>'
+    return f'<div class="lps-plane-bar lps-plane-{name}"><span>{label}</span><output></output>{track}</div>'
 
 
-def render_slider(css_class: str, words: str, span: tuple[float, float, float], value: float) -> str:
+def render_slider(css_class: str, label: str, span: tuple[float, float, float], value: float) -> str:
     """Return a slider that only the browser reads, with room for its value. span: lowest, highest, step."""
     low, high, step = span
     limits = f'min="{low:g}" max="{high:g}" step="{step:g}" value="{value:g}"'
-    slider = f'<input class="{css_class}" type="range" aria-label="{words}" {limits}>'
-    return f'<div class="lps-plane-dial"><span>{words}</span><output></output>{slider}</div>'
+    slider = f'<input class="{css_class}" type="range" aria-label="{label}" {limits}>'
+    return f'<div class="lps-plane-dial"><span>{label}</span><output></output>{slider}</div>'
 
 
 def _class_color(k: int) -> str:
     """Return the colour of a class: that of its group, lighter or darker by its position in the group."""
-    form, shares = _TONES
+    template, shares = _TONES
     seen = _WORLD["seen"]
-    return form.format("var(--seen)" if k < seen else "var(--novel)", shares[k if k < seen else 2 * (k - seen)])
+    return template.format("var(--seen)" if k < seen else "var(--novel)", shares[k if k < seen else 2 * (k - seen)])
 
 
 _COLORS = {name: (getattr(LIGHT, name), getattr(DARK, name)) for name in ("seen", "novel", "ink", "muted", "grid")}

@@ -26,9 +26,9 @@ _PARTS = 50  # steps of the curves without a run
 
 def show_thresholds(belief: ClassEstimate) -> None:
     """Plot the thresholds, mark the chosen time and describe it; with a run, also the guesses that reach them."""
-    past = belief.past
-    has_epochs = past is not None and past.last_epoch > 0
-    threshold_by_group = _thresholds_of_run(belief) if has_epochs else {}
+    history = belief.history
+    has_epochs = history is not None and history.last_epoch > 0
+    threshold_by_group = _read_thresholds(belief) if has_epochs else {}
     if has_epochs and not threshold_by_group:
         name = escape.markdown(method_title(belief.method))
         st.info(
@@ -39,14 +39,14 @@ def show_thresholds(belief: ClassEstimate) -> None:
         return
     left, right = st.columns([4, 6], gap="large")
     with left:
-        epoch = show_epochs(belief.run, past, "thresholds")
+        epoch = show_epochs(belief.run, history, "thresholds")
         now = {group: float(values.loc[epoch]) for group, values in threshold_by_group.items() if epoch in values.index}
         st.markdown(_describe_thresholds(now, f"In epoch {epoch}"))
-        _show_rates(past, epoch)
+        _show_rates(history, epoch)
     with right:
-        passed = {group: past.column(f"pseudo_label/rate/{group}") for group in _GROUPS}
-        end = max(int(values.index[-1]) for values in threshold_by_group.values())
-        _plot_thresholds(threshold_by_group, passed, epoch, max(2, end), belief.run.id)
+        passed = {group: history.column(f"pseudo_label/rate/{group}") for group in _GROUPS}
+        last_epoch = max(int(values.index[-1]) for values in threshold_by_group.values())
+        _plot_thresholds(threshold_by_group, passed, epoch, max(2, last_epoch), belief.run.id)
         _show_passing(belief.run, epoch, now)
 
 
@@ -54,33 +54,33 @@ def _show_usual(settings: dict) -> None:
     """Plot the thresholds of LPS over the share of a run."""
     left, right = st.columns([4, 6], gap="large")
     with left:
-        done = url_sliders.url_slider("Progress of the run", "time", 0, 100, 25, 1, format="%d %%") / 100
+        progress = url_sliders.url_slider("Progress of the run", "time", 0, 100, 25, 1, format="%d %%") / 100
         bounds = settings["threshold_novel_start"], settings["threshold_novel_end"]
-        now = {"seen": settings["threshold_seen"], "novel": margin_math.threshold_novel(done, *bounds)}
-        st.latex(_threshold_formula(done, *bounds, now["novel"]))
-        st.markdown(_describe_thresholds(now, f"After {done:.0%} of the run"))
+        now = {"seen": settings["threshold_seen"], "novel": margin_math.threshold_novel(progress, *bounds)}
+        st.latex(_threshold_formula(progress, *bounds, now["novel"]))
+        st.markdown(_describe_thresholds(now, f"After {progress:.0%} of the run"))
     with right:
         share = np.linspace(0, 1, _PARTS + 1)
         threshold_by_group = {
             "seen": pd.Series(settings["threshold_seen"], index=share),
             "novel": pd.Series(margin_math.threshold_novel(share, *bounds), index=share),
         }
-        _plot_thresholds(threshold_by_group, {}, done, 1.0, "usual")
+        _plot_thresholds(threshold_by_group, {}, progress, 1.0, "usual")
 
 
-def _thresholds_of_run(belief: ClassEstimate) -> dict[str, pd.Series]:
+def _read_thresholds(belief: ClassEstimate) -> dict[str, pd.Series]:
     """Return the threshold of each group by epoch: as recorded and, for a run of LPS, as planned for later epochs."""
-    past, settings = belief.past, belief.settings
-    recorded = {group: past.column(f"threshold/{group}") for group in _GROUPS}
+    history, settings = belief.history, belief.settings
+    recorded = {group: history.column(f"threshold/{group}") for group in _GROUPS}
     if belief.method != "lps":
         return {group: values for group, values in recorded.items() if len(values)}
-    epochs = max(_planned_epochs(belief.run), past.last_epoch)
+    epochs = max(_planned_epochs(belief.run), history.last_epoch)
     index = np.arange(1, epochs + 1)
-    done = margin_math.done_in_epoch(index, epochs, settings["threshold_clock"])
+    progress = margin_math.done_in_epoch(index, epochs, settings["threshold_clock"])
     planned = {
         "seen": pd.Series(settings["threshold_seen"], index=index, dtype=float),
         "novel": pd.Series(
-            margin_math.threshold_novel(done, settings["threshold_novel_start"], settings["threshold_novel_end"]),
+            margin_math.threshold_novel(progress, settings["threshold_novel_start"], settings["threshold_novel_end"]),
             index=index,
         ),
     }
@@ -94,23 +94,23 @@ def _planned_epochs(run: Run) -> int:
         return 0
 
 
-def _threshold_formula(done: float, start: float, end: float, value: float) -> str:
+def _threshold_formula(progress: float, start: float, end: float, value: float) -> str:
     """Return the LaTeX of the novel threshold with numbers."""
     return (
         rf"\begin{{aligned}}\lambda_{{\text{{novel}}}}&={start:g}+{end - start:.2g}\cdot\tfrac{{t}}{{T}}\\"
-        rf"&={start:g}+{end - start:.2g}\cdot{done:.2f}={value:.2f}\end{{aligned}}"
+        rf"&={start:g}+{end - start:.2g}\cdot{progress:.2f}={value:.2f}\end{{aligned}}"
     )
 
 
-def _describe_thresholds(now: dict[str, float], when: str) -> str:
+def _describe_thresholds(now: dict[str, float], time_text: str) -> str:
     """Describe the thresholds at a moment."""
     if set(now) != set(_GROUPS):
-        threshold_words = " and ".join(
+        conditions = " and ".join(
             f"predicted as {group} needs a confidence of at least {now[group]:.0%}" for group in now
         )
-        return f"{when}, an image {threshold_words}." if threshold_words else f"{when}, nothing was recorded."
+        return f"{time_text}, an image {conditions}." if conditions else f"{time_text}, nothing was recorded."
     text = (
-        f"{when}, a **:blue[seen]** guess counts if its confidence is at least {now['seen']:.0%}, a "
+        f"{time_text}, a **:blue[seen]** guess counts if its confidence is at least {now['seen']:.0%}, a "
         f"**:orange[novel]** guess if it is at least {now['novel']:.0%}. "
     )
     if now["novel"] < now["seen"]:
@@ -121,8 +121,8 @@ def _describe_thresholds(now: dict[str, float], when: str) -> str:
     return text
 
 
-def _plot_thresholds(threshold_by_group, passed, now: float, end: float, view: str) -> None:
-    figure = explain_charts.thresholds(threshold_by_group, passed, now, end, theme.current_palette())
+def _plot_thresholds(threshold_by_group, passed, now: float, x_end: float, view: str) -> None:
+    figure = explain_charts.thresholds(threshold_by_group, passed, now, x_end, theme.current_palette())
     figure.update_layout(uirevision=view)
     plot(
         figure,
@@ -138,11 +138,11 @@ def _plot_thresholds(threshold_by_group, passed, now: float, end: float, view: s
 # ---------------------------------------------------------------------------------------------------- who passes
 
 
-def _show_rates(past: History, epoch: int) -> None:
+def _show_rates(history: History, epoch: int) -> None:
     """Plot the recorded share of guesses that reached the threshold in training."""
     with st.container(horizontal=True):
         for group in _GROUPS:
-            values = past.column(f"pseudo_label/rate/{group}")
+            values = history.column(f"pseudo_label/rate/{group}")
             if epoch in values.index:
                 st.metric(f"{group.capitalize()} guesses above the threshold", f"{values.loc[epoch]:.0%}", border=True)
 
@@ -186,19 +186,19 @@ def _compute_passing(folder: str, epoch: int, stamp, thresholds: tuple) -> dict[
 
 def describe_purity(groups: dict[str, Adoption]) -> str:
     """Say how many of the guesses above the threshold are right."""
-    known_guesses = [
+    purities = [
         f"{adoption.purity:.1%} of {group} guesses" for group, adoption in groups.items() if adoption.purity is not None
     ]
     return (
-        f"Among the guesses that reach their threshold, {' and '.join(known_guesses)} are correct."
-        if known_guesses
+        f"Among the guesses that reach their threshold, {' and '.join(purities)} are correct."
+        if purities
         else "The true classes are not known."
     )
 
 
 def _describe_groups(groups: dict[str, Adoption]) -> str:
-    parts = [
+    sentences = [
         f"{adoption.passing} of {counted(adoption.images, 'image')} predicted as {group} reach the threshold"
         for group, adoption in groups.items()
     ]
-    return f"{'; '.join(parts)}. {describe_purity(groups)}"
+    return f"{'; '.join(sentences)}. {describe_purity(groups)}"

@@ -71,18 +71,22 @@ def _list_recordings() -> list[dict[str, object]]:
 
 def _slider_values(run: Run) -> dict[str, object]:
     """Return the slider values of a run; empty if its method, data set or class sizes cannot be set by sliders."""
-    config, past = run.config_if_readable(), read_history(run)
-    if not config or (config.dataset, config.method, config.split_imbalance) != ("digits", "lps", 1) or not past.seen:
+    config, history = run.config_if_readable(), read_history(run)
+    if (
+        not config
+        or (config.dataset, config.method, config.split_imbalance) != ("digits", "lps", 1)
+        or not history.seen
+    ):
         return {}
-    own = config.hyperparameters
+    hyperparameters = config.hyperparameters
     return {
         "name": run.title,
-        "margin_scale": own["margin_scale"] if own["use_margin"] else 0,
-        "temperature": own["temperature"],
-        "entropy_weight": own["entropy_weight"],
-        "novel": _CLASSES - past.seen,
-        "seen": past.last("accuracy/seen"),
-        "found": past.last("accuracy/novel"),
+        "margin_scale": hyperparameters["margin_scale"] if hyperparameters["use_margin"] else 0,
+        "temperature": hyperparameters["temperature"],
+        "entropy_weight": hyperparameters["entropy_weight"],
+        "novel": _CLASSES - history.seen,
+        "seen": history.last("accuracy/seen"),
+        "found": history.last("accuracy/novel"),
     }
 
 
@@ -90,7 +94,7 @@ def _render_html() -> str:
     """Return the elements that the script fills; they contain no user data."""
     usual = training_settings() | {"novel": _CLASSES - _SEEN}
     dials = "\n".join(
-        plane.render_slider(f"lps-whatif-{name}", words, span, usual[name]) for name, words, span in _DIALS
+        plane.render_slider(f"lps-whatif-{name}", label, span, usual[name]) for name, label, span in _DIALS
     )
     return f"""<div class="lps-whatif"><div class="lps-whatif-body"><div class="lps-whatif-side">
 {dials}
@@ -107,13 +111,15 @@ def _render_html() -> str:
 <th>Novel classes</th><th>Seen</th><th>Novel</th><th></th></tr></thead><tbody></tbody></table></div></div>"""
 
 
-def _render_chart(name: str, title: str, curves: tuple[str, ...], marks: tuple[str, ...], words: dict[str, str]) -> str:
+def _render_chart(
+    name: str, title: str, curves: tuple[str, ...], marks: tuple[str, ...], curve_names: dict[str, str]
+) -> str:
     """Return one chart: its title with the names of its curves, its axis, and a line per curve, pale ones first."""
-    keys = "".join(f'<span class="lps-whatif-key lps-whatif-{c}">{words.get(c, c)}</span>' for c in curves)
+    keys = "".join(f'<span class="lps-whatif-key lps-whatif-{c}">{curve_names.get(c, c)}</span>' for c in curves)
     axis = "".join(f"<span>{mark}</span>" for mark in marks)
     lines = "".join(
-        f'<polyline class="lps-whatif-{when} lps-whatif-{c}" data-curve="{c}"/>'
-        for when in ("before", "now")
+        f'<polyline class="lps-whatif-{state} lps-whatif-{c}" data-curve="{c}"/>'
+        for state in ("before", "now")
         for c in curves
     )
     grid = "".join(f'<line x1="0" x2="100" y1="{y}" y2="{y}"/>' for y in (0, 50, 100))

@@ -47,12 +47,12 @@ def main() -> None:
         return
     try:
         folder = uploaded_folders.folder(text)
-        seen = preview.scan_folder(folder)
+        folder_preview = preview.scan_folder(folder)
     except UserError as error:
         st.warning(escape.markdown(f"{form.error_sentence(error)}."), icon=":material/folder_off:")
         upload.show_upload(_open_folder)
         return
-    _show_folder(folder, seen)
+    _show_folder(folder, folder_preview)
 
 
 def _open_folder(folder: Path) -> None:
@@ -78,26 +78,26 @@ def draft_for_folder(folder: Path, novel: int | None = None, prior: str = "unifo
     return draft if novel is None else draft.with_text("split.num_novel", str(novel))
 
 
-def _show_folder(folder: Path, seen: FolderPreview) -> None:
+def _show_folder(folder: Path, folder_preview: FolderPreview) -> None:
     st.caption(escape.markdown(uploaded_folders.folder_in_words(folder)))
-    preview.show_preview(seen, is_vector_file(folder))
+    preview.show_preview(folder_preview, is_vector_file(folder))
     config = _config_for_checks(folder)
     if config is not None and st.session_state.pop(_NEW, None) == str(folder):
         with error_toasts.keep_errors("own"):
-            _begin_checks(config, seen)
+            _begin_checks(config, folder_preview)
     error_toasts.show_errors("own")
-    novel = _ask_novel(folder, config, seen)
+    novel = _ask_novel(folder, config, folder_preview)
     data_check.show_data_check(config)
-    draft = draft_for_folder(folder, novel, _ask_prior(config, seen, _item_noun(folder)))
+    draft = draft_for_folder(folder, novel, _ask_prior(config, folder_preview, _item_noun(folder)))
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
-        for one in form.read_draft(draft).configs:
+        for run_config in form.read_draft(draft).configs:
             with st.container(width="stretch"):
-                notices.show_labels_of_others(one)
+                notices.show_labels_of_others(run_config)
         st.page_link(
             "pages/launch.py", label="All settings", icon=":material/tune:", query_params=form.link_to_draft(draft)
         )
     with st.bottom, st.container(horizontal=True, vertical_alignment="center"):
-        _show_start_bar(draft, seen, novel, _item_noun(folder))
+        _show_start_bar(draft, folder_preview, novel, _item_noun(folder))
 
 
 def _config_for_checks(folder: Path) -> Config | None:
@@ -108,9 +108,9 @@ def _config_for_checks(folder: Path) -> Config | None:
     return background_jobs.config_of_job(reading.configs[0]) if reading.configs else None
 
 
-def _begin_checks(config: Config, seen: FolderPreview) -> None:
+def _begin_checks(config: Config, folder_preview: FolderPreview) -> None:
     """Count the classes and check the pictures in the background; both use the same stored features."""
-    if seen.unlabeled:
+    if folder_preview.unlabeled:
         class_count.start_class_count(config, select.runs_root())
     audit_files.start_audit(config, select.runs_root())
 
@@ -118,37 +118,37 @@ def _begin_checks(config: Config, seen: FolderPreview) -> None:
 # ---------------------------------------------------------------------------------------------------- novel classes
 
 
-def _ask_novel(folder: Path, config: Config | None, seen: FolderPreview) -> int | None:
+def _ask_novel(folder: Path, config: Config | None, folder_preview: FolderPreview) -> int | None:
     """Return how many novel classes to look for: the user's number, else the suggestion; None if there is neither."""
-    if not seen.unlabeled:
-        why = "Every item has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
+    if not folder_preview.unlabeled:
+        labeling = "Every item has a label" if is_vector_file(folder) else "Every picture lies in the folder of a class"
         st.info(
-            f"{why}, so this will be a demonstration. Half of your classes are hidden: training does not get the "
+            f"{labeling}, so this will be a demonstration. Half of your classes are hidden: training does not get the "
             f"labels of their {_item_noun(folder)}, and the model has to find these classes."
             + ("" if is_vector_file(folder) else f" {_UNSORTED}"),
             icon=":material/school:",
         )
         return None
     path = class_count.class_count_path(config, select.runs_root()) if config else None
-    standing = detached_jobs.job_state(path) if path else detached_jobs.JobState("absent")
-    class_count_found = _read_class_count(path) if standing.state == "done" else None
-    if class_count_found is not None and st.session_state.get(_NOVEL) is None:
-        st.session_state[_NOVEL] = max(1, class_count_found.novel)
+    job = detached_jobs.job_state(path) if path else detached_jobs.JobState("absent")
+    suggestion = _read_class_count(path) if job.state == "done" else None
+    if suggestion is not None and st.session_state.get(_NOVEL) is None:
+        st.session_state[_NOVEL] = max(1, suggestion.novel)
     with st.container(border=True, gap="small"):
         novel = st.number_input(
-            "Novel classes to look for", 1, max(1, seen.unlabeled), value=None, step=1, key=_NOVEL, width=240,
+            "Novel classes to look for", 1, max(1, folder_preview.unlabeled), value=None, step=1, key=_NOVEL, width=240,
             placeholder="How many?",
         )  # fmt: skip
-        if class_count_found is not None:
-            st.caption(_describe_suggestion(class_count_found))
-        elif standing.state == "working":
+        if suggestion is not None:
+            st.caption(_describe_suggestion(suggestion))
+        elif job.state == "working":
             background_work.wait_for_work(path, "A suggestion will appear shortly.")
         elif config is not None:
             background_work.offer_work(
-                "search", standing, "The search was cancelled.",
+                "search", job, "The search was cancelled.",
                 f"A search suggests how many novel classes there are. It also checks all {_item_noun(folder)} and "
                 "lists unusual ones.", "Suggest a number",
-                ":material/search:", lambda: _begin_checks(config, seen),
+                ":material/search:", lambda: _begin_checks(config, folder_preview),
             )  # fmt: skip
     return novel
 
@@ -160,38 +160,40 @@ def _read_class_count(path: Path) -> class_count.ClassCount | None:
 
 def _describe_suggestion(count: class_count.ClassCount) -> str:
     """Return the suggested number and the range of plausible ones."""
-    least, most = (max(0, number - count.seen) for number in count.plausible)
-    words = f"**{count.novel} suggested.** "
-    words += f"{least} to {most} are plausible. " if least < most else ""
-    return f"{words}If unsure, choose one more: surplus clusters stay nearly empty, and you can merge clusters later."
+    lowest, highest = (max(0, number - count.seen) for number in count.plausible)
+    sentence = f"**{count.novel} suggested.** "
+    sentence += f"{lowest} to {highest} are plausible. " if lowest < highest else ""
+    return (
+        f"{sentence}If unsure, choose one more: surplus clusters stay nearly empty, and you can merge clusters later."
+    )
 
 
-def _ask_prior(config: Config | None, seen: FolderPreview, things: str) -> str:
+def _ask_prior(config: Config | None, folder_preview: FolderPreview, noun: str) -> str:
     """Return the prior: the advised one if class sizes look unequal and the user does not decline."""
-    advice = advise_prior(seen.counts[: len(seen.class_names)], config) if config else None
+    advice = advise_prior(folder_preview.counts[: len(folder_preview.class_names)], config) if config else None
     if advice is None:
         return "uniform"
     with st.container(border=True, gap="small"):
-        is_taken = st.toggle(f"Estimate the class sizes (prior = {advice.prior})", value=True, key=_PRIOR)
-        st.caption(f"The largest labeled class has {advice.factor:.3g} times as many {things} as the smallest one.")
+        is_accepted = st.toggle(f"Estimate the class sizes (prior = {advice.prior})", value=True, key=_PRIOR)
+        st.caption(f"The largest labeled class has {advice.factor:.3g} times as many {noun} as the smallest one.")
         export_buttons.offer_document("concepts/priors.md", "Why this helps", "prior_evidence")
-    return advice.prior if is_taken else "uniform"
+    return advice.prior if is_accepted else "uniform"
 
 
 # ---------------------------------------------------------------------------------------------------- the start
 
 
-def _show_start_bar(draft: Draft, seen: FolderPreview, novel: int | None, things: str) -> None:
+def _show_start_bar(draft: Draft, folder_preview: FolderPreview, novel: int | None, noun: str) -> None:
     """Show what a click starts and how long it takes, or what it waits for, and the button."""
     reading = form.read_draft(draft)
-    is_ready = bool(reading.configs) and (novel is not None or not seen.unlabeled)
+    is_ready = bool(reading.configs) and (novel is not None or not folder_preview.unlabeled)
     if is_ready:
-        among = f"among {seen.unlabeled:,} {things}"
-        what = f"**{counted(novel, 'novel class')}** {among}" if novel else "A demonstration"
+        among = f"among {folder_preview.unlabeled:,} {noun}"
+        subject = f"**{counted(novel, 'novel class')}** {among}" if novel else "A demonstration"
         config = reading.configs[0]
         side = config.dataset_image_size or SIDE
-        usual = estimates.estimate_run(config, (sum(seen.counts) + seen.test, side, side))
-        st.markdown(what + estimates.describe_duration(usual, 1), width="stretch")
+        usual = estimates.estimate_run(config, (sum(folder_preview.counts) + folder_preview.test, side, side))
+        st.markdown(subject + estimates.describe_duration(usual, 1), width="stretch")
     else:
         st.markdown(":gray[Enter how many novel classes to look for, or use the suggestion.]", width="stretch")
     start_runs.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)

@@ -18,8 +18,8 @@ _CLASSES = 12  # that are shown
 
 
 @st.cache_data(max_entries=8, show_spinner=False)
-def _preview_folder(folder: str, moment: object) -> FolderPreview:
-    """Return the content of the folder; raises `UserError`. moment: `stamp` of the data set, which changes with it."""
+def _preview_folder(folder: str, stamp: object) -> FolderPreview:
+    """Return the content of the folder; raises `UserError`. stamp: of the data set, changes with it."""
     return (embeddings if is_vector_file(folder) else folders).glance(folder, _SAMPLES, _KEPT)
 
 

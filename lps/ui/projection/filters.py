@@ -49,8 +49,8 @@ class Conditions:
 def parse_conditions(text: str) -> Conditions:
     """Read the conditions in a URL; invalid parts are ignored."""
     names, values_by_name = {field.name for field in fields(Conditions)}, {}
-    for word in text[:200].split(","):
-        name, _, number = word.partition(":")
+    for part in text[:200].split(","):
+        name, _, number = part.partition(":")
         digits = number.removeprefix("-")
         if name in names and digits.isascii() and digits.isdigit() and len(digits) <= 9:
             values_by_name[name] = int(number)
@@ -106,49 +106,59 @@ def _cluster_of_rows(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
 
 def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
     """Show the form; on_change is called with its conditions after a click on its button, or the enter key."""
-    conditions, choices, say = requested_conditions(), _list_options(run, epoch, table), nouns.of(run)
+    conditions, choices, use_noun = requested_conditions(), _list_options(run, epoch, table), nouns.of(run)
     current_values = {name: getattr(conditions, name) for name in choices if getattr(conditions, name) in choices[name]}
-    shown = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
+    shown_conditions = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
     with (
         st.expander("Select by condition", expanded=bool(conditions), icon=":material/checklist:", key="where_opened"),
         st.form("where", border=False),
     ):
         with st.grid(columns="auto", min_column_width=_COLUMN, gap="small"):
-            for name, words in choices.items():
-                url_fields.set_widget(f"where_{name}", getattr(shown, name))
-                st.selectbox(CLASSES[name], [None, *words], format_func=lambda key, words=words: words.get(key, "Any"),
-                             key=f"where_{name}")  # fmt: skip
-            _ask_number("below", "Confidence below", shown.below, 1, 100, "percent", "Any")
+            for name, labels in choices.items():
+                url_fields.set_widget(f"where_{name}", getattr(shown_conditions, name))
+                names = labels | {None: "Any"}
+                st.selectbox(CLASSES[name], [None, *labels], format_func=names.get, key=f"where_{name}")
+            _ask_number("below", "Confidence below", shown_conditions.below, 1, 100, "percent", "Any")
             _ask_number(
-                "image", say("Around image"), shown.image, 0, _LARGEST, say("The number below the picture"), "None"
+                "image",
+                use_noun("Around image"),
+                shown_conditions.image,
+                0,
+                _LARGEST,
+                use_noun("The number below the picture"),
+                "None",
             )
-            nearest = shown.nearest or _USUAL_NEAREST
-            help_text = say('How many of the most similar images to select; only used if "Around image" is filled in')
+            nearest = shown_conditions.nearest or _USUAL_NEAREST
+            help_text = use_noun(
+                'How many of the most similar images to select; only used if "Around image" is filled in'
+            )
             _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, help_text, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            take = {"on_click": _apply_form, "args": (tuple(choices), on_change)}
-            st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **take)
-            st.caption(say("Images must match all filled-in conditions. They are shown below, like a lasso selection."))
+            click = {"on_click": _apply_form, "args": (tuple(choices), on_change)}
+            st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **click)
+            st.caption(
+                use_noun("Images must match all filled-in conditions. They are shown below, like a lasso selection.")
+            )
 
 
-def _ask_number(name: str, label: str, value: int | None, least: int, most: int, about: str, empty: str) -> None:
-    url_fields.set_widget(f"where_{name}", value if value is not None and least <= value <= most else None)
-    st.number_input(label, least, most, None, 1, key=f"where_{name}", help=about, placeholder=empty)
+def _ask_number(name: str, label: str, value: int | None, lowest: int, highest: int, about: str, empty: str) -> None:
+    url_fields.set_widget(f"where_{name}", value if value is not None and lowest <= value <= highest else None)
+    st.number_input(label, lowest, highest, None, 1, key=f"where_{name}", help=about, placeholder=empty)
 
 
 def _list_options(run: Run, epoch: int, table: pd.DataFrame) -> dict[str, dict[int, str]]:
     """Return the options of one of `CLASSES`, as id -> words."""
-    names, choices_by_name = points.read_partition(run).split.class_names, {}
+    names, options_by_name = points.read_partition(run).split.class_names, {}
     for name in CLASSES:
         if name not in coloring.list_colorings(run, epoch):
             continue
         if name == "cluster":
             view = predictions.read_view(run, epoch)
-            choices_by_name[name] = {int(cluster): view.title(cluster) for cluster in view.ids}
+            options_by_name[name] = {int(cluster): view.title(cluster) for cluster in view.ids}
             continue
         class_ids = sorted(table[name].unique().tolist(), key=lambda class_id: (class_id < 0, class_id))
-        choices_by_name[name] = {int(i): names[i] if i >= 0 else "unknown or none" for i in class_ids}
-    return choices_by_name
+        options_by_name[name] = {int(i): names[i] if i >= 0 else "unknown or none" for i in class_ids}
+    return options_by_name
 
 
 def _apply_form(classes: tuple[str, ...], on_change) -> None:

@@ -29,28 +29,28 @@ from lps.wording import duration
 _PICTURE = 256  # pixels on the screen
 _NEIGHBOURS = 12
 _WAIT_S = 1.0
-_PLACE = "map"  # of refusals
+_ERRORS_KEY = "map"  # of refusals
 
 
 def main() -> None:
     """Draw the page."""
-    words = "No run has recorded features yet. They appear after the first epoch of training."
-    runs = page_head.begin_page_with("Map", points.stored_epochs, words, ":material/scatter_plot:", page="projection")
+    message = "No run has recorded features yet. They appear after the first epoch of training."
+    runs = page_head.begin_page_with("Map", points.stored_epochs, message, ":material/scatter_plot:", page="projection")
     if runs:
         _show_projection(runs)
 
 
 def _show_projection(runs: list[Run]) -> None:
     """Draw the controls, then the map with the opened image beside it, or how to get a map."""
-    error_toasts.show_errors(_PLACE)
+    error_toasts.show_errors(_ERRORS_KEY)
     run, epoch = _pick_run_and_epoch(runs)
     try:
         colorings = coloring.list_colorings(run, epoch)
         with st.container(horizontal=True, gap="medium"):
             method = url_fields.choose_one(st.segmented_control, "map", "Map", projection.METHODS, required=True)
-            by = url_fields.choose_one(st.segmented_control, "color", "Colour by", colorings, required=True)
+            color_by = url_fields.choose_one(st.segmented_control, "color", "Colour by", colorings, required=True)
         table = points.read_points(run, epoch, method)
-        colors = None if table is None else coloring.color_points(run, epoch, table, by, theme.current_palette())
+        colors = None if table is None else coloring.color_points(run, epoch, table, color_by, theme.current_palette())
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
@@ -59,31 +59,33 @@ def _show_projection(runs: list[Run]) -> None:
         return
     chart, side = st.columns([3, 1], gap="medium")
     with chart:
-        chosen = _show_points(run, epoch, method, table, by, colors)
+        selected = _show_points(run, epoch, method, table, color_by, colors)
     image = url_fields.read_number("image")
     rows = table[table["image"] == image]
     with side, st.container(border=True):
         if rows.empty:
-            words = "Click a point to see its image." if image is None else f"Image {image} is not on this map."
-            st.caption(nouns.of(run)(words))
+            message = "Click a point to see its image." if image is None else f"Image {image} is not on this map."
+            st.caption(nouns.of(run)(message))
         else:
             _show_image(run, rows.iloc[0])
     if len(rows):
         with st.container(border=True):
             _show_neighbours(run, epoch, table, rows.iloc[0])
-    selection.show_selection(run, epoch, table, chosen)
+    selection.show_selection(run, epoch, table, selected)
 
 
-def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str, colors: Coloring) -> np.ndarray:
+def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, color_by: str, colors: Coloring) -> np.ndarray:
     """Draw the map; returns the ids of the selected images, ascending."""
     split = points.read_partition(run).split
     names, image = split.class_names, url_fields.read_number("image")
     with st.container(border=True):
-        fitting = selection.find_fitting_ids(run, epoch, table)
-        say = nouns.of(run)
-        alt = say(f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}")
-        code = code_of("map_of_features", run, epoch, method, by) if by in coloring.OF_TABLES else ""
-        done = show_map(
+        matching = selection.find_fitting_ids(run, epoch, table)
+        use_noun = nouns.of(run)
+        alt = use_noun(
+            f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}"
+        )
+        code = code_of("map_of_features", run, epoch, method, color_by) if color_by in coloring.OF_TABLES else ""
+        events = show_map(
             table,
             colors,
             "map",
@@ -94,29 +96,31 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, by: str
             moment=epoch,
             token=selection.selection_token(run),
             image=image,
-            chosen=fitting,
+            chosen=matching,
             pictures=picture_files.address_of_pictures(run),
             code=code,
             is_large=True,
-            noun=say("image"),
+            noun=use_noun("image"),
         )
         st.caption(
-            f"Showing {len(table):,} of {split.pictures_in_words(say('image'))}. {_explain_map(method)} "
-            + say("Click a point to see its image; zoom in for pictures. To see the images of several points, select ")
+            f"Showing {len(table):,} of {split.pictures_in_words(use_noun('image'))}. {_explain_map(method)} "
+            + use_noun(
+                "Click a point to see its image; zoom in for pictures. To see the images of several points, select "
+            )
             + "them with the lasso or the box (buttons at the top right), or hold Shift and drag. Keys: arrows go from "
-            + say("point to point, Enter opens an image, + and - zoom.")
+            + use_noun("point to point, Enter opens an image, + and - zoom.")
         )
         if method == "pca":
             _offer_full_map(run, epoch)
         filters.show_conditions(run, epoch, table, selection.choose_by_conditions)
         _offer_all(run, method, epoch)
-    if done.clicked is not None and done.clicked != image:
-        url_fields.set_number("image", done.clicked)
+    if events.clicked is not None and events.clicked != image:
+        url_fields.set_number("image", events.clicked)
         st.rerun()
-    if done.drawn and fitting is not None:  # the hand came last
+    if events.drawn and matching is not None:  # the hand came last
         filters.keep_conditions(filters.Conditions())
         st.rerun()
-    return done.selected if fitting is None else fitting
+    return events.selected if matching is None else matching
 
 
 def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
@@ -146,31 +150,35 @@ def _explain_map(method: str) -> str:
 
 def _show_computation(run: Run, method: str, epoch: int) -> None:
     """Offer to compute a missing map, or show the progress."""
-    word = projection.METHODS[method]
-    standing = projection.map_progress(run, method, epoch)
-    if standing.state == "working":
-        look = partial(projection.map_progress, run, method, epoch)
+    method_name = projection.METHODS[method]
+    job = projection.map_progress(run, method, epoch)
+    if job.state == "working":
+        read_progress = partial(projection.map_progress, run, method, epoch)
         cancel = partial(projection.cancel_map, run, method, epoch)
-        live_part.wait_for_end(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, word, cancel))
+        live_part.wait_for_end(
+            read_progress, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, method_name, cancel)
+        )
         st.skeleton(height=420)
         return
-    if standing.state == "done":
+    if job.state == "done":
         st.rerun()
     if run.is_recorded:
-        words = f"{word} of epoch {epoch} was not recorded. Choose the last epoch or PCA, or a run of your own."
-        st.info(words, icon=":material/scatter_plot:")
+        message = (
+            f"{method_name} of epoch {epoch} was not recorded. Choose the last epoch or PCA, or a run of your own."
+        )
+        st.info(message, icon=":material/scatter_plot:")
         return
-    if standing.state == "failed":
-        st.error(escape.markdown(f"{word} of epoch {epoch} failed: {standing.message}"), icon=":material/error:")
+    if job.state == "failed":
+        st.error(escape.markdown(f"{method_name} of epoch {epoch} failed: {job.message}"), icon=":material/error:")
     else:
-        st.info(f"{word} of epoch {epoch} has not been computed yet.", icon=":material/scatter_plot:")
+        st.info(f"{method_name} of epoch {epoch} has not been computed yet.", icon=":material/scatter_plot:")
     if projection.progress_of_all_maps(run, method).state == "working":
         _offer_all(run, method, epoch)
         return
-    again = "Try again" if standing.state == "failed" else f"Compute {word}"
+    button_label = "Try again" if job.state == "failed" else f"Compute {method_name}"
     with st.container(horizontal=True, gap="small"):
-        if st.button(again, type="primary", icon=":material/play_arrow:"):
-            with error_toasts.keep_errors(_PLACE):
+        if st.button(button_label, type="primary", icon=":material/play_arrow:"):
+            with error_toasts.keep_errors(_ERRORS_KEY):
                 projection.start_map(run, method, epoch)
             st.rerun()
         _offer_all(run, method, epoch)
@@ -185,9 +193,9 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     if method == "pca" or run.is_recorded or len(stored) < 2:
         return
     if projection.progress_of_all_maps(run, method).state == "working":
-        look = partial(projection.progress_of_all_maps, run, method)
+        read_progress = partial(projection.progress_of_all_maps, run, method)
         live_part.wait_for_end(
-            look, attrgetter("is_working"), _WAIT_S, lambda standing: _show_progress_of_all(standing, run, method)
+            read_progress, attrgetter("is_working"), _WAIT_S, lambda job: _show_progress_of_all(job, run, method)
         )
         return
     lacking = set(projection.spread_epochs(stored)) - set(projection.stored_epochs(run, method))
@@ -196,26 +204,26 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     help_text = (
         f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each map starts from the map of the nearest epoch"
     )
-    words = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
-    if st.button(words, icon=":material/animation:", key="all_epochs", help=help_text):
-        with error_toasts.keep_errors(_PLACE):
+    label = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
+    if st.button(label, icon=":material/animation:", key="all_epochs", help=help_text):
+        with error_toasts.keep_errors(_ERRORS_KEY):
             projection.start_all_maps(run, method, epoch)
         st.rerun()
 
 
-def _show_progress_of_all(standing: detached_jobs.JobState, run: Run, method: str) -> None:
-    st.caption(f":material/hourglass_top: Computing {escape.markdown(standing.message or 'the first epoch')}")
-    known_maps = st.session_state.get("maps_known", ("", 0))
+def _show_progress_of_all(job: detached_jobs.JobState, run: Run, method: str) -> None:
+    st.caption(f":material/hourglass_top: Computing {escape.markdown(job.message or 'the first epoch')}")
+    previous_count = st.session_state.get("maps_known", ("", 0))
     count = (f"{run.id} {method}", len(projection.stored_epochs(run, method)))
     st.session_state["maps_known"] = count
-    if known_maps[0] == count[0] and known_maps != count:
+    if previous_count[0] == count[0] and previous_count != count:
         st.rerun()  # one more epoch on the slider, or the one that was waited for
 
 
-def _show_progress(standing: detached_jobs.JobState, word: str, cancel: Callable[[], None]) -> None:
-    since = duration(time.time() - standing.since) if standing.since else "a moment"
-    words = f"Computing {standing.message or word}, since {since}"
-    st.info(escape.markdown(words), icon=":material/hourglass_top:")
+def _show_progress(job: detached_jobs.JobState, method_name: str, cancel: Callable[[], None]) -> None:
+    since = duration(time.time() - job.since) if job.since else "a moment"
+    message = f"Computing {job.message or method_name}, since {since}"
+    st.info(escape.markdown(message), icon=":material/hourglass_top:")
     st.button("Cancel", icon=":material/cancel:", key="cancel_map", on_click=cancel)
 
 
@@ -223,15 +231,17 @@ def _offer_full_map(run: Run, epoch: int) -> None:
     """Offer to place all images if the PCA shows only some, or show the progress."""
     if run.is_recorded or not points.is_thinned(run, epoch):
         return
-    look = partial(projection.map_progress, run, "pca", epoch)
-    standing = look()
-    if standing.is_working:
+    read_progress = partial(projection.map_progress, run, "pca", epoch)
+    job = read_progress()
+    if job.is_working:
         cancel = partial(projection.cancel_map, run, "pca", epoch)
-        live_part.wait_for_end(look, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel))
-    elif standing.state != "done" and st.button(
+        live_part.wait_for_end(
+            read_progress, attrgetter("is_working"), _WAIT_S, lambda now: _show_progress(now, "PCA", cancel)
+        )
+    elif job.state != "done" and st.button(
         nouns.of(run)("Show all images"), icon=":material/scatter_plot:", key="whole_map"
     ):
-        with error_toasts.keep_errors(_PLACE):
+        with error_toasts.keep_errors(_ERRORS_KEY):
             projection.start_map(run, "pca", epoch)
         st.rerun()
 
@@ -241,16 +251,16 @@ def _show_image(run: Run, row: pd.Series) -> None:
     image, names = row["image"], points.read_partition(run).split.class_names
     pictures = selection.read_pictures(run)
     if pictures is not None:
-        shown = thumbnails.make_thumbnail(pictures.pixels[image], _PICTURE, pictures.sides(image))
-        st.image(thumbnails.join_tiles([shown], _PICTURE), width="stretch", alt=nouns.of(run)(f"Image {image}"))
+        thumbnail = thumbnails.make_thumbnail(pictures.pixels[image], _PICTURE, pictures.sides(image))
+        st.image(thumbnails.join_tiles([thumbnail], _PICTURE), width="stretch", alt=nouns.of(run)(f"Image {image}"))
     facts = {
         "True class": names[row["truth"]] if row["truth"] >= 0 else "unknown",
         "Prediction": names[row["predicted"]] if row["predicted"] >= 0 else "none of the classes",
         "Confidence": f"{100 * row['confidence']:.0f} %",
     }
-    for word, value in facts.items():
+    for label, value in facts.items():
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
-            st.caption(word, width="content")
+            st.caption(label, width="content")
             st.text(value, width="content")
     if row["truth"] >= 0:
         st.badge("Correct" if row["right"] else "Wrong", color="green" if row["right"] else "red")
@@ -259,9 +269,11 @@ def _show_image(run: Run, row: pd.Series) -> None:
 
 def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) -> None:
     """Show the images with the most similar features at this epoch; each can be opened."""
-    say = nouns.of(run)
-    words = say(f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]")
-    st.markdown(words)
+    use_noun = nouns.of(run)
+    heading = use_noun(
+        f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]"
+    )
+    st.markdown(heading)
     try:
         neighbours = points.find_neighbours(run, epoch, int(row["image"]), _NEIGHBOURS)
     except UserError as error:
@@ -271,29 +283,33 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
         st.caption("The features of this epoch are not stored.")
         return
     names = points.read_partition(run).split.class_names
-    near = table.set_index("image").loc[neighbours.images]
+    neighbour_rows = table.set_index("image").loc[neighbours.images]
     tiles = []
     for image, distance, truth, predicted in zip(
-        neighbours.images.tolist(), neighbours.distances, near["truth"], near["predicted"], strict=True
+        neighbours.images.tolist(),
+        neighbours.distances,
+        neighbour_rows["truth"],
+        neighbour_rows["predicted"],
+        strict=True,
     ):
-        own = names[predicted] if predicted >= 0 else "none"
+        prediction = names[predicted] if predicted >= 0 else "none"
         class_name = names[truth] if truth >= 0 else "unknown"
-        alt = f"{say('Image')} {image}, distance {distance:.2f}, predicted {own}, true class {class_name}"
-        tiles.append(Tile(image, f"{distance:.2f}\n{own}", alt, bool(predicted != row["predicted"])))
+        alt = f"{use_noun('Image')} {image}, distance {distance:.2f}, predicted {prediction}, true class {class_name}"
+        tiles.append(Tile(image, f"{distance:.2f}\n{prediction}", alt, bool(predicted != row["predicted"])))
     pictures = selection.read_pictures(run)
-    done = gallery.show_sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
-    st.caption(say(_describe_neighbours(near, row)))
-    if done.clicked is not None and done.clicked != row["image"]:
-        url_fields.set_number("image", done.clicked)
+    choice = gallery.show_sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
+    st.caption(use_noun(_describe_neighbours(neighbour_rows, row)))
+    if choice.clicked is not None and choice.clicked != row["image"]:
+        url_fields.set_number("image", choice.clicked)
         st.rerun()
 
 
-def _describe_neighbours(near: pd.DataFrame, row: pd.Series) -> str:
-    """Describe how many neighbours share prediction and class. near: rows of `points.read_points`."""
-    sentence = f"{int((near['predicted'] == row['predicted']).sum())} of {len(near)} have the same prediction"
-    is_known = near["truth"] >= 0
+def _describe_neighbours(neighbour_rows: pd.DataFrame, row: pd.Series) -> str:
+    """Describe how many neighbours share prediction and class. neighbour_rows: of `points.read_points`."""
+    same = neighbour_rows["predicted"] == row["predicted"]
+    sentence = f"{int(same.sum())} of {len(neighbour_rows)} have the same prediction"
+    is_known = neighbour_rows["truth"] >= 0
     if row["truth"] >= 0 and is_known.any():
-        sentence += (
-            f", {int((near['truth'] == row['truth'])[is_known].sum())} of {int(is_known.sum())} the same true class"
-        )
+        same = (neighbour_rows["truth"] == row["truth"])[is_known]
+        sentence += f", {int(same.sum())} of {len(same)} the same true class"
     return f"{sentence}. Below each picture: cosine distance of the features, and prediction."

@@ -50,23 +50,23 @@ def find_fitting_ids(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray | 
         return np.array([], np.int64)
 
 
-def show_selection(run: Run, epoch: int, table: pd.DataFrame, chosen: np.ndarray) -> None:
-    """Show the images `chosen` (ids) of `table` (of `points.read_points`); nothing if there are none."""
+def show_selection(run: Run, epoch: int, table: pd.DataFrame, selected: np.ndarray) -> None:
+    """Show the images `selected` (ids) of `table` (of `points.read_points`); nothing if there are none."""
     if error := st.session_state.pop(_ERROR, ""):
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
-    rows, say = table[table["image"].isin(chosen)], nouns.of(run)
+    rows, use_noun = table[table["image"].isin(selected)], nouns.of(run)
     if rows.empty:
         if filters.requested_conditions() and not error:
-            st.info(say("No image matches. Remove a condition above."), icon=":material/filter_alt_off:")
+            st.info(use_noun("No image matches. Remove a condition above."), icon=":material/filter_alt_off:")
         return
     names, images = points.read_partition(run).split.class_names, read_pictures(run)
     _show_head(run, epoch, rows, names, images)
     class_counts = _count_classes(rows, names)
     left, right = st.columns([3, 5], gap="medium")
     with left:
-        alt = say("Selected images by true class and by predicted class")
+        alt = use_noun("Selected images by true class and by predicted class")
         data_table.show_data_table(
-            _class_columns(class_counts, len(rows), say), class_counts.index, alt, max_rows=_ROWS
+            _class_columns(class_counts, len(rows), use_noun), class_counts.index, alt, max_rows=_ROWS
         )
     with right:
         _show_gallery(run, rows, names)
@@ -82,9 +82,9 @@ def read_pictures(run: Run) -> Images | None:
 
 
 def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...], images: Images | None) -> None:
-    say = nouns.of(run)
+    use_noun = nouns.of(run)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.subheader(say(counted(len(rows), "selected image")), anchor=False, width="content")
+        st.subheader(use_noun(counted(len(rows), "selected image")), anchor=False, width="content")
         with st.container(horizontal=True, width="content", gap="small"):
             files = images.file_names if images is not None else ()
             st.download_button(
@@ -94,7 +94,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                 mime="text/csv",
                 on_click="ignore",
                 icon=":material/download:",
-                help=say("Image, file, prediction, confidence and true class of each selected image"),
+                help=use_noun("Image, file, prediction, confidence and true class of each selected image"),
             )
             if not run.is_recorded:
                 st.button(
@@ -103,17 +103,17 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                     icon=":material/call_split:",
                     on_click=_put_in_cluster,
                     args=(run, epoch, rows["image"].tolist()),
-                    help=say("Move these images to a new cluster without a name"),
+                    help=use_noun("Move these images to a new cluster without a name"),
                 )
                 _ask_cluster(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear_selection)
     st.caption(_summarize_selection(rows, points.read_partition(run).split.classes.seen))
-    if lasso_time := st.session_state.get("lasso_made"):
-        where, at, cluster, called = lasso_time
-        if (where, at) == (run.id, epoch):
+    if move := st.session_state.get("lasso_made"):
+        run_id, move_epoch, cluster, cluster_name = move
+        if (run_id, move_epoch) == (run.id, epoch):
             query = {"run": run.id, "epoch": str(epoch), "cluster": str(cluster)}
-            words = escape.markdown(f"They are in {called} now. Open it")
-            st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=query)
+            label = escape.markdown(f"They are in {cluster_name} now. Open it")
+            st.page_link("pages/clusters.py", label=label, icon=":material/arrow_forward:", query_params=query)
 
 
 def _summarize_selection(rows: pd.DataFrame, seen: int) -> str:
@@ -121,9 +121,9 @@ def _summarize_selection(rows: pd.DataFrame, seen: int) -> str:
     truth = rows["truth"]
     groups = {"seen": int(((truth >= 0) & (truth < seen)).sum()), "novel": int((truth >= seen).sum())}
     groups["of unknown class"] = int((truth < 0).sum())
-    sentences = [", ".join(f"{count:,} {word}" for word, count in groups.items() if count)]
-    num_known = int((truth >= 0).sum())
-    if num_known:
+    sentences = [", ".join(f"{count:,} {label}" for label, count in groups.items() if count)]
+    known_count = int((truth >= 0).sum())
+    if known_count:
         sentences.append(f"{100 * rows['right'][truth >= 0].mean():.0f} % predicted correctly")
     sentences.append(f"{int((rows['predicted'].between(0, seen - 1)).sum()):,} predicted as seen classes")
     sentences.append(f"mean confidence {100 * rows['confidence'].mean():.0f} %")
@@ -136,22 +136,22 @@ def _count_classes(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     classes = pd.DataFrame({"True": truth, "Predicted": predicted}).fillna(0).astype(int)
     order = np.argsort(-classes.max(axis=1).to_numpy(), kind="stable")
     classes = classes.iloc[order]
-    words = [names[class_id] if class_id >= 0 else "unknown or none" for class_id in classes.index]
-    counts = classes.assign(Class=words)[["Class", "True", "Predicted"]].reset_index(drop=True)
+    titles = [names[class_id] if class_id >= 0 else "unknown or none" for class_id in classes.index]
+    counts = classes.assign(Class=titles)[["Class", "True", "Predicted"]].reset_index(drop=True)
     if (rows["truth"] >= 0).any():
         return counts
     return counts[counts["Predicted"] > 0].drop(columns="True").reset_index(drop=True)
 
 
-def _class_columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], str]) -> list[Column]:
+def _class_columns(class_counts: pd.DataFrame, total: int, use_noun: Callable[[str], str]) -> list[Column]:
     """Return the columns of the counts. class_counts: of `_count_classes`; total: number of selected images."""
     bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
     columns = [Column("Class", class_counts["Class"], "text", width=80)]
     if "True" in class_counts:
         columns.append(
-            Column("True", class_counts["True"], "bar", help=say("Selected images of this true class"), **bar)
+            Column("True", class_counts["True"], "bar", help=use_noun("Selected images of this true class"), **bar)
         )
-    help_text = say("Selected images with this prediction")
+    help_text = use_noun("Selected images with this prediction")
     return [*columns, Column("Predicted", class_counts["Predicted"], "bar", help=help_text, **bar)]
 
 
@@ -171,10 +171,16 @@ def as_csv(rows: pd.DataFrame, names: tuple[str, ...], files: tuple[str, ...]) -
     """Return one line per image, `_COLUMNS` first; files: names of all images, () if they are not files."""
     lines: list[Sequence] = [_COLUMNS]
     for row in rows.itertuples():
-        words = [names[class_id] if class_id >= 0 else "" for class_id in (row.predicted, row.truth)]
+        class_names = [names[class_id] if class_id >= 0 else "" for class_id in (row.predicted, row.truth)]
         file = tables.file_cell(files[row.image]) if files else ""
         lines.append(
-            [row.image, file, tables.escape_cell(words[0]), f"{row.confidence:.4f}", tables.escape_cell(words[1])]
+            [
+                row.image,
+                file,
+                tables.escape_cell(class_names[0]),
+                f"{row.confidence:.4f}",
+                tables.escape_cell(class_names[1]),
+            ]
         )
     return tables.csv_text(lines)
 
@@ -216,21 +222,21 @@ def _put_in_cluster(run: Run, epoch: int, images: list[int], into: int | str | N
     try:
         view = predictions.read_view(run, epoch)
         cluster = _find_cluster_by_name(view, into) if isinstance(into, str) else into
-        new = view.said.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
-        steps: list[dict] = [{"do": "split", "images": images, "new": new}]
+        new_id = view.said.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
+        steps: list[dict] = [{"do": "split", "images": images, "new": new_id}]
         if cluster is not None:
-            steps.append({"do": "merge", "id": new, "into": cluster})
+            steps.append({"do": "merge", "id": new_id, "into": cluster})
         elif isinstance(into, str):
-            steps.append({"do": "name", "id": new, "name": naming.clean_name(into)})
+            steps.append({"do": "name", "id": new_id, "name": naming.clean_name(into)})
         naming.record_steps(run, epoch, steps, labels.digest_of_predictions(view.network.predicted))
     except (UserError, OSError) as error:
         st.session_state[_ERROR] = str(error)
         return
-    called = f"cluster {new}" if into is None else into if isinstance(into, str) else view.name(into)
-    st.session_state["lasso_made"] = (run.id, epoch, new if cluster is None else cluster, called)
+    cluster_name = f"cluster {new_id}" if into is None else into if isinstance(into, str) else view.name(into)
+    st.session_state["lasso_made"] = (run.id, epoch, new_id if cluster is None else cluster, cluster_name)
 
 
 def _find_cluster_by_name(view: predictions.PredictionView, name: str) -> int | None:
     """Return the cluster with this name; None for a new name."""
-    wanted_name = naming.clean_name(name).casefold()
-    return next((int(cluster) for cluster in view.ids if view.name(cluster).casefold() == wanted_name), None)
+    folded_name = naming.clean_name(name).casefold()
+    return next((int(cluster) for cluster in view.ids if view.name(cluster).casefold() == folded_name), None)

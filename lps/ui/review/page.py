@@ -33,8 +33,8 @@ _mount = st.components.v2.component(
 
 def main() -> None:
     """Draw the page."""
-    words = "No run has predictions yet. They appear after the first epoch of training."
-    runs = page_head.begin_page_with("Review", points.stored_epochs, words, ":material/checklist:")
+    message = "No run has predictions yet. They appear after the first epoch of training."
+    runs = page_head.begin_page_with("Review", points.stored_epochs, message, ":material/checklist:")
     if runs:
         _show_review(runs)
 
@@ -58,10 +58,10 @@ def _show_review(runs: list[Run]) -> None:
         "noun": nouns.of(run)("Image"),
     }
     _mount(key="deck", data=about | {"empty": nouns.of(run)("You have decided on all pictures.")})
-    _show_account(run, epoch)
+    _explain_review(run, epoch)
 
 
-def _show_account(run: Run, epoch: int) -> None:
+def _explain_review(run: Run, epoch: int) -> None:
     """Explain the order of the pictures, the keys, and where decisions are shown."""
     if run.is_recorded:
         run_actions.offer_copy(run, "decide")
@@ -74,13 +74,13 @@ def _show_account(run: Run, epoch: int) -> None:
     )
     with st.container(key="review_keys"):  # which a phone does not have (deck.css)
         st.caption('Keys: 1 to 5 choose a class, N types a class name, X says "none of these", S skips, U undoes.')
-    where = {"run": run.id, "epoch": str(epoch)}
-    words = "See your decisions on Clusters"
-    st.page_link("pages/clusters.py", label=words, icon=":material/arrow_forward:", query_params=where)
-    _offer_splits(run, epoch, where)
+    query = {"run": run.id, "epoch": str(epoch)}
+    label = "See your decisions on Clusters"
+    st.page_link("pages/clusters.py", label=label, icon=":material/arrow_forward:", query_params=query)
+    _offer_splits(run, epoch, query)
 
 
-def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
+def _offer_splits(run: Run, epoch: int, query: dict[str, str]) -> None:
     """Offer to split clusters that look mixed, the largest first: one split decides about many pictures."""
     with suppress(UserError):  # the deck says so
         view = predictions.read_view(run, epoch)
@@ -91,5 +91,5 @@ def _offer_splits(run: Run, epoch: int, where: dict[str, str]) -> None:
             st.caption("These clusters look mixed. Split them into two or three parts:", width="content")
             for cluster in mixed[:_MOST_MIXED]:
                 label = escape.markdown(f"{view.name(cluster.id)}, {counted(cluster.size, nouns.of(run)('picture'))}")
-                address = where | {"cluster": str(cluster.id)}
+                address = query | {"cluster": str(cluster.id)}
                 st.page_link("pages/clusters.py", label=label, icon=":material/call_split:", query_params=address)

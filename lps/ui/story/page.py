@@ -1,4 +1,4 @@
-"""The Story: one idea a step, a picture beside it, the numbers counted in the recordings. `?step=` is where one is."""
+"""The Story: one idea per step with a picture; numbers are counted in the recordings. The URL stores `step`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ from lps.wording import capitalized
 
 _EXAMPLES = 3  # pictures of a class
 SHOWN_PICTURES = 63  # pictures of the first step
-_SEED = 3  # of the pictures that are shown
+_SEED = 3  # of the choice of pictures
 _SIZE = 44  # of a picture on the screen, pixels
 _SWALLOWING = {"fixmatch": "FixMatch", "lps": "LPS"}
 _SCRIPT = (Path(__file__).parent / "story.js").read_text(encoding="utf-8")
 BEGINNING = 12  # epochs in which the margin matters
-ALIKE = 0.05  # mean margins that differ by less are called alike
+EQUAL_MARGIN = 0.05  # mean margins that differ by less count as equal
 COLORS = ":blue[Blue]: seen, :orange[orange]: novel."
 
 _turn_page = st.components.v2.component("lps_story", html="", js=_SCRIPT, isolate_styles=False)
@@ -38,7 +38,7 @@ _turn_page = st.components.v2.component("lps_story", html="", js=_SCRIPT, isolat
 
 @dataclass(frozen=True)
 class Scene:
-    """What the story is told with: the recordings by part, their split, the class of every image, and the images."""
+    """The data of the story: the recordings by part, their split, the class of every image, and the images."""
 
     runs: dict[str, Run]
     split: Split
@@ -53,28 +53,28 @@ class Scene:
     def names(self) -> list[str]:
         return list(self.split.class_names)
 
-    def past(self, part: str) -> History:
+    def history(self, part: str) -> History:
         return read_history(self.runs[part])
 
-    def frame(self, image: int, group: str, words: str = "", alt: str = "") -> Frame:
-        return Frame(self.images.pixels[image], self.images.sides(image), group, alt or f"Image {image}", words)
+    def frame(self, image: int, group: str, caption: str = "", alt: str = "") -> Frame:
+        return Frame(self.images.pixels[image], self.images.sides(image), group, alt or f"Image {image}", caption)
 
     def group(self, class_id: int) -> str:
         return "seen" if class_id < self.seen else "novel"
 
 
-def _scene() -> Scene:
-    """Raises `UserError` where their files are damaged or the pictures cannot be had."""
+def _load_scene() -> Scene:
+    """Read the recordings; raises `UserError` if files are damaged or the pictures are not available."""
     runs = recordings.recordings_by_part()
-    known = points.read_partition(runs["lps"])
-    return Scene(runs, known.split, known.targets, points.read_pictures(runs["lps"]))
+    partition = points.read_partition(runs["lps"])
+    return Scene(runs, partition.split, partition.targets, points.read_pictures(runs["lps"]))
 
 
 # ---------------------------------------------------------------------------------------------------- the page
 
 
 def main() -> None:
-    """The whole page."""
+    """Draw the page."""
     reason = "Its recordings were not found"
     if recordings.has_story():
         try:
@@ -88,39 +88,39 @@ def main() -> None:
 
 
 def _show_story() -> None:
-    """The step that the address asks for; raises `UserError`."""
-    scene = _scene()
+    """Show the step in the URL; raises `UserError`."""
+    scene = _load_scene()
     step = min(max(url_fields.read_number("step") or 1, 1), len(STEPS))
-    heading, tell, draw = STEPS[step - 1]
+    heading, describe, draw = STEPS[step - 1]
     with st.container(key="story"):
-        words, picture = st.columns([4, 6], gap="large")
-    with words:
+        text_column, picture_column = st.columns([4, 6], gap="large")
+    with text_column:
         st.caption(f"Step {step} of {len(STEPS)}")
         st.title(heading, anchor=False)
-        st.markdown(tell(scene))
-        if tell in NOTES:
-            st.caption(NOTES[tell](scene))
+        st.markdown(describe(scene))
+        if describe in NOTES:
+            st.caption(NOTES[describe](scene))
         _turn_page(key="story_page", data=step)
-    with picture:
+    with picture_column:
         draw(scene)
-    _show_way(step)
+    _show_navigation(step)
 
 
-def _show_way(step: int) -> None:
-    """Back and Next, always in the same place."""
+def _show_navigation(step: int) -> None:
+    """Show Back and Next, always in the same place."""
     with st.bottom, st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         _button("Back", step - 1, "Left", "secondary")
         st.progress(step / len(STEPS))
         _button("Next", step + 1, "Right", "primary")
 
 
-def _button(word: str, to: int, arrow: str, kind: str) -> None:
-    """A button that the arrow key presses as well."""
-    options = {"type": kind, "shortcut": arrow, "disabled": not 1 <= to <= len(STEPS)}
-    st.button(word, key=f"story_{word.lower()}", on_click=_go, args=(to,), **options)
+def _button(label: str, target_step: int, arrow: str, kind: str) -> None:
+    """Show a button with an arrow key as shortcut."""
+    options = {"type": kind, "shortcut": arrow, "disabled": not 1 <= target_step <= len(STEPS)}
+    st.button(label, key=f"story_{label.lower()}", on_click=_go_to_step, args=(target_step,), **options)
 
 
-def _go(step: int) -> None:
+def _go_to_step(step: int) -> None:
     url_fields.set_number("step", step if step > 1 else None)
 
 
@@ -138,24 +138,26 @@ def _tell_groups(scene: Scene) -> str:
 
 
 def _draw_groups(scene: Scene) -> None:
-    for group, head in (("seen", "**Seen**: with labels"), ("novel", "**Novel**: without labels")):
-        st.markdown(f":{'blue' if group == 'seen' else 'orange'}[{head}]")
+    for group, heading in (("seen", "**Seen**: with labels"), ("novel", "**Novel**: without labels")):
+        st.markdown(f":{'blue' if group == 'seen' else 'orange'}[{heading}]")
         ids = [i for i in range(len(scene.names)) if scene.group(i) == group]
         columns = [_examples(scene, class_id) for class_id in ids]
         rows = []
         for i in range(_EXAMPLES):
-            rows.append(("", [_named(scene, int(images[i]), class_id) for class_id, images in zip(ids, columns)]))
+            rows.append(
+                ("", [_example_frame(scene, int(images[i]), class_id) for class_id, images in zip(ids, columns)])
+            )
         frames.show_frames(rows, _SIZE + 12)
 
 
-def _named(scene: Scene, image: int, class_id: int) -> Frame:
+def _example_frame(scene: Scene, image: int, class_id: int) -> Frame:
     group = scene.group(class_id)
-    words = scene.names[class_id] if group == "seen" else "?"
-    return scene.frame(image, group, words, f"A picture of a {group} class, {scene.names[class_id]}")
+    caption = scene.names[class_id] if group == "seen" else "?"
+    return scene.frame(image, group, caption, f"A picture of a {group} class, {scene.names[class_id]}")
 
 
 def _examples(scene: Scene, class_id: int) -> np.ndarray:
-    """Images of a class, labeled ones of a seen class: (EXAMPLES,)."""
+    """Return images of a class, (_EXAMPLES,): labeled ones of a seen class, unlabeled ones of a novel class."""
     among = scene.split.labeled if class_id < scene.seen else scene.split.unlabeled
     return np.random.default_rng([_SEED, class_id]).permutation(among[scene.targets[among] == class_id])[:_EXAMPLES]
 
@@ -172,35 +174,37 @@ def _tell_task(scene: Scene) -> str:
 
 
 def _note_beginning(scene: Scene) -> str:
-    start = 100 * scene.past("lps").start["baseline/kmeans/all"]
-    ends = {part: 100 * scene.past(part).last("accuracy/all") for part in ("lps", "fixmatch")}
-    begins = (
+    kmeans_accuracy = 100 * scene.history("lps").start["baseline/kmeans/all"]
+    final_accuracy = {part: 100 * scene.history(part).last("accuracy/all") for part in ("lps", "fixmatch")}
+    start_text = (
         "the same features, from a network that was trained with ImageNet's labels (*EfficientNet-Lite0*)"
         if recordings.are_features_stored(scene.runs["lps"])
         else "the same network, trained on these pictures but not on labels (*SimCLR*)"
     )
     return (
-        f"Every run begins with {begins}. Before training, the method *k-means* puts {start:.1f} "
+        f"Every run begins with {start_text}. Before training, the method *k-means* puts {kmeans_accuracy:.1f} "
         "% of the pictures without labels into the right group, but these groups have no names. After training, LPS is "
         "right on "
-        f"{ends['lps']:.1f} % of these pictures and FixMatch on {ends['fixmatch']:.1f} %."
+        f"{final_accuracy['lps']:.1f} % of these pictures and FixMatch on {final_accuracy['fixmatch']:.1f} %."
     )
 
 
 def _draw_task(scene: Scene) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
-        told = st.toggle("Show the classes", key="story_told", help="The model is never told these classes")
-        if told:
+        shows_classes = st.toggle("Show the classes", key="story_told", help="The model is never told these classes")
+        if shows_classes:
             st.caption(COLORS)
     unlabeled = np.random.default_rng(_SEED).permutation(scene.split.unlabeled)[:SHOWN_PICTURES]
-    shown = []
+    picture_frames = []
     for image in unlabeled.tolist():
         class_id = int(scene.targets[image])
-        group = scene.group(class_id) if told else ""
-        shown.append(
-            scene.frame(image, group, "", f"{scene.names[class_id]}, {group}" if told else "A picture without a label")
+        group = scene.group(class_id) if shows_classes else ""
+        picture_frames.append(
+            scene.frame(
+                image, group, "", f"{scene.names[class_id]}, {group}" if shows_classes else "A picture without a label"
+            )
         )
-    frames.show_frames([("", shown)], _SIZE)
+    frames.show_frames([("", picture_frames)], _SIZE)
 
 
 # ---------------------------------------------------------------------------------------------------- 3: the trouble
@@ -217,7 +221,7 @@ def _tell_swallowed(scene: Scene) -> str:
 
 
 def _note_scoring(scene: Scene) -> str:
-    novel = scene.past("fixmatch").last("accuracy/novel")
+    novel = scene.history("fixmatch").last("accuracy/novel")
     return (
         f"On other pages, the novel accuracy of FixMatch is {100 * novel:.0f} %. They count differently: novel "
         "pictures with the same guess form a group, even if the guess is a seen class. Each group is matched with at "
@@ -230,36 +234,36 @@ def _draw_swallowed(scene: Scene) -> None:
         "Share of the :orange[**novel**] pictures that are taken for seen ones, after each epoch (one pass over the "
         "pictures)"
     )
-    shares = {words: recordings.swallowed_share_by_epoch(scene.runs[part]) for part, words in _SWALLOWING.items()}
+    shares = {label: recordings.swallowed_share_by_epoch(scene.runs[part]) for part, label in _SWALLOWING.items()}
     figure = story_charts.swallowed(shares, theme.current_palette())
     plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
     st.markdown("Some pictures that FixMatch took for seen classes")
-    frames.show_frames(_mistaken(scene), _SIZE)
+    frames.show_frames(_mistaken_frames(scene), _SIZE)
 
 
-def _mistaken(scene: Scene, rows: int = 2, most: int = 7) -> list[tuple[str, list[Frame]]]:
-    """For the seen classes that swallowed the most novel images: some of these, drawn at random."""
+def _mistaken_frames(scene: Scene, rows: int = 2, max_images: int = 7) -> list[tuple[str, list[Frame]]]:
+    """Return random novel images that were taken for a seen class, a row for each of the most frequent ones."""
     predicted, truth = recordings.read_predicted(scene.runs["fixmatch"]), recordings.read_truth(scene.runs["fixmatch"])
     wrong = (truth >= scene.seen) & (predicted < scene.seen)
     names = np.bincount(predicted[wrong], minlength=scene.seen).argsort()[::-1][:rows]
-    found = []
+    rows_of_frames = []
     for name in names.tolist():
         images = scene.split.unlabeled[wrong & (predicted == name)]
-        images = np.random.default_rng([_SEED, name]).permutation(images)[:most].tolist()
-        words = f"taken for {scene.names[name]}"
-        found.append(
-            (words, [scene.frame(i, "novel", "", f"A {scene.names[scene.targets[i]]} {words}") for i in images])
+        images = np.random.default_rng([_SEED, name]).permutation(images)[:max_images].tolist()
+        caption = f"taken for {scene.names[name]}"
+        rows_of_frames.append(
+            (caption, [scene.frame(i, "novel", "", f"A {scene.names[scene.targets[i]]} {caption}") for i in images])
         )
-    return found
+    return rows_of_frames
 
 
 # ---------------------------------------------------------------------------------------------------- 4, 5: the margin
 
 
 def _tell_margin(scene: Scene) -> str:
-    novel = {part: 100 * scene.past(part).last("accuracy/novel") for part in ("lps", "no_margin")}
-    idle, new = recordings.empty_clusters(scene.runs["no_margin"])
-    without = f" Without the margin, {idle} of {new} new clusters are almost empty." if idle else ""
+    novel = {part: 100 * scene.history(part).last("accuracy/novel") for part in ("lps", "no_margin")}
+    idle, total = recordings.empty_clusters(scene.runs["no_margin"])
+    without = f" Without the margin, {idle} of {total} new clusters are almost empty." if idle else ""
     return (
         "The model learns :blue[seen] classes first and :orange[novel] classes later. The difference is "
         "the **gap**. The more often LPS guesses a class, the more it holds this class back with a **margin**. At "
@@ -279,48 +283,48 @@ def _note_margin(scene: Scene) -> str:
 
 def _draw_margin(scene: Scene) -> None:
     st.markdown("**LPS**: accuracy on :blue[seen] and :orange[novel] classes over the epochs")
-    figure = story_charts.novel_accuracies(scene.past("lps"), scene.past("no_margin"), theme.current_palette())
+    figure = story_charts.novel_accuracies(scene.history("lps"), scene.history("no_margin"), theme.current_palette())
     plot(figure, "story_margin", "Novel accuracy comes close to seen accuracy with the margin, not without it")
     export_buttons.offer_document("when-the-margin-helps.md", "When the margin helps", "story_study")
 
 
 def _tell_brake(scene: Scene) -> str:
-    kl = scene.past("lps").column("kl")
-    seen, novel = (line_charts.mean_margin(scene.past("lps"), group) for group in ("seen", "novel"))
+    kl = scene.history("lps").column("kl")
+    seen, novel = (line_charts.mean_margin(scene.history("lps"), group) for group in ("seen", "novel"))
     return (
         "The **KL divergence** measures how unevenly the guesses are spread. At 0, all shares are equal. "
         f"The larger KL is, the larger the margins are. In epoch {seen.index[0]}, the mean margin is "
         f"{seen.iloc[0]:.2f} for :blue[seen] and {novel.iloc[0]:.2f} for :orange[novel] classes; "
-        f"{_at_last(seen, novel)}. KL goes from "
+        f"{_describe_final_margins(seen, novel)}. KL goes from "
         f"{kl.iloc[0]:.2f} to {kl.iloc[-1]:.2f}, so the margin fades by itself."
     )
 
 
-def _at_last(seen: pd.Series, novel: pd.Series) -> str:
-    """How the mean margins of both groups end, in words."""
-    epoch = alike_from(seen, novel)
+def _describe_final_margins(seen: pd.Series, novel: pd.Series) -> str:
+    """Describe the mean margins of both groups at the end."""
+    epoch = first_equal_epoch(seen, novel)
     if epoch <= seen.index[-1]:
         return f"from epoch {epoch} on, both are about equal"
     return f"at the end, it is {seen.iloc[-1]:.2f} and {novel.iloc[-1]:.2f}"
 
 
-def alike_from(seen: pd.Series, novel: pd.Series) -> int:
-    """The first epoch from which on the mean margins of both groups are about alike; one behind the last: never."""
-    apart = seen.index[(seen - novel).abs() >= ALIKE]
-    return int(apart[-1]) + 1 if len(apart) else int(seen.index[0])
+def first_equal_epoch(seen: pd.Series, novel: pd.Series) -> int:
+    """Return the first epoch from which both mean margins stay about equal; the last epoch + 1 if they never do."""
+    differing = seen.index[(seen - novel).abs() >= EQUAL_MARGIN]
+    return int(differing[-1]) + 1 if len(differing) else int(seen.index[0])
 
 
 def _note_target(scene: Scene) -> str:
     classes = len(scene.names)
-    shares_of_all, shares_of_unlabeled = (
+    all_shares, unlabeled_shares = (
         np.bincount(scene.targets[images], minlength=classes) / len(images)
         for images in (scene.split.training, scene.split.unlabeled)
     )
-    times = shares_of_unlabeled[scene.seen :].mean() / shares_of_unlabeled[: scene.seen].mean()
+    factor = unlabeled_shares[scene.seen :].mean() / unlabeled_shares[: scene.seen].mean()
     return (
         "LPS aims for equal shares, because the true shares are unknown. It estimates the current shares "
         "from labels and confident guesses. Here, all classes have nearly the same size "
-        f"({100 * shares_of_all.min():.1f} to {100 * shares_of_all.max():.1f} %), but a novel class has {times:.1f} "
+        f"({100 * all_shares.min():.1f} to {100 * all_shares.max():.1f} %), but a novel class has {factor:.1f} "
         "times as many pictures without labels as a seen class. If classes differ in size, equal shares are only an "
         "approximation."
     )
@@ -328,7 +332,7 @@ def _note_target(scene: Scene) -> str:
 
 def _draw_brake(scene: Scene) -> None:
     st.markdown("**LPS**, the first epochs: KL, and the margins of :blue[seen] and :orange[novel] classes")
-    figure = story_charts.kl_and_margins(scene.past("lps"), theme.current_palette(), BEGINNING)
+    figure = story_charts.kl_and_margins(scene.history("lps"), theme.current_palette(), BEGINNING)
     plot(figure, "story_brake", "KL and margins fall over the first epochs")
     st.caption(
         "KL and margins stay a little above 0, because they are computed for small batches of pictures. A batch is "
@@ -342,7 +346,7 @@ def _draw_brake(scene: Scene) -> None:
 def _tell_collapse(scene: Scene) -> str:
     sizes = recordings.cluster_sizes(scene.runs["no_entropy"])
     empty, largest = int((sizes == 0).sum()), int(sizes.max())
-    novel = {part: scene.past(part).last("accuracy/novel") for part in ("lps", "no_entropy")}
+    novel = {part: scene.history(part).last("accuracy/novel") for part in ("lps", "no_entropy")}
     state = f"**{empty} clusters stay empty**" if empty else "the clusters become uneven"
     return (
         "Another part of LPS, the *entropy term*, makes the model use all its clusters. Without this term, the model "
@@ -353,17 +357,22 @@ def _tell_collapse(scene: Scene) -> str:
 
 
 def _draw_collapse(scene: Scene) -> None:
-    fair = recordings.true_cluster_sizes(scene.runs["lps"])
+    expected_counts = recordings.true_cluster_sizes(scene.runs["lps"])
     counts = {part: recordings.cluster_sizes(scene.runs[part]) for part in ("no_entropy", "lps")}
-    top = max(int(fair.max()), *(int(count.max()) for count in counts.values()))
-    names = [scene.names[i] if i < scene.seen else recordings.cluster_name(i, scene.seen) for i in range(len(fair))]
+    top = max(int(expected_counts.max()), *(int(count.max()) for count in counts.values()))
+    names = [
+        scene.names[i] if i < scene.seen else recordings.cluster_name(i, scene.seen)
+        for i in range(len(expected_counts))
+    ]
     st.caption(
         f"{COLORS} {names[scene.seen]} to {names[-1]} are the new clusters. Dashed: the true number of pictures."
     )
-    heads = {"no_entropy": "**Without the entropy term**: pictures in each cluster", "lps": "**LPS**"}
-    for part, words in heads.items():
-        st.markdown(words)
-        figure = story_charts.cluster_sizes(counts[part], fair, scene.seen, names, top, theme.current_palette())
+    headings = {"no_entropy": "**Without the entropy term**: pictures in each cluster", "lps": "**LPS**"}
+    for part, heading in headings.items():
+        st.markdown(heading)
+        figure = story_charts.cluster_sizes(
+            counts[part], expected_counts, scene.seen, names, top, theme.current_palette()
+        )
         plot(figure, f"story_piles_{part}", f"Pictures in each cluster: {', '.join(map(str, counts[part].tolist()))}")
 
 
@@ -371,7 +380,7 @@ def _draw_collapse(scene: Scene) -> None:
 
 
 def _tell_clusters(scene: Scene) -> str:
-    right = scene.past("lps").last("accuracy/novel")
+    right = scene.history("lps").last("accuracy/novel")
     return (
         "Every dot is a picture. Similar pictures are close together. The model had no labels of :orange[novel] "
         f"classes, but it separated them: {100 * right:.1f} % of their pictures are in the right cluster. For the "
@@ -388,19 +397,19 @@ def _draw_clusters(scene: Scene) -> None:
     alt = "Pictures as dots: every class, seen or novel, forms a separate group"
     show_map(table, colors, "story_map", alt, tuple(scene.names), height=300)
     st.markdown("The most confident pictures in each new cluster")
-    frames.show_frames(_typical(scene, run), _SIZE)
+    frames.show_frames(_typical_frames(scene, run), _SIZE)
 
 
-def _typical(scene: Scene, run: Run, most: int = 5) -> list[tuple[str, list[Frame]]]:
-    found = predictions.read_assignment(run, points.stored_epochs(run)[-1])
+def _typical_frames(scene: Scene, run: Run, max_images: int = 5) -> list[tuple[str, list[Frame]]]:
+    assignment = predictions.read_assignment(run, points.stored_epochs(run)[-1])
     rows = []
     for i in range(scene.seen, len(scene.names)):
-        members = np.flatnonzero(found.predicted == i)
-        sure = members[np.argsort(-found.confidence[members], kind="stable")][:most]
+        members = np.flatnonzero(assignment.predicted == i)
+        sure = members[np.argsort(-assignment.confidence[members], kind="stable")][:max_images]
         images = scene.split.unlabeled[sure].tolist()
-        words = f"{recordings.cluster_name(i, scene.seen)}: {len(members)} pictures"
+        caption = f"{recordings.cluster_name(i, scene.seen)}: {len(members)} pictures"
         rows.append(
-            (words, [scene.frame(image, "novel", "", f"Picture {image} in cluster {words}") for image in images])
+            (caption, [scene.frame(image, "novel", "", f"Picture {image} in cluster {caption}") for image in images])
         )
     return rows
 
@@ -427,8 +436,8 @@ def _note_comparing(scene: Scene) -> str:
 
 def _draw_next(scene: Scene) -> None:
     runs = {part: run.id for part, run in scene.runs.items()}
-    beside = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
-    doors = [
+    race_query = {"run": [runs[part] for part in ("lps", "no_margin", "fixmatch")]}
+    links = [
         ("No margin", "Switch the margin off. Do new clusters stay empty? With how many seeds does this happen?",
          "pages/launch.py", "Launch", form.link_to_draft(form.Draft(texts=demo.setting_texts(use_margin="false")))),
         ("A larger margin", "Make the margin three times as large. Does the model learn novel digits sooner? Does it "
@@ -437,7 +446,7 @@ def _draw_next(scene: Scene) -> None:
         ("Change the shares yourself", "Move the sliders of the class shares and watch KL and the margins.",
          "pages/explain.py", "Explain",
          {"from": "run", "run": runs["lps"]}),
-        ("Side by side", "Watch the runs of this story as a race.", "pages/pace.py", "Race", beside),
+        ("Side by side", "Watch the runs of this story as a race.", "pages/pace.py", "Race", race_query),
         ("Look into the clusters", "See every picture, and when the prediction for it changed.",
          "pages/clusters.py", "Clusters",
          {"run": runs["lps"]}),
@@ -445,15 +454,15 @@ def _draw_next(scene: Scene) -> None:
          "pages/own.py", "Add pictures", {}),
     ]  # fmt: skip
     with st.grid(columns="auto", min_column_width=210, gap="small"):
-        for title, words, page, label, query in doors:
+        for title, text, page, label, query in links:
             with st.container(border=True, height="stretch", gap="xsmall"):
                 st.markdown(f"**{title}**")
-                st.markdown(f":small[{words}]")
+                st.markdown(f":small[{text}]")
                 st.page_link(page, label=label, icon=":material/arrow_forward:", query_params=query)
 
 
-_Telling = Callable[[Scene], str]
-STEPS: tuple[tuple[str, _Telling, Callable[[Scene], None]], ...] = (
+_TextFunction = Callable[[Scene], str]
+STEPS: tuple[tuple[str, _TextFunction, Callable[[Scene], None]], ...] = (
     ("Some classes have labels, others do not", _tell_groups, _draw_groups),
     ("Pictures without labels", _tell_task, _draw_task),
     ("Novel pictures are taken for seen ones", _tell_swallowed, _draw_swallowed),
@@ -463,7 +472,7 @@ STEPS: tuple[tuple[str, _Telling, Callable[[Scene], None]], ...] = (
     ("What the model found", _tell_clusters, _draw_clusters),
     ("Your turn", _tell_next, _draw_next),
 )
-NOTES: dict[_Telling, _Telling] = {  # what is said in small letters below a step's words
+NOTES: dict[_TextFunction, _TextFunction] = {  # the small text below a step's text
     _tell_task: _note_beginning,
     _tell_swallowed: _note_scoring,
     _tell_margin: _note_margin,
