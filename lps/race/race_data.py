@@ -53,7 +53,9 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
     if not any(past.last_epoch for past in pasts):
         raise UserError("replay", f"{titles.run_label(runs[0])} has recorded no epoch of training yet")
     seen, names, truth = _classes(runs, pasts)
-    epochs, recorded = _shown_epochs(pasts, len(names)), _recorded_epochs(pasts)
+    newest = _newest_epoch(runs, pasts)
+    recorded = [epoch for epoch in _recorded_epochs(pasts) if epoch <= newest]
+    epochs = _shown_epochs(recorded, pasts, len(names))
     is_whole = epochs == recorded
     given_names = [titles.given_name(run) for run in runs]
     given_names = given_names if all(given_names) and len(set(given_names)) == len(runs) else [""] * len(runs)
@@ -101,9 +103,14 @@ def _recorded_epochs(pasts: Iterable[History]) -> list[int]:
     return sorted({int(epoch) for past in pasts for epoch in past.epochs.index if epoch >= 1})
 
 
-def _shown_epochs(pasts: Sequence[History], classes: int) -> list[int]:
-    """All epochs that any run has recorded; of too many every k-th, the first and each run's last."""
-    epochs = _recorded_epochs(pasts)
+def _newest_epoch(runs: Sequence[Run], pasts: Sequence[History]) -> int:
+    """The last epoch that is shown: while all of the runs train, the last one that all have, if there is one."""
+    lasts = [past.last_epoch for past in pasts]
+    return min(lasts) if min(lasts) and all(run.state().is_alive for run in runs) else max(lasts)
+
+
+def _shown_epochs(epochs: Sequence[int], pasts: Sequence[History], classes: int) -> list[int]:
+    """All of the recorded epochs; of too many every k-th, the first and each run's last."""
     a_row = (3 * classes + _FIXED_NUMBERS_PER_EPOCH) * len(pasts)
     most_epochs = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // a_row))
     stride = math.ceil(len(epochs) / most_epochs)
@@ -160,7 +167,7 @@ def _racer(
     state = run.state()
     config = run.config_if_readable()
     method = titles.method_title(config.method) if config else "this run"
-    last = past.last_epoch
+    last = min(past.last_epoch, epochs[-1])
     changes = titles.without_paths(titles.changed_settings(run, others))
     return {
         "letter": letter,

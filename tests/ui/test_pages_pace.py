@@ -179,6 +179,17 @@ def test_a_running_run_grows(tmp_path, monkeypatch):
         assert raced(app)["race"]["runs"][0]["last"] == 4 and "ended at epoch 5" in said(app, "B")
 
 
+def test_runs_that_train_are_compared_at_the_last_epoch_that_both_have(tmp_path, monkeypatch):
+    first, second = RunWriter(tmp_path), RunWriter(tmp_path, settings={"use_margin": False})
+    first.begin("running", 3)
+    second.begin("running", 1)
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    with held(first.run), held(second.run):
+        race = raced(visit("pace", run=[first.run.id, second.run.id]))["race"]
+    assert race["epochs"] == [1] and [run["last"] for run in race["runs"]] == [1, 1]
+    assert [len(run["novel"]) for run in race["runs"]] == [1, 1]
+
+
 def test_live_links_to_the_runs_side_by_side(made, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(made["lps"].root))
     links = visit("live", run=[made["lps"].id, made["orca"].id]).get("page_link")

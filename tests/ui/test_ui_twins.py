@@ -19,7 +19,7 @@ from lps.store.run_folders import create_run
 from lps.ui.pace import page
 from lps.ui.shared import comparable_runs
 from lps.ui.shared.history import read_history
-from tests.sample_runs import make_run, make_unreadable
+from tests.sample_runs import held, make_run, make_unreadable
 
 
 def short(root, state="finished", **settings):
@@ -59,6 +59,18 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     assert comparable_runs.default_comparison([run for run in runs if run != without]) == [first, older, gcd]
     assert comparable_runs.default_comparison([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
     assert comparable_runs.default_comparison([without, gcd])[0] == without
+
+
+def test_runs_that_train_are_compared_first(tmp_path):
+    finished = [short(tmp_path, use_margin=False), short(tmp_path)]
+    demo = [
+        short(tmp_path, "running", entropy_weight=0.5),
+        short(tmp_path, "running", entropy_weight=0.5, use_margin=False),
+    ]
+    runs = [*demo[::-1], *finished[::-1]]
+    with held(demo[0]), held(demo[1]):
+        assert comparable_runs.default_comparison(runs) == demo
+        assert comparable_runs.find_partners(demo[0], runs) == [finished[0], finished[1]]
 
 
 def test_splits_are_compared_by_what_is_stored(tmp_path):

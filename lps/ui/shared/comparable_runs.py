@@ -25,7 +25,7 @@ def _split_of(run: Run) -> tuple[Split, np.ndarray]:
 
 
 def default_comparison(runs: list[Run]) -> list[Run]:
-    """Return the newest finished LPS run and one without the margin, otherwise its best partners.
+    """Return the newest LPS run that trains or has finished and one without the margin, otherwise its best partners.
 
     Without an LPS run of known accuracies, the newest finished run is the first one, otherwise the latest.
     """
@@ -34,16 +34,16 @@ def default_comparison(runs: list[Run]) -> list[Run]:
         run for run in candidates if _is_usual_lps(run) and not read_history(run).is_blind
     )  # its accuracies are what is shown
     first_run = next(lps_runs, None) or next(filter(_is_finished, candidates), None) or select.latest_run(candidates)
-    partners = find_partners(first_run, runs, same_seed=True)
+    partners = find_partners(first_run, runs, same_seed=True, includes_alive=True)
     is_pair = partners and _rank_partner(first_run.config(), partners[0].config()) == 0
     return [first_run, *partners][: 2 if is_pair else _NUM_DEFAULT_RUNS]
 
 
-def find_partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[Run]:
+def find_partners(first: Run, runs: list[Run], same_seed: bool = False, includes_alive: bool = False) -> list[Run]:
     """Return finished runs of the same split as `first`, the most informative first, one for each setup.
 
     LPS without its margin, then ORCA, then other methods, then other settings of the same method. Ties are broken by
-    the seed of `first`, then by age.
+    the seed of `first`, then by age. includes_alive: also runs that train now.
     """
     first_settings = first.config_if_readable()
     if first_settings is None:
@@ -55,7 +55,7 @@ def find_partners(first: Run, runs: list[Run], same_seed: bool = False) -> list[
             settings is None
             or run.id == first.id
             or run_diff.differing_settings(first_settings, settings)
-            or not _is_finished(run)
+            or not (_is_finished(run) or (includes_alive and run.state().is_alive))
         ):
             continue
         if same_seed and settings.seed != first_settings.seed:
@@ -82,8 +82,10 @@ def _rank_partner(first_settings: Config, settings: Config) -> int:
 
 
 def _is_usual_lps(run: Run) -> bool:
-    """Return whether a run is a finished one of LPS with its margin."""
-    if not RUN_ID.fullmatch(run.id) or run.id.split("-")[3] != "lps" or not _is_finished(run):
+    """Return whether a run of LPS with its margin trains or has finished."""
+    if not RUN_ID.fullmatch(run.id) or run.id.split("-")[3] != "lps":
+        return False
+    if not (_is_finished(run) or run.state().is_alive):
         return False
     settings = run.config_if_readable()
     return settings is not None and settings.hyperparameters.get("use_margin") is not False
