@@ -206,6 +206,14 @@ def merge_steps(naming: Naming, cluster: int, target: int, defaults: Mapping[int
     return steps
 
 
+def cluster_with_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, str]) -> int | None:
+    """Return the other cluster that has the name already, given or by default."""
+    shown_names = {**defaults, **naming.names}
+    discarded = {cluster, *naming.parents, *naming.made.difference(naming.split_off)}
+    folded = clean_name(name).casefold()
+    return next((i for i, used in shown_names.items() if i not in discarded and used.casefold() == folded), None)
+
+
 def check_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, str]) -> None:
     """Raise `UserError` if another cluster has the name by default."""
     for other_cluster, used_name in defaults.items():

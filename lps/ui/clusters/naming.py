@@ -101,7 +101,8 @@ def show_naming(
         run_actions.offer_copy(view.run, "name clusters")
         return
     with st.container(key="naming", gap="small"):
-        name_field.ask_name(view, cluster, partial(_open_next, view, cluster))
+        open_next, merge = partial(_open_next, view, cluster), partial(_merge_clusters, view, cluster)
+        name_field.ask_name(view, cluster, open_next, merge=merge)
         if (
             naming_wizard.is_on() or next_unnamed_cluster(view, cluster) is not None
         ):  # the last one's name is still to come
@@ -206,7 +207,12 @@ def next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
 
 def _merge_cluster(view: PredictionView, cluster: int, key: str) -> None:
     into = st.session_state[key]
-    if into is not None and _record_steps(view, naming.merge_steps(view.said, cluster, into, view.defaults)):
+    if into is not None:
+        _merge_clusters(view, cluster, into)
+
+
+def _merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
+    if _record_steps(view, naming.merge_steps(view.said, cluster, into, view.defaults)):
         _open_cluster(into)
 
 

@@ -13,9 +13,17 @@ _REFUSED = "naming_refused"  # (key of the field, text, why) of the last name th
 
 
 def ask_name(
-    view: PredictionView, cluster: int, after: Callable[[], object] = lambda: None, label: str = "Name", **options
+    view: PredictionView,
+    cluster: int,
+    after: Callable[[], object] = lambda: None,
+    label: str = "Name",
+    merge: Callable[[int], object] | None = None,
+    **options,
 ) -> None:
-    """Show the field with the user's name of the cluster. after: called once a name was saved."""
+    """Show the field with the user's name of the cluster.
+
+    after: called once a name was saved. merge: merges the cluster into another one, which has the typed name already.
+    """
     key = f"name of {view.run.id} {view.epoch} {cluster}"
     refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
     is_refused = refused == key and st.session_state.get(key) == text
@@ -32,6 +40,10 @@ def ask_name(
     )
     if is_refused:
         st.error(escape.markdown(f"{why}."), icon=":material/error:")
+        other = naming.cluster_with_name(text, cluster, view.said, view.defaults)
+        if merge is not None and other in view.ids:
+            label = escape.markdown(f"Merge with {view.title(other)}")
+            st.button(label, key=f"merge-{key}", icon=":material/merge:", on_click=merge, args=(other,))
 
 
 def forget_refusal() -> None:
