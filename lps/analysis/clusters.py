@@ -53,14 +53,9 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
     ),
     "mixed": _Flag(
         "looks mixed",
-        f"at least {100 * mixed_clusters.ELSEWHERE:.0f} % of the nearest neighbours of the cluster's pictures are in "
-        f"other clusters, and the mean confidence of the cluster is below {100 * mixed_clusters.SURE:.0f} %. A cluster "
-        "is mixed if no class makes up 80 % of it. In a test with 40 runs, 179 clusters were mixed. 74 clusters had "
-        "this flag, and 66 of these were mixed (digits: 16 of 22, CIFAR-10: 50 of 52). So the flag found 37 % of the "
-        "mixed clusters. In 7 runs on "
-        "collections of 300 to 600 pictures of CIFAR-10, 35 of 38 clusters with this flag were mixed",
-        "split it into two or three parts, or leave it unnamed and dissolve it when you continue training (its images "
-        "stay unlabeled)",
+        "many similar pictures are in other clusters and the predictions are unsure; in a test, 66 of 74 clusters with "
+        "this flag were mixed",
+        "split it, or leave it unnamed",
     ),
 }
 _PIECE = 512  # images whose unit features are in memory at once
