@@ -42,7 +42,7 @@ _RECENT_S = 86_400.0  # a job that ended longer ago is not listed
 _PATIENCE_S = 10.0  # between the request to end and the kill
 _TICK_S = 1.0  # between two records of progress
 _PHASES = {
-    "prepare": "preparing",
+    "prepare": "loading libraries and data (up to a minute)",
     "pretrain": "pretraining",
     "features": "reading pictures",
     "count": "clustering",

@@ -141,7 +141,7 @@ def test_a_look_tells_how_far_it_is_and_can_be_cancelled(root, pictures):
 
     with pytest.raises(background_jobs.Cancelled):
         audit_pictures(config, root, show_progress=show)
-    assert told == ["preparing", "reading pictures"]
+    assert told == ["loading libraries and data (up to a minute)", "reading pictures"]
     assert detached_jobs.job_state(audit_files.audit_path(config, root)).state == "cancelled"
 
 

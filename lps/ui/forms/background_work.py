@@ -23,7 +23,7 @@ def show_work(job: BackgroundJob) -> None:
     """Show one line: the progress with a cancel button, or the result."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if job.is_working:
-            left = overview.time_left_in_words(job.time_left) if job.time_left else "time left unknown"
+            left = overview.time_left_in_words(job.time_left) if job.time_left else _time_so_far(job)
             words = f"{job.title} · {job.phase_in_words} · {left}"
             st.progress(job.share or 0.0, text=f":small[{escape.markdown(words)}]")
             _offer_cancel(job)
@@ -36,6 +36,11 @@ def show_work(job: BackgroundJob) -> None:
         )
         link = {"dataset": str(job.settings.get("dataset")), "seeds": str(job.settings.get("seed")), "set": own}
         st.page_link("pages/launch.py", label="Open in Launch", icon=":material/edit:", query_params=link)
+
+
+def _time_so_far(job: BackgroundJob) -> str:
+    """Return "12 s so far", which shows that the job works before its end is known."""
+    return "time left unknown" if job.started is None else f"{max(0.0, time.time() - job.started):.0f} s so far"
 
 
 def _offer_cancel(job: BackgroundJob) -> None:
