@@ -412,10 +412,12 @@ def source_in_words(span: Span) -> str:
 
 def wide_reason(span: Span) -> str:
     """Return " (wide range: ...)" with the reason; "" if the span is written as one number."""
-    if not is_wide(span):
-        return ""
-    why = "other programs use the processor" if load_per_core() > _BUSY else "no run like this one has finished here"
-    return f" (wide range: {why})"
+    return f" (wide range: {wide_cause()})" if is_wide(span) else ""
+
+
+def wide_cause() -> str:
+    """Return why ranges are wide now."""
+    return "other programs use the processor" if load_per_core() > _BUSY else "no run like this one has finished here"
 
 
 def is_wide(span: Span) -> bool:

@@ -278,6 +278,8 @@ def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
     places = data_table.tick_rows(
         _waiting_columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, chosen_ids, _ROWS, alt
     )
+    if any(item.duration and costs.is_wide(item.duration) for item in snapshot.waiting):
+        st.caption(f"Some durations are wide ranges: {costs.wide_cause()}.")
     chosen = [snapshot.waiting[position] for position in places]
     st.session_state["queue_chosen"] = [item.run.id for item in chosen]
     _show_actions(chosen, now)

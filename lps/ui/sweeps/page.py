@@ -216,7 +216,7 @@ def remaining_in_words(now: SweepCourse) -> str:
         return "The remaining time can be estimated once the first run has finished."
     at_once = f" with {slots} at a time" if slots > 1 else ""
     more = f", plus {unknown} of unknown duration" if unknown else ""
-    return f"About {costs.span_in_words(together)} left{at_once}{more}."
+    return f"About {costs.span_in_words(together)} left{at_once}{more}{costs.wide_reason(together)}."
 
 
 def _show_actions(now: SweepCourse) -> None:
