@@ -226,6 +226,8 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     def of_class(cell: Callable[[Cluster], object]) -> Callable[[Cluster], object]:
         return lambda c: cell(c) if c.is_trusted else None
 
+    longest = max(map(len, view.split.class_names), default=0)
+    spare = min(80, 7 * max(0, longest - 9))  # pixels, for class names that are longer than "automobile"
     matched = of_class(lambda c: _share_of_class(view, c.matched, c.matched_share) or "none")
     top = of_class(lambda c: view.class_name(c.majority))
     purity = of_class(lambda c: _as_percent(c.purity))
@@ -239,15 +241,15 @@ def cluster_columns(view: PredictionView) -> list[Column]:
             "The id of the cluster. The ids of seen classes come first",
             pinned=True,
         ),
-        Column("Name", lambda c: _shown_name(view, c.id), "text", 78, about_name),
+        Column("Name", lambda c: _shown_name(view, c.id), "text", 78 + spare, about_name),
         Column(
             say("Images"), lambda c: c.size, "number", 62, say("Unlabeled images in the cluster"), format="localized"
         ),
         Column(
             "Flags", lambda c: list(c.flags), "chips", 118, marks, format_func=lambda flag: FLAGS[flag].text, **flags
         ),
-        Column("Matched class", matched, "text", 98, about_matched, **classes),
-        Column("Top class", top, "text", 72, "The most frequent true class in the cluster", **classes),
+        Column("Matched class", matched, "text", 98 + spare, about_matched, **classes),
+        Column("Top class", top, "text", 72 + spare, "The most frequent true class in the cluster", **classes),
         Column(
             "Purity",
             purity,
@@ -257,7 +259,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
             **bar,
             **classes,
         ),
-        Column("Second class", second, "text", 90, about_second, **classes),
+        Column("Second class", second, "text", 90 + spare, about_second, **classes),
         Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),
         Column("Confidence", lambda c: _as_percent(c.confidence), "number", 82, about_confidence, format=percent),
         Column("Stability", lambda c: _as_percent(c.stability), "number", 74, overlap, format=percent),

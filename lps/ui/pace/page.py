@@ -89,7 +89,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
         lambda ids: url_fields.set_values("run", ids, "at", "epoch", "view"),
         "Runs",
         list(by_id),
-        format_func=lambda name: titles.run_label(by_id[name]),
+        format_func=lambda name: select.option_label(by_id[name]),
         max_selections=comparable_runs.MAX_RUNS,
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",

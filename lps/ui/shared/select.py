@@ -18,6 +18,7 @@ from lps.ui.shared import escape, url_fields
 
 _FEW = 2  # finished runs that can be held against each other
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
+_LONGEST_OPTION = 44  # letters of a menu on a phone
 
 
 def runs_root() -> Path:
@@ -108,6 +109,12 @@ def missing_names(runs: list[Run]) -> list[str]:
     return [name[:80] for name in dict.fromkeys(st.query_params.get_all("run")) if name not in existing_ids]
 
 
+def option_label(run: Run) -> str:
+    """Return the label of a run in a menu: its middle is cut, so that its end, which differs, is seen on a phone."""
+    label = run_label(run)
+    return label if len(label) <= _LONGEST_OPTION else f"{label[:16].rstrip()}…{label[17 - _LONGEST_OPTION :]}"
+
+
 def pick_runs(runs: list[Run]) -> list[Run]:
     """Show a field for any number of runs and return them; empty means the latest one."""
     by_id = {run.id: run for run in runs}
@@ -118,7 +125,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
         lambda ids: url_fields.set_values("run", ids, "epoch"),
         "Runs",
         list(by_id),
-        format_func=lambda name: run_label(by_id[name]),
+        format_func=lambda name: option_label(by_id[name]),
         placeholder="This page follows the latest run. To stay on certain runs, choose them here",
         label_visibility="collapsed",
     )
@@ -138,7 +145,7 @@ def pick_run(runs: list[Run]) -> Run | None:
         lambda name: url_fields.set_values("run", name, "epoch", "image", "where"),
         "Run",
         list(by_id),
-        format_func=lambda name: run_label(by_id[name]),
+        format_func=lambda name: option_label(by_id[name]),
     )
     return chosen
 
