@@ -1,4 +1,4 @@
-"""python -m benchmarks: what training costs here, beside the structure of the original code, measured in one run."""
+"""python -m benchmarks: measure training costs on this machine, in one run with the structure of the original code."""
 
 import argparse
 import sys

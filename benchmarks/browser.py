@@ -1,8 +1,8 @@
-"""python -m benchmarks.browser: how long a person waits for a page, beside TensorBoard on the same numbers.
+"""python -m benchmarks.browser: how long a user waits for a page, compared with TensorBoard on the same numbers.
 
-Each server runs alone, on loopback, and a real Chromium opens its pages, with a profile on disk as people have it: it
-keeps what it has loaded and compiled. A page counts as ready when what it is for is drawn (the table of runs, the
-curves, the points) and its script is over. Wall time. The first visit of the first page fills the caches of the server.
+Each server runs alone, on loopback, and a real Chromium opens its pages, with a profile on disk as users have it, which
+caches downloads and compiled code. A page is ready when its content is drawn (the table of runs, the curves, the
+points) and its script has ended. Wall time. The first visit of the first page fills the caches of the server.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Cases: what is measured on. Digits at their recipe, and pictures of CIFAR's size through its ResNet-18."""
+"""Define the cases to measure: digits with their recipe, and pictures of CIFAR's size with its ResNet-18."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,10 @@
-"""python -m benchmarks.class_numbers: the number of classes on ten classes that may be of unequal size.
+"""python -m benchmarks.class_numbers: estimate or vary the number of classes on ten classes, also of unequal size.
 
---count: what `count-classes` says, where ten is right. --train: what methods come to if they look for 0.8, 1, 1.2, 1.5
-and 2 times as many classes as there are, with each prior; what exists is not made again. The data are digits, or with
+--count: the result of `count-classes`, where ten is right. --train: results of methods that look for 0.8, 1, 1.2, 1.5
+and 2 times the true number of classes, with each prior; existing runs are reused. The data are digits, or with
 --pictures the stored features of an .npz file of the data set `arrays` with ten classes. Every seed draws the seen
 classes, the order of the sizes, the labels and the start. Per cent of the unlabeled images at the last epoch; "named":
-each cluster counts as the class that most of its images are of, which is what naming and merging clusters comes to.
+each cluster counts as its most frequent class, which is the result of naming and merging clusters.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Clocks: what an action costs, and the best of several rounds in which actions take turns.
+"""Time actions: the best of several rounds in which the actions take turns.
 
-Processor time is what a program itself does: its threads, and the processes that it started and that have ended. Other
-programs on the machine hardly move it. Wall time is what a person waits, and the only clock that sees a GPU.
+Processor time counts the program's own threads and its ended child processes; other programs on the machine hardly
+change it. Wall time is the time that a user waits, and the only one that includes a GPU.
 """
 
 import resource

@@ -1,16 +1,16 @@
 """python -m benchmarks.cluster_flags PICTURES: how often each flag of a cluster is right, on runs whose truth is known.
 
-PICTURES: an .npz file with CIFAR-10 (`x_train`, `y_train`, ...). Every seed splits digits and CIFAR-10 anew, each with
-few and with many pictures of a class: five of the ten classes are seen, and half of their pictures have a label. LPS is
-trained for 20 epochs on each split: on digits by their recipe, on CIFAR-10 by stored features. Runs are kept and not
-made again. Flags are computed as on the page Clusters: those that need true classes with 8 % of these hidden, the
-others without any. `--only 'arrays, own'` measures small collections instead: every seed draws other pictures (300 to
-600), and LPS is trained as on own pictures, for 50 epochs. Seeds 0 to 9 are for the report; thresholds were chosen on
-seeds 100 to 105, which use other pictures of CIFAR-10.
+PICTURES: an .npz file with CIFAR-10 (`x_train`, `y_train`, ...). Every seed splits digits and CIFAR-10 again, each with
+few and with many pictures per class: five of the ten classes are seen, and half of their pictures have a label. LPS is
+trained for 20 epochs on each split: on digits with their recipe, on CIFAR-10 with stored features. Existing runs are
+reused. Flags are computed as on the page Clusters: those that need true classes with 8 % of these hidden, the others
+without any. `--only 'arrays, own'` measures small collections instead: every seed draws other pictures (300 to 600),
+and LPS is trained as on own pictures, for 50 epochs. Seeds 0 to 9 are for the report; thresholds were chosen on seeds
+100 to 105, which use other pictures of CIFAR-10.
 
-looks mixed, and unsure, unstable, close (which are no flags): right where less than 80 % of a cluster's pictures are of
-its most frequent class; close: where two clusters have the same most frequent class. part of a class, mixes classes:
-right where the flag stands with all true classes known.
+looks mixed, and unsure, unstable, close (which are no flags): right if less than 80 % of a cluster's pictures are of
+its most frequent class; close: if two clusters have the same most frequent class. part of a class, mixes classes: right
+if the flag is also set with all true classes known.
 """
 
 import argparse

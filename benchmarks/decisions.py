@@ -1,12 +1,12 @@
-"""python -m benchmarks.decisions FILE.npz: what a person's decisions are worth, told by one who knows the truth.
+"""python -m benchmarks.decisions FILE.npz: how much a user's decisions improve a run, with simulated users.
 
-Rounds of decisions, each followed by a run that trains on with them, afresh: the start and the number of epochs are the
-parent's, so that the labels alone make the difference. The *guided* person names every cluster by what most of its
-surest pictures show (a decision each; a second cluster of a class is merged, one of many classes left alone), then says
-of the pictures that come first in the review order (`lps.analysis.review_order`) what they show, a decision each; the
-confident pictures of named clusters count as labeled. The *random* person says of pictures drawn at random what they
-show, and these count. Accuracy is that on test images, which nobody can label: the same for all rounds and persons. One
-matching of ids and classes over all of them, read off on the classes that were seen and novel before any decision.
+Rounds of decisions, each followed by a run that continues with them, afresh: start and number of epochs are the
+parent's, so that only the labels make the difference. The *guided* user names every cluster after the class of most of
+its most confident pictures (one decision each; a second cluster of a class is merged, a mixed one is skipped), then
+labels the pictures that come first in the review order (`lps.analysis.review_order`), one decision each; the confident
+pictures of named clusters count as labeled. The *random* user labels pictures drawn at random, and these count.
+Accuracy is measured on test images, which nobody can label: the same for all rounds and users. One matching of ids and
+classes over all of them is used for the classes that were seen and novel before any decision.
 """
 
 import argparse

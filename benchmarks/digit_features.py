@@ -1,7 +1,7 @@
-"""python -m benchmarks.digit_features CHECKPOINT: what Explain trains on in the browser.
+"""python -m benchmarks.digit_features CHECKPOINT: make the features that Explain trains on in the browser.
 
-CHECKPOINT: the SimCLR start that `python -m lps pretrain --dataset digits --method lps --seed 0 --set threads=1` leaves
-under `.pretrained` in the folder of runs: what the recorded runs on digits begin with. No label has touched it.
+CHECKPOINT: the SimCLR start that `python -m lps pretrain --dataset digits --method lps --seed 0 --set threads=1` writes
+under `.pretrained` in the runs folder, from which the recorded runs on digits start. It was trained without labels.
 """
 
 import sys

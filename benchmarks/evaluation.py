@@ -1,4 +1,4 @@
-"""Evaluation: a pass over the unlabeled images and its metrics, ours and in the original's structure."""
+"""Time an evaluation (a pass over the unlabeled images and its metrics), ours and in the original's structure."""
 
 import numpy as np
 import torch

@@ -1,9 +1,9 @@
-"""python -m benchmarks.folder FILE.npz: how long a person needs from a folder of pictures to labels of all of them.
+"""python -m benchmarks.folder FILE.npz: how long a user needs from a folder of pictures to labels of all of them.
 
 The pictures of FILE.npz (of the data set `arrays`, with truth) become a folder: five classes with half of their
 pictures sorted, everything else mixed. A real Chromium opens the app on an empty cache, chooses the folder, waits for
-the suggested number of novel classes, starts, names each novel cluster, and takes the ZIP. Wall time; a click costs the
-program what it costs, and nobody thinks.
+the suggested number of novel classes, starts, names each novel cluster, and downloads the ZIP. Wall time, without any
+time for thinking.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Growth: what the loss of a method costs with more classes and larger batches, without any network."""
+"""Time the loss of a method with more classes and larger batches, without a network."""
 
 import math
 

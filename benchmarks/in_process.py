@@ -1,4 +1,4 @@
-"""Train a run in this process: no start of a program for each, which takes as long as a short run on digits."""
+"""Train a run in this process, since starting a program takes as long as a short run on digits."""
 
 import json
 from pathlib import Path

@@ -1,8 +1,8 @@
 """python -m benchmarks.live_views: training on views of pictures that stay in their files, 10^3 to 128,000 of them.
 
-A folder of JPEG files, ten classes of which five are seen and half sorted, is read by reference: nothing decoded is
-kept. At most `--different` files are different ones; the others are hard links to these. Each stage is a process of its
-own, measured as in `benchmarks.scale`:
+A folder of JPEG files, ten classes of which five are seen and half sorted, is read by reference: decoded pictures are
+not stored. At most `--different` files differ; the others are hard links to these. Each stage is a separate process,
+measured as in `benchmarks.scale`:
 
     first start      list, decode every picture once, split
     start again      list, split
@@ -11,9 +11,9 @@ own, measured as in `benchmarks.scale`:
     python -m benchmarks.live_views                     1,000 and 10,000 pictures of 224 pixels
     python -m benchmarks.live_views --counts 128000 --side 32
 
---side: of the pictures in the files; they are decoded to 224 pixels whatever it is. The rate `decoded` is what the
-worker processes could deliver together. `worker MB` is the anonymous memory of the largest of them, pages that it
-shares with the training process included.
+--side: of the pictures in the files; they are always decoded to 224 pixels. The rate `decoded` is the most that the
+worker processes could deliver together. `worker MB` is the anonymous memory of the largest worker, including pages that
+it shares with the training process.
 """
 
 import argparse

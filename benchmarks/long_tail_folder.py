@@ -1,10 +1,10 @@
-"""python -m benchmarks.long_tail_folder FILE.npz: does the advised prior help somebody whose pictures have a long tail?
+"""python -m benchmarks.long_tail_folder FILE.npz: does the advised prior help on own pictures with a long tail?
 
-Each seed draws eight of the classes of FILE.npz (of the data set `arrays`, with truth) and writes a folder as a person
-has it: 200 pictures of the largest class, 10 of the smallest one, sizes along an exponential curve in a drawn order.
-Four drawn classes have half of their pictures sorted into sub-folders. All other pictures lie in `unlabeled`. Every
-prior then trains as the form does on a machine without a GPU (`--light`), with the true number of novel classes. Only
-the pictures in `unlabeled` are scored, at the last epoch.
+Each seed draws eight of the classes of FILE.npz (of the data set `arrays`, with truth) and writes a folder as a user
+would have it: 200 pictures of the largest class, 10 of the smallest one, sizes along an exponential curve in a drawn
+order. Four drawn classes have half of their pictures sorted into sub-folders. All other pictures are in `unlabeled`.
+Every prior then trains as the form does on a machine without a GPU (`--light`), with the true number of novel classes.
+Only the pictures in `unlabeled` are scored, at the last epoch.
 """
 
 import argparse

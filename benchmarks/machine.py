@@ -1,4 +1,4 @@
-"""The machine: what it is, and the rate that it reaches in a plain matrix product."""
+"""Describe the machine, and measure its rate in a plain matrix product."""
 
 import platform
 import sys

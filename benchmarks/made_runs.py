@@ -1,4 +1,4 @@
-"""Runs that nobody trained, in the files that a trainer would leave: many small ones, and one of a large data set."""
+"""Make up runs in the files that a trainer would write: many small ones, and one of a large data set."""
 
 import json
 import time

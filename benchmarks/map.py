@@ -4,9 +4,9 @@ A made-up run: vectors of 128 numbers around 100 centres, whose classes are pred
 UMAP as the page does (`python -m lps project`), measured as in `benchmarks.scale`. `browser` opens the page with that
 map in Chromium with software rendering, 1440 x 900 pixels:
 
-    ready s         from the address to the first whole picture
+    ready s         from the address to the first complete picture
     sent MB         bytes of all answers and of the websocket
-    pan, zoom fps   frames a second while the map is dragged to and fro, or the wheel turns, for three seconds
+    pan, zoom fps   frames per second while the map is dragged to and fro, or the wheel turns, for three seconds
     longest ms      between two of these frames
     lasso s         from the end of a lasso around most points to the heading with their number
     heap MB         of the page's JavaScript, arrays included, after all this; renderer MB: of its process, resident

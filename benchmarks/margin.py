@@ -1,6 +1,6 @@
 """python -m benchmarks.margin: when the margin helps; the runs and the tables of docs/when-the-margin-helps.md.
 
---run starts the sweeps of the plan one after the other, in its order, and waits; what exists is not made again.
+--run starts the sweeps of the plan one after the other, in its order, and waits; existing runs are reused.
 --make-pictures writes the natural pictures that some of them need. Without either: the tables of the finished runs.
 """
 

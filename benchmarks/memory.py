@@ -1,8 +1,8 @@
-"""Memory: the peak of a process that loads 60,000 pictures of CIFAR's size and makes a few steps on them.
+"""Measure the peak memory of a process that loads 60,000 pictures of CIFAR's size and trains a few steps on them.
 
     python -m benchmarks.memory FILE.npz METHOD BATCH STEPS
 
-prints one JSON object; `measure` starts that as a process of its own, since a peak is one of a whole process.
+prints one JSON object; `measure` starts that in a separate process, since a peak belongs to a whole process.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""python -m benchmarks.methods_table FILE.npz: methods on the stored features of one data set, and what each costs.
+"""python -m benchmarks.methods_table FILE.npz: compare methods, and their costs, on the stored features of a data set.
 
-FILE.npz is of the data set `arrays`, with truth. Every method trains with its own defaults on one split, at which the
+FILE.npz is of the data set `arrays`, with truth. Every method trains with its own defaults on one split, in which the
 first --seen classes have half of their pictures labeled. LPS is the reference: differences are paired by seed. k-means
-and semi-supervised k-means (GCD's) cluster the stored features and train nothing. A seed of every method comes before
-the next seed. Runs that exist are not made again. --tables: train nothing, write the tables of the finished runs.
+and semi-supervised k-means (GCD's) cluster the stored features and train nothing. One seed of every method runs before
+the next seed. Existing runs are reused. --tables: train nothing, write the tables of the finished runs.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""python -m benchmarks.natural FILE.npz: natural pictures on a laptop, by stored features: how long, and how good.
+"""python -m benchmarks.natural FILE.npz: natural pictures on a laptop, by stored features: duration and accuracy.
 
-Without more words: a split a seed, seen classes drawn anew, half of their pictures labeled; LPS at its last epoch, and
-beside it k-means and semi-supervised k-means (GCD's) on the same features. --time: from a file to labels of all its
-pictures, in an empty cache folder, and again with another seed. FILE.npz is one of the data set `arrays`, with truth.
+By default: one split per seed, seen classes drawn again, half of their pictures labeled; LPS at its last epoch, and for
+comparison k-means and semi-supervised k-means (GCD's) on the same features. --time: from a file to labels of all its
+pictures, in an empty cache folder, and again with another seed. FILE.npz is of the data set `arrays`, with truth.
 """
 
 import argparse

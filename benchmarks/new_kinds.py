@@ -1,8 +1,10 @@
-"""python -m benchmarks.new_kinds FILE.npz: how often a possible novel class is proposed, where there is one or is none.
+"""python -m benchmarks.new_kinds FILE.npz: how often a possible novel class is proposed, with and without a novel
+class.
 
-FILE.npz is of the data set `arrays`, with truth. Each trial: a half of the pictures of the known classes is known, the
-other half arrives; of the class that was left out some pictures arrive as well, or none. Features are those that
-stored features compare by. A proposal is right where at least nine tenths of its pictures are of the class left out.
+FILE.npz is of the data set `arrays`, with truth. In each trial, half of the pictures of the known classes are known and
+the other half arrives; of the class that was left out, some pictures arrive too, or none. Features are the stored
+features that predictions compare. A proposal is right if at least nine tenths of its pictures are of the class left
+out.
 """
 
 import argparse

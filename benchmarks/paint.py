@@ -1,9 +1,9 @@
-"""python -m benchmarks.paint: when every page first shows something, when it is ready, and how much it jumps.
+"""python -m benchmarks.paint: when every page first shows something, when it is ready, and how much its layout shifts.
 
-A real Chromium opens each page by its address, with a profile that knows the app, as people have it. Paint and layout
+A real Chromium opens each page by its address, with a profile that knows the app, as users have it. Paint and layout
 shift are the browser's own measures (first-contentful-paint, and the sum of `layout-shift` entries without recent
-input). Content counts as there when the first element of the page's own stands, and ready is when its script is over.
-Wall time, the median of some visits.
+input). Content counts as shown when the first element of the page's own exists, and the page is ready when its script
+has ended. Wall time, the median of some visits.
 """
 
 import argparse

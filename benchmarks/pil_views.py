@@ -1,7 +1,7 @@
-"""The views as the original code makes them: PIL, one image at a time. A reference, not for training.
+"""Make the views as the original code does: PIL, one image at a time. A reference, not for training.
 
 Crop, flip, tensor and normalisation are torchvision's; RandAugment and the grey square are written here from the
-description of FixMatch's operations. Digits, which the original does not know, are warped as in `lps.data.views`.
+description of FixMatch's operations. Digits, which the original does not use, are warped as in `lps.data.views`.
 `OPERATIONS` is also the oracle of the tests: (image, level 1-9, sign -1 or 1).
 """
 

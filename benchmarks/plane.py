@@ -1,7 +1,7 @@
-"""python -m benchmarks.plane: what the margin does to the points in the plane that Explain trains in the browser.
+"""python -m benchmarks.plane: the effect of the margin on the points in the plane that Explain trains in the browser.
 
-Every set of points is trained on with the margin and without, from the same start, in Chromium, by the script that the
-page has. The sets are none of those that layout, noise and learning rate were chosen on (0 to 19).
+Every set of points is trained with the margin and without, from the same start, in Chromium, by the page's own script.
+Layout, noise and learning rate were chosen on other sets (0 to 19).
 """
 
 import shutil

@@ -1,7 +1,7 @@
-"""python -m benchmarks.planted FILE.npz: faults planted among CIFAR-10's test pictures, and what a look at them finds.
+"""python -m benchmarks.planted FILE.npz: how many faults planted among CIFAR-10's test pictures the data check finds.
 
-Copies that were changed a little, pictures that show nothing of the kind, and labels drawn anew. What is raised besides
-counts as false: a few of these are real faults of CIFAR-10. FILE.npz has x_test and y_test.
+The faults are slightly changed copies, pictures of other kinds, and randomly drawn labels. All other findings count as
+false, although a few of them are real faults of CIFAR-10. FILE.npz has x_test and y_test.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """python -m benchmarks.priors: where the prior matters; the runs and the tables of docs/when-the-prior-matters.md.
 
---run trains what is missing, cell by cell in the order of the plan, in this process. --cells: only these cells.
---pictures FILE.npz: the natural pictures of `python -m benchmarks.margin --make-pictures`; without it digits alone.
---scores FILE.csv: the scores of runs, one row each. Its rows count as finished runs, and scores of new runs are added.
-Without --run: the tables of all finished runs.
+--run trains missing runs, cell by cell in the order of the plan, in this process. --cells: only these cells. --pictures
+FILE.npz: the natural pictures of `python -m benchmarks.margin --make-pictures`; without it only digits. --scores
+FILE.csv: the scores of runs, one row each. Its rows count as finished runs, and scores of new runs are added. Without
+--run: the tables of all finished runs.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """python -m benchmarks.race RUN [RUN [RUN]]: how smooth the race is in a slow browser; with --picture README's picture.
 
-The file of the race is opened in Chromium from the disk, with the processor throttled for the page: Chromium spins away
-the rest, which counts as processor time. On a busy machine read processor time alone.
+The file of the race is opened in Chromium from the disk, with the processor throttled for the page. Chromium throttles
+by busy waiting, which counts as processor time. On a busy machine read only the processor time.
 """
 
 import argparse

@@ -1,8 +1,7 @@
-"""Rates: how much of the arithmetic that the machine can do a training step does.
+"""Measure which share of the machine's arithmetic rate a training step reaches.
 
 The machine's convolution rate is that of the network's own layers, each run alone as a plain convolution, forward and
-as much of backward as training needs, in the memory layout that suits it best. Nothing else is in it: no batch norm, no
-activation, no loss.
+as much of backward as training needs, in its best memory layout. It includes no batch norm, no activation, no loss.
 """
 
 from collections import Counter

@@ -1,9 +1,9 @@
-"""The reference: training steps in the structure of the original code, written here to be measured against.
+"""Training steps in the structure of the original code, as a reference for measurements.
 
 Pictures are PIL images; two worker processes of a `DataLoader` make the views one image after the other. Every view has
-a forward pass of its own in the default memory layout, in full precision. LPS's loss filters rows in Python, asks the
-device about every one of them, and builds a matrix of similarities for each contrastive term. For the other methods the
-loss is the project's own. Every step fetches every number that it reports. The mathematics is that of `lps.methods`.
+its own forward pass in the default memory layout, in full precision. LPS's loss filters rows in Python, waits for the
+device for each of them, and builds a matrix of similarities for each contrastive term. For the other methods the loss
+is the project's own. Every step fetches every number that it reports. The mathematics is that of `lps.methods`.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""The report: sections of rows as Markdown tables, or everything as one JSON object."""
+"""Print the results: sections of rows as Markdown tables, or everything as one JSON object."""
 
 import json
 import math

@@ -1,10 +1,10 @@
-"""python -m benchmarks.review RUN [RUN ...]: what decisions about single pictures are worth, by which comes first.
+"""python -m benchmarks.review RUN [RUN ...]: how much decisions about single pictures gain, in different orders.
 
-RUN: folders of finished runs on data of known classes. A simulated person knows them: it names every cluster once by
-the class that the matching of accuracy/all gives it, and then says of one picture after another what it shows. Accuracy
-is the share of all unlabeled images that are under the name of their class. Pictures come as on the page Review, asked
-anew after every answer; by least confidence of the network; or at random, twenty orders a run. What the decisions do
-for the run after them is measured by `python -m benchmarks.decisions`.
+RUN: folders of finished runs on data of known classes. A simulated user knows them: it names every cluster once after
+its class in the matching of accuracy/all, and then labels one picture after another. Accuracy is the share of all
+unlabeled images under the name of their class. Pictures come as on the page Review, reordered after every answer; by
+least confidence of the network; or at random, twenty orders per run. The effect of the decisions on the next run is
+measured by `python -m benchmarks.decisions`.
 
     python -m lps sweep --method lps --seeds 0,1,2,3,4 --name review --wait        # such runs, on digits
 """

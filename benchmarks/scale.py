@@ -1,11 +1,11 @@
-"""python -m benchmarks.scale FILE.npz: what 10^3 to 10^6 pictures cost, from the files to the labels of all.
+"""python -m benchmarks.scale FILE.npz: the costs of 10^3 to 10^6 pictures, from the files to the labels of all.
 
-FILE.npz has 10 classes of pictures of 32 x 32 pixels: x_train, y_train, x_test, y_test (of CIFAR-10). They are
-shifted, mirrored, tinted and saved as JPEG, so that every picture is another one: five classes of which half is
-labeled, everything else unknown. Each stage is a process of its own; the script reads its memory 20 times a second:
+FILE.npz has 10 classes of pictures of 32 x 32 pixels: x_train, y_train, x_test, y_test (of CIFAR-10). They are shifted,
+mirrored, tinted and saved as JPEG, so that all pictures differ: five classes of which half is labeled, everything else
+unknown. Each stage is a separate process; the script reads its memory 20 times per second:
 
     peak MB     most resident memory, with pages of mapped files, which the system takes back when it needs them
-    own MB      most anonymous memory: what cannot be taken back without swap
+    own MB      most anonymous memory, which cannot be taken back without swap
     CPU s       processor time, user and system
 
     python -m benchmarks.scale FILE.npz                          10^3, 10^4, 10^5
@@ -13,14 +13,14 @@ labeled, everything else unknown. Each stage is a process of its own; the script
     python -m benchmarks.scale FILE.npz --dataset shards         the same pictures in tar files of 10,000
     python -m benchmarks.scale FILE.npz --dataset shards --counts 1000000 --planted
 
---planted leaves out what grows by the picture alone and takes hours: in place of a backbone's features stand vectors of
-128 numbers around one centre a class, written through the same store. The stage `backbone, for 30 s` measures the rate
-of the real one.
+--planted skips the work that grows with the number of pictures and takes hours: a backbone's features are replaced by
+vectors of 128 numbers around one centre per class, written through the same store. The stage `backbone, for 30 s`
+measures the rate of the real backbone.
 
     python -m benchmarks.scale FILE.npz --made --counts 1000000 --only clusters "review order"
 
---made takes the made-up run of benchmarks.map in place of pictures and training (FILE.npz is not read), for stages that
-read only a run.
+--made uses the made-up run of benchmarks.map in place of pictures and training (FILE.npz is not read), for stages that
+only read a run.
 
 The last columns of the report are exponents: log(value of the largest / of the one before) / log(their counts).
 """

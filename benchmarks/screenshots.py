@@ -1,7 +1,7 @@
-"""python -m benchmarks.screenshots: the pictures of the tutorials, taken by a browser from real runs.
+"""python -m benchmarks.screenshots: take the pictures of the tutorials with a browser from real runs.
 
-The runs are those of the tutorials, made by the commands that stand there (about 15 minutes on two cores); what exists
-in --work is not made again. The pictures go to docs/images, with 128 colours each, to be small.
+The runs are those of the tutorials, made by their commands (about 15 minutes on two cores); existing runs in --work are
+reused. The pictures go to docs/images, with 128 colours each, to be small.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Shares: which part of a training step takes how much of it."""
+"""Measure the share of each part of a training step."""
 
 import time
 from collections import defaultdict

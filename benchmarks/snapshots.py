@@ -1,6 +1,6 @@
 """python -m benchmarks.snapshots: write and read the features of a large snapshot, with and without compression.
 
-Made-up vectors of length 1 around 100 centres, as float16. Reading is what Clusters does: `read_snapshot` with
+Made-up vectors of length 1 around 100 centres, as float16. Reading is the same as on Clusters: `read_snapshot` with
 `thinned`, at most 50,000 rows. Processor seconds, the best of --rounds; other programs on the machine hardly change
 them.
 

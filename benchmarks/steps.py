@@ -1,4 +1,4 @@
-"""Training steps as `lps.training.loop` makes them, without files and without what happens between epochs."""
+"""Run training steps like `lps.training.loop`, without files and without the work between epochs."""
 
 from collections.abc import Iterator
 

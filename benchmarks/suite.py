@@ -1,4 +1,4 @@
-"""The suite: what is measured under which name, and how often."""
+"""List the measurements of the suite: names, and numbers of rounds."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""python -m benchmarks.thumbnails: what pictures that stay in their files cost a page, the first and the second time.
+"""python -m benchmarks.thumbnails: how long pages wait for pictures that stay in their files, first and second time.
 
-Photographs, pieces of those of scikit-learn, as JPEG files of 640 x 427 pixels in a folder. `gallery` asks for each as
-the galleries and maps do, 96 pixels as WebP; `sheet` shows 48 at a time as Clusters does; `predict` as Predict does.
-Each is a process of its own, so that nothing is in memory. Medians of --rounds.
+Photographs, pieces of those of scikit-learn, as JPEG files of 640 x 427 pixels in a folder. `gallery` requests each as
+galleries and maps do, 96 pixels as WebP; `sheet` shows 48 at a time as Clusters does; `predict` as Predict does. Each
+is a separate process, so that nothing is cached in memory. Medians of --rounds.
 """
 
 import argparse

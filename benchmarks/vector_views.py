@@ -1,4 +1,5 @@
-"""python -m benchmarks.vector_views FILE.npz: views of vectors by noise and dropout against real views of pictures.
+"""python -m benchmarks.vector_views FILE.npz: compare views of vectors by noise and dropout with real views of
+pictures.
 
 FILE.npz is of the data set `arrays`, with truth. Every run has the same stored features of the pictures as its plain
 view. Its weak and strong views are features of augmented pictures, or the plain ones with noise and dropout

@@ -1,9 +1,9 @@
-"""How long the views of a CIFAR image take: whole batches of tensors against PIL image by image, on one CPU thread.
+"""Time the views of a CIFAR image: whole batches of tensors against PIL image by image, on one CPU thread.
 
     python -m benchmarks.views [--rounds 10]
 
-Prints microseconds per image: the best round of each, the two measured in turn. Processor time, not wall time, so
-that other programs on the machine hardly matter.
+Prints microseconds per image: the best round of each, the two measured in turn. Processor time, not wall time, so that
+other programs on the machine hardly change it.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""python -m benchmarks.what_if: what the margin does to the digits that Explain trains on in the browser.
+"""python -m benchmarks.what_if: the effect of the margin on the digits that Explain trains in the browser.
 
-Every split is trained on with the margin and without, from the same start, in Chromium, by the script that the page
-has. The splits are none of those that steps, learning rate and noise were chosen on (10 to 14).
+Every split is trained with the margin and without, from the same start, in Chromium, by the page's own script. Steps,
+learning rate and noise were chosen on other splits (10 to 14).
 """
 
 import shutil
