@@ -1,7 +1,7 @@
-"""Values that nobody should get away with, at least 100 of every kind, the same ones every time.
+"""Invalid values for settings, at least 100 of every kind, the same every time.
 
-A kind is what a setting is: whole number, number, switch, choice, line of text. Every list is made of the same stock
-(words, hostile names, numbers of all forms) less what really is such a value, and of the edges of the range.
+A kind is the type of a setting: whole number, number, switch, choice, line of text. Every list is made of the same
+stock (words, hostile names, numbers of all forms) without valid values, and of the edges of the range.
 """
 
 import json

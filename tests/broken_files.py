@@ -1,4 +1,4 @@
-"""Files of methods and data sets that are broken in every way, each with words of the reason, in folders of a test."""
+"""Broken files of methods and data sets, each with words of the reason, in folders of a test."""
 
 import sys
 from contextlib import contextmanager

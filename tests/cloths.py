@@ -1,4 +1,6 @@
-"""Two folders of patterned cloths for the whole loop: one to train on, one with a kind more; and what must follow."""
+"""Two folders of patterned cloths for the whole workflow: one to train on, one with a further kind; and the expected
+results.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""For all tests: pages start no training of their own, and nothing outside the test's folder is touched."""
+"""Fixtures for all tests: pages start no training of their own, and nothing outside the test's folder is touched."""
 
 import contextlib
 import functools

@@ -1,10 +1,10 @@
-"""Does everything work with the oldest libraries that requirements.txt admits, with the newest, and with few?
+"""Test the program with the oldest libraries that requirements.txt admits, with the newest, and with few.
 
     python -m tests.dependencies lower|upper|bare [--python PATH] [--into FOLDER]
 
-makes an environment with uv, of the Python at PATH, in FOLDER (several GB with PyTorch; a temporary one without it),
+creates an environment with uv, of the Python at PATH, in FOLDER (several GB with PyTorch; a temporary one without it),
 and runs the quick tests there and `tests/house/test_first_hour.py`, which trains, resumes, compares, reports and opens
-pages. bare: the newest, but those alone that training needs, and of the tests what needs no dashboard.
+pages. bare: only the newest libraries that training needs, and only tests without the dashboard.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A folder of small drawn pictures, as a person with own pictures would have it: some sorted, the rest not."""
+"""A folder of small drawn pictures, as a user with own pictures would have it: some sorted, the rest not."""
 
 from pathlib import Path
 

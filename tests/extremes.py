@@ -1,4 +1,4 @@
-"""Batches at the edge of what can be drawn, as arguments of a scene: whatever a method learns from, it stays finite."""
+"""Extreme batches, as arguments of a scene: a method's loss and gradient must stay finite on them."""
 
 from lps.data.classes import Classes
 

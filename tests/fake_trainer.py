@@ -1,7 +1,7 @@
-"""A training process for tests, in plain Python: does what `plan.json` in the run's folder says, in milliseconds.
+"""A training process for tests, in plain Python: it does what `plan.json` in the run's folder says, in milliseconds.
 
-plan.json: {"do": name, ...}. Every start is noted in `starts.txt` beside the runs, every use of a slot is guarded by a
-file that must not exist yet: what these files say does not depend on the code under test.
+plan.json: {"do": name, ...}. Every start is recorded in `starts.txt` beside the runs, and every use of a slot is
+guarded by a file that must not exist yet: these files do not depend on the code under test.
 """
 
 import json

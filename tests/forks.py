@@ -1,7 +1,7 @@
-"""Python in a process of its own that has torch and the package imported: a copy of a server that imported them once.
+"""Run Python in a fork of a server that has already imported torch and the package.
 
-For tests of what a command says and writes, and of how much time and memory more a file takes. Where the start of
-the process itself is the subject (signals, missing libraries, the environment at import), start one with `subprocess`.
+For tests of what a command prints and writes, and of the time and memory that a file takes. If the start of the process
+itself is tested (signals, missing libraries, the environment at import), use `subprocess`.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Sixty and more texts that are no id of a run, and that some program somewhere took for something else."""
+"""More than sixty texts that are not ids of runs and that some program could mistake for something else."""
 
 GOOD = "20261120-231502-digits-lps-s0-k3f9qa"
 IDS = [

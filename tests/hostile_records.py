@@ -1,4 +1,4 @@
-"""Records of sweeps and searches whose every text tries to be more than text, and runs that belong to them."""
+"""Records of sweeps and searches with hostile texts, and runs that belong to them."""
 
 import json
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Runs whose every text tries to be more than text: names, notes, tags, class names, log lines, reasons, clusters.
+"""Runs with hostile texts: names, notes, tags, class names, log lines, reasons, clusters.
 
-Whatever shows them may fetch nothing, run nothing and link to nothing.
+A page or file that shows them must fetch nothing, run nothing and link to nothing.
 """
 
 from pathlib import Path

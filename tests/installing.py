@@ -1,4 +1,4 @@
-"""The package built and installed into an environment of its own, by uv and its cache: seconds, once that is filled."""
+"""Build the package and install it into its own environment with uv and its cache; seconds once the cache is filled."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
-"""The training steps that one process and two ranks both make for test_distributed.py, and what came out of them.
+"""Training steps that one process and two ranks both make for test_distributed.py, and their results.
 
-As a program, three processes that share the imports: one alone, two ranks. Each writes what it found to `alone-0.pt`,
-`rank-0.pt` or `rank-1.pt` in the folder that the argument names.
+As a program: three processes that share the imports, one alone and two ranks. Each writes its results to `alone-0.pt`,
+`rank-0.pt` or `rank-1.pt` in the folder of the argument.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Waiting for what other processes do, and whether they are still there."""
+"""Wait for other processes, and check whether they are alive."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Runs in a queue for tests of what shows it: asked for, and alive on slots without a process."""
+"""Runs in a queue for tests of pages and commands: requested, and alive on slots without a process."""
 
 import os
 import time

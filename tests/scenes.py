@@ -1,4 +1,4 @@
-"""A network whose outputs are given and a batch that fits them, so that an objective is tested and nothing else."""
+"""A network with given outputs and a matching batch, to test an objective alone."""
 
 from types import SimpleNamespace
 

@@ -1,6 +1,6 @@
-"""A training process for tests of searches: measures a formula of its settings, one epoch after the other.
+"""A training process for tests of searches: its measurements are a formula of its settings, one epoch after the other.
 
-Its value after epoch e of E is `peak` times (1 + e / E) / 2. `search_trainer.json` beside the runs may say how long an
+Its value after epoch e of E is `peak` times (1 + e / E) / 2. `search_trainer.json` beside the runs may set how long an
 epoch takes (`epoch_s`), at which margin_scale the process `waits` for SIGTERM after half of its epochs, `diverges`,
 `fails`, or kills itself in its first attempt (`dies`): [from, to] each.
 """

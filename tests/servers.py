@@ -1,4 +1,4 @@
-"""Servers in processes of their own on free ports of this machine, such as the app of `streamlit run app.py`."""
+"""Start servers as separate processes on free ports of this machine, such as the app of `streamlit run app.py`."""
 
 import os
 import re

@@ -1,7 +1,7 @@
-"""Every test of a kind takes a share of its cases, so that each case is met several times; the whole is a command.
+"""Give every test of a kind a share of its cases, so that the cases are spread over tests and days.
 
-`LPS_TRIALS=all`, which `python -m tests.reliability cases` sets, makes every test take all of them. `OFFSET` is another
-number every day, so that over weeks every case has its turn; `LPS_OFFSET=N` repeats the trials of a day.
+`LPS_TRIALS=all`, which `python -m tests.reliability cases` sets, makes every test use all cases. `OFFSET` changes every
+day, so that over weeks every case is used; `LPS_OFFSET=N` repeats the cases of a day.
 """
 
 import os

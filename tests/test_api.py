@@ -1,4 +1,4 @@
-"""Runs from Python: what the functions give is what the files say, and the examples of docs/api.md do as they say."""
+"""Runs from Python: results equal the files, and the examples of docs/api.md work."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Amounts in words: how many, how large, how long, how long ago; and that nobody says them in another way."""
+"""Amounts in words (counts, sizes, durations, ages), and that all code uses these functions."""
 
 import re
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""List every text that a person can meet: `python -m tests.texts [FILE]`.
+"""List every text that users can see: `python -m tests.texts [FILE]`.
 
 One line per text: file, line, text. It finds the strings of `app.py`, `pages/` and `lps/` that are sentences or labels:
 of widgets, help, errors, the command line, options, empty states and alternative texts. Read the list from its first
-line to its last, as somebody who does not know the program (docs/style.md).
+line to its last, as a reader who does not know the program (docs/style.md).
 """
 
 import argparse

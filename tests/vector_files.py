@@ -1,4 +1,4 @@
-"""Small files of vectors as people bring them: three kinds of items, two of them with labels."""
+"""Small files of vectors like those of users: three kinds of items, two of them with labels."""
 
 from pathlib import Path
 

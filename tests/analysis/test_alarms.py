@@ -1,4 +1,4 @@
-"""Alarms and the newest records they are made of, against whole readings and made-up runs whose answer is known."""
+"""Alarms and the newest records that they use, against full readings and made-up runs with known answers."""
 
 import json
 

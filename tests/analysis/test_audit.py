@@ -1,4 +1,4 @@
-"""Faults that were put among features by hand: what is found of them, and what is found where there are none."""
+"""Faults planted among features: which are found, and that nothing is found without faults."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is said of clusters, against loops over sets of images and against cases that can be checked by eye."""
+"""Descriptions of clusters, against loops over sets of images and against cases that can be checked by eye."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Runs side by side: who is averaged with whom, what differs, every format, the paper's numbers and their audit."""
+"""Comparing runs: groups, differences, every format, the paper's numbers and their audit."""
 
 import csv
 import io

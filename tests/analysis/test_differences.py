@@ -1,4 +1,4 @@
-"""Groups against each other: paired by seed, what is marked, what is said, and how seldom a mark is false."""
+"""Differences between groups: pairing by seed, marks, wording, and the rate of false marks."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The ledger: which official number a group stands beside, and the verdict from its seeds."""
+"""The ledger: the official number for a group, and the verdict from its seeds."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Names of clusters: what entries add up to, and that nothing that was said is ever lost."""
+"""Names of clusters: the sum of the entries, and that no decision is ever lost."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Nearest neighbours among features: brute force in float64, and what cannot be answered."""
+"""Nearest neighbours among features: brute force in float64, and queries without an answer."""
 
 import numpy as np
 import pytest

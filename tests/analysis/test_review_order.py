@@ -1,4 +1,4 @@
-"""Which pictures come first on the page Review: what is believed of them, in which order, with which suggestions."""
+"""The order of pictures on the page Review: beliefs, order and suggestions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A person's hand in the browser tests: what is done with it is counted, so that a journey keeps its length."""
+"""A user's actions in the browser tests, counted, so that a journey keeps its length."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""What a page in Chromium is looked at for: pale texts, controls without a name, faults by the rules of axe-core,
-its width, its errors, and whatever a text could make it do.
+"""Check a page in Chromium: pale texts, controls without a name, faults by the rules of axe-core, its width, its
+errors, and effects of hostile texts.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A person with own pictures in a browser: an app where nothing was computed or kept before, and clusters named."""
+"""A user with own pictures in a browser: an app with empty caches, and named clusters."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

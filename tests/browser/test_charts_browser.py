@@ -1,4 +1,4 @@
-"""Runs that a person filters, puts together and draws: what lights up, what is downloaded, what is kept."""
+"""Runs that a user filters, groups and draws: highlights, downloads and saved state."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hasty people: two and three clicks on Launch, in a real browser, are one run.
+"""Two and three quick clicks on Launch, in a real browser, start one run.
 
 LPS_CLICKS=100 python -m pytest tests/browser/test_clicks_browser.py    as many trials; 4 without it
 """

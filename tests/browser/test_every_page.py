@@ -1,6 +1,6 @@
-"""Every page in Chromium, opened once: looked at in light, in dark and in a narrow window, then with all folds open.
+"""Every page in Chromium, opened once: checked in light, in dark and in a narrow window, then with all folds open.
 
-One visit finds everything; each test asserts one thing of what it found, so that a failure has its own name.
+One visit collects everything; each test asserts one fact of it, so that a failure has its own name.
 """
 
 from dataclasses import dataclass

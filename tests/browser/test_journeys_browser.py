@@ -1,4 +1,4 @@
-"""What people come for, from the first page to the file on their disk, in a real browser."""
+"""Users' main tasks, from the first page to the file on their disk, in a real browser."""
 
 import csv
 import io

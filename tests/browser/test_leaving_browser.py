@@ -1,4 +1,4 @@
-"""A page is left while its parts refresh themselves, on a slow server: what comes is the page that was asked for."""
+"""Leaving a page while its parts refresh, on a slow server: the requested page appears."""
 
 import os
 import subprocess

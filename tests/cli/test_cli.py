@@ -1,4 +1,4 @@
-"""The command line as a person uses it: exit codes, one sentence for what is wrong."""
+"""The command line as a user sees it: exit codes, and one sentence per error."""
 
 import json
 from pathlib import Path

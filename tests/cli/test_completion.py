@@ -1,4 +1,4 @@
-"""What the Tab key offers, what the command line imports, and how long both take."""
+"""Completions of the Tab key, imports of the command line, and the time of both."""
 
 import os
 import subprocess

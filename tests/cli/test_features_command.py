@@ -1,4 +1,4 @@
-"""`features`: what is stored, what it cost, who uses it; making it before a run needs it, and taking it away."""
+"""`features`: stored features, their cost and users; making them before a run needs them, and deleting them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is asked of a cluster and what is read from it, with commands that the test writes; test_jobs.py has a SLURM."""
+"""Requests to a cluster and its answers, with commands that the test writes; test_jobs.py has a real SLURM."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A store of features that is killed, or finds the disk full, at every operation in turn; prints what went wrong.
+"""Kill a store of features, or fill its disk, at every operation in turn; prints the errors.
 
 python -m tests.data.store_faults FOLDER
 """

@@ -1,4 +1,4 @@
-"""Advice on the prior, from the labels that a person has sorted."""
+"""Advice on the prior, from the labels that a user has sorted."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Confirmed labels in a split: new ids, nothing of the truth, and what does not fit."""
+"""Confirmed labels in a split: new ids, no use of the truth, and labels that do not fit."""
 
 from dataclasses import replace
 

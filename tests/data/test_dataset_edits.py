@@ -1,4 +1,4 @@
-"""Decisions about pictures, carried out on data sets of every kind: what is left, and what its labels are."""
+"""Decisions about pictures, applied to data sets of every kind: remaining pictures and their labels."""
 
 import numpy as np
 import pytest

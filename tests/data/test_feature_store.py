@@ -1,4 +1,4 @@
-"""A store of features on disk: whole, or finished by whoever needs it next; nothing that is damaged is read."""
+"""A store of features on disk: complete, or completed by the next process; damaged data are never read."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Stored features: what a backbone says of the views of pictures, drawn in the place of pictures, by every method."""
+"""Stored features: a backbone's output for the views of pictures, used by every method in place of pictures."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""RandAugment makes PIL's pixels, draws what it says it draws, and needs no wait for the device."""
+"""RandAugment: PIL's pixels, the documented draws, and no waiting for the device."""
 
 import numpy as np
 import pytest

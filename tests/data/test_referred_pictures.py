@@ -1,4 +1,4 @@
-"""Pictures by reference: the same pixels, digests and batches as decoded ones, and nothing of them kept."""
+"""Pictures by reference: the same pixels, digests and batches as decoded ones, and no stored pixels."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Data sets: what comes out of the files that these tests make, and the sentence for whatever is wrong with them."""
+"""Data sets: the content of files that these tests make, and the error for every fault in them."""
 
 import hashlib
 import io

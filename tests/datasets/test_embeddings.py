@@ -1,4 +1,4 @@
-"""The data set of own embeddings: three kinds of files, what is shown of an item, one sentence for each misfit."""
+"""The data set of own embeddings: three kinds of files, the display of items, one error for each fault."""
 
 import csv
 

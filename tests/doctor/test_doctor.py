@@ -1,4 +1,4 @@
-"""The examination: every kind of trouble, made on purpose, is found and told in one sentence with a cure."""
+"""The doctor: every kind of problem, made on purpose, is found and described in one sentence with a fix."""
 
 import dataclasses
 import errno

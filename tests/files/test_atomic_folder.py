@@ -1,4 +1,4 @@
-"""Drafts of folders: those of killed processes go, those of other names and what a person keeps stay."""
+"""Drafts of folders: those of killed processes are removed, other drafts and users' files stay."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Looking through folders of this machine: the home and what was allowed, and no way out of them."""
+"""Browsing folders of this machine: the home and allowed folders, and no others."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the disk says of an error, who may read what is made, and what stays open."""
+"""Disk errors in words, permissions of new files, and descriptors that stay open."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""A journal only grows: what holds, what is refused, and the bytes of the two kinds of file."""
+"""A journal only grows: entries in effect, refused entries, and the bytes of both file formats."""
 
 import json
 from contextlib import nullcontext

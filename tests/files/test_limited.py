@@ -1,4 +1,4 @@
-"""A fork with limits tells what an operation costs, before the process itself does it."""
+"""A limited fork shows what an operation costs before the process itself runs it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Who may import whom: the arrows by folder, read from the source; lazy imports count like all others."""
+"""Allowed imports between folders, read from the source; lazy imports count like all others."""
 
 import ast
 import subprocess

@@ -1,4 +1,6 @@
-"""What a file takes from another of our modules is there: a name that moved is found before a page is opened."""
+"""Every attribute that a file uses of another of our modules exists, so that moved names are noticed before a page is
+opened.
+"""
 
 import ast
 from collections.abc import Sequence

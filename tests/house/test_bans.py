@@ -1,4 +1,4 @@
-"""What must not stand in the program, read from its syntax trees: code that runs what a file or a person says."""
+"""Forbidden code, found in syntax trees: code that runs content of files or input of users."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The benchmarks measure what they say: the steps of the trainer, and a reference with the same mathematics."""
+"""The benchmarks measure what they claim: the trainer's steps, and a reference with the same mathematics."""
 
 import copy
 import json

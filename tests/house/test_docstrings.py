@@ -1,4 +1,4 @@
-"""What docstrings and comments name is there: files, modules, and what is in a module."""
+"""Names in docstrings and comments exist: files, modules, and members of modules."""
 
 import ast
 import builtins

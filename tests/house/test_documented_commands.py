@@ -1,4 +1,4 @@
-"""The commands and the code of README and docs/: every line is one that the program takes, and what can run does."""
+"""Commands and code of README and docs/: the program accepts every line, and lines that can run do work."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""What a failed test says in its last line."""
+"""The last line of a failed test."""
 
 import shlex
 import subprocess

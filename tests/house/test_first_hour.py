@@ -1,4 +1,4 @@
-"""What a person does first, with real trainings in real processes: train, stop, resume, compare, look, report.
+"""The first steps of a user, with real trainings in real processes: train, stop, resume, compare, view, report.
 
 `tests.dependencies` runs this with the oldest and the newest libraries; without those of the dashboard, all but the
 tests with `dashboard` in their names.

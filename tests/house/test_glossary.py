@@ -1,4 +1,4 @@
-"""One word a thing: words that the glossary has retired stand in no text that people read."""
+"""Retired words of the glossary are in no text that users read."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The study of the margin: its commands are such as the program takes, and its tables say what its runs came to."""
+"""The margin study: the program accepts its commands, and its tables equal the results of its runs."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What stands without an underscore is for others: its name is read in another file of ours."""
+"""Public names (without an underscore) are used in another file of ours."""
 
 import ast
 import re

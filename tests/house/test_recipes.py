@@ -1,4 +1,4 @@
-"""The five recipes of docs/architecture.md, carried out as they are written, in a copy of the repository."""
+"""The five recipes of docs/architecture.md, carried out word by word in a copy of the repository."""
 
 import os
 import re

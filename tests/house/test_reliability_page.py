@@ -1,4 +1,4 @@
-"""docs/reliability.md: every row of every table names a test, and every test that it names is there."""
+"""docs/reliability.md: every row of every table names a test, and every named test exists."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The benchmarks of Review and of flags on clusters, on a made run whose mistakes are known."""
+"""The benchmarks of Review and of cluster flags, on a made-up run with known mistakes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What all tests may count on, however busy the machine is."""
+"""Guarantees for all tests, also on a busy machine."""
 
 import importlib
 import os

@@ -1,4 +1,4 @@
-"""No training step waits for the device: nothing in it asks for a number or for how many rows pass."""
+"""No training step waits for the device: it never fetches a number or a count of rows."""
 
 import os
 import traceback

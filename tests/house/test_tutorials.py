@@ -1,4 +1,4 @@
-"""The tutorials and the instructions, followed word by word in an empty folder, with fewer epochs."""
+"""The tutorials and instructions, followed word by word in an empty folder, with fewer epochs."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""The model that leaves the program: its answers in onnxruntime are ours, and its folder says what it is."""
+"""The exported model: its results in onnxruntime equal ours, and its folder describes it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The person whom `benchmarks.decisions` simulates: says what pictures show, one decision at a time, and no more."""
+"""The user whom `benchmarks.decisions` simulates: it labels pictures, one decision at a time, and no more."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Training on with names: which pictures count, what the new run is told, and that it stands on its own."""
+"""Training on with names: which pictures count, the settings of the new run, and that it is independent."""
 
 import re
 import shutil

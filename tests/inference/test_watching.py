@@ -1,4 +1,4 @@
-"""Pictures that arrive in a folder that is watched, and what may be a new class among those that are like nothing."""
+"""New pictures in a watched folder, and possible new classes among those that resemble no class."""
 
 import os
 import random

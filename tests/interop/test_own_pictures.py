@@ -1,4 +1,4 @@
-"""Pictures that come out of a browser: kept whole, bounded, and nothing of what a stranger may put in between."""
+"""Pictures uploaded by a browser: stored completely, limited, and nothing that an untrusted archive may add."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Recordings: what they keep, that they say nothing of the machine, and that nothing changes them."""
+"""Recordings: what they contain, that they reveal nothing about the machine, and that nothing changes them."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""TensorBoard reads what the run wrote: every number at its step and time, what counts in the end, nothing else."""
+"""TensorBoard reads what the run wrote: every number at its step and time, only events that count, nothing else."""
 
 import json
 import socket

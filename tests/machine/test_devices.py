@@ -1,4 +1,4 @@
-"""Devices: what the driver says becomes names, labels and reasons; a fake nvidia-smi stands for the driver."""
+"""Devices: the driver's answers become names, labels and reasons; a fake nvidia-smi replaces the driver."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What the system says of memory, from tables made here: machines, containers, jobs, both kinds of control groups."""
+"""Memory that the system reports, from tables made here: machines, containers, jobs, both kinds of control groups."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Backbones: the networks that are meant, their stages, and one sentence for what does not fit."""
+"""Backbones: the right networks, their stages, and one error for each misfit."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The network: size, cosine head, what is frozen, one pass or one per view."""
+"""The network: size, cosine head, frozen parts, one pass or one per view."""
 
 import copy
 

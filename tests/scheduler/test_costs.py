@@ -1,4 +1,4 @@
-"""What runs cost: medians by hand, and what does not count."""
+"""Costs of runs: medians by hand, and runs that do not count."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whether there is room for what runs will write: said before they start, and only where it is known to be short."""
+"""Disk space for runs: a warning before they start, only if it is known to be short."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""The one door to a run: what is checked how often, what is made before anything starts, and that there is no other."""
+"""The only way to create a run: checks and their number, what is created before anything starts, no other way."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Marks on the epoch axis: cases worked out by hand, a naive search, and what must not matter."""
+"""Marks on the epoch axis: cases worked out by hand, a naive search, and invariances."""
 
 import numpy as np
 import pytest

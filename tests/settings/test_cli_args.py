@@ -1,4 +1,4 @@
-"""Settings and commands as people paste them: what is spelled is read back as the same."""
+"""Settings and commands for pasting: what is written is read back as the same."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""What a person decided about pictures: entries that only grow, states that runs name, files that are damaged."""
+"""A user's decisions about pictures: growing entries, states that runs name, damaged files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a run was trained with: asked of this machine, kept in the start event, read back."""
+"""The hardware of a run: queried here, stored in the start event, read back."""
 
 import json
 import platform

@@ -1,4 +1,4 @@
-"""Small copies of pictures beside a recording: they are the pictures, and a damaged sheet is told in a sentence."""
+"""Small copies of pictures beside a recording: they equal the pictures, and a damaged sheet is one error."""
 
 from dataclasses import replace
 

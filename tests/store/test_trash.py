@@ -1,4 +1,4 @@
-"""The trash: what is in it, for how long, and that what comes back is what was deleted."""
+"""The trash: its content, for how long, and that a restored run equals the deleted one."""
 
 import json
 import os

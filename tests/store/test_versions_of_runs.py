@@ -1,4 +1,4 @@
-"""A run says which version of the program trained it, and pages say when that is another one."""
+"""A run names the version of the program that trained it, and pages show if it is another one."""
 
 import json
 

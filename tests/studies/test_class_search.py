@@ -1,4 +1,4 @@
-"""How many classes: found on separate blobs, exactly and by the coarse search; told to pages through a file."""
+"""The number of classes: found on separate blobs, by the exact and the coarse search; shown to pages through a file."""
 
 import json
 import math

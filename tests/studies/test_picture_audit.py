@@ -1,4 +1,4 @@
-"""A look at pictures from the command line to the decisions: what is found, what is decided, what the next runs see."""
+"""The data check from the command line to decisions: findings, decisions, and what the next runs use."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Searches: what is typed, what is measured, and a driver that may die at any moment."""
+"""Searches: typed requests, measurements, and a driver that may be killed at any time."""
 
 import json
 import math

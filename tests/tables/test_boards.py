@@ -1,4 +1,4 @@
-"""Charts that people make themselves: their text, their figure, the table of values, and the Python that draws them."""
+"""Charts that users make: their text, their figure, the table of values, and the Python that draws them."""
 
 import math
 

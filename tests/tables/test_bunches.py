@@ -1,4 +1,4 @@
-"""Columns that vary, the order of rows, runs put together, and what can be said of their differences."""
+"""Columns that vary, the order of rows, groups of runs, and their differences."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""The filter of runs: what it finds, what it says of what it cannot read, and that nothing keeps it busy."""
+"""The filter of runs: matches, errors, and time limits."""
 
 import random
 import time

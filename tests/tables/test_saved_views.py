@@ -1,4 +1,4 @@
-"""What people keep by name beside the runs: whole or absent, bounded, and no file from elsewhere is believed."""
+"""Saved views beside the runs: complete or absent, limited, and files from elsewhere are not trusted."""
 
 import json
 

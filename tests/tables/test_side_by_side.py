@@ -1,4 +1,4 @@
-"""Two runs beside one another, in whatever condition their folders are."""
+"""Comparing two runs, in any condition of their folders."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What an evaluation keeps for looking at later, and what it lets test images be judged by."""
+"""What an evaluation stores for display, and what may judge test images."""
 
 from dataclasses import replace
 

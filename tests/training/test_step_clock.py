@@ -1,4 +1,4 @@
-"""What a step of training waits for, measured and said."""
+"""Waiting times of a training step, measured and shown."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""What single steps measure: kept as it is, told as a few means an epoch, the same after a checkpoint in between."""
+"""Measurements of single steps: stored, summarized as a few means per epoch, the same after a checkpoint."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Checkpoints, snapshots, averages: what is written is what is read, and damage is noticed."""
+"""Checkpoints, snapshots, averages: what is written is read back, and damage is noticed."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The loop on real digits: what a run leaves, that truth cannot leak, that a resumed run equals an unbroken one."""
+"""The loop on real digits: the files of a run, no leak of the truth, and a resumed run equals an unbroken one."""
 
 import json
 import os
