@@ -37,4 +37,4 @@ def test_what_fails_is_not_kept_and_many_may_ask_at_once():
         thread.start()
     for thread in threads:
         thread.join()
-    assert kept._bytes == sum(size for _, size in kept._found.values()) <= 50
+    assert kept._bytes == sum(size for _, size in kept._answers.values()) <= 50

@@ -338,7 +338,7 @@ def test_tokens_are_compared_in_constant_time(monkeypatch):
 
 def test_cookies_over_tls_stay_there():
     scope = {"scheme": "https", "server": ("127.0.0.1", 8501), "path": "/"}
-    (_, cookie), _ = guard.Guard(App(), DOOR)._welcome(scope, [])
+    (_, cookie), _ = guard.Guard(App(), DOOR)._redirect_headers(scope, [])
     assert b"; Secure" in cookie
 
 

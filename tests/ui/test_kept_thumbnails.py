@@ -115,7 +115,7 @@ def test_sessions_that_write_at_once_leave_whole_files(cache, monkeypatch):
     keep_pixels((0,), _picture)
     each = _files(cache)[0].stat().st_size
     monkeypatch.setattr(kept_thumbnails, "MOST_BYTES", 10 * each)
-    monkeypatch.setattr(kept_thumbnails, "_WRITES", 3)
+    monkeypatch.setattr(kept_thumbnails, "_WRITES_PER_CHECK", 3)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda number: keep_pixels((number % 40,), _picture)[1], range(200)))
     assert found == [(40, 60)] * 200 and not list(cache.rglob("*.tmp"))

@@ -44,7 +44,7 @@ def test_a_part_of_the_page_that_is_shown_is_drawn(requests):
 @pytest.mark.parametrize(("page", "is_drawn"), [("home", False), ("live", True), ("", True)])
 def test_a_part_is_drawn_only_on_the_page_it_belongs_to(page, is_drawn, monkeypatch):
     drawn = []
-    monkeypatch.setattr(routing, "_run_any", lambda runner, asked: drawn.append(asked))
+    monkeypatch.setattr(routing, "_streamlit_run_script", lambda runner, asked: drawn.append(asked))
     runner = SimpleNamespace(_pages_manager=SimpleNamespace(current_page_script_hash="live"))
     routing._run_script(runner, RerunData(page_script_hash=page, fragment_id_queue=["part"]))
     assert bool(drawn) is is_drawn
@@ -52,7 +52,7 @@ def test_a_part_is_drawn_only_on_the_page_it_belongs_to(page, is_drawn, monkeypa
 
 def test_a_whole_page_is_always_drawn(monkeypatch):
     drawn = []
-    monkeypatch.setattr(routing, "_run_any", lambda runner, asked: drawn.append(asked))
+    monkeypatch.setattr(routing, "_streamlit_run_script", lambda runner, asked: drawn.append(asked))
     runner = SimpleNamespace(_pages_manager=SimpleNamespace(current_page_script_hash="live"))
     routing._run_script(runner, RerunData(page_script_hash="home"))
     assert drawn

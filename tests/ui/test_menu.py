@@ -67,8 +67,8 @@ def test_the_groups_follow_each_other():
 
 def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place():
     """`browser/test_pages_browser.py` follows one."""
-    assert not {*menu._MOVED} & {entry.path.stem for entry in menu.read_entries()}
-    assert {*menu._MOVED.values()} <= {entry.path.stem for entry in menu.read_entries()}
+    assert not {*menu._REDIRECTS} & {entry.path.stem for entry in menu.read_entries()}
+    assert {*menu._REDIRECTS.values()} <= {entry.path.stem for entry in menu.read_entries()}
 
 
 def test_one_new_file_is_a_page(folder):

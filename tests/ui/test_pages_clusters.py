@@ -617,8 +617,8 @@ def test_adoption_is_judged_by_the_threshold_of_the_group_predicted():
 
 
 def test_the_life_of_an_image_of_a_large_run_is_told_by_some_epochs(open_page, stored, monkeypatch):
-    monkeypatch.setattr(predictions, "_FEWEST", 3)
-    monkeypatch.setattr(predictions, "_LIFE", 1)
+    monkeypatch.setattr(predictions, "_MIN_HISTORY_EPOCHS", 3)
+    monkeypatch.setattr(predictions, "_MAX_HISTORY_IMAGES", 1)
     here = predictions.read_view(stored, 2)
     image = int(here.split.unlabeled[0])
     whole = points.stored_epochs(stored)

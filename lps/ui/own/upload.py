@@ -32,12 +32,12 @@ def show_upload(choose: Callable[[Path], None]) -> None:
     )
     help_text = "A folder with one sub-folder per class"
     earlier, endings = uploaded_folders.folders(), uploaded_folders.VECTORS
-    folder_choice.show_ways("own", choose, lambda: _ask_for_files(choose), earlier, help_text, True, endings)
+    folder_choice.show_folder_choice("own", choose, lambda: _ask_for_files(choose), earlier, help_text, True, endings)
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds, number = sorted(ending.removeprefix(".") for ending in ENDINGS), folder_choice.uploader_number("own")
-    folder_choice.say_limits()
+    folder_choice.show_upload_limits()
     files = st.file_uploader("Drop a folder", kinds, accept_multiple_files="directory", key=f"own_folder_{number}")
     archive = st.file_uploader(
         "Or drop an archive of it, or a file of vectors",
@@ -45,9 +45,9 @@ def _ask_for_files(choose: Callable[[Path], None]) -> None:
         key=f"own_zip_{number}",
     )
     if archive:
-        folder_choice.take_upload("own", [archive], lambda: _keep_archive(archive), choose)
+        folder_choice.store_upload("own", [archive], lambda: _keep_archive(archive), choose)
     elif files:
-        folder_choice.take_upload(
+        folder_choice.store_upload(
             "own", files, lambda: folder_choice.announce_upload(uploaded_folders.keep_files(files)), choose
         )
 

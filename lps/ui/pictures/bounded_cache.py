@@ -1,4 +1,4 @@
-"""A cache shared by all viewers, limited in bytes: one answer of a large run counts as much as many small ones."""
+"""A cache shared by all viewers and limited in bytes, so that large answers displace as many small ones."""
 
 import threading
 from collections import OrderedDict
@@ -6,27 +6,27 @@ from collections.abc import Callable, Hashable
 
 
 class BoundedCache:
-    """Cache of the most recent answers, up to `most` bytes but at least one; treat answers as read-only."""
+    """Cache of the most recent answers, up to `max_bytes` bytes but at least one; treat answers as read-only."""
 
-    def __init__(self, most: int):
-        self._most, self._bytes = most, 0
-        self._found: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
+    def __init__(self, max_bytes: int):
+        self._max_bytes, self._bytes = max_bytes, 0
+        self._answers: OrderedDict[Hashable, tuple[object, int]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, make: Callable[[], object], size: Callable[[object], int]):
-        """Return the answer for `key`, computed now if it is not cached; size: its bytes. Raises what `make` raises."""
+    def get(self, key: Hashable, compute: Callable[[], object], size: Callable[[object], int]):
+        """Return the answer for `key`, computed if it is not cached; size: its bytes. Raises errors of `compute`."""
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key][0]
-        answer = make()  # outside the lock: whoever asks for another one need not wait
+            if key in self._answers:
+                self._answers.move_to_end(key)
+                return self._answers[key][0]
+        answer = compute()  # outside the lock, so that other keys need not wait
         with self._lock:
-            self._forget(key)
-            self._found[key] = answer, size(answer)
-            self._bytes += self._found[key][1]
-            while self._bytes > self._most and len(self._found) > 1:
-                self._forget(next(iter(self._found)))
+            self._remove(key)
+            self._answers[key] = answer, size(answer)
+            self._bytes += self._answers[key][1]
+            while self._bytes > self._max_bytes and len(self._answers) > 1:
+                self._remove(next(iter(self._answers)))
         return answer
 
-    def _forget(self, key: Hashable) -> None:
-        self._bytes -= self._found.pop(key, (None, 0))[1]
+    def _remove(self, key: Hashable) -> None:
+        self._bytes -= self._answers.pop(key, (None, 0))[1]

@@ -1,4 +1,4 @@
-"""Colour the points of a projection by what is known of their images at an epoch of a run."""
+"""Colour the points of a projection by facts about their images at an epoch of a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from lps.store.runs import Run
 from lps.ui.pictures import points, predictions
 from lps.ui.shared.history import read_history
 
-OF_TABLES = {  # by what stands in a table of points
+OF_TABLES = {  # by a column of a table of points
     "group": "Seen / novel",
     "truth": "True class",
     "predicted": "Prediction",
@@ -21,7 +21,7 @@ OF_TABLES = {  # by what stands in a table of points
     "confidence": "Confidence",
 }
 OF_TRUTH = ("group", "truth", "right")
-_MORE = {"called": "Predicted seen / novel", "adopted": "Pseudo-label", "cluster": "Your clusters"}
+_OF_RUNS = {"called": "Predicted seen / novel", "adopted": "Pseudo-label", "cluster": "Your clusters"}
 _STEPS = 33  # of colour, from a confidence of 0 to 1
 
 
@@ -34,29 +34,27 @@ def list_colorings(run: Run, epoch: int) -> dict[str, str]:
     partition = points.read_partition(run)
     is_known = partition.targets[partition.split.unlabeled] >= 0
     has_truth = is_known.any()
-    words_by_key = {key: words for key, words in OF_TABLES.items() if has_truth or key not in OF_TRUTH}
-    words_by_key |= {} if has_truth else {"called": _MORE["called"]}
+    titles = {key: title for key, title in OF_TABLES.items() if has_truth or key not in OF_TRUTH}
+    titles |= {} if has_truth else {"called": _OF_RUNS["called"]}
     if _read_thresholds(run, epoch):
-        words_by_key["adopted"] = _MORE["adopted"]
-    if len(partition.split.unlabeled) <= predictions.MOST_IMAGES and _is_named(run, epoch):
-        words_by_key["cluster"] = _MORE["cluster"]
+        titles["adopted"] = _OF_RUNS["adopted"]
+    if len(partition.split.unlabeled) <= predictions.MOST_IMAGES and _has_decisions(run, epoch):
+        titles["cluster"] = _OF_RUNS["cluster"]
     is_blind = 2 * np.count_nonzero(is_known) < len(is_known)
     if is_blind:
-        words_by_key = {
-            key: words_by_key[key] for key in sorted(words_by_key, key=lambda key: (key in OF_TRUTH, key != "cluster"))
-        }
-    return words_by_key
+        titles = {key: titles[key] for key in sorted(titles, key=lambda key: (key in OF_TRUTH, key != "cluster"))}
+    return titles
 
 
 def _read_thresholds(run: Run, epoch: int) -> dict[str, float]:
     """Return the recorded confidence threshold of the groups "seen" and "novel"; {} if it was not recorded."""
-    past = read_history(run)
-    columns = {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
-    threshold_by_group = {group: float(column[epoch]) for group, column in columns.items() if epoch in column.index}
-    return threshold_by_group if len(threshold_by_group) == 2 else {}
+    history = read_history(run)
+    columns = {group: history.column(f"threshold/{group}") for group in ("seen", "novel")}
+    thresholds = {group: float(column[epoch]) for group, column in columns.items() if epoch in column.index}
+    return thresholds if len(thresholds) == 2 else {}
 
 
-def _is_named(run: Run, epoch: int) -> bool:
+def _has_decisions(run: Run, epoch: int) -> bool:
     try:
         return not naming.naming_of_epoch(naming.read_entries(run), epoch).is_empty
     except UserError:
@@ -113,10 +111,14 @@ def color_table(table: pd.DataFrame, key: str, seen: int, names: Sequence[str], 
 
 def _color_scale(values: np.ndarray, colors: Palette) -> Coloring:
     """Group numbers from 0 to 1 in `_STEPS` steps of colour, of which every fourth has a label."""
-    ends = [np.array(bytearray.fromhex(color[1:]), float) for color in (colors.wrong, colors.all, colors.right)]
-    places = np.linspace(0, 2, _STEPS)
-    mixed = [ends[int(min(1, at))] * (1 - at % 1) + ends[int(min(1, at)) + 1] * (at % 1) for at in places[:-1]]
-    shades = ["#" + bytes(color.round().astype(np.uint8).tolist()).hex() for color in [*mixed, ends[2]]]
+    base_colors = [np.array(bytearray.fromhex(color[1:]), float) for color in (colors.wrong, colors.all, colors.right)]
+    positions = np.linspace(0, 2, _STEPS)
+    mixed = [
+        base_colors[int(min(1, position))] * (1 - position % 1)
+        + base_colors[int(min(1, position)) + 1] * (position % 1)
+        for position in positions[:-1]
+    ]
+    shades = ["#" + bytes(color.round().astype(np.uint8).tolist()).hex() for color in [*mixed, base_colors[2]]]
     labels = [f"{step * 100 // (_STEPS - 1)} %" if step % ((_STEPS - 1) // 4) == 0 else "" for step in range(_STEPS)]
     codes = (np.nan_to_num(values) * (_STEPS - 1)).round().clip(0, _STEPS - 1)
     return Coloring(codes, tuple(labels), tuple(shades), is_scale=True)
@@ -125,7 +127,7 @@ def _color_scale(values: np.ndarray, colors: Palette) -> Coloring:
 def _color_clusters(run: Run, epoch: int, rows: np.ndarray, colors: Palette) -> Coloring:
     """Group the points by cluster, after the user's names, merges and splits."""
     view = predictions.read_view(run, epoch)
-    shown = view.ids.tolist()
-    shades = class_colors(sum(i in view.defaults for i in shown), len(shown), colors)
-    titles = tuple(view.title(i) for i in shown)
+    ids = view.ids.tolist()
+    shades = class_colors(sum(i in view.defaults for i in ids), len(ids), colors)
+    titles = tuple(view.title(i) for i in ids)
     return Coloring(np.searchsorted(view.ids, view.assigned[rows]), titles, tuple(shades), is_classes=True)

@@ -12,14 +12,14 @@ from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, escape
 from lps.wording import counted, data_size
 
-_NAMED = 3  # files left out whose names are said
-_EARLIER = 6  # folders from before that are listed
+_MOST_NAMED = 3  # files left out whose names are said
+_MOST_EARLIER = 6  # folders from before that are listed
 
 
-def show_ways(
+def show_folder_choice(
     name: str,
     choose: Callable[[Path], None],
-    ask_for_files: Callable[[], None],
+    show_uploader: Callable[[], None],
     earlier: list[Path],
     help: str,
     needs_folders: bool = False,
@@ -33,14 +33,14 @@ def show_ways(
     from_browser, from_machine = st.columns(2, gap="medium")
     with from_browser, st.container(border=True, height="stretch"):
         st.markdown("**:material/upload: Upload from this computer**")
-        ask_for_files()
+        show_uploader()
     with from_machine, st.container(border=True, height="stretch"):
         st.markdown("**:material/folder_open: Use a folder on the server**")
         _browse_folders(name, choose, help, needs_folders, endings)
     if earlier:
         st.markdown("**Earlier uploads**")
         with st.container(horizontal=True, gap="small"):
-            for folder in earlier[:_EARLIER]:
+            for folder in earlier[:_MOST_EARLIER]:
                 key = f"{name}_again:{folder.name}"
                 st.button(escape.markdown(folder.name), icon=":material/photo_library:", key=key,
                           on_click=choose, args=(folder,))  # fmt: skip
@@ -51,21 +51,21 @@ def uploader_number(name: str) -> int:
     return st.session_state.get(f"{name}_uploads", 0)
 
 
-def say_limits() -> None:
+def show_upload_limits() -> None:
     """Say how much an upload may hold, and what happens to it."""
-    each = st.get_option("server.maxUploadSize")
+    file_limit = st.get_option("server.maxUploadSize")
     st.caption(
-        f"At most {MOST_PICTURES:,} pictures, {data_size(MOST_BYTES)} in all and {each} MB per file. An archive is "
-        "much faster than a folder of many files. The upload starts at once. Then the files are checked and saved in "
-        "your folder on the server, and the pictures are shown."
+        f"At most {MOST_PICTURES:,} pictures, {data_size(MOST_BYTES)} in all and {file_limit} MB per file. An "
+        "archive is much faster than a folder of many files. The upload starts at once. Then the files are checked and "
+        "saved in your folder on the server, and the pictures are shown."
     )
 
 
-def take_upload(name: str, files: list, keep: Callable[[], Path], choose: Callable[[Path], None]) -> None:
+def store_upload(name: str, files: list, store: Callable[[], Path], choose: Callable[[Path], None]) -> None:
     """Store the upload, call `choose` with its folder, and draw the page again with an empty uploader."""
-    words = f"Checking and saving {counted(len(files), 'file')}"
-    with st.spinner(words, show_time=True), error_toasts.keep_errors(name):
-        choose(keep())
+    progress_text = f"Checking and saving {counted(len(files), 'file')}"
+    with st.spinner(progress_text, show_time=True), error_toasts.keep_errors(name):
+        choose(store())
     uploads.free_uploads(files)
     st.session_state[f"{name}_uploads"] = uploader_number(name) + 1
     st.rerun()
@@ -75,20 +75,20 @@ def _browse_folders(
     name: str, choose: Callable[[Path], None], help: str, needs_folders: bool, endings: tuple[str, ...]
 ) -> None:
     """Show the folders of one place, the way up, and the button that chooses it."""
-    place, roots = f"{name}_place", browsable_folders.allowed_roots()
+    folder_key, roots = f"{name}_place", browsable_folders.allowed_roots()
     if not roots:
         st.caption("No folder is available.")
         return
     try:
-        here = browsable_folders.check_folder(st.session_state.get(place) or roots[0])
-        inside, files = browsable_folders.list_subfolders(here), browsable_folders.list_files(here, endings)
+        current = browsable_folders.check_folder(st.session_state.get(folder_key) or roots[0])
+        subfolders, files = browsable_folders.list_subfolders(current), browsable_folders.list_files(current, endings)
     except UserError as error:
-        st.session_state.pop(place, None)
+        st.session_state.pop(folder_key, None)
         st.caption(escape.markdown(str(error)))
         return
-    _show_way(name, here, roots)
+    _show_location(name, current, roots)
     with st.container(height=190, gap=None):
-        for folder in inside:
+        for folder in subfolders:
             st.button(
                 escape.markdown(folder.name), icon=":material/folder:", type="tertiary", key=f"{name}_in:{folder}",
                 on_click=_open_folder, args=(name, folder),
@@ -98,23 +98,23 @@ def _browse_folders(
                 escape.markdown(file.name), icon=":material/data_array:", type="tertiary", key=f"{name}_file:{file}",
                 on_click=choose, args=(file,), help="Use this file of vectors",
             )  # fmt: skip
-        if not inside and not files:
+        if not subfolders and not files:
             st.caption("No sub-folders.")
-    why_not = ""
-    if browsable_folders.is_home(here):
-        why_not = "This is your home folder. "
-        why_not += "Open a folder in it first." if inside else "Put your folder of pictures in it, or upload it."
-    elif needs_folders and not inside:
-        why_not = "This folder has no sub-folders. Choose a folder with one sub-folder per class."
-    if why_not:
-        st.caption(why_not)
+    obstacle = ""
+    if browsable_folders.is_home(current):
+        obstacle = "This is your home folder. "
+        obstacle += "Open a folder in it first." if subfolders else "Put your folder of pictures in it, or upload it."
+    elif needs_folders and not subfolders:
+        obstacle = "This folder has no sub-folders. Choose a folder with one sub-folder per class."
+    if obstacle:
+        st.caption(obstacle)
     st.button(
-        "Use this folder", icon=":material/check:", key=f"{name}_use", on_click=choose, args=(here,),
-        disabled=bool(why_not), help=why_not or help,
+        "Use this folder", icon=":material/check:", key=f"{name}_use", on_click=choose, args=(current,),
+        disabled=bool(obstacle), help=obstacle or help,
     )  # fmt: skip
 
 
-def _show_way(name: str, folder: Path, roots: list[Path]) -> None:
+def _show_location(name: str, folder: Path, roots: list[Path]) -> None:
     """Show the current place, the way up, and the other roots."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
         st.button("Up", icon=":material/arrow_upward:", key=f"{name}_up", disabled=folder in roots, type="tertiary",
@@ -122,8 +122,8 @@ def _show_way(name: str, folder: Path, roots: list[Path]) -> None:
         st.markdown(f":small[`{folder}`]" if "`" not in str(folder) else f":small[{escape.markdown(str(folder))}]")
         for root in roots:
             if len(roots) > 1 and not folder.is_relative_to(root):
-                words = escape.markdown(root.name or "/")
-                st.button(words, icon=":material/hard_drive:", key=f"{name}_root:{root}", type="tertiary",
+                button_text = escape.markdown(root.name or "/")
+                st.button(button_text, icon=":material/hard_drive:", key=f"{name}_root:{root}", type="tertiary",
                           on_click=_open_folder, args=(name, root))  # fmt: skip
 
 
@@ -133,9 +133,11 @@ def _open_folder(name: str, folder: Path) -> None:
 
 def announce_upload(arrived: StoredPictures) -> Path:
     """Return the folder of stored pictures, and show how many there are and which files were left out."""
-    rest = ""
+    left_out_text = ""
     if arrived.left_out:
-        names = escape.markdown(", ".join(arrived.left_out[:_NAMED])) + ", …" * (len(arrived.left_out) > _NAMED)
-        rest = f"; {counted(len(arrived.left_out), 'other file')} left out: {names}"
-    st.toast(f"{counted(arrived.pictures, 'picture')} saved{rest}.", icon=":material/check_circle:")
+        names = escape.markdown(", ".join(arrived.left_out[:_MOST_NAMED])) + ", …" * (
+            len(arrived.left_out) > _MOST_NAMED
+        )
+        left_out_text = f"; {counted(len(arrived.left_out), 'other file')} left out: {names}"
+    st.toast(f"{counted(arrived.pictures, 'picture')} saved{left_out_text}.", icon=":material/check_circle:")
     return arrived.folder

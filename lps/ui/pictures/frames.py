@@ -46,19 +46,19 @@ class Frame:
 
 def show_frames(rows: list[tuple[str, list[Frame]]], size: int) -> None:
     """Show rows of pictures, each with a heading ("" for none). size: length of their longer sides in pixels."""
-    st.html(f"<style>{_STYLE}</style>" + "".join(_render_row(words, frames, size) for words, frames in rows))
+    st.html(f"<style>{_STYLE}</style>" + "".join(_render_row(heading, frames, size) for heading, frames in rows))
 
 
-def _render_row(words: str, frames: list[Frame], size: int) -> str:
-    head = f"<p>{escape(words)}</p>" if words else ""
-    return f'<div class="lps-frames">{head}{"".join(_render_frame(frame, size) for frame in frames)}</div>'
+def _render_row(heading: str, frames: list[Frame], size: int) -> str:
+    heading_html = f"<p>{escape(heading)}</p>" if heading else ""
+    return f'<div class="lps-frames">{heading_html}{"".join(_render_frame(frame, size) for frame in frames)}</div>'
 
 
 def _render_frame(frame: Frame, size: int) -> str:
-    words = f"<figcaption>{escape(frame.words)}</figcaption>" if frame.words else ""
+    caption_html = f"<figcaption>{escape(frame.words)}</figcaption>" if frame.words else ""
     height, width = fit_size(frame.sides, size)
     picture = f'<img src="{_picture_url(frame.pixels)}" width="{width}" height="{height}" alt="{escape(frame.alt)}">'
-    return f'<figure class="{frame.group}">{picture}{words}</figure>'
+    return f'<figure class="{frame.group}">{picture}{caption_html}</figure>'
 
 
 def _picture_url(pixels: np.ndarray) -> str:

@@ -89,7 +89,7 @@ def show_sheet(
         else make_contact_sheet(_small_pictures(images, ids, max(FINE, edge)), fine=max(FINE, edge))
     )
     sides = [(1, 1) if images is None else images.sides(image) for image in ids]
-    head = {
+    header = {
         "token": token,
         "alt": alt,
         "noun": noun,
@@ -99,11 +99,11 @@ def show_sheet(
         "columns": count_columns(len(tiles)),
         "edge": edge,
         "pixelated": images is not None and max(images.pixels.shape[1:3]) <= TINY,
-        "tiles": [vars(tile) | {"sides": fit_size(own, edge)} for tile, own in zip(tiles, sides)],
+        "tiles": [vars(tile) | {"sides": fit_size(size, edge)} for tile, size in zip(tiles, sides)],
     }
-    head["drawn"] = hashlib.sha256(json.dumps([head["tiles"], token]).encode() + picture).hexdigest()
+    header["drawn"] = hashlib.sha256(json.dumps([header["tiles"], token]).encode() + picture).hexdigest()
     result = _mount(
-        key=key, data=json.dumps(head).encode() + b"\n" + picture, on_click_change=_nothing, on_chosen_change=_nothing
+        key=key, data=json.dumps(header).encode() + b"\n" + picture, on_click_change=_nothing, on_chosen_change=_nothing
     )
     return Choice(_clicked_image(result.click), chosen_images(result.chosen, token))
 
@@ -113,17 +113,17 @@ def _small_pictures(images: Images, ids: list[int], side: int) -> np.ndarray:
     if not isinstance(images.pixels, PictureReferences):
         return images.pixels[ids]
 
-    def make(image: int) -> tuple[np.ndarray, tuple[int, int]]:
+    def shrink(image: int) -> tuple[np.ndarray, tuple[int, int]]:
         picture = as_image(images.pixels[image])
         if max(picture.size) > side:
             picture = picture.resize((side, side), Image.Resampling.LANCZOS)
         return np.asarray(picture), images.sides(image)
 
-    def keep(image: int) -> np.ndarray:
+    def read_kept(image: int) -> np.ndarray:
         key = ("sheet", *kept_thumbnails.key_of_image(images, image, side))
-        return kept_thumbnails.keep_pixels(key, lambda: make(image))[0]
+        return kept_thumbnails.keep_pixels(key, lambda: shrink(image))[0]
 
-    return np.stack([keep(image) for image in ids])
+    return np.stack([read_kept(image) for image in ids])
 
 
 def chosen_images(reported, token: str) -> tuple[int, ...]:

@@ -22,11 +22,11 @@ from lps.files.atomic import fingerprint, read_small, write_whole
 from lps.files.user_folders import cache_folder
 
 MOST_BYTES = 512 << 20
-_LEFT = 0.8  # share of `MOST_BYTES` that stays when the oldest are removed
-_WRITES = 1000  # files that this process writes before it looks at the size of all
+_REMAINING_SHARE = 0.8  # of `MOST_BYTES`, after the oldest files were removed
+_WRITES_PER_CHECK = 1000  # files that this process writes between two checks of the total size
 _WIDTH_TAG, _HEIGHT_TAG = 0x0100, 0x0101  # of EXIF
-_written = _WRITES - 1  # so that the first file of a process looks, too
-_counting = threading.Lock()
+_written = _WRITES_PER_CHECK - 1  # so that the first file of a process also checks
+_count_lock = threading.Lock()
 
 
 def key_of_image(images: Images, image: int, side: int) -> tuple:
@@ -46,30 +46,30 @@ def _identity(pixels: np.ndarray | PictureReferences, image: int) -> object:
     return hashlib.sha256(values).hexdigest(), values.shape
 
 
-def keep_webp(key: tuple, make: Callable[[], bytes]) -> bytes:
-    """Return the WebP file of `key`; `make` makes it if it is not kept. A full disk only costs time."""
+def keep_webp(key: tuple, encode: Callable[[], bytes]) -> bytes:
+    """Return the WebP file of `key`; `encode` makes it if it is not stored. A full disk only costs time."""
     path = _path(key)
     with contextlib.suppress(OSError):
         data = read_small(path)
         if data[:4] == b"RIFF" and int.from_bytes(data[4:8], "little") + 8 == len(data):
             return data
-    data = make()
+    data = encode()
     with contextlib.suppress(OSError):
         _write(path, data)
     return data
 
 
 def keep_pixels(
-    key: tuple, make: Callable[[], tuple[np.ndarray, tuple[int, int]]]
+    key: tuple, compute: Callable[[], tuple[np.ndarray, tuple[int, int]]]
 ) -> tuple[np.ndarray, tuple[int, int]]:
     """Return (uint8 (height, width, 3), the picture's own height and width), kept as WebP with some loss."""
-    data = keep_webp(key, lambda: _encode(*make()))
+    data = keep_webp(key, lambda: _encode(*compute()))
     try:
         with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
             exif, pixels = image.getexif(), np.asarray(image.convert("RGB"))
         return pixels, (int(exif[_HEIGHT_TAG]), int(exif[_WIDTH_TAG]))
     except Exception:  # a damaged file fails in any layer, with any error
-        return make()
+        return compute()
 
 
 def _encode(pixels: np.ndarray, sides: tuple[int, int]) -> bytes:
@@ -93,9 +93,9 @@ def _write(path: Path, data: bytes) -> None:
     global _written
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_whole(path, data, is_durable=False)
-    with _counting:
+    with _count_lock:
         _written += 1
-        is_due = _written % _WRITES == 0
+        is_due = _written % _WRITES_PER_CHECK == 0
     if is_due:
         remove_oldest()
 
@@ -103,8 +103,8 @@ def _write(path: Path, data: bytes) -> None:
 def remove_oldest() -> None:
     """Remove the oldest files until all take at most 80 % of `MOST_BYTES`, if they take more than that."""
     files = []
-    for part in _folder().glob("*"):
-        with contextlib.suppress(OSError), os.scandir(part) as entries:
+    for folder in _folder().glob("*"):
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):  # another process has removed it
                     status = entry.stat(follow_symlinks=False)
@@ -113,7 +113,7 @@ def remove_oldest() -> None:
     if total <= MOST_BYTES:
         return
     for _, size, path in sorted(files):
-        if total <= _LEFT * MOST_BYTES:
+        if total <= _REMAINING_SHARE * MOST_BYTES:
             return
         with contextlib.suppress(OSError):
             disk.remove(Path(path))

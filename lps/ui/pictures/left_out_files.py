@@ -16,5 +16,5 @@ def show_left_out_files(skipped: Sequence[tuple[str, str]]) -> None:
         return
     with st.expander(f"{counted(len(skipped), 'file')} left out", icon=":material/broken_image:"):
         lines = [f"- **{escape.markdown(name)}** {escape.markdown(reason)}" for name, reason in skipped[:_MOST]]
-        more = [f"- and {len(skipped) - _MOST:,} more"] if len(skipped) > _MOST else []
-        st.markdown("\n".join(lines + more))
+        remainder = [f"- and {len(skipped) - _MOST:,} more"] if len(skipped) > _MOST else []
+        st.markdown("\n".join(lines + remainder))

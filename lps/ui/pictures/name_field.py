@@ -9,23 +9,23 @@ from lps.errors import UserError
 from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import escape, url_fields
 
-_REFUSED = "naming_refused"  # (key of the field, text, why) of the last name that could not be given
+_REFUSED_NAME = "naming_refused"  # (key of the field, text, reason) of the last invalid name
 
 
 def ask_name(
     view: PredictionView,
     cluster: int,
-    after: Callable[[], object] = lambda: None,
+    on_saved: Callable[[], object] = lambda: None,
     label: str = "Name",
     merge: Callable[[int], object] | None = None,
     **options,
 ) -> None:
     """Show the field with the user's name of the cluster.
 
-    after: called once a name was saved. merge: merges the cluster into another one, which has the typed name already.
+    on_saved: called after a name was saved. merge: merges the cluster into the one with the typed name.
     """
     key = f"name of {view.run.id} {view.epoch} {cluster}"
-    refused, text, why = st.session_state.get(_REFUSED, ("", "", ""))
+    refused, text, reason = st.session_state.get(_REFUSED_NAME, ("", "", ""))
     is_refused = refused == key and st.session_state.get(key) == text
     if not is_refused:
         url_fields.set_widget(key, view.said.names.get(cluster, ""))
@@ -35,11 +35,11 @@ def ask_name(
         max_chars=naming.NAME_LIMIT,
         placeholder=view.defaults.get(cluster, "What do you see in it?"),
         on_change=_name_cluster,
-        args=(view, cluster, key, after),
+        args=(view, cluster, key, on_saved),
         **options,
     )
     if is_refused:
-        st.error(escape.markdown(f"{why}."), icon=":material/error:")
+        st.error(escape.markdown(f"{reason}."), icon=":material/error:")
         other = naming.cluster_with_name(text, cluster, view.said, view.defaults)
         if merge is not None and other in view.ids:
             label = escape.markdown(f"Merge with {view.title(other)}")
@@ -48,7 +48,7 @@ def ask_name(
 
 def forget_refusal() -> None:
     """Hide the error of the last name."""
-    st.session_state.pop(_REFUSED, None)
+    st.session_state.pop(_REFUSED_NAME, None)
 
 
 def record_steps(view: PredictionView, steps: Sequence[dict]) -> None:
@@ -56,17 +56,17 @@ def record_steps(view: PredictionView, steps: Sequence[dict]) -> None:
     naming.record_steps(view.run, view.epoch, steps, labels.digest_of_predictions(view.network.predicted))
 
 
-def _name_cluster(view: PredictionView, cluster: int, key: str, after: Callable[[], object]) -> None:
+def _name_cluster(view: PredictionView, cluster: int, key: str, on_saved: Callable[[], object]) -> None:
     text = st.session_state[key]
     forget_refusal()
-    old = view.said.names.get(cluster, "")
+    previous_name = view.said.names.get(cluster, "")
     try:
         if not text.strip():
-            if old:
+            if previous_name:
                 record_steps(view, [{"do": "unname", "id": cluster}])
-        elif text != old:
+        elif text != previous_name:
             naming.check_name(text, cluster, view.said, view.defaults)
             record_steps(view, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
-            after()
+            on_saved()
     except (UserError, OSError) as error:
-        st.session_state[_REFUSED] = key, text, str(error).removeprefix("name: ")
+        st.session_state[_REFUSED_NAME] = key, text, str(error).removeprefix("name: ")

@@ -1,8 +1,8 @@
 """A map of up to two million points: WebGL in the browser (point_map.js, map_points.js), its columns sent once.
 
-The renderer is our own. regl-scatterplot 1.16 was looked at: regl makes code of text (`Function.apply`), which needs
-unsafe-eval, another colour means to hand over all points again, and it draws neither density nor pictures. Where a
-browser has no WebGL 2, the same part draws the density of the points on a plain canvas.
+The renderer is our own. We tested regl-scatterplot 1.16: it makes code from text (`Function.apply`), which needs
+unsafe-eval, sends all points again for another colour, and draws neither density nor pictures. In a browser without
+WebGL 2, the component draws the density of the points on a plain canvas.
 """
 
 import base64
@@ -61,7 +61,7 @@ def show_map(
     *,
     height: int = 560,
     scene: str = "",
-    moment: int = 0,
+    epoch: int = 0,
     token: str = "",
     image: int | None = None,
     chosen: np.ndarray | None = None,
@@ -74,7 +74,7 @@ def show_map(
 
     alt: what the map shows, for screen readers. names: of the classes. frame: (lowest, highest) x and y in sight at
     first; None for those of the points. height: pixels. scene: pan and zoom stay while it stays the same; points glide
-    when the `moment` changes. token: makes points selectable; the manual selection is reset when it changes. image: id
+    when the `epoch` changes. token: makes points selectable; the manual selection is reset when it changes. image: id
     of the point with a ring. chosen: ids that are selected whatever was drawn.
     pictures: as in `picture_files.address_of_pictures`.
     code: the Python that draws the map. is_large: with tools, names and clicks.
@@ -83,14 +83,14 @@ def show_map(
     low, high = frame or _find_extent(table)
     side = float(max(*(high - low), 1e-9))
     corner = (low + high - side) / 2
-    places = _pack_places(table, corner, side)
+    positions = _pack_positions(table, corner, side)
     inner = (np.stack([low, high]) - corner) / side * _UNITS
     data = {
         "name": key,
         "alt": alt,
         "noun": noun,
         "ids": columns.address_of_column(table["image"].to_numpy(np.int32).tobytes()),
-        "places": columns.address_of_column(places.tobytes()),
+        "places": columns.address_of_column(positions.tobytes()),
         "facts": columns.address_of_column(_pack_facts(table)),
         "codes": columns.address_of_column(coloring.codes.astype(np.uint16).tobytes()),
         "mask": "" if chosen is None else columns.address_of_column(pack_ids(chosen)),
@@ -102,7 +102,7 @@ def show_map(
         "frame": inner.ravel().tolist(),
         "extent": [corner.tolist(), side],
         "scene": scene,
-        "moment": moment,
+        "moment": epoch,
         "token": token,
         "image": image,
         "pictures": pictures,
@@ -127,11 +127,11 @@ def _find_extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(2), np.ones(2)
     corners = table[["x", "y"]].to_numpy(float)
     low, high = corners.min(0), corners.max(0)
-    room = 0.04 * max(*(high - low), 1e-9)
-    return low - room, high + room
+    margin = 0.04 * max(*(high - low), 1e-9)
+    return low - margin, high + margin
 
 
-def _pack_places(table: pd.DataFrame, corner: np.ndarray, side: float) -> np.ndarray:
+def _pack_positions(table: pd.DataFrame, corner: np.ndarray, side: float) -> np.ndarray:
     """Return uint16 (2, n): all x, then all y, in units of the square at `corner`; points outside are at its edge."""
     scaled = (table[["x", "y"]].to_numpy(np.float32).T - corner[:, None]) / side * _UNITS
     return np.nan_to_num(scaled).round().clip(0, _UNITS).astype(np.uint16)

@@ -20,7 +20,7 @@ from lps.store.snapshots import MOST_POINTS, Snapshot
 from lps.ui.pictures.bounded_cache import BoundedCache
 
 _TABLES = BoundedCache(160 << 20)  # a million points take 37 MB
-_ROOM = 0.06  # around the points of a view, share of their extent
+_MARGIN = 0.06  # around the points of a view, share of their extent
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def read_partition(run: Run) -> Partition:
 
 def stamp_of(run: Run) -> str:
     """Return a value that changes with `split.npz`: while it is the same, an image id means the same picture."""
-    return "-".join(f"{part:x}" for part in _stamp(run.folder / "split.npz"))
+    return "-".join(f"{number:x}" for number in _stamp(run.folder / "split.npz"))
 
 
 def stored_epochs(run: Run) -> list[int]:
@@ -56,15 +56,15 @@ def read_points(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | Non
     stored = stored_epochs(run)
     if epoch not in stored:
         raise UserError("epoch", f"{epoch} has no stored predictions")
-    moments = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
+    snapshot_keys = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (stored[0], epoch, stored[-1]))
     is_live = method == "pca" and not run.is_recorded and not is_thinned(run, epoch)
-    if is_live and len(_load_snapshot(str(run.folder), moments[1]).features):
-        return _pca_table(str(run.folder), *moments)
+    if is_live and len(_load_snapshot(str(run.folder), snapshot_keys[1]).features):
+        return _pca_table(str(run.folder), *snapshot_keys)
     stored_map = run.projections / f"{method}-epoch-{epoch:04d}.npz"
     if not stored_map.exists():
-        return _pca_table(str(run.folder), *moments) if method == "pca" else None
-    key = (str(run.folder), method, moments[1], _stamp(stored_map))
-    return _TABLES.get(key, lambda: _mapped_table(run, method, epoch, moments[1]), _bytes_of_table)
+        return _pca_table(str(run.folder), *snapshot_keys) if method == "pca" else None
+    key = (str(run.folder), method, snapshot_keys[1], _stamp(stored_map))
+    return _TABLES.get(key, lambda: _mapped_table(run, method, epoch, snapshot_keys[1]), _bytes_of_table)
 
 
 def is_thinned(run: Run, epoch: int) -> bool:
@@ -73,15 +73,15 @@ def is_thinned(run: Run, epoch: int) -> bool:
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
-def _feature_count(folder: str, moment) -> int:
-    return projection.feature_count(Run(Path(folder)), moment[0])
+def _feature_count(folder: str, snapshot_key) -> int:
+    return projection.feature_count(Run(Path(folder)), snapshot_key[0])
 
 
-def _mapped_table(run: Run, method: str, epoch: int, moment) -> pd.DataFrame:
-    found = projection.read_map(run, method, epoch)
-    if found is None:
+def _mapped_table(run: Run, method: str, epoch: int, snapshot_key) -> pd.DataFrame:
+    stored_map = projection.read_map(run, method, epoch)
+    if stored_map is None:
         raise UserError("projections", f"no longer has the map of epoch {epoch}; reload the page")
-    return _make_points(str(run.folder), moment, found.points, found.index)
+    return _make_points(str(run.folder), snapshot_key, stored_map.points, stored_map.index)
 
 
 def axis_limits(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
@@ -91,31 +91,34 @@ def axis_limits(run: Run, method: str) -> tuple[np.ndarray, np.ndarray]:
     """
     stored = stored_epochs(run)
     if method == "pca":
-        shown = projection.spread_epochs(stored, 7)
+        epochs = projection.spread_epochs(stored, 7)
     else:
-        shown = [epoch for epoch in projection.stored_epochs(run, method) if epoch in stored]
-    ends = tuple((e, _stamp(run.snapshots / f"epoch-{e:04d}.npz")) for e in (*stored[:1], *stored[-1:]))
+        epochs = [epoch for epoch in projection.stored_epochs(run, method) if epoch in stored]
+    end_keys = tuple(
+        (stored_epoch, _stamp(run.snapshots / f"epoch-{stored_epoch:04d}.npz"))
+        for stored_epoch in (*stored[:1], *stored[-1:])
+    )
     corners = []
-    for epoch in shown:
+    for epoch in epochs:
         stamp = _stamp(run.projections / f"{method}-epoch-{epoch:04d}.npz")
-        with contextlib.suppress(UserError):  # a damaged epoch is told where it is looked at
-            corners.append(_map_limits(str(run.folder), method, epoch, stamp, ends))
+        with contextlib.suppress(UserError):  # the page of a damaged epoch says so
+            corners.append(_map_limits(str(run.folder), method, epoch, stamp, end_keys))
     corners = [table for table in corners if table is not None]
     if not corners:
         return np.full(2, -1.0), np.full(2, 1.0)
-    low, high = np.min([part[0] for part in corners], 0), np.max([part[1] for part in corners], 0)
-    room = _ROOM * np.maximum(high - low, 1e-6)
-    return low - room, high + room
+    low, high = np.min([limits[0] for limits in corners], 0), np.max([limits[1] for limits in corners], 0)
+    margin = _MARGIN * np.maximum(high - low, 1e-6)
+    return low - margin, high + margin
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)
-def _map_limits(folder: str, method: str, epoch: int, stamp, ends) -> tuple[np.ndarray, np.ndarray] | None:
+def _map_limits(folder: str, method: str, epoch: int, stamp, end_keys) -> tuple[np.ndarray, np.ndarray] | None:
     """Return (lowest, highest) x and y of a map; None if there is none."""
-    found = read_points(Run(Path(folder)), epoch, method)
-    if found is None or not len(found):
+    table = read_points(Run(Path(folder)), epoch, method)
+    if table is None or not len(table):
         return None
-    places = found[["x", "y"]].to_numpy(float)
-    return places.min(0), places.max(0)
+    positions = table[["x", "y"]].to_numpy(float)
+    return positions.min(0), positions.max(0)
 
 
 def find_neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImages | None:
@@ -123,8 +126,8 @@ def find_neighbours(run: Run, epoch: int, image: int, count: int) -> NearestImag
 
     Raises `UserError` for missing or damaged files.
     """
-    moment = (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))
-    return nearest_images(_load_snapshot(str(run.folder), moment), image, count)
+    snapshot_key = (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))
+    return nearest_images(_load_snapshot(str(run.folder), snapshot_key), image, count)
 
 
 def read_features(run: Run, epoch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,8 +141,8 @@ def read_pictures(run: Run) -> datasets.Images:
 
     Raises `UserError` if they cannot be read, or if the data set is not the one that the run used.
     """
-    known = read_partition(run)
-    return labels.load_pictures(run, known.split, known.targets)
+    partition = read_partition(run)
+    return labels.load_pictures(run, partition.split, partition.targets)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -148,40 +151,46 @@ def _load_partition(folder: str, stamp) -> Partition:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _load_snapshot(folder: str, moment) -> Snapshot:
-    """Return the thinned snapshot of `moment` (epoch, file stamp).
+def _load_snapshot(folder: str, snapshot_key) -> Snapshot:
+    """Return the thinned snapshot of `snapshot_key` (epoch, file stamp).
 
     Raises `UserError` for a damaged one or one of another split.
     """
-    snapshot = snapshots.read_snapshot(Path(folder) / "snapshots", moment[0], thinned=True)
+    snapshot = snapshots.read_snapshot(Path(folder) / "snapshots", snapshot_key[0], thinned=True)
     split = read_partition(Run(Path(folder))).split
-    snapshots.check_ids(f"epoch-{moment[0]:04d}.npz", snapshot.predicted, split.unlabeled, split.classes)
+    snapshots.check_ids(f"epoch-{snapshot_key[0]:04d}.npz", snapshot.predicted, split.unlabeled, split.classes)
     return snapshot
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _fit_plane(folder: str, first, last) -> Plane:
+def _fit_plane(folder: str, first_key, last_key) -> Plane:
     """Return the principal plane of the newest snapshot, aligned with that of the first so that it does not flip."""
-    return projection.shared_plane(_load_snapshot(folder, first), first[0], _load_snapshot(folder, last), last[0])
+    return projection.shared_plane(
+        _load_snapshot(folder, first_key), first_key[0], _load_snapshot(folder, last_key), last_key[0]
+    )
 
 
-def _pca_table(folder: str, first, moment, last) -> pd.DataFrame:
-    return _TABLES.get((folder, first, moment, last), lambda: _map_table(folder, first, moment, last), _bytes_of_table)
+def _pca_table(folder: str, first_key, snapshot_key, last_key) -> pd.DataFrame:
+    return _TABLES.get(
+        (folder, first_key, snapshot_key, last_key),
+        lambda: _map_table(folder, first_key, snapshot_key, last_key),
+        _bytes_of_table,
+    )
 
 
 def _bytes_of_table(table: pd.DataFrame) -> int:
     return int(table.memory_usage().sum())
 
 
-def _map_table(folder: str, first, moment, last) -> pd.DataFrame:
-    snapshot = _load_snapshot(folder, moment)
-    points = maps.project_points(_fit_plane(folder, first, last), snapshot, moment[0])
-    return _make_points(folder, moment, points, snapshot.feature_index)
+def _map_table(folder: str, first_key, snapshot_key, last_key) -> pd.DataFrame:
+    snapshot = _load_snapshot(folder, snapshot_key)
+    points = maps.project_points(_fit_plane(folder, first_key, last_key), snapshot, snapshot_key[0])
+    return _make_points(folder, snapshot_key, points, snapshot.feature_index)
 
 
-def _make_points(folder: str, moment, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
-    known = read_partition(Run(Path(folder)))
-    return maps.point_table(points, index, known.split, known.targets, _load_snapshot(folder, moment))
+def _make_points(folder: str, snapshot_key, points: np.ndarray, index: np.ndarray) -> pd.DataFrame:
+    partition = read_partition(Run(Path(folder)))
+    return maps.point_table(points, index, partition.split, partition.targets, _load_snapshot(folder, snapshot_key))
 
 
 def _stamp(path: Path) -> tuple[int, int]:

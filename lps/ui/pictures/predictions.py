@@ -20,8 +20,8 @@ from lps.ui.pictures.bounded_cache import BoundedCache
 
 MOST_IMAGES = 2_000_000  # unlabeled ones of a run whose clusters a page goes through: 0.5 s for a million
 _ASSIGNMENTS = BoundedCache(32 << 20)
-_FEWEST = 24  # epochs that the life of an image is told by, where there are so many
-_LIFE = 12_000_000  # images of all epochs together that are read for the life of one
+_MIN_HISTORY_EPOCHS = 24  # epochs that the life of an image is told by, where there are so many
+_MAX_HISTORY_IMAGES = 12_000_000  # images of all epochs together that are read for the life of one
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def read_view(run: Run, epoch: int, *, is_thorough: bool = True) -> PredictionVi
     decisions = naming.naming_of_epoch(naming.read_entries(run), epoch)
     defaults = labels.default_names(run, partition.split)
     network = read_assignment(run, epoch)
-    before = [e for e in points.stored_epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []
+    earlier_epochs = [e for e in points.stored_epochs(run) if e < epoch][-clusters.WINDOW :] if is_thorough else []
     key = repr((sorted(decisions.parents.items()), sorted(decisions.moved.items())))
-    stamps = tuple((e, _stamp(run, e)) for e in (*before, epoch))
+    stamps = tuple((e, _stamp(run, e)) for e in (*earlier_epochs, epoch))
     assigned, ids, described_clusters = _describe_clusters(str(run.folder), epoch, stamps, key, is_thorough, decisions)
     return PredictionView(
         run, epoch, partition.split, partition.targets, network, decisions, defaults, assigned, ids, described_clusters
@@ -96,12 +96,12 @@ def _bytes_of_assignment(network: Assignment) -> int:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _said: Naming):
+def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: bool, _decisions: Naming):
     run = Run(Path(folder))
     partition, network = points.read_partition(run), read_assignment(run, epoch)
     unlabeled = partition.split.unlabeled
-    assigned = labels.clusters_of(_said, network.predicted, unlabeled)
-    ids = labels.cluster_ids(_said, network.predicted, partition.split.classes.total)
+    assigned = labels.clusters_of(_decisions, network.predicted, unlabeled)
+    ids = labels.cluster_ids(_decisions, network.predicted, partition.split.classes.total)
     described = partial(
         clusters.describe_clusters,
         assigned,
@@ -116,9 +116,12 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     features, index = snapshots.read_thinned_features(run.snapshots, epoch)
     rows = np.searchsorted(unlabeled, index).clip(max=len(unlabeled) - 1)
     earlier = [a.predicted for a in _readable_assignments(run, [e for e, _ in stamps[:-1]])]
-    clusters_found = described(earlier=earlier, features=features, feature_rows=rows)
-    own_clusters = {*_said.made, *map(_said.root, _said.parents)}  # whether the network always had these says nothing
-    return assigned, ids, [replace(c, stability=np.nan) if c.id in own_clusters else c for c in clusters_found]
+    cluster_list = described(earlier=earlier, features=features, feature_rows=rows)
+    made_by_user = {
+        *_decisions.made,
+        *map(_decisions.root, _decisions.parents),
+    }  # whether the network always had these says nothing
+    return assigned, ids, [replace(c, stability=np.nan) if c.id in made_by_user else c for c in cluster_list]
 
 
 def _readable_assignments(run: Run, epochs: list[int]) -> list[Assignment]:
@@ -135,8 +138,10 @@ def _readable_assignments(run: Run, epochs: list[int]) -> list[Assignment]:
 def history_epochs(view: PredictionView) -> list[int]:
     """Return the epochs that an image's history shows: all, or for a large run some, evenly spread."""
     stored = points.stored_epochs(view.run)
-    some = projection.spread_epochs(stored, max(_FEWEST, _LIFE // max(1, len(view.assigned))))
-    return sorted({*some, view.epoch})
+    selected = projection.spread_epochs(
+        stored, max(_MIN_HISTORY_EPOCHS, _MAX_HISTORY_IMAGES // max(1, len(view.assigned)))
+    )
+    return sorted({*selected, view.epoch})
 
 
 def read_image_history(view: PredictionView, image: int) -> list[clusters.Moment]:
@@ -147,10 +152,10 @@ def read_image_history(view: PredictionView, image: int) -> list[clusters.Moment
     stored, heirs = {}, {}
     for epoch in history_epochs(view):
         try:
-            then = read_assignment(view.run, epoch)
+            assignment = read_assignment(view.run, epoch)
         except UserError:
             continue
-        stored[epoch] = Assignment(then.predicted[[row]], then.confidence[[row]])  # copies
+        stored[epoch] = Assignment(assignment.predicted[[row]], assignment.confidence[[row]])  # copies
         heirs[epoch] = _match_clusters(folder, epoch, _stamp(view.run, epoch), now, key, view.assigned)
     return clusters.prediction_history(0, stored, heirs)
 

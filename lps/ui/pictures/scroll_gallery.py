@@ -56,8 +56,8 @@ def show_gallery(
         "opened": opened,
         "height": round(_HEIGHT * presentation.chart_scale()),
     }
-    told = {"on_click_change": _nothing, "on_missing_change": _nothing}
-    result = _mount(key=key, data=data, **told)
+    callbacks = {"on_click_change": _nothing, "on_missing_change": _nothing}
+    result = _mount(key=key, data=data, **callbacks)
     return result.click if type(result.click) is int else None
 
 

@@ -23,29 +23,33 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
     endings = uploaded_folders.VECTORS if takes_vectors else ()
     earlier = uploaded_folders.folders(uploaded_folders.home_of_new())
     ask_for_files = _ask_for_vectors if takes_vectors else _ask_for_files
-    folder_choice.show_ways("predict", choose, lambda: ask_for_files(choose), earlier, help_text, endings=endings)
+    folder_choice.show_folder_choice(
+        "predict", choose, lambda: ask_for_files(choose), earlier, help_text, endings=endings
+    )
 
 
 def _ask_for_files(choose: Callable[[Path], None]) -> None:
     kinds = [*sorted(ending.removeprefix(".") for ending in ENDINGS), *uploaded_folders.ARCHIVES]
     number = folder_choice.uploader_number("predict")
-    folder_choice.say_limits()
+    folder_choice.show_upload_limits()
     files = st.file_uploader(
         "Drop pictures or an archive of pictures", kinds, accept_multiple_files=True, key=f"predict_files_{number}"
     )
     if files:
-        folder_choice.take_upload("predict", files, lambda: _store_files(files), choose)
+        folder_choice.store_upload("predict", files, lambda: _store_files(files), choose)
 
 
 def _ask_for_vectors(choose: Callable[[Path], None]) -> None:
     number = folder_choice.uploader_number("predict")
-    folder_choice.say_limits()
+    folder_choice.show_upload_limits()
     file = st.file_uploader(
         "Drop a file of vectors", [*uploaded_folders.UPLOADED_VECTORS, "npy"], key=f"predict_files_{number}"
     )
     if file:
         target_folder = uploaded_folders.home_of_new()
-        folder_choice.take_upload("predict", [file], lambda: uploaded_folders.keep_vectors(file, target_folder), choose)
+        folder_choice.store_upload(
+            "predict", [file], lambda: uploaded_folders.keep_vectors(file, target_folder), choose
+        )
 
 
 def _store_files(files) -> Path:

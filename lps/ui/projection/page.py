@@ -93,7 +93,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, color_b
             names,
             points.axis_limits(run, method),
             scene=f"{run.id} {method}",
-            moment=epoch,
+            epoch=epoch,
             token=selection.selection_token(run),
             image=image,
             chosen=matching,

@@ -1,6 +1,6 @@
-"""What a browser can fetch besides pages: labeled or predicted pictures as a .zip, made while it is sent; models.
+"""Downloads besides pages: labeled or predicted pictures as a .zip, which is made while it is sent, and models.
 
-Streamlit's own downloads are in the server's memory as a whole, and own pictures may be gigabytes.
+Streamlit's own downloads are held in the server's memory, and a user's pictures may be gigabytes.
 """
 
 import re
@@ -23,25 +23,25 @@ from lps.ui.shared.select import runs_root
 
 
 def labels_pattern() -> str:
-    """The addresses that `send_labels` answers."""
+    """Return the URL pattern that `send_labels` answers."""
     return paths.path_of("labels/{run}/{epoch:int}.zip")
 
 
 def labels_address(run: Run, epoch: int) -> str:
-    """Where the labeled pictures of a run at an epoch are."""
+    """Return the URL of the labeled pictures of a run at an epoch."""
     return paths.path_of(f"labels/{run.id}/{epoch}.zip")
 
 
 def send_labels(request: Request) -> Response:
-    """The answer: the archive, or one sentence."""
+    """Answer with the archive, or with an error message."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
-        labels_of_run = naming.label_all(run, request.path_params["epoch"])
+        run_labels = naming.label_all(run, request.path_params["epoch"])
         split, targets = read_split(run.folder)
         path = run.config().dataset_path
-        name = f"labels-{run.id[-6:]}-epoch-{labels_of_run.epoch}"
+        name = f"labels-{run.id[-6:]}-epoch-{run_labels.epoch}"
         pieces = label_files.as_zip(
-            labels_of_run, naming.load_pictures(run, split, targets), Path(path) if path else None, name
+            run_labels, naming.load_pictures(run, split, targets), Path(path) if path else None, name
         )
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
@@ -54,36 +54,36 @@ def _send_archive(pieces: Iterator[bytes], name: str) -> Response:
 
 
 def predictions_pattern() -> str:
-    """The addresses that `send_predictions` answers."""
+    """Return the URL pattern that `send_predictions` answers."""
     return paths.path_of("predictions/{run}/{result}/{kept:int}.zip")
 
 
-def predictions_address(run: Run, result: Path, kept_share: int) -> str:
-    """Where predicted pictures sorted by class are. result: the file of the prediction.
+def predictions_address(run: Run, result: Path, accepted_share: int) -> str:
+    """Return the URL of predicted pictures sorted by class. result: the file of the prediction.
 
-    kept_share: percent of the pictures of known classes that are accepted (see `Predicted.threshold`).
+    accepted_share: percent of the pictures of known classes that are accepted (see `Predicted.threshold`).
     """
-    return paths.path_of(f"predictions/{run.id}/{result.stem}/{kept_share}.zip")
+    return paths.path_of(f"predictions/{run.id}/{result.stem}/{accepted_share}.zip")
 
 
 def send_predictions(request: Request) -> Response:
-    """The answer: the archive, or one sentence."""
+    """Answer with the archive, or with an error message."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
-        result, kept_share = request.path_params["result"], request.path_params["kept"]
-        if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= kept_share <= 100:
+        result, accepted_share = request.path_params["result"], request.path_params["kept"]
+        if not re.fullmatch("[0-9a-f]{16}", result) or not 0 <= accepted_share <= 100:
             raise UserError("predictions", "are not at this address; open them from the page Predict")
         predicted = prediction_files.read_predictions(run.root / prediction_job.FOLDER / f"{result}.npz")
         name = f"predictions-{short_id(run.id)}"
         files = file_names(run)
-        pieces = prediction_files.as_zip(predicted, predicted.threshold(kept_share / 100), files, name)
+        pieces = prediction_files.as_zip(predicted, predicted.threshold(accepted_share / 100), files, name)
     except UserError as error:
         return PlainTextResponse(f"{error}.\n", 404)
     return _send_archive(pieces, name)
 
 
 def file_names(run: Run) -> tuple[str, ...]:
-    """The files of a run's pictures; () where they are none, or gone."""
+    """Return the file names of a run's pictures; () if they are not files or no longer exist."""
     try:
         return naming.load_pictures(run, *read_split(run.folder)).file_names
     except UserError:
@@ -91,17 +91,17 @@ def file_names(run: Run) -> tuple[str, ...]:
 
 
 def model_pattern() -> str:
-    """The addresses that `send_model` answers."""
+    """Return the URL pattern that `send_model` answers."""
     return paths.path_of("model/{run}.zip")
 
 
 def model_address(run: Run) -> str:
-    """Where the model of a run is, once it was made."""
+    """Return the URL of the exported model of a run."""
     return paths.path_of(f"model/{run.id}.zip")
 
 
 def send_model(request: Request) -> Response:
-    """The answer: the folder of the model as a .zip, or one sentence."""
+    """Answer with the folder of the model as a .zip, or with an error message."""
     try:
         run = find_run(runs_root(), request.path_params["run"], by_path=False)
         path = export_job.export_path(run)

@@ -1,11 +1,11 @@
-"""The door of the dashboard: whose requests, HTTP and websocket alike, reach the app at all. Standard library only.
+"""The access rules of the dashboard for HTTP and websocket requests. Standard library only.
 
-Whoever opens the app's websocket can start processes, so nothing is let in by default. A request passes that names this
-server exactly (Host: against rebound DNS names), that no other page sent (Origin: against pages of other sites and
-other ports), and, where the server is reached from other machines, that carries the access token. The token comes once
-in the address, is swapped for a cookie at once and leaves the address bar by a redirect.
+A client of the app's websocket can start processes, so requests are refused by default. A request passes if it names
+this server exactly (Host: against DNS rebinding), if no other page sent it (Origin: against pages of other sites and
+other ports), and, if the server is reachable from other machines, if it carries the access token. The token is sent
+once in the URL; the server replaces it with a cookie and redirects to the URL without it.
 
-The class is plain ASGI and knows nothing of Streamlit. Every answer, refusals too, carries `headers`.
+The class is plain ASGI and does not depend on Streamlit. Every answer, also a refusal, carries `headers`.
 """
 
 import base64
@@ -24,12 +24,12 @@ from lps.files.atomic import as_user_error, write_whole
 from lps.machine.addresses import is_loopback
 
 TOKEN_PARAMETER = "token"
-_TOKEN_LENGTH = 32  # characters that a token of one's own must have at least
+_TOKEN_LENGTH = 32  # the least number of characters of a token that the user sets
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-# Nothing may come from, or go to, another place than this server, and no script may stand in a page.
+# Pages may only load from and send to this server, and inline scripts are not allowed.
 # Streamlit sets styles inline, makes modules of our own components' code as blobs, and draws maps in workers. plotly
 # makes the drawing functions of its parallel coordinates from text: without unsafe-eval they stay empty.
-_CONTENT = {
+_CONTENT_POLICY = {
     "default-src": "'self'",
     "script-src": "'self' blob: 'unsafe-eval'",
     "style-src": "'self' 'unsafe-inline'",
@@ -54,18 +54,22 @@ _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def response_headers(index: str = "") -> dict[str, str]:
-    """What every answer carries. index: the page that the app is loaded with; its own inline scripts, and no others,
-    are allowed by their hashes."""
+    """Return the headers of every answer. index: the app's HTML page; hashes allow its inline scripts."""
     digests = [hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(index)]
-    own = "".join(f" 'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
-    content = _CONTENT | {"script-src": _CONTENT["script-src"] + own}
-    return _HEADERS | {"content-security-policy": "; ".join(f"{what} {where}" for what, where in content.items())}
+    own_scripts = "".join(f" 'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    content = _CONTENT_POLICY | {"script-src": _CONTENT_POLICY["script-src"] + own_scripts}
+    return _HEADERS | {
+        "content-security-policy": "; ".join(f"{directive} {sources}" for directive, sources in content.items())
+    }
 
 
 @dataclass(frozen=True)
 class AccessRules:
-    """What a server answers to. names: host names without ports; port: a public port besides the one it listens on,
-    for tunnels; token: "" where none is asked for."""
+    """The requests that a server accepts.
+
+    names: host names without ports. port: a public port besides the one that it listens on, for tunnels. token: "" if
+    none is required.
+    """
 
     names: frozenset[str]
     port: int | None = None
@@ -73,9 +77,9 @@ class AccessRules:
 
 
 def make_access_rules(address: str, names: list[str], port: int | None = None, token: str = "") -> AccessRules:
-    """The door of a server at `address`, which people call by `names`; raises `UserError` for one that is open.
+    """Return the rules of a server at `address` with these host names; raises `UserError` for unsafe ones.
 
-    token: the person's own, "" for a new one where one is needed: beyond loopback.
+    token: set by the user; "" generates one if the server is reachable from other machines.
     """
     if wide := [name for name in names if not _is_host_name(name)]:
         raise UserError(
@@ -101,7 +105,7 @@ def _is_host_name(name: str) -> bool:
 
 
 def store_token(token: str, path: Path) -> None:
-    """Write the token where its owner alone can look it up; raises `UserError` where that cannot be done."""
+    """Write the token to a file that only its owner can read; raises `UserError` if that fails."""
     with as_user_error("runs", f"the access token cannot be saved in {path}"):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(path, token.encode() + b"\n")
@@ -109,42 +113,42 @@ def store_token(token: str, path: Path) -> None:
 
 
 class Guard:
-    """ASGI middleware: answers for the app where a request must not reach it."""
+    """ASGI middleware that answers the requests that must not reach the app."""
 
-    def __init__(self, app, door: AccessRules, index: str = ""):
-        self.app, self.door, self.headers = app, door, response_headers(index)
+    def __init__(self, app, rules: AccessRules, index: str = ""):
+        self.app, self.rules, self.headers = app, rules, response_headers(index)
 
     async def __call__(self, scope, receive, send):
         if scope["type"] not in ("http", "websocket"):
             return await self.app(scope, receive, send)
-        send = _with_headers(send, self.headers)
-        answer = self._answer(scope)
+        send = _add_headers(send, self.headers)
+        answer = self._find_answer(scope)
         if answer is None:
             return await self.app(scope, receive, send)
         if scope["type"] == "websocket":
             return await _refuse_websocket(receive, send)
         return await _answer_http(send, *answer)
 
-    def _answer(self, scope) -> tuple[int, list, str] | None:
-        """Status, headers and sentence of the answer to a request that shall not reach the app, else None."""
-        if reason := explain_refusal(scope, self.door):
+    def _find_answer(self, scope) -> tuple[int, list, str] | None:
+        """Return status, headers and message for a request that must not reach the app, otherwise None."""
+        if reason := explain_refusal(scope, self.rules):
             return 403, [], reason
         listening = scope["server"][0] if scope.get("server") else ""
-        if not self.door.token:
+        if not self.rules.token:
             return (
                 None if is_loopback(listening) else (403, [], "This server only accepts requests from its own machine.")
             )
         query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
-        shown = [value for name, value in query if name == TOKEN_PARAMETER]
-        if scope["type"] == "http" and scope["method"] == "GET" and len(shown) == 1 and self._is_token(shown[0]):
-            return 303, self._welcome(scope, query), "Welcome."
+        tokens = [value for name, value in query if name == TOKEN_PARAMETER]
+        if scope["type"] == "http" and scope["method"] == "GET" and len(tokens) == 1 and self._is_token(tokens[0]):
+            return 303, self._redirect_headers(scope, query), "Welcome."
         if self._has_cookie(scope):
             return None
         return 401, [], "Open the link that the server printed when it started: it holds the access token."
 
     def _is_token(self, text: str) -> bool:
-        """Compared in a time that does not depend on where the texts differ."""
-        return hmac.compare_digest(text.encode("utf-8", "replace"), self.door.token.encode())
+        """Compare in constant time."""
+        return hmac.compare_digest(text.encode("utf-8", "replace"), self.rules.token.encode())
 
     def _has_cookie(self, scope) -> bool:
         for text in _header_values(scope, b"cookie"):
@@ -156,29 +160,29 @@ class Guard:
                 return True
         return False
 
-    def _welcome(self, scope, query) -> list[tuple[bytes, bytes]]:
-        """Headers that set the cookie and lead to the same page without the token in its address."""
+    def _redirect_headers(self, scope, query) -> list[tuple[bytes, bytes]]:
+        """Return headers that set the cookie and redirect to the same page without the token in the URL."""
         secure = "; Secure" if _request_scheme(scope) == "https" else ""
-        cookie = f"{_cookie_name(scope)}={self.door.token}; Path=/; HttpOnly; SameSite=Strict{secure}"
+        cookie = f"{_cookie_name(scope)}={self.rules.token}; Path=/; HttpOnly; SameSite=Strict{secure}"
         # One slash and no backslash: "//elsewhere" would be another server.
         path = "/" + quote(scope["path"].lstrip("/\\"), safe="/")
-        rest = urlencode([(name, value) for name, value in query if name != TOKEN_PARAMETER])
-        where = f"{path}?{rest}" if rest else path
-        return [(b"set-cookie", cookie.encode()), (b"location", where.encode())]
+        remaining_query = urlencode([(name, value) for name, value in query if name != TOKEN_PARAMETER])
+        location = f"{path}?{remaining_query}" if remaining_query else path
+        return [(b"set-cookie", cookie.encode()), (b"location", location.encode())]
 
 
 def _cookie_name(scope) -> str:
-    """With the port, since browsers send cookies to every port of a host."""
+    """Return the cookie's name with the port, because browsers send cookies to every port of a host."""
     return f"lps-{scope['server'][1]}"
 
 
-def explain_refusal(scope, door: AccessRules) -> str:
-    """Why a request is not for this server or comes from another page; "" where nothing speaks against it."""
+def explain_refusal(scope, rules: AccessRules) -> str:
+    """Return why a request is not for this server or comes from another page; "" if it is accepted."""
     hosts, origins = _header_values(scope, b"host"), _header_values(scope, b"origin")
     scheme = _request_scheme(scope)
     name, port = _split_host(hosts[0]) if len(hosts) == 1 else ("", None)
-    own_ports = {scope["server"][1] if scope.get("server") else None, door.port} - {None}
-    if name.lower() not in door.names or (_DEFAULT_PORTS[scheme] if port is None else port) not in own_ports:
+    ports = {scope["server"][1] if scope.get("server") else None, rules.port} - {None}
+    if name.lower() not in rules.names or (_DEFAULT_PORTS[scheme] if port is None else port) not in ports:
         return "This server does not answer at this address. Open the address that it printed when it started."
     if origins and origins != [f"{scheme}://{hosts[0]}"]:
         return "This request came from another site and was refused."
@@ -194,7 +198,7 @@ def _header_values(scope, name: bytes) -> list[str]:
 
 
 def _split_host(text: str) -> tuple[str, int | None]:
-    """Name and port of a Host header, ("", None) for what is none; IPv6 addresses come without brackets."""
+    """Return name and port of a Host header, ("", None) if it is malformed; IPv6 addresses without brackets."""
     name, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         name, port = text, ""
@@ -207,13 +211,15 @@ def _split_host(text: str) -> tuple[str, int | None]:
     return name, int(port) if colon else None
 
 
-def _with_headers(send, own: dict[str, str]):
-    """`send` that adds headers to every answer, in place of what the app says by the same names."""
+def _add_headers(send, headers: dict[str, str]):
+    """Return a `send` that sets headers of every answer and replaces those of the app with the same names."""
 
     async def send_with_headers(message):
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
-            rest = [(k, v) for k, v in message.get("headers", []) if k.decode("latin-1").lower() not in own]
-            message = message | {"headers": rest + [(k.encode(), v.encode()) for k, v in own.items()]}
+            other_headers = [
+                (k, v) for k, v in message.get("headers", []) if k.decode("latin-1").lower() not in headers
+            ]
+            message = message | {"headers": other_headers + [(k.encode(), v.encode()) for k, v in headers.items()]}
         await send(message)
 
     return send_with_headers
@@ -226,6 +232,6 @@ async def _answer_http(send, status: int, headers: list, sentence: str) -> None:
 
 
 async def _refuse_websocket(receive, send) -> None:
-    """Close before it was accepted: the handshake is answered by status 403."""
+    """Close a websocket before it is accepted, which answers the handshake with status 403."""
     await receive()
     await send({"type": "websocket.close", "code": 1008})

@@ -1,9 +1,9 @@
-"""The menu and the tabs: which pages there are, and how one gets from one to another.
+"""The menu and the tabs of the pages.
 
-Every file of pages/ is a page with an address of its own. It says in constants where it stands; they are read without
-running the file. Required: TITLE, ICON (such as ":material/show_chart:"), GROUP (a heading of the menu, "" for none)
-and PLACE (a number: the lowest stands first). Optional: CHARTS = True where the page draws charts; MENU and TAB where
-several pages share one entry of the menu: the name of the entry, and the name of this page among its tabs.
+Every file of pages/ is a page with its own URL. Its constants set its entry in the menu; they are read without running
+the file. Required: TITLE, ICON (such as ":material/show_chart:"), GROUP (a heading of the menu, "" for none) and PLACE
+(a number, the lowest comes first). Optional: CHARTS = True if the page draws charts; MENU and TAB if several pages
+share one entry of the menu: the name of the entry, and the name of this page among its tabs.
 """
 
 import ast
@@ -23,15 +23,15 @@ from lps.ui.shared import escape
 
 FOLDER = DASHBOARD / "pages"
 _BROKEN = "Broken"  # the group of files that cannot be shown
-_MOVED = {"ledger": "compare"}  # the address of a page that is gone -> the page that has its place
+_REDIRECTS = {"ledger": "compare"}  # the URL of a former page -> its replacement
 _KINDS = {"TITLE": str, "ICON": str, "GROUP": str, "PLACE": int, "CHARTS": bool, "MENU": str, "TAB": str}
 _OPTIONAL = ("CHARTS", "MENU", "TAB")
-_CARRIED = ("run", "epoch", "find", "hidden", "protocol", "select")  # parts of the address that a tab hands to the next
+_CARRIED = ("run", "epoch", "find", "hidden", "protocol", "select")  # parts of the URL that tabs share
 
 
 @dataclass(frozen=True)
 class MenuEntry:
-    """What a file says of its page. menu: "" for a page without tabs. broken: why it cannot be shown, "" if it can."""
+    """The entry of a page in the menu. menu: "" for a page without tabs. broken: why it cannot be shown, or ""."""
 
     path: Path
     title: str
@@ -45,29 +45,29 @@ class MenuEntry:
 
     @property
     def name(self) -> str:
-        """The file's name without ".py", which is the address of the page."""
+        """The file's name without ".py", which is the URL of the page."""
         return self.path.stem
 
 
 def read_entries() -> list[MenuEntry]:
-    """All pages in the order of the menu; those that are broken last."""
+    """Return all pages in the order of the menu; broken ones last."""
     files = [(path, path.stat()) for path in FOLDER.glob("[!_.]*.py")]
     page_entries = [_read_entry(path, status.st_mtime_ns, status.st_size) for path, status in files]
     return sorted(page_entries, key=lambda entry: (bool(entry.broken), entry.place, entry.path.stem))
 
 
 def pages_with_charts() -> set[str]:
-    """The names of the pages that need plotly.js."""
+    """Return the names of the pages that need plotly.js."""
     return {entry.path.stem for entry in read_entries() if entry.charts}
 
 
 def list_pages() -> dict[str, list]:
-    """The pages by group, for `st.navigation`; made anew on every visit, because Streamlit forgets them in between.
+    """Return the pages by group for `st.navigation`; created on every visit, because Streamlit does not keep them.
 
     Of the pages that share an entry of the menu, the first one is visible, under the entry's name.
     """
     listed = read_entries()
-    by_group: dict[str, list] = {}
+    pages_by_group: dict[str, list] = {}
     for entry in listed:
         tabs = _tabs_of_entry(entry, listed)
         page = st.Page(
@@ -78,28 +78,28 @@ def list_pages() -> dict[str, list]:
             default=entry.name == "home",
             visibility="visible" if entry == tabs[0] else "hidden",
         )
-        by_group.setdefault(entry.group, []).append(page)
+        pages_by_group.setdefault(entry.group, []).append(page)
     moved = [
         st.Page(_redirecting_page(new), title=new.capitalize(), url_path=old, visibility="hidden")
-        for old, new in _MOVED.items()
+        for old, new in _REDIRECTS.items()
     ]
-    first = next(iter(by_group))
-    return by_group | {first: [*by_group[first], *moved]}
+    first_group = next(iter(pages_by_group))
+    return pages_by_group | {first_group: [*pages_by_group[first_group], *moved]}
 
 
 def _tabs_of_entry(entry: MenuEntry, listed: list[MenuEntry]) -> list[MenuEntry]:
-    """The pages that share the entry's place in the menu, in order; itself alone if it shares it with none."""
-    return [one for one in listed if one.menu == entry.menu] if entry.menu else [entry]
+    """Return the pages that share the entry of the menu, in order; only the page itself if it has no tabs."""
+    return [other for other in listed if other.menu == entry.menu] if entry.menu else [entry]
 
 
 def _redirecting_page(page: str) -> Callable[[], None]:
-    """A page that leads to another one, with everything that its address says."""
+    """Return a page that redirects to another one and keeps the parts of the URL."""
     return lambda: routing.turn_to(page, **{name: st.query_params.get_all(name) for name in st.query_params})
 
 
 def run_page(page) -> None:
-    """Draw the tabs and the page that `st.navigation` found; of a broken file the reason."""
-    if page.url_path in _MOVED:
+    """Draw the tabs and the page that `st.navigation` selected; for a broken file, the reason."""
+    if page.url_path in _REDIRECTS:
         page.run()
     listed = read_entries()
     entry = next(entry for entry in listed if entry.name == (page.url_path or "home"))
@@ -112,9 +112,10 @@ def run_page(page) -> None:
 
 
 def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
-    """Links to the pages that share the current one's entry; they hand on the runs, the epoch and the filter.
+    """Show links to the pages of the same entry; they keep the runs, the epoch and the filter.
 
-    The entry in the menu leads to the first tab and is marked on all of them: Streamlit marks it on the first one only.
+    The entry in the menu opens the first tab. It is highlighted on all tabs here, because Streamlit only does so on the
+    first one.
     """
     if len(tabs) == 1:
         return
@@ -130,7 +131,7 @@ def _show_tabs(current: MenuEntry, tabs: list[MenuEntry]) -> None:
 
 @lru_cache(maxsize=256)
 def _read_entry(path: Path, changed: int, size: int) -> MenuEntry:
-    """What the file says as it is since `changed`."""
+    """Return the entry of a file; changed, size: key of the cache."""
     try:
         return MenuEntry(path, **_read_constants(path))
     except UserError as error:
@@ -138,7 +139,7 @@ def _read_entry(path: Path, changed: int, size: int) -> MenuEntry:
 
 
 def _read_constants(path: Path) -> dict[str, object]:
-    """The constants of `_KINDS` by their names in lower case; raises `UserError`."""
+    """Return the constants of `_KINDS` by their names in lower case; raises `UserError`."""
     name = f"pages/{path.name}"
     if not path.stem.isidentifier():
         raise UserError("page", f"{shorten(name)} is not a page name; expected only letters, digits and _")
@@ -149,14 +150,16 @@ def _read_constants(path: Path) -> dict[str, object]:
         constants = {name: ast.literal_eval(named[name]) for name in _KINDS if name in named}
     except (OSError, SyntaxError, ValueError) as error:
         raise UserError("page", f"{name} cannot be read ({str(error).partition(chr(10))[0]})") from None
-    for word, kind in _KINDS.items():
-        if word not in constants and word not in _OPTIONAL:
-            raise UserError("page", f"{name} lacks {word}; expected a constant as in pages/live.py")
-        if word in constants and type(constants[word]) is not kind:
-            raise UserError("page", f"{name} has {word} = {shorten(constants[word])}; expected {kind.__name__}")
+    for constant, expected_type in _KINDS.items():
+        if constant not in constants and constant not in _OPTIONAL:
+            raise UserError("page", f"{name} lacks {constant}; expected a constant as in pages/live.py")
+        if constant in constants and type(constants[constant]) is not expected_type:
+            raise UserError(
+                "page", f"{name} has {constant} = {shorten(constants[constant])}; expected {expected_type.__name__}"
+            )
     try:
         validate_material_icon(constants["ICON"])
     except StreamlitAPIException:
         expected = "expected one of Streamlit's, such as :material/show_chart:"
         raise UserError("page", f"{name} has ICON = {shorten(constants['ICON'])}, {expected}") from None
-    return {word.lower(): value for word, value in constants.items()}
+    return {constant.lower(): value for constant, value in constants.items()}

@@ -1,9 +1,9 @@
-"""Where this server has what is no page."""
+"""URLs of this server that are not pages."""
 
 import streamlit as st
 
 
 def path_of(name: str) -> str:
-    """The path of something that is served under a name of its own, beside the pages."""
+    """Return the path of a resource beside the pages, below the server's base URL."""
     base = st.get_option("server.baseUrlPath").strip("/")
     return f"{'/' + base if base else ''}/{name}"

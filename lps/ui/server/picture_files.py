@@ -1,4 +1,4 @@
-"""Single pictures of a run, small, for whatever in the browser asks for them: made on request and kept."""
+"""Small single pictures of a run for the browser, made on request and cached."""
 
 import io
 
@@ -23,14 +23,14 @@ _HEADERS = {"cache-control": "private, max-age=86400"}
 
 
 def route_pattern() -> str:
-    """The addresses that `send_picture` answers."""
+    """Return the URL pattern that `send_picture` answers."""
     return paths.path_of("picture/{run}/{stamp}/{image:int}.webp")
 
 
 def address_of_pictures(run: Run) -> str:
-    """Where the pictures of a run are, without the last word, such as `17.webp`; "" where they cannot be had.
+    """Return the URL of a run's pictures without its last part, such as `17.webp`; "" if they cannot be read.
 
-    It changes with the split, so that a browser does not keep pictures of another data set.
+    The URL changes with the split, so that a browser does not cache pictures of another data set.
     """
     try:
         points.read_pictures(run)
@@ -40,7 +40,7 @@ def address_of_pictures(run: Run) -> str:
 
 
 def send_picture(request: Request) -> Response:
-    """The picture of an image as WebP, or one sentence."""
+    """Answer with the picture of an image as WebP, or with an error message."""
     name, image = request.path_params["run"], request.path_params["image"]
     try:
         data = _PICTURES.get((name, request.path_params["stamp"], image), lambda: _encode_webp(name, image), len)

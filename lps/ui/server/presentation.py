@@ -1,6 +1,6 @@
-"""The dashboard for a room: `?present=1` at any page makes type and charts large, until it is switched off.
+"""Projector mode: `?present=1` in the URL of any page enlarges text and charts until it is switched off.
 
-It holds for the visit, from page to page; the switch below the menu says whether it is on.
+It stays on from page to page during a visit; the switch below the menu shows it.
 """
 
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ import streamlit as st
 
 from lps.ui.shared import url_fields
 
-_ADDRESS = "present"  # in the address: "1", or nothing
+_URL_FIELD = "present"  # "1", or absent
 _SWITCH = "presenting"
 _FACTOR = 1.6  # of charts
 _LENGTHS = ("height", "margin")  # of a layout, in pixels
-_USUAL_FONT = 12  # pixels, where a figure says nothing
+_DEFAULT_FONT = 12  # pixels, if a figure sets no size
 _STYLE = """<style>
 html { font-size: 20px; }
 @media (min-width: 1600px) { html { font-size: 26px; } }
@@ -27,56 +27,56 @@ def is_on() -> bool:
 
 
 def read_address() -> None:
-    """Take what the address says; to be called before anything is drawn."""
-    st.session_state[_SWITCH] = is_on() or st.query_params.get(_ADDRESS) == "1"
+    """Read the mode from the URL; call this before anything is drawn."""
+    st.session_state[_SWITCH] = is_on() or st.query_params.get(_URL_FIELD) == "1"
 
 
 def show_presenting() -> None:
-    """The switch, and what it does to a page."""
+    """Show the switch and, if it is on, enlarge the page."""
     st.sidebar.toggle("Projector mode", key=_SWITCH, on_change=_write_address)
     if is_on():
         st.html(_STYLE)
 
 
 def chart_scale() -> float:
-    """How many times as large charts are drawn now."""
+    """Return the factor by which charts are enlarged."""
     return _FACTOR if is_on() else 1.0
 
 
 def scale_figure(figure: dict) -> dict:
-    """A figure as JSON has it, in the size that is wanted now."""
+    """Return a figure, as decoded from JSON, in the current size."""
     return enlarge_figure(figure, chart_scale()) if is_on() else figure
 
 
 def _write_address() -> None:
-    url_fields.set_values(_ADDRESS, "1" if is_on() else None)
+    url_fields.set_values(_URL_FIELD, "1" if is_on() else None)
 
 
 def enlarge_figure(figure: Mapping, factor: float) -> dict:
-    """A figure as plotly writes it to JSON, with fonts, lines, heights and margins `factor` times as large."""
+    """Return a figure, as plotly writes it to JSON, with fonts, lines, heights and margins enlarged by `factor`."""
     layout = dict(figure.get("layout", {}))
-    layout["font"] = {"size": _USUAL_FONT} | dict(layout.get("font", {}))
-    grown = _enlarge_value(dict(figure) | {"layout": layout}, "", factor)
+    layout["font"] = {"size": _DEFAULT_FONT} | dict(layout.get("font", {}))
+    enlarged = _enlarge_value(dict(figure) | {"layout": layout}, "", factor)
     for name in _LENGTHS:
         if name in layout:
-            grown["layout"][name] = _multiply(layout[name], factor)
-    return grown
+            enlarged["layout"][name] = _multiply(layout[name], factor)
+    return enlarged
 
 
 def _enlarge_value(value, name: str, factor: float):
-    """`value`, which stands under `name`, with the sizes of fonts and the widths of lines in it enlarged."""
+    """Enlarge sizes of fonts and widths of lines in `value`, which has the key `name`."""
     if isinstance(value, Mapping):
         is_font, is_line = name.lower().endswith("font"), name.lower() == "line"
         grows = {"size": is_font, "width": is_line}
         return {
-            k: _multiply(one, factor) if grows.get(k) else _enlarge_value(one, k, factor) for k, one in value.items()
+            k: _multiply(part, factor) if grows.get(k) else _enlarge_value(part, k, factor) for k, part in value.items()
         }
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], Mapping):
-        return [_enlarge_value(one, name, factor) for one in value]
+        return [_enlarge_value(part, name, factor) for part in value]
     return value
 
 
 def _multiply(value, factor: float):
     if isinstance(value, Mapping):
-        return {key: _multiply(one, factor) for key, one in value.items()}
+        return {key: _multiply(part, factor) for key, part in value.items()}
     return value * factor if type(value) in (int, float) else value

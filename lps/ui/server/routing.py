@@ -1,4 +1,4 @@
-"""From page to page: every one is reached through app.py, and what a page that was left still asks for is not done."""
+"""Navigation between pages: every page runs inside app.py, and late requests of a page that was left are dropped."""
 
 from collections.abc import Callable
 from typing import NoReturn
@@ -10,19 +10,19 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData, Scri
 
 
 def show_page(page: Callable[[], None]) -> None:
-    """Draw a page, inside app.py; the last line of every file in pages/."""
+    """Draw a page inside app.py; the last line of every file in pages/ calls this."""
     through_app()
     page()
 
 
-show = show_page  # name until 0.3.0: page files of users call it
+show = show_page  # name until 0.3.0; page files of users call it
 
 
 def through_app() -> None:
-    """Begin again with app.py where Streamlit runs a page on its own.
+    """Start again with app.py if Streamlit runs a page without it.
 
-    Until some script has called `st.navigation`, Streamlit takes the folder pages/ for an app of its old kind, without
-    app.py. So the first link that a fresh server is asked for would show a page without our sidebar and width.
+    Until a script has called `st.navigation`, Streamlit treats the folder pages/ as an app of its old kind, without
+    app.py. So the first page of a fresh server would have no sidebar and another width.
     """
     if PagesManager.uses_pages_directory:
         PagesManager.uses_pages_directory = False
@@ -30,40 +30,40 @@ def through_app() -> None:
 
 
 def turn_to(page: str, **address: str | list[str]) -> NoReturn:
-    """Leave this page for another one, such as `turn_to("live", run=run.id)`; address: what stands behind its `?`."""
+    """Switch to another page, such as `turn_to("live", run=run.id)`; address: the query parameters of its URL."""
     st.switch_page(f"pages/{page}.py", query_params=address)
 
 
 def forget_left_pages() -> None:
-    """Let Streamlit drop what the refreshing parts of a page ask for once that page has been left; to be called once.
+    """Make Streamlit drop requests of refreshing fragments of a page that was left; call this once.
 
-    A browser goes on asking for parts of its page until it hears of the next one. Streamlit 1.67 runs such a part after
-    the next page, as a part of the page that was left: the browser takes that for a change of the page, throws away
-    what it shows and gets nothing instead, and the next part of the next page has no place any more ("Bad delta path").
-    If it comes while the change of the page is still waiting, the change is forgotten.
+    A browser requests fragments of its page until it receives the next page. Streamlit 1.67 runs such a fragment after
+    the next page, as part of the old one: the browser takes this for a change of the page and clears it, and the next
+    fragment of the new page fails ("Bad delta path"). If the request arrives while the change of the page is pending,
+    the change is lost.
     """
     if ScriptRunner._run_script is not _run_script:
         ScriptRunner._run_script, ScriptRequests.request_rerun = _run_script, _request_rerun
 
 
-_run_any = ScriptRunner._run_script
+_streamlit_run_script = ScriptRunner._run_script
 
 
-def _run_script(runner: ScriptRunner, asked: RerunData) -> None:
-    if not (asked.fragment_id_queue and _is_left(asked, runner._pages_manager.current_page_script_hash)):
-        _run_any(runner, asked)
+def _run_script(runner: ScriptRunner, request: RerunData) -> None:
+    if not (request.fragment_id_queue and _is_of_left_page(request, runner._pages_manager.current_page_script_hash)):
+        _streamlit_run_script(runner, request)
 
 
-def _request_rerun(requests: ScriptRequests, asked: RerunData) -> bool:
-    """Whether the request was taken, which is also said of one that is dropped."""
+def _request_rerun(requests: ScriptRequests, request: RerunData) -> bool:
+    """Return whether the request was accepted; also true for a dropped one."""
     with requests._lock:
         waiting = requests._rerun_data if requests._state is ScriptRequestType.RERUN else None
         is_turning = waiting is not None and not waiting.fragment_id_queue
-        if is_turning and asked.fragment_id and _is_left(asked, waiting.page_script_hash):
+        if is_turning and request.fragment_id and _is_of_left_page(request, waiting.page_script_hash):
             return True
-        return requests._request_rerun_locked(asked)
+        return requests._request_rerun_locked(request)
 
 
-def _is_left(asked: RerunData, page: str) -> bool:
-    """Whether something was asked for by another page than the one the session is on."""
-    return bool(asked.page_script_hash and page) and asked.page_script_hash != page
+def _is_of_left_page(request: RerunData, page: str) -> bool:
+    """Return whether a request comes from another page than the session's current one."""
+    return bool(request.page_script_hash and page) and request.page_script_hash != page

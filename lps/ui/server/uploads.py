@@ -1,4 +1,4 @@
-"""Files that came from the browser: for a while on the disk, where what they hold can be checked, and out of memory."""
+"""Uploaded files: stored on the disk for a while, so that their content can be checked without holding it in memory."""
 
 import os
 import re
@@ -23,13 +23,13 @@ _STRANGE = re.compile(r"[^A-Za-z0-9._-]")
 
 @contextmanager
 def stored_upload(upload: BinaryIO, root: Path) -> Iterator[Path]:
-    """The upload as a file beside the runs inside the `with`, under its own name as far as that is harmless."""
+    """Store the upload in a file beside the runs during the `with`; the file keeps the safe characters of its name."""
     name = _STRANGE.sub("_", Path(upload.name).name)[-LONGEST_NAME:].lstrip(".") or "archive"
-    place = root / ".incoming"
+    incoming = root / ".incoming"
     with ExitStack() as stack:
         with as_user_error("runs", f"{shorten(str(root))} cannot store another run"):
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder = stack.enter_context(draft_folder(place, "upload"))
+            incoming.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder = stack.enter_context(draft_folder(incoming, "upload"))
         if shutil.disk_usage(root).free < upload.seek(0, os.SEEK_END) + RESERVE:
             raise UserError("runs", f"{shorten(str(root))} has too little free space for {name}")
         upload.seek(0)
@@ -40,7 +40,7 @@ def stored_upload(upload: BinaryIO, root: Path) -> Iterator[Path]:
 
 
 def free_uploads(files: Iterable[UploadedFile]) -> None:
-    """Let go of uploads, which Streamlit keeps in memory until the page is closed."""
+    """Free uploads, which Streamlit otherwise keeps in memory until the page is closed."""
     context = get_script_run_ctx()
     for file in files if context else ():
         context.uploaded_file_mgr.remove_file(context.session_id, file.file_id)
