@@ -247,6 +247,15 @@ def set_paused(root: Path, paused: bool) -> None:
 def set_cpu_slots(root: Path, number: int) -> None:
     """Set how many runs the processor may train at a time. Active runs continue, even if there are more."""
     check_cpu_slots(number)
+    _store_cpu_slots(root, number)
+
+
+def reset_cpu_slots(root: Path) -> None:
+    """Let the processor train as many runs at a time as their threads leave cores for."""
+    _store_cpu_slots(root, None)
+
+
+def _store_cpu_slots(root: Path, number: int | None) -> None:
     with suppress(OSError):  # `lock_queue` reports it
         Path(root).mkdir(parents=True, exist_ok=True, mode=0o700)
     with lock_queue(root):

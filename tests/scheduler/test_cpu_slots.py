@@ -309,6 +309,8 @@ def test_the_page_sets_it(root, started, monkeypatch):
     assert not at.exception and not at.error
     assert queue.read_switch(root).cpu_slots == 2 and queue.read_switch(root).paused and not started
     assert "2 runs at a time on the processor" in captions(at) and "cpu-1 · free" in captions(at)
+    at.button(key="queue_slots_automatic").click().run()
+    assert queue.read_switch(root).cpu_slots is None and "(automatic)" in captions(at)
 
 
 def test_the_page_says_where_the_variable_goes_before(root, monkeypatch):

@@ -175,7 +175,8 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
     """Show how many runs the processor takes at a time, and a field that changes it."""
     root = select.runs_root()
     number = snapshot.cpu_slots
-    words = f"{counted(number, 'run')} at a time on the processor"
+    is_automatic = run_slots.chosen_cpu_slots(root) is None
+    words = f"{counted(number, 'run')} at a time on the processor{' (automatic)' * is_automatic}"
     if run_slots.cpu_slots_from_environment() is not None:
         st.caption(f"{words}, set by LPS_CPU_SLOTS when this dashboard was started. It overrides the setting here.")
         return
@@ -186,6 +187,10 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
             st.caption(f"{overview.suggestion_in_words(snapshot)} Running runs are not stopped.")
             acts = [lambda: queue.set_cpu_slots(root, int(new))]
             st.button("Set", key="queue_slots_set", type="primary", on_click=_try_all, args=(acts,))
+            if not is_automatic:
+                acts = [lambda: queue.reset_cpu_slots(root)]
+                words = "As many runs at a time as their threads leave cores for"
+                st.button("Automatic", key="queue_slots_automatic", help=words, on_click=_try_all, args=(acts,))
 
 
 def _show_memory(used: int | None, total: int | None) -> None:

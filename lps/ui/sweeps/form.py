@@ -224,10 +224,10 @@ def _show_places() -> None:
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return
-    words = counted(slots, "run") if slots else "as many runs as their threads leave cores for"
+    words = f"{counted(slots, 'run')} at a time" if slots else "as many runs at a time as there are free cores"
     st.caption(
-        f"On this machine: {words} at a time on the CPU, one on each GPU. The other runs wait in the queue, which "
-        "continues after you close this page."
+        f"On this machine: {words} on the CPU, one on each GPU. The other runs wait in the queue, which continues "
+        "after you close this page."
     )
     st.page_link("pages/queue.py", label="Change the number of runs at a time", icon=":material/arrow_forward:")
 
