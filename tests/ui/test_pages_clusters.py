@@ -397,6 +397,16 @@ def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(ope
     assert by_name["Merged in"].tolist() == ["8"] and "looks mixed" in by_name["Flags"][0]
 
 
+@pytest.mark.parametrize(("turn", "rows"), [("true", 3), ("false", 11)])
+def test_the_pictures_are_in_sight_while_clusters_are_named_one_by_one(open_page, run, monkeypatch, turn, rows):
+    shown_rows, show = [], page.data_table.show_data_table
+    monkeypatch.setattr(
+        page.data_table, "show_data_table", lambda *a, **more: shown_rows.append(more["max_rows"]) or show(*a, **more)
+    )
+    open_page(run.root, turn=turn)
+    assert shown_rows == [rows]
+
+
 @pytest.mark.parametrize("taken", ["3", "eight"])
 def test_a_name_that_is_taken_is_refused(open_page, run, taken):
     naming.record_steps(run, 6, [{"do": "name", "id": 8, "name": "eight"}])

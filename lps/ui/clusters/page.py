@@ -14,7 +14,7 @@ from lps.charts import confusion
 from lps.datasets import Images
 from lps.errors import UserError
 from lps.store.runs import Run
-from lps.ui.clusters import exports, image_history, single_pictures, split_cluster, training_on
+from lps.ui.clusters import exports, image_history, naming_wizard, single_pictures, split_cluster, training_on
 from lps.ui.clusters import naming as names
 from lps.ui.pictures import gallery, nouns, paging, points, predictions
 from lps.ui.pictures.gallery import Tile
@@ -26,6 +26,7 @@ from lps.wording import counted
 
 PAGE = 48  # images on a sheet
 _TABLE_ROWS = 11  # that are visible at once
+_WIZARD_ROWS = 3  # while clusters are named one by one: their pictures have to be in sight
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
@@ -190,7 +191,7 @@ def _show_table(view: PredictionView, chosen: int) -> None:
         cluster_columns(view),
         view.clusters,
         "Every cluster with its size, purity, confidence and flags",
-        max_rows=_TABLE_ROWS,
+        max_rows=_WIZARD_ROWS if naming_wizard.is_on() else _TABLE_ROWS,
         key="clusters_table",
         on_select=lambda: _open_row(view.ids),
         selection_mode="single-row-required",
