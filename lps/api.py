@@ -33,11 +33,11 @@ __all__ = (
 )  # fmt: skip
 ConfigError = UserError  # the name by which scripts know it
 
-POLL_S = 0.5  # between two looks at an active run
+POLL_S = 0.5  # between two reads of an active run's state
 
 
 class Run:
-    """A run: a folder, read anew at every access. Nothing is cached in this object."""
+    """A run, that is, its folder. Every access reads the folder again; this object caches nothing."""
 
     def __init__(self, folder: Path | str):
         self._run = folders.Run(Path(folder))

@@ -9,7 +9,7 @@ class UserError(ValueError):
         self.name = name
 
 
-Refusal = UserError  # the name up to 0.3.0, in method and data set files that people wrote
+Refusal = UserError  # the name up to 0.3.0, in users' method and data set files
 
 
 def shorten(value, limit: int = 60) -> str:

@@ -1,4 +1,4 @@
-"""Every chart of the dashboard as a plotly figure: `figures.pace("runs/20260101-...").show()`. Needs no browser.
+"""Draw every chart of the dashboard as a plotly figure: `figures.pace("runs/20260101-...").show()`. Needs no browser.
 
 Each function takes runs as `lps.Run`, folder or path and draws the same chart as the page. dark: use the colours of the
 dark theme. scoring: protocol, select, seen and images, as in `lps.compare_runs`. If there is nothing to draw, a
@@ -47,9 +47,9 @@ from lps.tables import boards, run_filter
 
 
 def pace(run, *, dark: bool = False) -> go.Figure:
-    """Seen and novel accuracy with their gap, KL, mean margins and confidence thresholds over the epochs.
+    """Draw seen and novel accuracy with their gap, KL, mean margins and confidence thresholds over the epochs.
 
-    Of a run without truth: accuracy on withheld labels, sizes of its clusters, confident shares and mean margins.
+    For a run without truth: accuracy on withheld labels, cluster sizes, confident shares and mean margins.
     """
     run, history = _run_and_history(run)
     epochs, colors = planned_epochs(run, history), _palette(dark)
@@ -61,7 +61,7 @@ def pace(run, *, dark: bool = False) -> go.Figure:
 
 
 def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
-    """Novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
+    """Draw novel and seen accuracy, KL and the mean margin of seen classes of several runs over the epochs."""
     histories = [_run_and_history(run) for run in runs]
     names = run_diff.short_labels([run for run, _ in histories])
     run_histories = {name: history for name, (_, history) in zip(names, histories) if len(history.epochs)}
@@ -70,25 +70,25 @@ def pace_of_runs(runs: Sequence, *, dark: bool = False) -> go.Figure:
 
 
 def losses(run, *, dark: bool = False) -> go.Figure:
-    """The weighted terms of the loss over the epochs."""
+    """Draw the weighted terms of the loss over the epochs."""
     run, history = _run_and_history(run)
     return line_charts.losses(history, planned_epochs(run, history), _palette(dark)).figure()
 
 
 def pseudo_labels(run, *, dark: bool = False) -> go.Figure:
-    """Share of images with a pseudo-label, and the confidence of these pseudo-labels, over the epochs."""
+    """Draw the share of images with a pseudo-label and the confidence of these labels over the epochs."""
     run, history = _run_and_history(run)
     return line_charts.pseudo_labels(history, planned_epochs(run, history), _palette(dark)).figure()
 
 
 def pretraining(run, *, dark: bool = False) -> go.Figure:
-    """SimCLR's loss and the quality of its features over the epochs of pretraining."""
+    """Draw SimCLR's loss and the quality of its features over the epochs of pretraining."""
     run, history = _run_and_history(run)
     return line_charts.pretraining(history, planned_epochs(run, history, pretraining=True), _palette(dark)).figure()
 
 
 def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
-    """A measurement (docs/formats.md) over the epochs; with one value per class, the means over seen and novel."""
+    """Draw a measurement (docs/formats.md) over the epochs; of one value per class, the means over seen and novel."""
     run, history = _run_and_history(run)
     if name not in history.epochs and name not in history.vectors:
         raise UserError("name", f"{shorten(name)} was not measured by {run.id}")
@@ -96,7 +96,9 @@ def measurement(run, name: str, *, dark: bool = False) -> go.Figure:
 
 
 def run_differences(first, others: Sequence, name: str = "accuracy/novel", *, dark: bool = False) -> go.Figure:
-    """A measurement of the first run minus that of each other one, in points; for the gap, the difference of sizes."""
+    """Draw a measurement of the first run minus that of each other run, in points.
+
+    Of the gap, absolute values are subtracted."""
     _, history = _run_and_history(first)
     histories = [_run_and_history(run)[1] for run in others]
     columns = {
@@ -117,10 +119,10 @@ def chart(
     pinned: Mapping[str, str] | None = None,
     dark: bool = False,
 ) -> go.Figure:
-    """A chart of the page Charts, in the form of its address: "y=accuracy/novel;x=epoch;smooth=0.6;by=margin_scale".
+    """Draw a chart of the page Charts. text: as in its address, "y=accuracy/novel;x=epoch;smooth=0.6;by=margin_scale".
 
     runs: those to draw; without them the runs in `root` (`LPS_RUNS` or ./runs) that fit `filter`, newest first.
-    hidden: ids of runs that are left out; the others keep their colours. pinned: id of a run -> its colour, as hex.
+    hidden: ids of runs that are left out; the others keep their colours. pinned: the hex colour by run id.
     """
     board_chart = boards.read_chart(text)
     selected = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
@@ -134,7 +136,7 @@ def chart(
 
 
 def class_sizes(run, *, dark: bool = False) -> go.Figure:
-    """Accuracy of large, medium and small classes over the epochs, and the error of the prior."""
+    """Draw the accuracy of large, medium and small classes over the epochs, and the error of the prior."""
     run, history = _run_and_history(run)
     return line_charts.class_sizes(history, planned_epochs(run, history), _palette(dark)).figure()
 
@@ -143,7 +145,7 @@ def class_sizes(run, *, dark: bool = False) -> go.Figure:
 
 
 def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """The estimated class distribution (pi_hat) after an epoch as bars, beside the prior."""
+    """Draw the estimated class distribution (pi_hat) after an epoch as bars, beside the prior."""
     run, history = _run_and_history(run)
     top = float(np.nanmax(history.vectors["pi_hat"].to_numpy())) if "pi_hat" in history.vectors else 0.0
     return class_bars.class_distribution(
@@ -157,7 +159,7 @@ def class_distribution(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 
 def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """The estimated class distribution as the page Explain draws it, sorted where there are many classes."""
+    """Draw the estimated class distribution as the page Explain does, sorted if there are many classes."""
     run, history = _run_and_history(run)
     shares = _by_class(run, history, "pi_hat", epoch).astype(np.float64)
     prior = history.vector("class/prior", epoch)
@@ -167,14 +169,14 @@ def guessed_shares(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 
 def class_accuracy(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """The accuracy of every class after an epoch, after matching."""
+    """Draw the accuracy of every class after an epoch, after matching."""
     run, history = _run_and_history(run)
     accuracy = _by_class(run, history, "class/accuracy", epoch)
     return class_bars.class_accuracy(accuracy, history.seen, _class_names(run, history), _palette(dark)).figure()
 
 
 def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """The share of the unlabeled images in every cluster after an epoch, beside equal shares."""
+    """Draw the share of the unlabeled images in every cluster after an epoch, beside equal shares."""
     run, history = _run_and_history(run)
     table = group_tables.cluster_shares(run, read_split(run.folder)[0])
     if epoch not in table.index:
@@ -184,7 +186,9 @@ def cluster_sizes(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 
 def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
-    """Number of images of every true class in every cluster after an epoch, with the user's merges and splits."""
+    """Draw the number of images of every true class in every cluster after an epoch.
+
+    The user's merges and splits of clusters apply."""
     run = _run(run)
     split, targets = read_split(run.folder)
     network, decisions = (
@@ -206,7 +210,7 @@ def confusion(run, epoch: int, *, dark: bool = False) -> go.Figure:
 
 
 def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
-    """The confidence of an unlabeled image after each stored epoch, with the confidence thresholds."""
+    """Draw the confidence of an unlabeled image after each stored epoch, with the confidence thresholds."""
     run, history = _run_and_history(run)
     split, _ = read_split(run.folder)
     (rows,) = np.nonzero(split.unlabeled == image)
@@ -226,7 +230,7 @@ def image_confidence(run, image: int, *, dark: bool = False) -> go.Figure:
 def map_of_features(
     run, epoch: int, method: str = "pca", color: str = "group", *, height: int = 560, dark: bool = False
 ) -> go.Figure:
-    """The features of the unlabeled images after an epoch on a plane.
+    """Draw the features of the unlabeled images after an epoch on a plane.
 
     method: pca, tsne or umap; a map of the latter two has to be stored (`python -m lps project`). color: group (seen
     and novel), truth, predicted, confidence or right. height: pixels; a low map shows fewer points.
@@ -255,7 +259,7 @@ def map_of_features(
 def curves(
     runs: Sequence, name: str = "accuracy/novel", by: str = "everything", band: str = "std", *, dark: bool = False
 ) -> go.Figure:
-    """The mean of a measurement over the epochs for each group of runs, with a band.
+    """Draw the mean of a measurement over the epochs for each group of runs, with a band.
 
     by: everything (but the seed), method or a setting. band: range, std, interval (confidence) or none.
     """
@@ -274,7 +278,7 @@ def curves(
 
 
 def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
-    """Every group of equal runs minus the group of the run `against`, in points, with confidence intervals.
+    """Draw every group of equal runs minus the group of the run `against`, in points, with confidence intervals.
 
     column: seen, novel, all, nmi, gap, conflict or time.
     """
@@ -286,9 +290,9 @@ def intervals(runs: Sequence, against, column: str = "novel", *, dark: bool = Fa
 
 
 def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scoring: str) -> go.Figure:
-    """Mean and standard deviation of accuracies by the value of a setting, the gap below, and the paper's curve if any.
+    """Draw mean and standard deviation of accuracies by the value of a setting, the gap, and the paper's curve if any.
 
-    All other settings have to be equal; where they are not, the set with most values is drawn.
+    All other settings must be equal; if they are not, the group of equal ones with most values is drawn.
     """
     background = _background(_scored(runs, scoring), [setting])
     groups = {values[0]: group for values, group in background.groups.items()}
@@ -301,7 +305,7 @@ def setting_curves(runs: Sequence, setting: str, *, dark: bool = False, **scorin
 def setting_matrix(
     runs: Sequence, rows: str, columns: str, measure: str = "novel", *, dark: bool = False, **scoring: str
 ) -> go.Figure:
-    """A heat map of two settings: mean, standard deviation, number of runs. measure: novel, seen, all, gap."""
+    """Draw a heat map of two settings: mean, standard deviation, number of runs. measure: novel, seen, all, gap."""
     background = _background(_scored(runs, scoring), [rows, columns])
     row_axis, column_axis = (Axis.from_values(setting, background.values(setting)) for setting in (rows, columns))
     return effect_charts.matrix(row_axis, column_axis, background.groups, set(), measure, _palette(dark), None).figure()
@@ -310,7 +314,7 @@ def setting_matrix(
 def setting_lines(
     runs: Sequence, settings: Sequence[str] = (), measure: str = "novel", *, dark: bool = False, **scoring: str
 ) -> go.Figure:
-    """Parallel coordinates: one line per run through its settings to a measure. settings: default: all varied ones."""
+    """Draw one line per run through its settings to a measure (parallel coordinates). settings: default all varied."""
     scored = [member for member in _scored(runs, scoring) if not np.isnan(member.value(measure))]
     varied = effects.varied_settings([member.config for member in scored])
     chosen = {name: varied[name] for name in settings or varied}
@@ -318,19 +322,19 @@ def setting_lines(
 
 
 def main_effects(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
-    """How far a score moves when one setting changes: the mean over all other settings, with confidence intervals."""
+    """Draw how far a score moves when one setting changes: the mean over all others, with confidence intervals."""
     effect_by_setting = main_effects_of(_scored(runs, scoring), measure)
     return effect_charts.main_effects(effect_by_setting, _palette(dark)).figure()
 
 
 def setting_importance(runs: Sequence, measure: str = "novel", *, dark: bool = False, **scoring: str) -> go.Figure:
-    """How much of the variance between setups each setting adds to all others (type III shares)."""
+    """Draw how much of the variance between setups each setting adds to all others (type III shares)."""
     importances, _ = effects.setting_importance(_scored(runs, scoring), measure)
     return effect_charts.importance(importances, _palette(dark)).figure()
 
 
 def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) -> go.Figure:
-    """The curve of a sweep that was started from a preset, beside the paper's. block: its title, such as CIFAR-10."""
+    """Draw the curve of a sweep of a preset, beside the paper's. block: its title, such as CIFAR-10."""
     root = Path(root or runs_folder())
     record = next((entry for entry in sweep_records.list_sweeps(root) if entry.name == name), None)
     request = sweeps.from_record(record.request) if record else None
@@ -352,12 +356,12 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
 
 
 def search_history(name: str, *, root=None, dark: bool = False) -> go.Figure:
-    """The value of every trial of a search, and the best so far."""
+    """Draw the value of every trial of a search, and the best so far."""
     return search_charts.history(_search(name, root)[1], _palette(dark)).figure()
 
 
 def search_setting(name: str, setting: str, *, root=None, dark: bool = False) -> go.Figure:
-    """The values of the trials of a search over one of its settings."""
+    """Draw the values of the trials of a search over one of its settings."""
     result = _search(name, root)[1]
     dimension = next((item for item in result.request.space if item.name == setting), None)
     if dimension is None:
@@ -367,12 +371,12 @@ def search_setting(name: str, setting: str, *, root=None, dark: bool = False) ->
 
 
 def search_lines(name: str, *, root=None, dark: bool = False) -> go.Figure:
-    """Parallel coordinates: one line per finished trial of a search through its settings to its value."""
+    """Draw one line per finished trial of a search through its settings to its value (parallel coordinates)."""
     return search_charts.parallel(_search(name, root)[1], _palette(dark)).figure()
 
 
 def search_importance(name: str, *, root=None, dark: bool = False) -> go.Figure:
-    """The share of the variance between finished trials of a search that each setting explains (fANOVA)."""
+    """Draw the share of the variance between finished trials that each setting of a search explains (fANOVA)."""
     return search_charts.importance(search_results.read_importance(*_search(name, root)), _palette(dark)).figure()
 
 

@@ -1,7 +1,7 @@
-r"""A user's vectors in the place of pictures: their views and how they are stored.
+r"""A user's vectors instead of pictures: their views and how they are stored.
 
 With $\mu_j$ and $\sigma_j$, mean and standard deviation of number $j$ over all items, $\epsilon_j \sim N(0, 1)$ and
-$m_j \sim \text{Bernoulli}(1 - p)$, drawn anew for every view, a vector $z$ is seen as
+$m_j \sim \text{Bernoulli}(1 - p)$, drawn again for every view, a vector $z$ is seen as
 
 $$\text{plain: } z_j, \qquad \text{weak: } z_j + s \sigma_j \epsilon_j, \qquad
 \text{strong: } m_j z_j + (1 - m_j) \mu_j + s \sigma_j \epsilon_j$$

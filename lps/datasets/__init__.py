@@ -108,6 +108,6 @@ def subset_ids(images: Images, images_per_class: int, seed: int) -> np.ndarray:
 
 
 def quoted(path) -> str:
-    """Shorten a path for a message; of a very long one the end remains, which tells paths apart."""
+    """Shorten a path for a message. A very long path keeps its end, which tells paths apart."""
     text = str(path)
     return shorten(text if len(text) <= 240 else f"…{text[-239:]}", 500)

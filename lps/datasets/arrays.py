@@ -1,4 +1,4 @@
-"""Pictures in one `.npz` file: x_train, y_train, and where there are any x_test, y_test, class_names.
+"""Pictures in one `.npz` file: x_train, y_train, and optionally x_test, y_test, class_names.
 
 x_*: uint8 (n, height, width) or (n, height, width, channels) with 1 or 3 channels. y_*: whole numbers (n,), -1 where
 the class is unknown. class_names: one text per class; without it the names are the numbers. Every header is checked

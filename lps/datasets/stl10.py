@@ -2,8 +2,8 @@
 
 5,000 training images, then 8,000 test images.
 
-Its 100,000 further images are left out: they also show classes beyond the ten, nobody knows which, so that no number of
-novel classes could be right.
+Its 100,000 further images are left out: they also show unknown classes beyond the ten, so that no number of novel
+classes could be right.
 
 A. Coates, H. Lee, A. Y. Ng: An Analysis of Single Layer Networks in Unsupervised Feature Learning. AISTATS 2011.
 """

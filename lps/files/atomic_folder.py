@@ -49,7 +49,7 @@ def draft_folder(parent: Path, name: str, mode: int = 0o700) -> Iterator[Path]:
 
 
 def abandoned_drafts(parent: Path, pattern: str = ".*.tmp") -> list[Path]:
-    """Return the abandoned drafts in `parent`, by name. pattern: as of `Path.glob`."""
+    """Return the abandoned drafts in `parent`, by name. pattern: as in `Path.glob`."""
     drafts = []
     for path in sorted(parent.glob(pattern)):
         descriptor = _claim(path)

@@ -75,7 +75,7 @@ def _add(archive: zipfile.ZipFile, run: Run, name: str) -> None:
     info.compress_type = zipfile.ZIP_STORED if name.endswith((".npz", ".pt")) else zipfile.ZIP_DEFLATED
     try:
         source = open(run.folder / name, "rb")
-    except FileNotFoundError:  # a checkpoint of a run that goes on, pruned meanwhile
+    except FileNotFoundError:  # an active run has pruned this checkpoint meanwhile
         return
     with source, archive.open(info, "w", force_zip64=True) as target:
         while chunk := source.read(_CHUNK):

@@ -65,7 +65,7 @@ class EfficientNetLite0(nn.Module):
                 _fold(block, convolution, norm)
 
     def _published_names(self) -> dict[str, str]:
-        """Return module name: name in the published weights, where they differ."""
+        """Return the name in the published weights by module name, for all names that differ."""
         names = {}
         for number, block in enumerate(self.blocks):
             pairs = {own_name: stored for layers in _layers(block) for own_name, stored in zip(*layers)}

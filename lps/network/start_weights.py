@@ -154,7 +154,7 @@ def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], sur
 
 
 def _canonical(key: str) -> str:
-    """Return a common name for the names that different codes give to a weight of a residual network."""
+    """Return the common name of a weight of a residual network, which other code bases name differently."""
     key = re.sub(r"(^|\.)_", r"\1", key.removeprefix("model."))  # prefix of the published EfficientNets
     for own_name, other_name in _OTHER_NAMES:
         if key.startswith(own_name):

@@ -1,6 +1,6 @@
-"""What the race shows, as one dictionary for the browser: measured numbers, and the clock that passes them.
+"""Collect what a race shows in one dictionary for the browser: the measured numbers and the time for each epoch.
 
-docs/formats.md, "Races", says what stands where. Nothing is interpolated or smoothed here.
+docs/formats.md, "Races", describes the keys. Nothing is interpolated or smoothed here.
 """
 
 import math
@@ -22,22 +22,22 @@ MOST = 3  # runs
 _VERSION = 1
 _LETTERS = "ABC"
 _DIGITS = 5
-_MOST_NUMBERS = 250_000  # of at most eleven letters; of more, epochs are left out evenly
-_FIXED_NUMBERS_PER_EPOCH = 70  # numbers of one run beside its three lists by class: four of 16 steps, and single ones
-_MOST_EPOCHS = 2_000  # that are shown
+_MOST_NUMBERS = 250_000  # each at most eleven letters; epochs are left out evenly above this
+_FIXED_NUMBERS_PER_EPOCH = 70  # of one run besides its three lists by class: four lists of 16 steps, and single numbers
+_MOST_EPOCHS = 2_000  # shown
 _MOST_MARKS = 40
-_SECONDS_PER_RUN = 30.0  # at the usual speed
-_SECONDS_PER_EPOCH = 1.5  # of short runs, on the average
-_EVEN = 0.25  # share of the time that all epochs have alike
+_SECONDS_PER_RUN = 30.0  # at normal speed
+_SECONDS_PER_EPOCH = 1.5  # mean of short runs
+_EVEN = 0.25  # share of the time that is equal for all epochs
 _LONGEST_S = 4.0  # an epoch
 _STEPS = {"guesses": "steps/guessed_seen", "kl": "steps/kl"}
 _MARGIN_STEPS = {"seen": "steps/margin/seen", "novel": "steps/margin/novel"}
 
 
-def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) -> dict:
-    """The race of one to three runs of one split; raises `UserError` for others, and where nothing was recorded yet.
+def race_of_runs(runs: Sequence[Run], histories: Sequence[History] | None = None) -> dict:
+    """Return the race of one to three runs of one split; raises `UserError` for others, or if nothing is recorded.
 
-    pasts: their histories, where somebody has read them already.
+    histories: those of the runs, if already read.
     """
     if not 1 <= len(runs) <= MOST:
         raise UserError("replay", f"{len(runs)} runs; expected one to {MOST}")
@@ -49,13 +49,13 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
                 f"{titles.run_label(run)} and {titles.run_label(runs[0])} do not have the same images and labels"
             )
             raise UserError("replay", f"{runs_text}: {reason}")
-    pasts = list(pasts) if pasts is not None else [EventLog(run.events).read_history() for run in runs]
-    if not any(past.last_epoch for past in pasts):
+    histories = list(histories) if histories is not None else [EventLog(run.events).read_history() for run in runs]
+    if not any(history.last_epoch for history in histories):
         raise UserError("replay", f"{titles.run_label(runs[0])} has recorded no epoch of training yet")
-    seen, names, truth = _classes(runs, pasts)
-    newest = _newest_epoch(runs, pasts)
-    recorded = [epoch for epoch in _recorded_epochs(pasts) if epoch <= newest]
-    epochs = _shown_epochs(recorded, pasts, len(names))
+    seen, names, truth = _classes(runs, histories)
+    newest = _newest_epoch(runs, histories)
+    recorded = [epoch for epoch in _recorded_epochs(histories) if epoch <= newest]
+    epochs = _shown_epochs(recorded, histories, len(names))
     is_whole = epochs == recorded
     given_names = [titles.given_name(run) for run in runs]
     given_names = given_names if all(given_names) and len(set(given_names)) == len(runs) else [""] * len(runs)
@@ -65,19 +65,19 @@ def race_of_runs(runs: Sequence[Run], pasts: Sequence[History] | None = None) ->
         "truth": truth,
         "epochs": epochs,
         "left_out": len(recorded) - len(epochs),
-        "seconds": _seconds(pasts, epochs),
+        "seconds": _seconds(histories, epochs),
         "runs": [
-            _racer(letter, run, past, name, runs, epochs, is_whole)
-            for letter, run, past, name in zip(_LETTERS, runs, pasts, given_names)
+            _racer(letter, run, history, name, runs, epochs, is_whole)
+            for letter, run, history, name in zip(_LETTERS, runs, histories, given_names)
         ],
-        "marks": _marks(pasts, epochs),
+        "marks": _marks(histories, epochs),
     }
 
 
-def _classes(runs: Sequence[Run], pasts: Sequence[History]) -> tuple[int, list[str], list[float] | None]:
-    """How many classes are seen, what all are called, and the share of the unlabeled images that each has in truth.
+def _classes(runs: Sequence[Run], histories: Sequence[History]) -> tuple[int, list[str], list[float] | None]:
+    """Return (number of seen classes, names of all classes, true share of each among the unlabeled images).
 
-    Numbers for names where no split can be read; None if no class of these images is known.
+    The names are numbers if no split can be read; the shares are None if no class of these images is known.
     """
     for run in runs:
         try:
@@ -89,85 +89,85 @@ def _classes(runs: Sequence[Run], pasts: Sequence[History]) -> tuple[int, list[s
         class_sizes = np.bincount(truth[(truth >= 0) & (truth < total)], minlength=total)
         shares = [_number(count / class_sizes.sum()) for count in class_sizes.tolist()] if class_sizes.sum() else None
         return split.classes.seen, [_shortened(name) for name in names], shares
-    seen = max(past.seen for past in pasts)
-    total = max((int(past.start.get("classes/total") or 0) for past in pasts), default=0)
+    seen = max(history.seen for history in histories)
+    total = max((int(history.start.get("classes/total") or 0) for history in histories), default=0)
     return seen, [str(number) for number in range(max(seen, total, 1))], None
 
 
 def _shortened(name: str) -> str:
-    """What stands under a bar, at most 24 letters."""
+    """Cut the name of a class to the 24 letters that fit under a bar."""
     return name if len(name) <= 24 else f"{name[:23]}…"
 
 
-def _recorded_epochs(pasts: Iterable[History]) -> list[int]:
-    return sorted({int(epoch) for past in pasts for epoch in past.epochs.index if epoch >= 1})
+def _recorded_epochs(histories: Iterable[History]) -> list[int]:
+    return sorted({int(epoch) for history in histories for epoch in history.epochs.index if epoch >= 1})
 
 
-def _newest_epoch(runs: Sequence[Run], pasts: Sequence[History]) -> int:
-    """The last epoch that is shown: while all of the runs train, the last one that all have, if there is one."""
-    lasts = [past.last_epoch for past in pasts]
+def _newest_epoch(runs: Sequence[Run], histories: Sequence[History]) -> int:
+    """Return the last epoch to show: while all runs train, the last that all have, if any; else the last of any."""
+    lasts = [history.last_epoch for history in histories]
     return min(lasts) if min(lasts) and all(run.state().is_alive for run in runs) else max(lasts)
 
 
-def _shown_epochs(epochs: Sequence[int], pasts: Sequence[History], classes: int) -> list[int]:
-    """All of the recorded epochs; of too many every k-th, the first and each run's last."""
-    a_row = (3 * classes + _FIXED_NUMBERS_PER_EPOCH) * len(pasts)
-    most_epochs = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // a_row))
+def _shown_epochs(epochs: Sequence[int], histories: Sequence[History], classes: int) -> list[int]:
+    """Return all recorded epochs; of too many, every k-th with the first one, and the last one of each run."""
+    numbers_per_epoch = (3 * classes + _FIXED_NUMBERS_PER_EPOCH) * len(histories)
+    most_epochs = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // numbers_per_epoch))
     stride = math.ceil(len(epochs) / most_epochs)
-    ends = {past.last_epoch for past in pasts}
+    ends = {history.last_epoch for history in histories}
     return [epoch for index, epoch in enumerate(epochs) if index % stride == 0 or epoch in ends]
 
 
-# ---------------------------------------------------------------------------------------------------- the clock
+# ---------------------------------------------------------------------------------------------------- seconds per epoch
 
 
-def _movement(pasts: Sequence[History], epochs: Sequence[int]) -> np.ndarray:
-    """How far things move on the way to each of `epochs`, (n,): shares that change hands, a mean over the runs.
+def _movement(histories: Sequence[History], epochs: Sequence[int]) -> np.ndarray:
+    """Return how much the bars move up to each of `epochs`, (n,), as a mean over the runs.
 
-    Of each run the changes of seen and of novel accuracy plus half the sum of the changes of the estimated shares; on
-    the way to the first epoch the span of the share of guesses that are seen classes, over its steps.
+    For each run: the changes of seen and of novel accuracy, plus half the sum of the changes of the estimated shares.
+    For the first epoch: the range, over its steps, of the share of guesses that are seen classes.
     """
     total = np.zeros(len(epochs))
-    for past in pasts:
+    for history in histories:
         for name in ("accuracy/seen", "accuracy/novel"):
-            total[1:] += np.nan_to_num(np.abs(np.diff(past.column(name).reindex(epochs).to_numpy(float))))
-        shares = past.vectors.get("pi_hat", pd.DataFrame(index=epochs)).reindex(epochs).to_numpy(float)
+            total[1:] += np.nan_to_num(np.abs(np.diff(history.column(name).reindex(epochs).to_numpy(float))))
+        shares = history.vectors.get("pi_hat", pd.DataFrame(index=epochs)).reindex(epochs).to_numpy(float)
         total[1:] += np.nan_to_num(np.abs(np.diff(shares, axis=0))).sum(1) / 2
-        guesses = past.vector(_STEPS["guesses"], epochs[0])
+        guesses = history.vector(_STEPS["guesses"], epochs[0])
         if guesses is not None and np.isfinite(guesses).any():
             total[0] += float(np.nanmax(guesses) - np.nanmin(guesses))
-    return total / len(pasts)
+    return total / len(histories)
 
 
-def _seconds(pasts: Sequence[History], epochs: Sequence[int]) -> list[float]:
-    """The clock at the usual speed: seconds on the way to each epoch.
+def _seconds(histories: Sequence[History], epochs: Sequence[int]) -> list[float]:
+    """Return the seconds that the race takes up to each epoch at normal speed.
 
-    A quarter of the time is shared out evenly, the rest as `_movement` says; no epoch takes longer than four seconds.
+    A quarter of the time is equal for all epochs, the rest in proportion to `_movement`; at most four seconds each.
     """
-    moved, total_s = _movement(pasts, epochs), min(_SECONDS_PER_RUN, _SECONDS_PER_EPOCH * len(epochs))
-    shares = moved / moved.sum() if moved.sum() else np.full(len(epochs), 1 / len(epochs))
-    spent = np.minimum(_LONGEST_S, total_s * (_EVEN / len(epochs) + (1 - _EVEN) * shares))
-    return [round(float(second), 3) for second in spent]
+    movement, total_s = _movement(histories, epochs), min(_SECONDS_PER_RUN, _SECONDS_PER_EPOCH * len(epochs))
+    shares = movement / movement.sum() if movement.sum() else np.full(len(epochs), 1 / len(epochs))
+    seconds = np.minimum(_LONGEST_S, total_s * (_EVEN / len(epochs) + (1 - _EVEN) * shares))
+    return [round(float(second), 3) for second in seconds]
 
 
 # ---------------------------------------------------------------------------------------------------- one run
 
 
 def _racer(
-    letter: str, run: Run, past: History, name: str, others: Sequence[Run], epochs: Sequence[int], with_steps: bool
+    letter: str, run: Run, history: History, name: str, others: Sequence[Run], epochs: Sequence[int], with_steps: bool
 ) -> dict:
-    """What one run brings to the race; lists have a place for every epoch that is shown, null where nothing is.
+    """Return what the race shows of one run; lists have one entry per shown epoch, None if nothing was measured.
 
-    name: its title; "" where its method and what differs are the title.
+    name: its title; if "", the title is its method and what differs from the others.
     """
 
     def of_steps(name: str) -> list[list | None] | None:
-        return _rows(past, name, epochs) if with_steps else None
+        return _rows(history, name, epochs) if with_steps else None
 
     state = run.state()
     config = run.config_if_readable()
     method = titles.method_title(config.method) if config else "this run"
-    last = min(past.last_epoch, epochs[-1])
+    last = min(history.last_epoch, epochs[-1])
     changes = titles.without_paths(titles.changed_settings(run, others))
     return {
         "letter": letter,
@@ -179,36 +179,36 @@ def _racer(
         "is_over": state.is_over or state.name == "unreadable",
         "last": last,
         "planned": config.epochs if config else last,
-        "start": {group: _number(past.start.get(f"baseline/kmeans/{group}")) for group in ("seen", "novel")},
-        "seen": _column(past, "accuracy/seen", epochs),
-        "novel": _column(past, "accuracy/novel", epochs),
-        "kl": _column(past, "kl", epochs),
-        "shares": _rows(past, "pi_hat", epochs),
-        "priors": _rows(past, "class/prior", epochs),
-        "taken": _predicted_shares(past, epochs),
-        "margins": _rows(past, "margin", epochs),
+        "start": {group: _number(history.start.get(f"baseline/kmeans/{group}")) for group in ("seen", "novel")},
+        "seen": _column(history, "accuracy/seen", epochs),
+        "novel": _column(history, "accuracy/novel", epochs),
+        "kl": _column(history, "kl", epochs),
+        "shares": _rows(history, "pi_hat", epochs),
+        "priors": _rows(history, "class/prior", epochs),
+        "taken": _predicted_shares(history, epochs),
+        "margins": _rows(history, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}
         | {"brake": {group: of_steps(key) for group, key in _MARGIN_STEPS.items()}},
     }
 
 
-def _column(past: History, name: str, epochs: Sequence[int]) -> list[float | None] | None:
-    """One measurement; None if nobody measures it."""
-    values = past.column(name)
+def _column(history: History, name: str, epochs: Sequence[int]) -> list[float | None] | None:
+    """Return a measurement at `epochs`; None if it was not measured."""
+    values = history.column(name)
     return [_number(value) for value in values.reindex(epochs)] if len(values) else None
 
 
-def _rows(past: History, name: str, epochs: Sequence[int]) -> list[list | None] | None:
-    """One list an epoch; None if nobody measures it."""
-    table = past.vectors.get(name)
+def _rows(history: History, name: str, epochs: Sequence[int]) -> list[list | None] | None:
+    """Return one list per epoch; None if it was not measured."""
+    table = history.vectors.get(name)
     if table is None:
         return None
     return [[_number(x) for x in table.loc[epoch]] if epoch in table.index else None for epoch in epochs]
 
 
-def _predicted_shares(past: History, epochs: Sequence[int]) -> list[list | None] | None:
-    """Share of the unlabeled images that are predicted as each class; None if that is not recorded."""
-    rows = _rows(past, "class/count_predicted", epochs)
+def _predicted_shares(history: History, epochs: Sequence[int]) -> list[list | None] | None:
+    """Return the share of the unlabeled images predicted as each class, per epoch; None if not recorded."""
+    rows = _rows(history, "class/count_predicted", epochs)
     if rows is None:
         return None
     totals = [sum(x or 0 for x in row) if row else 0 for row in rows]
@@ -216,22 +216,24 @@ def _predicted_shares(past: History, epochs: Sequence[int]) -> list[list | None]
 
 
 def _number(value) -> float | None:
-    """With as many digits as anybody sees; None for what is no number."""
+    """Round a number to five digits; None for anything that is no finite number."""
     if not isinstance(value, (int, float, np.floating)) or not math.isfinite(value):
         return None
     return float(f"{value:.{_DIGITS}g}")
 
 
-def marks_of(past: History) -> list[Mark]:
-    """The marks of what a run has recorded up to now."""
-    table = pd.DataFrame({name: past.column(name) for name in ("accuracy/seen", "accuracy/novel", "kl")}, dtype=float)
+def marks_of(history: History) -> list[Mark]:
+    """Return the marks of all that a run has recorded so far."""
+    table = pd.DataFrame(
+        {name: history.column(name) for name in ("accuracy/seen", "accuracy/novel", "kl")}, dtype=float
+    )
     return milestones.find_milestones(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
 
 
-def _marks(pasts: Sequence[History], epochs: Sequence[int]) -> list[dict]:
-    """What happened when, in words, by epoch (`lps.scores.milestones`)."""
+def _marks(histories: Sequence[History], epochs: Sequence[int]) -> list[dict]:
+    """Return the marks of all runs with their words, by epoch (`lps.scores.milestones`)."""
     marks_by_epoch = []
-    for number, past in enumerate(pasts):
-        marks = [mark for mark in marks_of(past) if mark.epoch in epochs]
+    for number, history in enumerate(histories):
+        marks = [mark for mark in marks_of(history) if mark.epoch in epochs]
         marks_by_epoch += [{"run": number, "epoch": mark.epoch, "words": mark.words} for mark in marks]
     return sorted(marks_by_epoch, key=lambda mark: mark["epoch"])[:_MOST_MARKS]

@@ -1,4 +1,4 @@
-"""The race as one HTML file that opens offline, and the parts of it that a page shows in its midst."""
+"""Write a race as one HTML file that opens offline, and return the parts of it that a page embeds."""
 
 import json
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from lps.store.runs import Run
 _HERE = Path(__file__).parent
 _COLORS = ("seen", "novel", "ink", "muted", "grid")
 _GROUND = ("#ffffff", "#12161d")  # of .streamlit/config.toml
-FRAME = (_HERE / "frame.html.j2").read_text(encoding="utf-8")  # what the script fills
+FRAME = (_HERE / "frame.html.j2").read_text(encoding="utf-8")  # the script fills it
 SCRIPT = offline.script(_HERE / "race.js")
 
 
 @cache
 def style() -> str:
-    """The style sheet of a race, in the colours of the palette."""
+    """Return the style sheet of a race, in the colours of the palette."""
     pairs = {name: (getattr(LIGHT, name), getattr(DARK, name)) for name in _COLORS} | {"ground": _GROUND}
     colors = " ".join(f"--{name}: light-dark({light}, {dark});" for name, (light, dark) in pairs.items())
     return f".lps-race {{ {colors} }}\n{(_HERE / 'race.css').read_text(encoding='utf-8')}"
 
 
 def render(race: dict) -> str:
-    """The whole file of what `race_data.race_of_runs` found: it fetches nothing, and runs no script but its own."""
+    """Return the file of a `race_data.race_of_runs`: it loads nothing and runs no script but its own."""
     return offline.page(
         _HERE / "race.html.j2",
         [SCRIPT + offline.script(_HERE / "document.js")],
@@ -40,19 +40,19 @@ def render(race: dict) -> str:
 
 
 def _last_row(run: dict) -> tuple[str, int, str, str]:
-    """What a run has measured last, for those who run no scripts."""
+    """Return the last measurements of a run, for readers without scripts."""
     newest = [next((x for x in reversed(run[group] or []) if x is not None), None) for group in ("seen", "novel")]
     seen, novel = ("not measured" if value is None else f"{100 * value:.1f}" for value in newest)
     return f"{run['letter']} {run['name']}", run["last"], seen, novel
 
 
 def as_bytes(runs: Sequence[Run]) -> bytes:
-    """The file of the race of these runs; raises `UserError`."""
+    """Return the file of the race of these runs; raises `UserError`."""
     return render(race_data.race_of_runs(runs)).encode("utf-8", "replace")
 
 
 def write(runs: Sequence[Run], to: Path) -> Path:
-    """Write the file of the race of one to three runs; raises `UserError`, and leaves no part of it behind."""
+    """Write the file of the race of one to three runs; raises `UserError` and leaves no partial file."""
     if not to.parent.is_dir():
         raise UserError("to", f"{shown(to)} cannot be written: its folder does not exist")
     text = as_bytes(runs)

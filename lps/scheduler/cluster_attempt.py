@@ -84,7 +84,7 @@ class _JobAttempt(Attempt):
 
     token: str = ""
     backend: Executor | None = None
-    needs_requeue: bool = False  # and the executor does not requeue it by itself
+    needs_requeue: bool = False  # true if the executor does not requeue it
 
     def carry_out(self) -> bool:
         self._start_progress = self._progress()
@@ -119,7 +119,7 @@ class _JobAttempt(Attempt):
         return self.backend.own_fate()
 
     def requeue_job(self) -> None:
-        """Requeue the job after the record is written, unless the executor does it by itself."""
+        """Requeue the job after the record is written, unless the executor does so."""
         if not self.needs_requeue:
             return
         try:

@@ -162,7 +162,7 @@ def stop(run: Run, kill: bool = False) -> State:
         is_escalation = run.desired().want == "kill" and state.name == "stopping"
         if state.is_moving and not is_escalation:
             queue.request_attempt(run, "kill" if kill else "stop", state.attempt)
-        elif queue.is_due(run, state):  # it is over, but would come back by itself
+        elif queue.is_due(run, state):  # it is over, but would be retried
             queue.request_attempt(run, "stop", state.attempt)
         if state.is_alive and not run.desired().on:
             _wake_runner(run)

@@ -1,8 +1,8 @@
-"""A small process that starts the waiting runs of one folder, and ends when nothing waits.
+"""Start the waiting runs of one folder, as a process that ends when nothing waits.
 
     python -m lps.scheduler.queue_daemon FOLDER --lock DESCRIPTOR -- TRAINER...
 
-Started by `lps.scheduler.launcher.dispatch`, never by a person. It lives as long as it holds the kernel lock
+`lps.scheduler.launcher.dispatch` starts it, never a user. It lives as long as it holds the kernel lock
 `.waker.lock`, so there is at most one, and writes its pid into this file so that it can be resumed. It starts runs only
 through `dispatch`: it may be killed at any time, and the next call (by a runner, a page or a command) starts another.
 It covers two cases that no other process would notice: the runner that should have started the next run was killed, or

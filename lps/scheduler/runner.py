@@ -45,7 +45,7 @@ from lps.store.runs import Run
 POLL_S = 0.3
 _RESERVE, _RESERVED = "reserve", 1 << 16  # file and bytes: given up where a full disk leaves no space for exit.json
 _DISK_FAILURE = re.compile(r"^(disk_full|io_error): (.+)\n?\Z", re.MULTILINE)  # the last line that a trainer printed
-_FAULT_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)  # of a process by itself
+_FAULT_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)  # of its own fault
 # parts of a run's folder that stay, once they exist
 _LASTING_FILES = ("config.json", "process.json", "events.jsonl", "checkpoints", "snapshots")
 _TRACEBACK = "Traceback (most recent call last):"

@@ -1,6 +1,6 @@
 """Evaluation protocols of the field for open-world predictions, computed from stored predictions of any run.
 
-All protocols look at the same predicted ids; they differ in who may be matched to whom. `orca` is the default here and
+All protocols use the same predicted ids; they differ in who may be matched to whom. `orca` is the default here and
 in ORCA, LPS, NACH and OpenNCD; `gcd_v1` and `gcd_v2` are the two metrics of GCD; `strict` follows TRSSL and OpenLDN.
 """
 

@@ -7,7 +7,7 @@ own pictures has `is_coloured(path)`, which is asked before anything is loaded.
 
 A method needs torch, which pages and most commands do not load, so its file is parsed, not imported: it has one class
 whose keyword-only arguments of `__init__` are written as `name: Annotated[type, "meaning", (minimum, maximum)] =
-default`. `type` may be a `Literal` of strings, or `float | None` where none means a value that the method chooses. A
+default`. `type` may be a `Literal` of strings, or `float | None` where None means a value that the method chooses. A
 last `ParameterDocs(group="...")` (`lps.settings.parameters`) has the heading for forms and further documentation. A
 class that is also derived from the class of another method file (`class Mine(Distilled, Method)`) has the arguments of
 both.
@@ -283,7 +283,7 @@ def _docstring_sections(text: str) -> tuple[str, dict[str, str]]:
 def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
     try:
         parameter = _annotated(argument, default)
-    except Exception:  # whatever else stands there
+    except Exception:  # any other expression raises its own error
         words = 'is not written as name: Annotated[type, "meaning", (minimum, maximum)] = default'
         raise UserError(argument.arg, words) from None
     parameter.check(parameter.default)

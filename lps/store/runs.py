@@ -75,7 +75,7 @@ class State:
 
     @property
     def is_moving(self) -> bool:
-        """Return whether the state changes by itself: active or queued."""
+        """Return whether the state changes without the user: active or queued."""
         return self.is_alive or self.name == "queued"
 
     @property

@@ -49,7 +49,7 @@ def search_on_cores(request: search.Request, root: Path, settings: Sequence[str]
     try:
         if search.find_search(root, request.name).request().base.threads is None:
             return request
-    except UserError:  # there is none of this name
+    except UserError:  # no search has this name
         pass
     changed = replace(request, base=configure(request.base.flat() | {"threads": 1}))
     return changed if is_named else search.with_usual_name(changed)

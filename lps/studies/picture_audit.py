@@ -1,4 +1,4 @@
-"""Look at the pictures of a data set before anything is trained, in the features that a run would start from."""
+"""Check the pictures of a data set before training, in the features that a run would start from."""
 
 from pathlib import Path
 

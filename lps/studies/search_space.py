@@ -21,7 +21,7 @@ _FIXED_GROUPS = ("dataset.", "split.", "snapshot.")
 
 @dataclass(frozen=True)
 class Dimension:
-    """One setting that is searched: from low to high, both included, or one of `choices` where there are some."""
+    """One setting that is searched: from low to high, both included, or one of `choices` if there are any."""
 
     name: str
     kind: str  # of the parameter: int, float, bool or str

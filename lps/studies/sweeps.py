@@ -247,7 +247,7 @@ def start_sweep(
 def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> str:
     """Return a sentence on the runs that wait on another backend than the requested one; "" if there are none.
 
-    on: as of `start_sweep`. Nothing is taken out of a queue that it waits in already: it would lose its place there.
+    on: as in `start_sweep`. A run stays in the queue that it already waits in, since it would lose its place there.
     """
     desired_states = [item.run.desired() for item in items if item.state is not None and item.state.name == "queued"]
     staying = [desired.on for desired in desired_states if desired.want and desired.on != (on.place if on else "")]

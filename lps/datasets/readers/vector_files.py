@@ -168,7 +168,7 @@ def _of_npy(path: Path) -> dict[str, object]:
 
 
 def _of_csv(path: Path, count: int) -> dict[str, object]:
-    """Read the columns beside `count` vectors. A blank line is an empty cell where there is only one column."""
+    """Read the table that belongs to `count` vectors. In a table of one column, a blank line is an empty cell."""
     if path.stat().st_size > _LARGEST_TABLE:
         raise _wrong(f"{quoted(path)} is larger than {data_size(_LARGEST_TABLE)}")
     try:
