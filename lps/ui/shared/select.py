@@ -126,7 +126,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
         "Runs",
         list(by_id),
         format_func=lambda name: option_label(by_id[name]),
-        placeholder="This page follows the latest run. To stay on certain runs, choose them here",
+        placeholder="The latest run. Choose others here",
         label_visibility="collapsed",
     )
     return runs_of_address(runs)
