@@ -431,7 +431,7 @@ def _show_points(run: Run, epoch: int, names: list[str]) -> None:
     options = {
         "height": 260,
         "scene": run.id,
-        "moment": epoch,
+        "epoch": epoch,
         "pictures": picture_files.address_of_pictures(run),
         "code": code,
     }
