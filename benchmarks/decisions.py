@@ -81,7 +81,7 @@ class Person:
             self.say({"do": "assign", "images": [image], "to": cluster})
             return
         looked = self.look()
-        new = looked.said.next_id(int(max(looked.ids)) + 1)
+        new = looked.decisions.next_id(int(max(looked.ids)) + 1)
         whole = [{"do": "split", "images": [image], "new": new}, {"do": "name", "id": new, "name": name}]
         self.say(*whole, {"do": "assign", "images": [image], "to": new})
 
@@ -89,7 +89,7 @@ class Person:
         """The pictures that a person's word helps most, asked anew after every one."""
         desk = review_order.read_review_session(self.run, self.epoch)
         while self.left:
-            doubts = review_order.assess_doubts(desk, self.look().said)
+            doubts = review_order.assess_doubts(desk, self.look().decisions)
             row = doubts.next(desk.around, desk.split.validation.tolist(), 1)
             if not len(row):
                 return

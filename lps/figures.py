@@ -456,5 +456,5 @@ def _background(scored: Sequence[Scored], settings: Sequence[str]) -> Background
 
 
 def _search(name: str, root) -> tuple[search.Search, search_results.SearchResult]:
-    search_found = search.find_search(Path(root or runs_folder()), name)
-    return search_found, search_results.read_results(search_found)
+    named_search = search.find_search(Path(root or runs_folder()), name)
+    return named_search, search_results.read_results(named_search)

@@ -162,26 +162,26 @@ def _are_comparable(group: Group, reference: Group, column: str) -> bool:
 class GroupComparison:
     """Groups compared with others. references: for each group the group of its split that it is compared with.
 
-    found: (row, column) -> that row minus its reference, for every comparable row except the references.
+    differences: (row, column) -> that row minus its reference, for every comparable row except the references.
     """
 
     groups: Sequence[Group]
     references: Sequence[Group]
-    found: Mapping[tuple[int, str], Difference]
+    differences: Mapping[tuple[int, str], Difference]
 
     @property
     def rows(self) -> list[int]:
         """Return the indices of the groups that have a difference."""
-        return list(dict.fromkeys(row for row, _ in sorted(self.found)))
+        return list(dict.fromkeys(row for row, _ in sorted(self.differences)))
 
     def seeds(self, row: int) -> str:
         """Return the number of seeds of a row that were compared: "3"; "3 / 5, unpaired"."""
-        one = next(difference for (group_row, _), difference in self.found.items() if group_row == row)
+        one = next(difference for (group_row, _), difference in self.differences.items() if group_row == row)
         return str(one.pairs) if one.pairs else f"{one.counts[0]} / {one.counts[1]}, unpaired"
 
     @property
     def bold(self) -> set[tuple[int, str]]:
-        return {row for row, difference in self.found.items() if difference.is_distinguishable}
+        return {row for row, difference in self.differences.items() if difference.is_distinguishable}
 
 
 def compare_groups(groups: Sequence[Group], reference: Group | None = None) -> GroupComparison:
@@ -299,13 +299,13 @@ def seeds_needed_in_words(difference: Difference) -> str:
 
 def explain_differences(comparison: GroupComparison) -> list[str]:
     """Explain the differences to the reader: the intervals, the bold marks, the correction."""
-    if not comparison.found:
+    if not comparison.differences:
         return []
-    num_tests = max(difference.together for difference in comparison.found.values())
-    lines = [_ABOUT_PAIRS] if any(difference.has_interval for difference in comparison.found.values()) else []
+    num_tests = max(difference.together for difference in comparison.differences.values())
+    lines = [_ABOUT_PAIRS] if any(difference.has_interval for difference in comparison.differences.values()) else []
     if num_tests:
         lines.append("bold: distinguishable" + (f", {_ABOUT_HOLM.format(num_tests)}" if num_tests > 1 else ""))
-    if any(seeds_needed_in_words(difference) for difference in comparison.found.values()):
+    if any(seeds_needed_in_words(difference) for difference in comparison.differences.values()):
         lines.append(_ABOUT_NEEDED)
     return lines
 
@@ -316,7 +316,7 @@ def undecided_in_words(comparison: GroupComparison) -> list[str]:
     for row in comparison.rows:
         by_verdict: dict[str, list[str]] = {}
         for column in COLUMNS:
-            difference = comparison.found.get((row, column))
+            difference = comparison.differences.get((row, column))
             if difference is not None and not difference.is_distinguishable:
                 need = (
                     f" (it would need {seeds_needed_in_words(difference)})" if seeds_needed_in_words(difference) else ""

@@ -121,7 +121,7 @@ def label_all(run: Run, epoch: int | None = None) -> Labels:
     """Return the labels of a run at an epoch: the newest with user names, else the newest; raises `UserError`."""
     _, targets = read_split(run.folder)
     seen = read_clusters(run, epoch)
-    return build_labels(seen.epoch, seen.split, targets, seen.network, seen.said, seen.defaults)
+    return build_labels(seen.epoch, seen.split, targets, seen.network, seen.decisions, seen.defaults)
 
 
 def build_labels(
@@ -172,16 +172,16 @@ class LabelCheck:
     epoch: int
     split: Split
     network: Assignment
-    said: Naming
+    decisions: Naming
     defaults: Mapping[int, str]
     cluster: np.ndarray
     ids: tuple[int, ...]
 
     def name(self, cluster: int) -> str:
         """Return the name of a cluster, "" if it has none."""
-        if cluster in self.said.rejected:
+        if cluster in self.decisions.rejected:
             return "(not a class)"
-        return self.said.names.get(cluster) or self.defaults.get(cluster, "")
+        return self.decisions.names.get(cluster) or self.defaults.get(cluster, "")
 
     def size(self, cluster: int) -> int:
         """Return the number of unlabeled images in a cluster."""
@@ -219,13 +219,13 @@ def transfer_decisions(
     Clusters without a decision are not transferred.
     """
     clusters = clusters_of(decisions, before, images)
-    empty = decisions.made.difference(decisions.split_off)
+    empty = decisions.created_clusters.difference(decisions.split_off)
     named_clusters = {
         *decisions.names,
         *decisions.rejected,
         *decisions.parents.values(),
         *decisions.moved.values(),
-        *decisions.wrong.values(),
+        *decisions.wrong_clusters.values(),
     }
     named_clusters = {decisions.root(cluster) for cluster in named_clusters} - empty
     named_clusters = np.array(sorted(named_clusters), np.int64)
@@ -247,11 +247,13 @@ def transfer_decisions(
         steps += [{"do": "assign", "images": confirmed, "to": followers[0]}] if confirmed else []
         wrong_images = [
             image
-            for image, wrong_cluster in sorted(decisions.wrong.items())
+            for image, wrong_cluster in sorted(decisions.wrong_clusters.items())
             if decisions.root(wrong_cluster) == cluster
         ]
         steps += [{"do": "wrong", "images": wrong_images, "id": followers[0]}] if wrong_images else []
-    return steps + ([{"do": "nothing", "images": sorted(decisions.nothing)}] if decisions.nothing else []), lost
+    return steps + (
+        [{"do": "nothing", "images": sorted(decisions.classless_images)}] if decisions.classless_images else []
+    ), lost
 
 
 def _repeat(cluster: int, decisions: Naming, followers: list[int]) -> list[dict]:

@@ -33,18 +33,18 @@ class Naming:
     """The state at an epoch. Clusters are ids: those that the model predicts, and those that the user split off.
 
     parents: cluster -> the cluster that it was merged into. moved: image id -> the cluster that the user chose for it.
-    made: the clusters that were split off. confirmed: ids of the images that the user assigned one by one.
-    wrong: image id -> the cluster that it does not belong to. nothing: ids of images that show no class.
+    created_clusters: the clusters that were split off. confirmed: ids of the images that the user assigned one by one.
+    wrong_clusters: image id -> the cluster that it does not belong to. classless_images: ids of images without a class.
     """
 
     names: Mapping[int, str] = field(default_factory=dict)
     parents: Mapping[int, int] = field(default_factory=dict)
     moved: Mapping[int, int] = field(default_factory=dict)
     rejected: frozenset[int] = frozenset()
-    made: frozenset[int] = frozenset()
+    created_clusters: frozenset[int] = frozenset()
     confirmed: frozenset[int] = frozenset()
-    wrong: Mapping[int, int] = field(default_factory=dict)
-    nothing: frozenset[int] = frozenset()
+    wrong_clusters: Mapping[int, int] = field(default_factory=dict)
+    classless_images: frozenset[int] = frozenset()
 
     def root(self, cluster: int) -> int:
         """Return the cluster that this one is now part of."""
@@ -59,16 +59,16 @@ class Naming:
     @property
     def split_off(self) -> list[int]:
         """Return the clusters that the user split off and that hold an image, ascending."""
-        return sorted(self.made & set(self.moved.values()))
+        return sorted(self.created_clusters & set(self.moved.values()))
 
     @property
     def unlabeled(self) -> frozenset[int]:
         """Return the ids of images without a label: marked as wrong or as showing no class."""
-        return self.nothing | self.wrong.keys()
+        return self.classless_images | self.wrong_clusters.keys()
 
     def next_id(self, count: int) -> int:
         """Return an id for a new cluster, outside the `count` ids of the model."""
-        return max([count - 1, *self.made, *self.moved.values(), *self.parents, *self.names]) + 1
+        return max([count - 1, *self.created_clusters, *self.moved.values(), *self.parents, *self.names]) + 1
 
     @property
     def is_empty(self) -> bool:
@@ -88,7 +88,7 @@ def apply_step(naming: Naming, step: Mapping) -> Naming:
 
 def _named(naming: Naming, step: Mapping) -> Naming:
     cluster, name = _cluster_of_step(naming, step), clean_name(step.get("name"))
-    discarded = {*naming.parents, *naming.made.difference(naming.split_off)}
+    discarded = {*naming.parents, *naming.created_clusters.difference(naming.split_off)}
     for other_cluster, used_name in naming.names.items():
         if other_cluster != cluster and other_cluster not in discarded and used_name.casefold() == name.casefold():
             raise UserError("name", f"{shorten(name)} is already the name of cluster {other_cluster}; {_REMEDY}")
@@ -111,12 +111,14 @@ def _merged(naming: Naming, step: Mapping) -> Naming:
 
 def _split(naming: Naming, step: Mapping) -> Naming:
     new_cluster, images = step.get("new"), _images_of(step)
-    used_ids = {*naming.made, *naming.moved.values(), *naming.parents, *naming.names}
+    used_ids = {*naming.created_clusters, *naming.moved.values(), *naming.parents, *naming.names}
     if not _is_cluster(new_cluster) or new_cluster in used_ids:
         raise UserError("new", f"{shorten(new_cluster)} is not the id of a new cluster")
     naming = _without_verdicts(naming, images)
     return replace(
-        naming, moved={**naming.moved, **dict.fromkeys(images, new_cluster)}, made=naming.made | {new_cluster}
+        naming,
+        moved={**naming.moved, **dict.fromkeys(images, new_cluster)},
+        created_clusters=naming.created_clusters | {new_cluster},
     )
 
 
@@ -130,25 +132,27 @@ def _assigned(naming: Naming, step: Mapping) -> Naming:
 def _mark_misplaced(naming: Naming, step: Mapping) -> Naming:
     cluster, images = _cluster_of_step(naming, step), _images_of(step)
     naming = _without_verdicts(naming, images)
-    return replace(naming, wrong={**naming.wrong, **dict.fromkeys(images, cluster)})
+    return replace(naming, wrong_clusters={**naming.wrong_clusters, **dict.fromkeys(images, cluster)})
 
 
 def _mark_no_class(naming: Naming, step: Mapping) -> Naming:
     images = _images_of(step)
     naming = _without_verdicts(naming, images)
-    return replace(naming, nothing=naming.nothing | set(images))
+    return replace(naming, classless_images=naming.classless_images | set(images))
 
 
 def _without_verdicts(naming: Naming, images: Sequence[int]) -> Naming:
     """Remove earlier decisions on images: the latest one counts. Split-off images stay; they define their cluster."""
     decided = set(images)
-    moved_to = {image: to for image, to in naming.moved.items() if image not in decided or to in naming.made}
-    wrong_images = {image: cluster for image, cluster in naming.wrong.items() if image not in decided}
+    moved_to = {
+        image: to for image, to in naming.moved.items() if image not in decided or to in naming.created_clusters
+    }
+    wrong_images = {image: cluster for image, cluster in naming.wrong_clusters.items() if image not in decided}
     return replace(
         naming,
         moved=moved_to,
-        wrong=wrong_images,
-        nothing=naming.nothing - decided,
+        wrong_clusters=wrong_images,
+        classless_images=naming.classless_images - decided,
         confirmed=naming.confirmed - decided,
     )
 
@@ -209,7 +213,7 @@ def merge_steps(naming: Naming, cluster: int, target: int, defaults: Mapping[int
 def cluster_with_name(name: str, cluster: int, naming: Naming, defaults: Mapping[int, str]) -> int | None:
     """Return the other cluster that has the name already, given or by default."""
     shown_names = {**defaults, **naming.names}
-    discarded = {cluster, *naming.parents, *naming.made.difference(naming.split_off)}
+    discarded = {cluster, *naming.parents, *naming.created_clusters.difference(naming.split_off)}
     folded = clean_name(name).casefold()
     return next((i for i, used in shown_names.items() if i not in discarded and used.casefold() == folded), None)
 

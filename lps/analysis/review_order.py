@@ -78,13 +78,13 @@ def read_review_session(run: Run, epoch: int) -> ReviewSession:
 class Doubts:
     """Evidence for each cluster for the pictures under review, given the user's decisions so far.
 
-    ids: the clusters that are a class, ascending. here (m,): index in `ids` of every picture's cluster, -1 if the user
-    rejected that cluster, or marked the picture as wrong. believed (m, ids): `cluster_beliefs`.
-    margin (m,): `belief_margins`. waiting (m,): pictures without a decision.
+    ids: the clusters that are a class, ascending. cluster_index (m,): index in `ids` of every picture's cluster, -1 if
+    the user rejected that cluster, or marked the picture as wrong. believed (m, ids): `cluster_beliefs`. margin (m,):
+    `belief_margins`. waiting (m,): pictures without a decision.
     """
 
     ids: np.ndarray
-    here: np.ndarray
+    cluster_index: np.ndarray
     believed: np.ndarray
     margin: np.ndarray
     waiting: np.ndarray
@@ -100,7 +100,7 @@ class Doubts:
 
         Clusters with equal evidence are sorted by the mean evidence for them over all pictures of the same cluster.
         """
-        kin = self.believed[self.here == self.here[row]].mean(axis=0)
+        kin = self.believed[self.cluster_index == self.cluster_index[row]].mean(axis=0)
         return np.lexsort((-kin, -self.believed[row]))[:most].tolist()
 
 
@@ -109,8 +109,8 @@ def assess_doubts(desk: ReviewSession, decisions: Naming) -> Doubts:
     assigned = labels.clusters_of(decisions, desk.network.predicted, desk.split.unlabeled)[desk.rows]
     ids = labels.cluster_ids(decisions, desk.network.predicted, desk.split.classes.total)
     ids = ids[~np.isin(ids, list(decisions.rejected))]
-    is_wrong = np.isin(desk.around.images, list(decisions.wrong))
-    decided = np.isin(desk.around.images, list(decisions.confirmed | decisions.nothing))
+    is_wrong = np.isin(desk.around.images, list(decisions.wrong_clusters))
+    decided = np.isin(desk.around.images, list(decisions.confirmed | decisions.classless_images))
     is_waiting = is_wrong | (np.isin(assigned, ids) & ~decided)
     assigned[np.isin(desk.around.images, list(decisions.unlabeled))] = -1
     believed = cluster_beliefs(desk.around.nearest, assigned, desk.network.confidence[desk.rows], ids)

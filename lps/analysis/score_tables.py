@@ -177,7 +177,8 @@ def difference_rows(comparison: GroupComparison, escape=str, bold=str) -> list[l
     rows = []
     for row in comparison.rows:
         cells = [
-            escape(differences.format_difference(comparison.found.get((row, column)))) for column in differences.COLUMNS
+            escape(differences.format_difference(comparison.differences.get((row, column))))
+            for column in differences.COLUMNS
         ]
         cells = [bold(text) if (row, c) in comparison.bold else text for c, text in zip(differences.COLUMNS, cells)]
         labels = [escape(comparison.groups[row].label), escape(comparison.references[row].label)]
@@ -188,7 +189,7 @@ def difference_rows(comparison: GroupComparison, escape=str, bold=str) -> list[l
 def _markdown(groups: Sequence[Group], comparison: GroupComparison) -> str:
     text = markdown_table(_heads(groups), _rows(groups, escape_markdown, "**{}**".format), 1)
     text += _markdown_notes([*about_marks(groups), *table_notes(groups)])
-    if comparison.found:
+    if comparison.differences:
         text += "\n" + markdown_table(
             _DIFFERENCE_HEADS, difference_rows(comparison, escape_markdown, "**{}**".format), 2
         )
@@ -221,7 +222,7 @@ def _latex(groups: Sequence[Group], comparison: GroupComparison) -> str:
 
 def latex_differences(comparison: GroupComparison) -> str:
     """Format the table of differences alone, "" if there are none."""
-    if not comparison.found:
+    if not comparison.differences:
         return ""
     rows = difference_rows(comparison, tables.escape_latex, r"\textbf{{{}}}".format)
     return _latex_table(
@@ -270,7 +271,7 @@ def _csv(groups: Sequence[Group], comparison: GroupComparison) -> str:
 
 def _difference_cells(comparison: GroupComparison, row: int) -> list[str]:
     """Return the reference of the row, the number of pairs, and `DIFFERENCE_CSV` of every column; fractions."""
-    row_differences = [comparison.found.get((row, column)) for column in differences.COLUMNS]
+    row_differences = [comparison.differences.get((row, column)) for column in differences.COLUMNS]
     known_differences = [difference for difference in row_differences if difference]
     cells = (
         [tables.line_cell(comparison.references[row].label), str(known_differences[0].pairs)]
@@ -302,7 +303,9 @@ def _json(groups: Sequence[Group], comparison: GroupComparison) -> str:
 
 def _differences_as_json(comparison: GroupComparison, row: int) -> dict:
     difference_by_column = {
-        column: comparison.found[row, column] for column in differences.COLUMNS if (row, column) in comparison.found
+        column: comparison.differences[row, column]
+        for column in differences.COLUMNS
+        if (row, column) in comparison.differences
     }
     facts = {
         column: dict(zip(DIFFERENCE_CSV, _difference_values(difference))) | {"pairs": difference.pairs}

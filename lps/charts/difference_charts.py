@@ -22,7 +22,9 @@ _SYMBOLS = {_CLEAR: "circle", _OPEN: "circle-open", _ALONE: "x-thin-open"}
 
 def intervals(comparison: GroupComparison, column: str, colors: Palette) -> Chart:
     """Draw one row per group: its difference in points with its interval; filled if the interval excludes zero."""
-    rows = [(row, comparison.found[row, column]) for row in comparison.rows if (row, column) in comparison.found]
+    rows = [
+        (row, comparison.differences[row, column]) for row in comparison.rows if (row, column) in comparison.differences
+    ]
     references = [comparison.references[row].label for row, _ in rows]
     names = [
         _break_label(name) for name in _shorten_labels([comparison.groups[row].label for row, _ in rows], references)

@@ -70,7 +70,7 @@ def _parse_name(text: str, clusters) -> dict:
     number, equals, name = text.partition("=")
     if not equals or not (number.isascii() and number.isdigit() and len(number) <= _DIGITS):
         raise UserError("name", f"{shorten(text)} is not CLUSTER=NAME, such as 7=zebra")
-    naming.check_name(name, int(number), clusters.said, clusters.defaults)
+    naming.check_name(name, int(number), clusters.decisions, clusters.defaults)
     return {"do": "name", "id": int(number), "name": naming.clean_name(name)}
 
 

@@ -42,9 +42,9 @@ def option(name: str, kind: str, argument: str | None, help: str, pattern: str, 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a job. place: name of its executor; given: only the options that were set, a tuple for a list."""
+    """Options of a job. executor: its name; given: only the options that were set, a tuple for a list."""
 
-    place: str
+    executor: str
     given: tuple[tuple[Option, object], ...] = ()
 
     def get(self, name: str):
@@ -80,7 +80,7 @@ class Options:
         ]
 
 
-def read_options(place: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
+def read_options(executor: str, table: Mapping[str, Option], texts: Sequence[str]) -> Options:
     """Return the options in texts NAME=VALUE; a later one replaces an earlier one. Raises `UserError`."""
     values = {}
     for text in texts:
@@ -88,13 +88,13 @@ def read_options(place: str, table: Mapping[str, Option], texts: Sequence[str]) 
         name = name.strip()
         if not equals:
             example = next((f"{key}={option.example.partition(' or ')[0]}" for key, option in table.items()), "a=b")
-            raise UserError(place, f"{shorten(text)} is not of the form NAME=VALUE, such as {example}")
+            raise UserError(executor, f"{shorten(text)} is not of the form NAME=VALUE, such as {example}")
         if name not in table:
-            raise UserError(place, f"{shorten(name)} is not an option; choices: {', '.join(table)}")
+            raise UserError(executor, f"{shorten(name)} is not an option; choices: {', '.join(table)}")
         try:
             value = table[name].parse(value.strip())
         except UserError as error:
-            raise UserError(f"{place} {name}", str(error).removeprefix(f"{name}: ")) from None
+            raise UserError(f"{executor} {name}", str(error).removeprefix(f"{name}: ")) from None
         values[name] = (*values.get(name, ()), value) if table[name].is_list else value
     lists_last = sorted(values, key=lambda name: table[name].is_list)
-    return Options(place, tuple((table[name], values[name]) for name in lists_last))
+    return Options(executor, tuple((table[name], values[name]) for name in lists_last))

@@ -55,21 +55,21 @@ class Submission:
 class Job:
     """A job as an executor reports it. state: one of those below, "" if the executor no longer knows the job.
 
-    reason: why it waits, as the end of a sentence. nodes: where it runs. place: display name of the executor.
+    reason: why it waits, as the end of a sentence. nodes: where it runs. executor: its display name.
     """
 
     id: str
     state: str = ""
     reason: str = ""
     nodes: str = ""
-    place: str = ""
+    executor: str = ""
 
     WAITING: ClassVar[tuple[str, ...]] = ("waiting",)
     GOING: ClassVar[tuple[str, ...]] = ("going",)
     ENDING: ClassVar[tuple[str, ...]] = ("ending",)
     ENDINGS: ClassVar[dict[str, tuple[str, str, str]]] = {  # state, kind and reason of a run that left no record
-        "cancelled": ("stopped", "", "job {job} was cancelled in {place}"),
-        "": ("crashed", "killed", "{place} no longer lists job {job}, and the run did not record how it ended"),
+        "cancelled": ("stopped", "", "job {job} was cancelled in {executor}"),
+        "": ("crashed", "killed", "{executor} no longer lists job {job}, and the run did not record how it ended"),
     }
 
     @property
@@ -92,7 +92,7 @@ class Job:
     def ending(self) -> tuple[str, str, str]:
         """Return state, kind and reason of a run whose job is over without a record of ours."""
         state, kind, words = self.ENDINGS.get(self.state, _OTHER_ENDING)
-        return state, kind, words.format(job=self.id, state=self.state, place=self.place, where=self.where)
+        return state, kind, words.format(job=self.id, state=self.state, executor=self.executor, where=self.where)
 
     @property
     def where(self) -> str:
@@ -108,17 +108,17 @@ def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> t
     begun: whether the run's process had begun. handed_over: unix seconds at which its submission began.
     """
     if job.is_waiting:
-        return "queued", f"job {job.id} waits in {job.place}{job.why}", ""
+        return "queued", f"job {job.id} waits in {job.executor}{job.why}", ""
     if job.is_going:
-        return ("running" if begun else "starting"), f"job {job.id} of {job.place}{job.where}", ""
+        return ("running" if begun else "starting"), f"job {job.id} of {job.executor}{job.where}", ""
     if not job.is_over:
         if begun:
-            return "stopping", f"job {job.id} of {job.place} is ending{job.where}", ""
-        return "queued", f"job {job.id} returns to the queue of {job.place}", ""
+            return "stopping", f"job {job.id} of {job.executor} is ending{job.where}", ""
+        return "queued", f"job {job.id} returns to the queue of {job.executor}", ""
     if not job.id:
         if type(handed_over) in (int, float) and abs(time.time() - handed_over) < SUBMIT_PATIENCE_S:
-            return "queued", f"it is being submitted to {job.place}", ""
-        return "stopped", f"{job.place} has no job for it: handing it over was cut off; resume does it again", ""
+            return "queued", f"it is being submitted to {job.executor}", ""
+        return "stopped", f"{job.executor} has no job for it: handing it over was cut off; resume does it again", ""
     name, kind, words = job.ending()
     return name, words + ("" if begun else ", before the run's process started"), kind
 

@@ -51,7 +51,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
         raise UserError(
             "dataset.path", f"the vectors differ by less than {_ALIKE:.1%} of their length; subtract their mean first"
         )
-    pixels = shown(table, Path(path).parent)
+    pixels = item_pictures(table, Path(path).parent)
     return Images(pixels, labels, names, file_names=table.ids, vectors=Vectors(table.values, mean, spread, size))
 
 
@@ -67,7 +67,7 @@ def glance(path: str | None, samples: int, size: int) -> FolderPreview:
     return FolderPreview(images.class_names, tuple(map(len, rows)), tuple(seen), 0, ())
 
 
-def shown(table: VectorTable, folder: Path) -> ItemPictures:
+def item_pictures(table: VectorTable, folder: Path) -> ItemPictures:
     """Return the display of the items: pictures below `folder`, else titles; raises `UserError` if none exists."""
     for text in table.pictures:
         path = Path(text)

@@ -141,7 +141,7 @@ def plan_continued_training(
     """
     _check_options(run, rule, threshold, changes)
     label_check = _merge_unnamed(read_clusters(run, epoch), unnamed)
-    if label_check.said.is_empty:
+    if label_check.decisions.is_empty:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
         raise UserError("names", f"do not exist at epoch {label_check.epoch}; {remedy}")
     images, class_of_image, new_classes, without_labels = _labels(label_check, rule, threshold)
@@ -157,13 +157,13 @@ def plan_continued_training(
         rule=rule,
         threshold=threshold if rule == "confident" else 0.0,
         pictures=len(images),
-        named=len(label_check.said.names.keys() & set(label_check.ids) - label_check.said.rejected),
+        named=len(label_check.decisions.names.keys() & set(label_check.ids) - label_check.decisions.rejected),
         decisions=len(naming.entries_in_effect(naming.read_entries(run), label_check.epoch))
         + (before.decisions if before else 0),
     )
     seen = split.classes.seen + len(new_classes)
     origins = _origins(label_check, images, class_of_image, [*new_classes.values()])
-    free = without_name(label_check.ids, label_check.defaults, label_check.said)
+    free = without_name(label_check.ids, label_check.defaults, label_check.decisions)
     dissolved = [cluster for cluster, target in unnamed.items() if target is None and cluster not in origins]
     novel = [cluster for cluster in free if cluster not in {*origins, *dissolved}]
     num_novel = max(1, len(label_check.ids) - seen - len(free) + len(novel))
@@ -179,7 +179,7 @@ def plan_continued_training(
         tuple(without_labels),
         min(len(novel), num_novel),
         num_novel,
-        len(label_check.said.unlabeled),
+        len(label_check.decisions.unlabeled),
     )
     names = [*split.class_names[: split.classes.seen], *new_classes]
     labeled = {name: count for name, count in zip(names, np.bincount(class_of_image).tolist()) if count}
@@ -193,12 +193,12 @@ def without_name(ids: Iterable[int], defaults: Mapping[int, str], decisions: Nam
 
 def _merge_unnamed(label_check: LabelCheck, unnamed: Mapping[int, int | None]) -> LabelCheck:
     """Merge clusters as `unnamed` says; raises `UserError` if it names a wrong cluster."""
-    free = without_name(label_check.ids, label_check.defaults, label_check.said)
+    free = without_name(label_check.ids, label_check.defaults, label_check.decisions)
     cluster = label_check.cluster.copy()
     named_ids = [
         cluster_id
         for cluster_id in label_check.ids
-        if cluster_id not in free and cluster_id not in label_check.said.rejected
+        if cluster_id not in free and cluster_id not in label_check.decisions.rejected
     ]
     for source, target in unnamed.items():
         if source not in free:
@@ -286,14 +286,16 @@ def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, 
 
 def _named_clusters(label_check: LabelCheck) -> list[int]:
     """Return the clusters that the user named and that have images."""
-    return sorted(label_check.said.names.keys() & set(label_check.cluster.tolist()) - label_check.said.rejected)
+    return sorted(
+        label_check.decisions.names.keys() & set(label_check.cluster.tolist()) - label_check.decisions.rejected
+    )
 
 
 def _labels(
     label_check: LabelCheck, rule: str, threshold: float
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int], list[str]]:
     """Return (ids of images that become labeled, their class ids, cluster of every new class, names without images)."""
-    split, decisions = label_check.split, label_check.said
+    split, decisions = label_check.split, label_check.decisions
     seen_by_name = {name.casefold(): i for i, name in enumerate(split.class_names[: split.classes.seen])}
     is_confirmed = np.isin(split.unlabeled, np.fromiter(decisions.confirmed, np.int64, len(decisions.confirmed)))
     counts = is_confirmed if rule == "looked-at" else np.ones(len(split.unlabeled), bool)
@@ -325,7 +327,7 @@ def _labels(
 
 
 def _why_no_labels(label_check: LabelCheck, rule: str, threshold: float) -> str:
-    if not _named_clusters(label_check) and not label_check.said.moved and not label_check.said.parents:
+    if not _named_clusters(label_check) and not label_check.decisions.moved and not label_check.decisions.parents:
         return "would have the same labels as the first run: no cluster with images has a name; name one first"
     if rule == "confident":
         return (

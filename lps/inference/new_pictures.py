@@ -257,7 +257,7 @@ def _open_vectors(source: str | os.PathLike | np.ndarray, form: PictureForm) -> 
         if width != form.channels:
             raise UserError("dataset.path", f"are vectors of {width} numbers; this run was trained on {form.in_words}")
         vector_files.check_values(table)
-        pixels = embeddings.shown(table, Path() if isinstance(source, np.ndarray) else Path(source).parent)
+        pixels = embeddings.item_pictures(table, Path() if isinstance(source, np.ndarray) else Path(source).parent)
     return NewPictures(partial(_read_table, table, pixels), len(table.ids))
 
 

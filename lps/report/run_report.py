@@ -362,8 +362,8 @@ def _describe_user_changes(decisions: naming.Naming) -> str:
     decisions_by_verb = {
         "named": decisions.names,
         "merged": decisions.parents,
-        "split": decisions.made,
-        "corrected": decisions.moved or decisions.wrong or decisions.nothing or decisions.rejected,
+        "split": decisions.created_clusters,
+        "corrected": decisions.moved or decisions.wrong_clusters or decisions.classless_images or decisions.rejected,
     }
     verbs = [verb for verb, changed in decisions_by_verb.items() if changed]
     return f" A user has {' and '.join(verbs)} clusters." if verbs else ""
@@ -451,7 +451,7 @@ def _group_table(groups: Sequence[Group]) -> Table:
 def _difference_table(groups: Sequence[Group]) -> list[Block]:
     """Return the differences of every group from its baseline, with notes; empty if no groups are comparable."""
     comparison = differences.compare_groups(groups)
-    if not comparison.found:
+    if not comparison.differences:
         return []
     columns = list(differences.COLUMNS)
     position_by_row = {row: position for position, row in enumerate(comparison.rows)}

@@ -43,10 +43,10 @@ def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], 
     earlier: dict[Run, tuple[dict, dict]] = {}
     try:
         for run in runs:
-            _record_desired_state(run, options.place, submission, earlier)
+            _record_desired_state(run, options.executor, submission, earlier)
         if not earlier:
             return
-        jobs = _hand_over(list(earlier), options, trainer, submission)
+        jobs = _submit_job(list(earlier), options, trainer, submission)
     except _OutcomeUnknown:
         raise
     except BaseException:
@@ -60,19 +60,19 @@ class _OutcomeUnknown(UserError):
     """Raised when it is unknown whether the job was accepted."""
 
 
-def _hand_over(runs: list[Run], options: Options, trainer: Sequence[str], submission: dict) -> list[str]:
-    outputs, token = runs[0].root / f".{options.place}", submission["token"]
+def _submit_job(runs: list[Run], options: Options, trainer: Sequence[str], submission: dict) -> list[str]:
+    outputs, token = runs[0].root / f".{options.executor}", submission["token"]
     disk.make_folder(outputs)
     folders, output = tuple(str(run.folder) for run in runs), str(outputs / token)
     submission_work = Submission(submission["name"], folders, token, RUNNER, tuple(trainer), str(SOURCE), output)
     try:
-        return executors.executor_named(options.place).hand_over(submission_work, options)
+        return executors.executor_named(options.executor).hand_over(submission_work, options)
     except BackendUnavailable as error:
         if error.is_open:
             raise _OutcomeUnknown(
-                options.place, f"it is unknown whether the cluster accepted the job: {error}"
+                options.executor, f"it is unknown whether the cluster accepted the job: {error}"
             ) from None
-        raise UserError(options.place, f"job submission failed: {error}") from None
+        raise UserError(options.executor, f"job submission failed: {error}") from None
 
 
 def _record_desired_state(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:

@@ -123,7 +123,7 @@ def check_request(retries: int | None, priority: int | None, on: job_options.Opt
             continue
         check(number)
         if on is not None:
-            raise UserError(name, f"{number} cannot be used {executors.AWAY[on.place].INSTEAD[name]}; remove it")
+            raise UserError(name, f"{number} cannot be used {executors.AWAY[on.executor].INSTEAD[name]}; remove it")
 
 
 def resume(run: Run, trainer=TRAINER) -> State:
@@ -418,7 +418,9 @@ def _check_place(config: Config, on: job_options.Options | None = None) -> None:
         message = f"{config.processes} cannot be shared evenly among {counted(on.parts, 'part')} of a job"
         raise UserError("processes", f"{message}; a run on several nodes needs the same number on each")
     elif config.device != "cpu" and on.gpus and on.gpus < config.processes:
-        raise UserError(f"{on.place} gpus", f"{on.gpus} is fewer than the {config.processes} processes; each needs one")
+        raise UserError(
+            f"{on.executor} gpus", f"{on.gpus} is fewer than the {config.processes} processes; each needs one"
+        )
 
 
 def _first_attempt(run: Run) -> int:

@@ -224,7 +224,7 @@ def csv_rows(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> list
                 values = ["" if math.isnan(number) else f"{number:.6g}" for number in numbers]
                 published = "" if paper_values is None else f"{paper_values / 100:.6g}"
                 more = [str(len(seeds)), " ".join(map(str, seeds)), block.published, published]
-                difference = comparison.found.get((cells.index((i, k)), measure)) if group else None
+                difference = comparison.differences.get((cells.index((i, k)), measure)) if group else None
                 reference = (
                     [comparison.references[cells.index((i, k))].label, str(difference.pairs)]
                     if difference

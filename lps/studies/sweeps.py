@@ -250,7 +250,7 @@ def staying_in_words(items: Sequence[Item], on: job_options.Options | None) -> s
     on: as in `start_sweep`. A run stays in the queue that it already waits in, since it would lose its place there.
     """
     desired_states = [item.run.desired() for item in items if item.state is not None and item.state.name == "queued"]
-    staying = [desired.on for desired in desired_states if desired.want and desired.on != (on.place if on else "")]
+    staying = [desired.on for desired in desired_states if desired.want and desired.on != (on.executor if on else "")]
     if not staying:
         return ""
     where = " and ".join(

@@ -585,7 +585,7 @@ def test_runs_whose_test_images_were_clustered_otherwise_are_told_apart():
     others = [replace(m, images="test") for m in of_seeds("simclr", mean=0.5)]
     groups = group_runs([*own, *others])
     assert [g.label for g in groups] == ["SimCLR, test images clustered separately", "SimCLR"]
-    assert differences.best_cells(groups) == set() and not differences.compare_groups(groups).found
+    assert differences.best_cells(groups) == set() and not differences.compare_groups(groups).differences
 
 
 @pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "imagenet100"])

@@ -137,7 +137,7 @@ def test_all_are_held_against_the_most_usual_lps_whatever_its_scores():
     held = compare_groups(groups)
     assert {reference.label for reference in held.references} == {"LPS, margin_scale=10"} and held.rows == [0, 1]
     other = compare_groups(groups, groups[0])
-    assert other.rows == [1, 2] and other.found[1, "all"].mean == pytest.approx(-0.835)
+    assert other.rows == [1, 2] and other.differences[1, "all"].mean == pytest.approx(-0.835)
 
 
 def test_groups_of_another_split_or_way_to_score_are_not_held_against_each_other():
@@ -148,7 +148,7 @@ def test_groups_of_another_split_or_way_to_score_are_not_held_against_each_other
     splits = [(groups[row].members[0].split, held.references[row].members[0].split) for row in held.rows]
     assert len(splits) == 3 and all(own == other for own, other in splits)
     gcd = next(row for row in held.rows if groups[row].config.method == "gcd")
-    assert {column for row, column in held.found if row == gcd} == {
+    assert {column for row, column in held.differences if row == gcd} == {
         "novel",
         "all",
         "nmi",
@@ -160,12 +160,12 @@ def test_what_is_beyond_zero_alone_but_not_among_many_says_so():
     low = runs_of("orca", (0.79, 0.80, 0.803, 0.793))
     many = [run for k in range(1, 9) for run in runs_of(values=(0.8, 0.82, 0.8101, 0.8052), temperature=0.1 * k + 0.5)]
     alone, among = compare_groups(group_runs([*usual, *low])), compare_groups(group_runs([*usual, *low, *many]))
-    assert verdict(alone.found[1, "all"]) == "lower" and (1, "all") in alone.bold
+    assert verdict(alone.differences[1, "all"]) == "lower" and (1, "all") in alone.bold
     assert (
-        verdict(among.found[1, "all"])
+        verdict(among.differences[1, "all"])
         == "distinguishable as a single comparison, but not after correction for 9 comparisons"
     )
-    assert (1, "all") not in among.bold and seeds_needed_in_words(among.found[1, "all"]) == ""
+    assert (1, "all") not in among.bold and seeds_needed_in_words(among.differences[1, "all"]) == ""
 
 
 def test_a_sentence_a_row_tells_what_these_seeds_cannot():
@@ -186,7 +186,7 @@ def test_the_number_of_comparisons_is_told_beside_rows_that_cannot_be_tested():
     runs = [*runs_of(values=(0.9, 0.8, 0.85)), *runs_of("orca", (0.2, 0.3, 0.25)), *runs_of("fixmatch", (0.4,))]
     runs += runs_of("gcd", (0.1, 0.2, 0.12))
     held = compare_groups(group_runs(runs))
-    assert {difference.together for difference in held.found.values()} == {0, 2}
+    assert {difference.together for difference in held.differences.values()} == {0, 2}
     assert any("bold" in line and "2" in line for line in differences.explain_differences(held))
 
 
@@ -194,7 +194,7 @@ def test_a_seed_that_was_run_twice_counts_once():
     twice = runs_of(values=(0.9, 0.8))
     again = replace(twice[0], run=Run(Path("runs/20270101-000000-digits-lps-s0-bbbbbb")))
     groups = group_runs([*twice, again, *runs_of("orca", (0.5, 0.6))])
-    assert compare_groups(groups).found[1, "all"].pairs == 2
+    assert compare_groups(groups).differences[1, "all"].pairs == 2
 
 
 # ---------------------------------------------------------------------------------------------------- false marks

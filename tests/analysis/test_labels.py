@@ -168,7 +168,7 @@ def test_confirmed_images_go_with_the_cluster_that_a_person_put_them_in():
 def test_what_was_said_against_single_images_is_carried_along():
     holds = said(name(1, "dog"), {"do": "wrong", "images": [104], "id": 1}, {"do": "nothing", "images": [101]})
     found, _ = carried(holds, (THEN + 1) % 3)
-    assert found.wrong == {104: 2} and found.nothing == {101}
+    assert found.wrong_clusters == {104: 2} and found.classless_images == {101}
 
 
 def test_nothing_said_is_nothing_carried():

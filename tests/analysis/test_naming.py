@@ -69,7 +69,12 @@ def test_steps_add_up():
 
 def test_the_last_word_on_a_single_image_holds():
     found = said(assign([3, 4], 7), wrong([4, 5], 2), nothing([6]), assign([6], 7), nothing([3]))
-    assert found.moved == {6: 7} and found.confirmed == {6} and found.wrong == {4: 2, 5: 2} and found.nothing == {3}
+    assert (
+        found.moved == {6: 7}
+        and found.confirmed == {6}
+        and found.wrong_clusters == {4: 2, 5: 2}
+        and found.classless_images == {3}
+    )
     assert found.unlabeled == {3, 4, 5}
     assert said(assign([3], 7), wrong([3], 7), assign([3], 7)).unlabeled == set()
 
@@ -99,7 +104,7 @@ def test_a_name_is_taken_away_and_free_again():
 def test_assigned_images_are_confirmed_in_a_cluster_that_may_be_the_models():
     found = said(split([1, 2], 10), assign([2, 3], 7), assign([3], 4))
     assert found.moved == {1: 10, 2: 7, 3: 4} and found.confirmed == {2, 3}
-    assert found.made == {10} and found.split_off == [10] and found.next_id(10) == 11
+    assert found.created_clusters == {10} and found.split_off == [10] and found.next_id(10) == 11
 
 
 def test_a_cluster_that_lost_its_last_image_gives_its_name_back_and_keeps_its_id():

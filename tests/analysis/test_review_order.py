@@ -63,12 +63,12 @@ def test_what_a_person_said_counts_at_once(run):
     said = naming.apply_step(Naming(), {"do": "assign", "images": [image], "to": 4})
     said = naming.apply_step(said, {"do": "reject", "id": 9})
     found = review_order.assess_doubts(desk, said)
-    assert found.ids[found.here[row]] == 4 and not found.waiting[row] and 9 not in found.ids
-    assert not found.waiting[found.here < 0].any(), "pictures of a cluster that is no class do not wait"
+    assert found.ids[found.cluster_index[row]] == 4 and not found.waiting[row] and 9 not in found.ids
+    assert not found.waiting[found.cluster_index < 0].any(), "pictures of a cluster that is no class do not wait"
     assert row not in found.next(desk.around, [], len(desk.rows))
     other = int(desk.around.images[5])
     found = review_order.assess_doubts(desk, naming.apply_step(Naming(), {"do": "wrong", "images": [other], "id": 3}))
-    assert found.here[5] == -1 and found.waiting[5] and found.margin[5] < 0
+    assert found.cluster_index[5] == -1 and found.waiting[5] and found.margin[5] < 0
     found = review_order.assess_doubts(desk, naming.apply_step(Naming(), {"do": "nothing", "images": [other]}))
     assert not found.waiting[5]
 
@@ -81,9 +81,9 @@ def test_there_are_always_five_suggestions_and_examples_of_each(run):
         believed = found.believed[row, places]
         assert len(set(places)) == 5 and (np.diff(believed) <= 0).all() and believed[0] == found.believed[row].max()
         for place in places:
-            shown = review_order.example_rows(row, desk.around.nearest, found.here == place, 3)
-            assert row not in shown and (found.here[shown] == place).all()
-            others = int((found.here == place).sum()) - (found.here[row] == place)
+            shown = review_order.example_rows(row, desk.around.nearest, found.cluster_index == place, 3)
+            assert row not in shown and (found.cluster_index[shown] == place).all()
+            others = int((found.cluster_index == place).sum()) - (found.cluster_index[row] == place)
             assert len(set(shown.tolist())) == min(3, others)
 
 

@@ -56,7 +56,7 @@ def test_keys_decide_undo_and_name(run, deck):
     deck.keyboard.press("s")
     deck.keyboard.press("x")
     written(deck, 2)
-    assert second not in said(run).moved and len(said(run).nothing) == 1
+    assert second not in said(run).moved and len(said(run).classless_images) == 1
 
 
 def test_nothing_is_lost_while_the_server_is_away(run, deck, open_page):

@@ -28,7 +28,7 @@ _CORES = 8
 
 class FolderJob(Job):
     def __init__(self, id, state="", reason=""):
-        super().__init__(id, state, reason, place=TITLE)
+        super().__init__(id, state, reason, executor=TITLE)
 
 
 class FolderBoard(JobCache):

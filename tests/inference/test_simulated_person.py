@@ -22,7 +22,7 @@ def test_clusters_are_named_by_what_their_surest_pictures_show(run):
     person.name_clusters()
     looked, (split, targets) = labels.read_clusters(run), read_split(run.folder)
     assert person.left == 20 - 5  # one for each cluster of no seen class
-    for cluster, name in looked.said.names.items():
+    for cluster, name in looked.decisions.names.items():
         rows = np.flatnonzero(looked.cluster == cluster)
         shown = Counter(split.class_names[targets[image]] for image in split.unlabeled[rows].tolist())
         assert name in shown
@@ -36,7 +36,7 @@ def test_a_person_makes_as_many_decisions_as_are_asked_for(run, way):
     assert person.left == 0 and len(said) <= 12 and rule in continued_training.RULES
     _, targets = read_split(run.folder)
     confirmed = labels.read_clusters(run)
-    for image in confirmed.said.confirmed:
+    for image in confirmed.decisions.confirmed:
         cluster = int(confirmed.cluster[np.searchsorted(confirmed.split.unlabeled, image)])
         assert confirmed.name(cluster) == confirmed.split.class_names[targets[image]]
         assert image not in confirmed.split.validation

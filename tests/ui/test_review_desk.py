@@ -93,7 +93,7 @@ def test_a_new_class_is_made_once_under_one_name(run):
 def test_a_picture_of_nothing_is_decided_too(run):
     image = cards(run)["cards"][0]["image"]
     answer = decide(run, {"key": "window-1-a", "image": image, "do": "nothing"}, held=[image])
-    assert said(run).nothing == {image} and answer["gone"] == [image] and cards(run)["confirmed"] == 1
+    assert said(run).classless_images == {image} and answer["gone"] == [image] and cards(run)["confirmed"] == 1
 
 
 def test_two_windows_at_once_lose_nothing(run):

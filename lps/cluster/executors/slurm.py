@@ -118,7 +118,7 @@ def known(option: str) -> list[str]:
 class SlurmJob(Job):
     """A job as squeue or sacct reports it, in SLURM's own words."""
 
-    place: str = TITLE
+    executor: str = TITLE
 
     WAITING: ClassVar = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
     GOING: ClassVar = tuple("CONFIGURING RUNNING SIGNALING STAGE_OUT STOPPED SUSPENDED RESIZING EXPEDITING".split())

@@ -375,9 +375,8 @@ def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tup
     part = rows[(number - 1) * PAGE : number * PAGE]
     ids = view.split.unlabeled[part]
     decisions = view.said
-    token = (
-        f"{key} {sorted(decisions.moved.items())!r} {sorted(decisions.wrong.items())!r} {sorted(decisions.nothing)!r}"
-    )
+    parts = decisions.moved.items(), decisions.wrong_clusters.items(), decisions.classless_images
+    token = " ".join([key, *(repr(sorted(part)) for part in parts)])
     alt = f"{counted(len(ids), say('image'))} of cluster {chosen}"
     pictured = _make_tiles(view, about, part)
     if any(tile.wrong for tile in pictured):

@@ -45,7 +45,11 @@ class ExecutionTarget:
     @property
     def words(self) -> list[str]:
         """Return the job options as command line arguments."""
-        return [] if self.on is None else cli_args.option_words(**{"on": self.on.place, self.on.place: self.on.texts()})
+        return (
+            []
+            if self.on is None
+            else cli_args.option_words(**{"on": self.on.executor, self.on.executor: self.on.texts()})
+        )
 
     def without(self, name: str) -> str:
         """Return why a job has no retries or priorities of this machine's queue."""

@@ -42,7 +42,7 @@ def main() -> None:
     is_blind = read_history(run).is_blind
     live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_head, run, is_blind), _TICK_S)
     if is_blind and _pick_part() == "clusters":
-        live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_found, run), _TICK_S)
+        live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_clusters, run), _TICK_S)
     else:
         live_part.follow_changes(run.state, lambda state: state.is_moving, partial(_show_numbers, run), _TICK_S)
         replay_interval_s = epoch_player.draw_interval(sections.player_token(run), interval_s)
@@ -69,7 +69,7 @@ def _show_head(run: Run, is_blind: bool, state: State) -> None:
     notices.show_alarms(run)
 
 
-def _show_found(run: Run, state: State) -> None:
+def _show_clusters(run: Run, state: State) -> None:
     found_clusters.show_found_clusters(run, state, read_history(run))
 
 

@@ -118,7 +118,7 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     earlier = [a.predicted for a in _readable_assignments(run, [e for e, _ in stamps[:-1]])]
     cluster_list = described(earlier=earlier, features=features, feature_rows=rows)
     made_by_user = {
-        *_decisions.made,
+        *_decisions.created_clusters,
         *map(_decisions.root, _decisions.parents),
     }  # whether the network always had these says nothing
     return assigned, ids, [replace(c, stability=np.nan) if c.id in made_by_user else c for c in cluster_list]

@@ -321,7 +321,7 @@ def _describe_items(path: str, ids: tuple[str, ...]) -> Images:
         table = vector_files.read_vectors(path)
         places = {text: row for row, text in enumerate(table.ids)}
         rows = np.array([places[text] for text in ids], np.int64)
-        drawn, values = embeddings.shown(table, Path(path).parent).take(rows), table.values[rows]
+        drawn, values = embeddings.item_pictures(table, Path(path).parent).take(rows), table.values[rows]
     except (UserError, KeyError):
         drawn, values = ItemPictures(ids), np.ones((len(ids), 1, 1))
     one = np.ones(values.shape[2], np.float32)

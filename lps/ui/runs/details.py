@@ -65,20 +65,20 @@ def _list_remarks(entry: RunRow) -> list[str]:
 
 def _list_costs(entry: RunRow) -> list[tuple[str, str, str]]:
     """Return (name, value as text, meaning) of memory and speed, as far as the run has measured them."""
-    costs_found = []
+    costs = []
     for name, (label, format_text, meaning) in _COSTS.items():
         value = entry.measured.recent.number(name)
         if value is not None and (value or name != "memory/device_gb"):  # a run on the CPU has no GPU memory
-            costs_found.append((label, format_text.format(value), meaning))
-    return costs_found
+            costs.append((label, format_text.format(value), meaning))
+    return costs
 
 
 def _show_costs(entry: RunRow) -> None:
     """Show memory and speed in one row, or say that no epoch was recorded."""
-    costs_found = _list_costs(entry)
-    if not costs_found:
+    cost_rows = _list_costs(entry)
+    if not cost_rows:
         st.caption("No epoch is complete yet." if entry.state.is_alive else "The run recorded no epoch.")
         return
     with st.container(horizontal=True, gap="large"):
-        for label, value_text, meaning in costs_found:
+        for label, value_text, meaning in cost_rows:
             st.metric(label, value_text, help=meaning, width="content")

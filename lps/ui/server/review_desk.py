@@ -116,7 +116,7 @@ def _make_cards(run: Run, epoch: int, request_body: Mapping) -> Response:
         "cards": cards,
         "names": sorted(name for i, name in names.items() if name != f"cluster {i}"),
         "waiting": int(doubts.waiting.sum()),
-        "confirmed": len(decisions.confirmed | decisions.nothing),
+        "confirmed": len(decisions.confirmed | decisions.classless_images),
         "pixelated": images is not None and max(images.pixels.shape[1:3]) <= gallery.TINY,
         "large": large[0],
         "small": small[0],
@@ -127,7 +127,11 @@ def _make_cards(run: Run, epoch: int, request_body: Mapping) -> Response:
 
 def _make_card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int, str]) -> dict:
     """Return the data of a picture with its suggestions."""
-    image, cluster_position, believed = int(desk.around.images[row]), int(doubts.here[row]), doubts.believed[row]
+    image, cluster_position, believed = (
+        int(desk.around.images[row]),
+        int(doubts.cluster_index[row]),
+        doubts.believed[row],
+    )
     columns, total = doubts.suggestions(row, _CHOICES), believed.sum()
     return {
         "image": image,
@@ -141,7 +145,7 @@ def _make_card(row: int, desk: ReviewSession, doubts: Doubts, names: Mapping[int
                 "name": names[int(doubts.ids[column])],
                 "share": round(float(believed[column] / total), 3),
                 "images": desk.around.images[
-                    review_order.example_rows(row, desk.around.nearest, doubts.here == column, _EXAMPLES)
+                    review_order.example_rows(row, desk.around.nearest, doubts.cluster_index == column, _EXAMPLES)
                 ].tolist(),
             }
             for column in columns
@@ -197,7 +201,7 @@ def _record_decisions(run: Run, epoch: int, request_body: Mapping) -> Response:
                 raise
             refused[key] = str(error)
     current = naming.naming_of_epoch(naming.read_entries(run), epoch)
-    decided = current.confirmed | current.nothing
+    decided = current.confirmed | current.classless_images
     outdated = sorted(_read_ids(request_body.get("held")) & decided)
     return JSONResponse({"done": done, "refused": refused, "gone": outdated, "confirmed": len(decided)})
 

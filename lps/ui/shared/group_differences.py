@@ -30,10 +30,10 @@ def show_differences(groups: Sequence[Group], field_name: str, default_group: Gr
         return None
     baseline, column = _pick_baseline(groups, field_name, default_group or differences.usual_reference(groups))
     comparison = differences.compare_groups(groups, baseline)
-    if not comparison.found:
+    if not comparison.differences:
         st.caption("These groups have different splits or are scored differently, so they are not compared.")
         return baseline
-    if any(key[1] == column for key in comparison.found):
+    if any(key[1] == column for key in comparison.differences):
         alt = f"{_NAMES[column]}: difference from {baseline.label}, with {INTERVAL}s"
         figure = difference_charts.intervals(comparison, column, theme.current_palette())
         revision = f"{column} {baseline.label}"
@@ -92,7 +92,7 @@ def id_of_group(group: Group) -> str:
 
 def _difference_columns(comparison: GroupComparison, column: str) -> list[Column]:
     """Return the columns: what can be said of `column`, and every difference with its interval, bold if significant."""
-    differences_by_row = [comparison.found.get((row, column)) for row in comparison.rows]
+    differences_by_row = [comparison.differences.get((row, column)) for row in comparison.rows]
     labels = [comparison.groups[row].label for row in comparison.rows]
     references = [comparison.references[row].label for row in comparison.rows]
     about_seeds = (
@@ -112,7 +112,7 @@ def _difference_columns(comparison: GroupComparison, column: str) -> list[Column
         Column("Baseline", references, hidden=len(set(references)) == 1),
     ]
     for key, head in _NAMES.items():
-        cells = [differences.format_difference(comparison.found.get((row, key))) for row in comparison.rows]
+        cells = [differences.format_difference(comparison.differences.get((row, key))) for row in comparison.rows]
         columns.append(
             Column(head, cells, bold=[k for k, row in enumerate(comparison.rows) if (row, key) in comparison.bold])
         )

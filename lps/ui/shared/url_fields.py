@@ -21,10 +21,10 @@ def draw_field(widget: Callable, key: str, value, on_change: Callable, *args, **
     args, options: of the widget, its label first.
     """
     set_widget(key, value)
-    return widget(*args, key=key, on_change=_hand_over_value, args=(key, on_change), **options)
+    return widget(*args, key=key, on_change=_pass_value, args=(key, on_change), **options)
 
 
-def _hand_over_value(key: str, on_change: Callable) -> None:
+def _pass_value(key: str, on_change: Callable) -> None:
     on_change(st.session_state[key])
 
 
@@ -96,8 +96,8 @@ def choose_many(
     label_by_choice = labels if isinstance(labels, Mapping) else {}
     choice_by_label = {text: word for word, text in label_by_choice.items()}
     requested = st.query_params.get_all(name) if name in st.query_params else default
-    choices_found = dict.fromkeys(word if word in choices else choice_by_label.get(word) for word in requested)
-    value = [word for word in choices_found if word is not None]
+    chosen = dict.fromkeys(word if word in choices else choice_by_label.get(word) for word in requested)
+    value = [word for word in chosen if word is not None]
     options |= {"selection_mode": "multi"} if widget else {"select_all": False}
     on_change = partial(_set_chosen, name, default)
     draw_field(
