@@ -11,7 +11,7 @@ import numpy as np
 from lps.analysis.projection import nearest_rows, unit_rows
 
 ELSEWHERE = 0.16  # share of the nearest pictures in other clusters from which a cluster looks mixed
-SURE = 0.85  # mean confidence from which a cluster does not look mixed
+_SURE = 0.85  # mean confidence from which a cluster does not look mixed
 FEWEST = 8  # smallest cluster that is judged
 PARTS = (2, 3)  # numbers of parts that a cluster can be split into
 _NEIGHBOURS = 10
@@ -31,7 +31,7 @@ def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.
     sizes = np.bincount(cluster_places[cluster_places >= 0], minlength=len(confidence))
     return (
         (sizes >= FEWEST)
-        & (confidence < SURE)
+        & (confidence < _SURE)
         & (_neighbours_elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
     )
 

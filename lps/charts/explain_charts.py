@@ -28,7 +28,7 @@ def round_up(values, least: float = 0.0) -> float:
     return next(step * power for step in _STEPS if step * power >= largest * 0.999)
 
 
-def sort_classes(values: np.ndarray, seen: int) -> np.ndarray:
+def _sort_classes(values: np.ndarray, seen: int) -> np.ndarray:
     """Return class ids in the order of the bars: seen first; many classes by value, descending within their group."""
     ids = np.arange(len(values))
     if len(values) <= SORTED_FROM:
@@ -49,7 +49,7 @@ def shares(
     prior: np.ndarray | None = None,
 ) -> Chart:
     """Draw the class distribution as bars and the prior (None: equal shares) as a dashed line."""
-    class_order = sort_classes(values, seen)
+    class_order = _sort_classes(values, seen)
     figure = _class_bars(values, class_order, seen, names, colors, height, "%{y:.1%} of the guesses")
     sorted_prior = None if prior is None or len(prior) != len(values) else np.asarray(prior)[class_order]
     figure.add_trace(**class_bars.target_line(sorted_prior, len(values), "Prior", colors))
@@ -61,7 +61,7 @@ def margins(
     values: np.ndarray, distribution: np.ndarray, recorded: np.ndarray | None, seen: int, names, colors: Palette
 ) -> Chart:
     """Draw the margin of every class in the order of `shares`; recorded: margins of a run, as rings or a line."""
-    class_order = sort_classes(distribution, seen)
+    class_order = _sort_classes(distribution, seen)
     figure = _class_bars(values, class_order, seen, names, colors, 300, "margin +%{y:.3f}")
     highest = values if recorded is None else np.concatenate([values, recorded])
     if recorded is not None:
@@ -78,7 +78,7 @@ def margins(
 def pulls(pull_shares: np.ndarray, distribution: np.ndarray, seen: int, names: list[str], colors: Palette) -> Chart:
     """Draw the share of the training pull that every class keeps, in the order of `shares`."""
     figure = _class_bars(
-        pull_shares, sort_classes(distribution, seen), seen, names, colors, 240, "keeps %{y:.0%} of its pull"
+        pull_shares, _sort_classes(distribution, seen), seen, names, colors, 240, "keeps %{y:.0%} of its pull"
     )
     return figure.update_yaxes(range=[0, 1.04], tickformat=".0%")
 

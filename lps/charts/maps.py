@@ -64,7 +64,7 @@ def projection(
 ) -> Chart:
     """Draw points on the plane; every point carries its image id.
 
-    points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `_most_points`
+    points: columns x, y, image, truth, predicted (class ids, -1 unknown), confidence, right; more than `_max_points`
     are thinned out evenly. color_by: truth, predicted, group, right or confidence.
     """
     if len(points) > _max_points(height):

@@ -73,7 +73,7 @@ def _settings(prefix: str, parsed_args: argparse.Namespace, **_) -> list[str]:
     parameters = _parameters(getattr(parsed_args, "method", None))
     name, sign, _ = prefix.partition("=")
     if not sign:
-        return [f"{each}=" for each in parameters]
+        return [f"{parameter_name}=" for parameter_name in parameters]
     choices = _choices(parameters[name]) if name in parameters else ()
     return [f"{name}={choice}" for choice in choices]
 

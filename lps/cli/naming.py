@@ -92,7 +92,7 @@ def _train_on(options) -> int | None:
     from lps.scheduler import start_check, submit
 
     run = find_run(options.runs, options.run)
-    planned = continued_training.plan_continued_training(
+    plan = continued_training.plan_continued_training(
         run,
         options.epoch,
         rule=options.labels,
@@ -101,26 +101,26 @@ def _train_on(options) -> int | None:
         changes=parse_settings(options.settings, run.config().method),
         unnamed=dict.fromkeys(options.dissolve),
     )
-    counts = [f"  {name}: {counted(count, 'picture')}" for name, count in planned.labeled.items()]
-    print_note("\n".join([planned.in_words(), *counts, *planned.notices()]))
+    counts = [f"  {name}: {counted(count, 'picture')}" for name, count in plan.labeled.items()]
+    print_note("\n".join([plan.in_words(), *counts, *plan.notices()]))
     if options.dry_run:
         return None
-    submit.check_configs([planned.config], check_start=start_check.check_start)
-    run_started = continued_training.start_continued_training(planned, name=options.name)
+    submit.check_configs([plan.config], check_start=start_check.check_start)
+    new_run = continued_training.start_continued_training(plan, name=options.name)
     if options.wait:
         from lps.cli._follow import follow
 
-        state = follow(run_started)
+        state = follow(new_run)
         print_note(f"{state.name}{': ' + state.reason if state.reason else ''}")
     if options.json:
-        confirmed = planned.confirmed
-        result = {"run": str(run_started.folder), "names": confirmed.named, "pictures": confirmed.pictures}
+        confirmed = plan.confirmed
+        result = {"run": str(new_run.folder), "names": confirmed.named, "pictures": confirmed.pictures}
         summary = {
-            "new_classes": list(planned.new_classes),
-            "novel": planned.looked_for,
-            "labeled": dict(planned.labeled),
+            "new_classes": list(plan.new_classes),
+            "novel": plan.looked_for,
+            "labeled": dict(plan.labeled),
         }
         print_json(result | summary)
     else:
-        print(run_started.folder)
-    return 1 if options.wait and run_started.state().name not in ("finished", "stopped") else None
+        print(new_run.folder)
+    return 1 if options.wait and new_run.state().name not in ("finished", "stopped") else None

@@ -124,7 +124,7 @@ def _predict_for_a_page(run, pictures: str, result: Path) -> int | None:
 
 
 def _watch_folder(run, pictures: str, options) -> int:
-    """Check a folder until the user ends it; the table is written anew with every picture that arrives."""
+    """Check a folder until the user ends it; write the table again whenever pictures arrive."""
     from lps.inference import prediction_files
     from lps.inference.folder_watch import FolderWatch
     from lps.interop import notifications
@@ -137,15 +137,15 @@ def _watch_folder(run, pictures: str, options) -> int:
     watch, files, is_first = FolderWatch(run, Path(pictures)), _training_files(run), True
     print_note(f"checking every {options.every:g} s; press Ctrl-C to end")
     while True:
-        news = watch.check(is_first)
+        arrivals = watch.check(is_first)
         is_first = False
-        if news is not None:
-            threshold = news.prediction.threshold(options.keep)
-            for line in news.in_words(threshold):
+        if arrivals is not None:
+            threshold = arrivals.prediction.threshold(options.keep)
+            for line in arrivals.in_words(threshold):
                 print(f"{time.strftime('%H:%M:%S')}  {shown(line, 500)}", flush=True)
             if options.to is not None:
-                prediction_files.write_csv(options.to, news.prediction, threshold, files)
-            for message in news.messages():
+                prediction_files.write_csv(options.to, arrivals.prediction, threshold, files)
+            for message in arrivals.messages():
                 notifications.send_message(run.root, message)
         time.sleep(options.every)
 

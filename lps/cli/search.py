@@ -92,45 +92,45 @@ def search(options) -> int:
     return _run_search(created, options)
 
 
-def _control(chosen, options) -> int:
+def _control(search, options) -> int:
     """Show, stop or continue an existing search."""
     from lps.studies import search as searches
     from lps.studies import search_results
 
     if options.stop:
-        searches.request_state(chosen, "stop")
+        searches.request_state(search, "stop")
         return 0
     if options.resume:
         if options.trials is not None or options.parallel is not None:
-            searches.extend_search(chosen, options.trials, options.parallel)
-        return _run_search(chosen, options)
-    result = search_results.read_results(chosen)
+            searches.extend_search(search, options.trials, options.parallel)
+        return _run_search(search, options)
+    result = search_results.read_results(search)
     print_json(_as_json(result)) if options.json else _print_result(result)
     return 0
 
 
-def _run_search(chosen, options) -> int:
+def _run_search(search, options) -> int:
     from lps.studies import search as searches
     from lps.studies import search_driver, search_results
 
     if options.background:
-        if not searches.start_driver(chosen):
-            print_note(f"{chosen.name} is already running")
-        print(chosen.name)
+        if not searches.start_driver(search):
+            print_note(f"{search.name} is already running")
+        print(search.name)
         return 0
     if options.lock is not None:
         os.set_inheritable(options.lock, False)
     else:
-        command = _resume_command(chosen.name, options.runs)
-        print_note(f"search {chosen.name}: runs are tagged {chosen.tag}; continue with: {command}")
+        command = _resume_command(search.name, options.runs)
+        print_note(f"search {search.name}: runs are tagged {search.tag}; continue with: {command}")
     try:
-        ending = search_driver.start_search(chosen, lambda line: print(line, flush=True), options.lock)
+        ending = search_driver.start_search(search, lambda line: print(line, flush=True), options.lock)
     except KeyboardInterrupt:
-        command = _resume_command(chosen.name, options.runs)
+        command = _resume_command(search.name, options.runs)
         print_note(f"the search was stopped; its running runs continue. To resume: {command}")
         return 130
     if options.lock is None:
-        result = search_results.read_results(chosen)
+        result = search_results.read_results(search)
         print_json(_as_json(result)) if options.json else _print_result(result)
     return 0 if ending == "finished" else 1
 

@@ -45,8 +45,8 @@ def as_csv(prediction: PredictionResult, threshold: float, files: Sequence[str] 
             *(column.tolist() for column in numbers),
         )
     ):
-        predicted, cluster, confidence, distance, near = row
-        nearest = [tables.file_cell(files[image]) if files else image for image in near]
+        predicted, cluster, confidence, distance, nearest_ids = row
+        nearest = [tables.file_cell(files[image]) if files else image for image in nearest_ids]
         guess = tables.escape_cell(name)
         cells = ["" if is_none else guess, f"{confidence:.4f}", "yes" if is_none else "no", guess, predicted, cluster]
         cells += [prediction.groups[cluster], f"{distance:.4f}", kinds.get(rank, "")]

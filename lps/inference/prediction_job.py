@@ -22,7 +22,7 @@ from lps.store.runs import Run
 FOLDER = ".predictions"
 PARTS = ".parts"  # suffix of the folder in which several processes put their parts of a result
 IN_USE = "in-use"  # a file in that folder, on which these processes hold a shared lock
-_FORMAT = 1  # raise it when the same pictures shall be predicted anew
+_FORMAT = 1  # raise it to have the same pictures predicted again
 _MOST_RESULTS = 20  # results
 
 

@@ -41,9 +41,9 @@ class TradeOff:
 
     def threshold(self, share: float) -> float:
         """Return the smallest threshold that accepts this share of pictures of known classes and of withheld labels."""
-        lower_kept = np.minimum(self.kept, self.withheld_kept) if self.withheld >= _FEWEST else self.kept
-        enough = np.flatnonzero(lower_kept >= share - 1e-9)
-        return float(self.thresholds[enough[0]]) if len(enough) else float("inf")
+        accepted_share = np.minimum(self.kept, self.withheld_kept) if self.withheld >= _FEWEST else self.kept
+        indices = np.flatnonzero(accepted_share >= share - 1e-9)
+        return float(self.thresholds[indices[0]]) if len(indices) else float("inf")
 
     def in_words(self, threshold: float) -> str:
         """Describe what a threshold accepts and on which pictures this was measured."""

@@ -138,7 +138,7 @@ class LegoGCD(Distilled, Method):
         return confident_seen
 
     def _known_term(self, logits: Tensor, confident_seen: Tensor) -> Tensor:
-        """Return the mean over all rows of the chosen rows' cross-entropy with themselves, with the margin."""
+        """Return the cross-entropy of `confident_seen` rows with themselves, with the margin, divided by all rows."""
         sharper = logits * (self.student_temperature / self.known_temperature)
         log_margin = (sharper + self.margin * self.mean_prediction.float().log()).log_softmax(dim=1)
         return (-(sharper.softmax(dim=1) * log_margin).sum(dim=1) * confident_seen).mean()

@@ -87,9 +87,9 @@ def _is_count(stored: object) -> bool:
     if not all(isinstance(values, list) and len(values) == len(lists[0]) > 0 for values in lists):
         return False
     counts, shares = [*lists[0], stored["total"], stored["seen"]], [*lists[1], stored["tolerance"]]
-    values_known = [value for value in lists[2] if value is not None]
+    silhouettes = [value for value in lists[2] if value is not None]
     is_whole = all(type(value) is int and 0 < value <= _LARGEST for value in counts)
-    return is_whole and all(type(value) in (int, float) and -1 <= value <= 1 for value in [*shares, *values_known])
+    return is_whole and all(type(value) in (int, float) and -1 <= value <= 1 for value in [*shares, *silhouettes])
 
 
 def write_class_count(path: Path, count: ClassCount) -> None:

@@ -151,13 +151,15 @@ def _cpu_slot_names(root: Path, number: int) -> list[str]:
 def cpu_slots(root: Path, threads: int | None = None) -> int:
     """Return how many runs may use the CPU at a time: the chosen number, else as many as the cores allow.
 
-    threads: of the next run, if known. The threads of all runs beside each other fit on the cores, so that a run
-    without a limit trains alone.
+    threads: of the next run, if known. The threads of all concurrent runs must fit on the cores, so a run without a
+    limit trains alone.
     """
     if number := chosen_cpu_slots(root):
         return number
-    held = [config for run in slot_holders(root) if (config := run.config_if_readable()) and is_on_cpu(config)]
-    return _fitting_runs([*map(cpu_threads, held), *([threads] if threads else [])])
+    active_configs = [
+        config for run in slot_holders(root) if (config := run.config_if_readable()) and is_on_cpu(config)
+    ]
+    return _fitting_runs([*map(cpu_threads, active_configs), *([threads] if threads else [])])
 
 
 def chosen_cpu_slots(root: Path) -> int | None:

@@ -53,21 +53,21 @@ def audit_pictures(
 def _with_names(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audited:
     """Return the findings with the keys of their pictures and names of classes."""
 
-    def called(rows) -> tuple[Key, ...]:
+    def keys_of(rows) -> tuple[Key, ...]:
         return tuple(keys[row] for row in rows[:_MEMBERS])
 
     def duplicates(duplicate: NearDuplicates) -> Doubt:
         return Doubt(
-            "duplicate", called(duplicate.pictures), duplicate.worst, duplicate.across, labels=duplicate.labels
+            "duplicate", keys_of(duplicate.pictures), duplicate.worst, duplicate.across, labels=duplicate.labels
         )
 
     def stranger(unlikely: UnlikelyPicture) -> Doubt:
-        return Doubt("stranger", called([unlikely.picture]), unlikely.score)
+        return Doubt("stranger", keys_of([unlikely.picture]), unlikely.score)
 
     def denied(denied_label: DoubtfulLabel) -> Doubt:
         return Doubt(
             "label",
-            called([denied_label.picture]),
+            keys_of([denied_label.picture]),
             denied_label.share,
             label=names[denied_label.label],
             other=names[denied_label.others],

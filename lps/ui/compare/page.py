@@ -93,7 +93,7 @@ def _show_baseline(groups: list[Group]) -> Group | None:
 
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
-    """Show a menu of runs; no choice means `usual_choice`."""
+    """Show a menu of runs; no choice means `default_runs`."""
     run_by_id = {run.id: run for run in runs}
     states = {run.id: run.state().name for run in runs}
     usual = default_runs(runs, states)
