@@ -34,22 +34,17 @@ class _Flag(NamedTuple):
     advice: str
 
 
-_SHOWN_IF = (
-    f"This flag is shown only if the true classes of at least {100 * _JUDGED:.0f} % of the cluster's images are known. "
-    "In a test on digits and CIFAR-10, with the true classes of 8 % of the images hidden,"
-)
-FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`
+FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on digits and CIFAR-10
     "split": _Flag(
         "part of a class",
-        f"this cluster and another one have the same most frequent class. {_SHOWN_IF} it was correct for 8 of 8 "
-        "clusters",
+        "this cluster and another one have the same most frequent class; in a test, 8 of 8 such flags were correct",
         "merge it into the other cluster",
     ),
     "merge": _Flag(
         "mixes classes",
-        f"at least two classes have a third or more of their images in this cluster. {_SHOWN_IF} it was correct for "
-        "15 of 16 clusters",
-        "split it into two or three parts, or leave it without a name",
+        "at least two classes have a third or more of their images in this cluster; in a test, 15 of 16 such flags "
+        "were correct",
+        "split it, or leave it unnamed",
     ),
     "mixed": _Flag(
         "looks mixed",

@@ -96,8 +96,8 @@ def show_naming(
     images: Images | None = None,
 ) -> None:
     """Show the controls of a cluster: name, merge, reject, split, move images, undo."""
-    _show_flags(view, cluster)
     if view.run.is_recorded:
+        _show_flags(view, cluster)
         run_actions.offer_copy(view.run, "name clusters")
         return
     with st.container(key="naming", gap="small"):
@@ -107,6 +107,7 @@ def show_naming(
             naming_wizard.is_on() or next_unnamed_cluster(view, cluster) is not None
         ):  # the last one's name is still to come
             naming_wizard.offer_wizard(cluster)
+    _show_flags(view, cluster)  # not above the name, whose field would move from cluster to cluster
     _ask_merge(view, cluster, version=len(entries))
     _show_verdicts(view, cluster, ticked)
     if ticked:
