@@ -60,7 +60,7 @@ def cluster():
 
 @pytest.fixture(autouse=True)
 def fresh_board(monkeypatch):
-    monkeypatch.setattr(slurm, "board", slurm.SlurmJobCache())
+    monkeypatch.setattr(slurm, "job_cache", slurm.SlurmJobCache())
     monkeypatch.setattr(jobs, "MAX_AGE_S", 0.2)
 
 
