@@ -3,22 +3,30 @@
 No test here touches a cluster that somebody works on: it has to be the one of `.ci/slurm`.
 """
 
+import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from lps.__main__ import main
 from lps.cluster import jobs
 from lps.cluster.executors import slurm
 from lps.cluster.executors.slurm import read_options
 from lps.cluster.jobs import RECORD
+from lps.data import feature_store
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import is_held
+from lps.files.program_location import SOURCE
 from lps.scheduler import launcher, queue
 from lps.settings.config import configure
 from lps.store.events import read_events
@@ -376,6 +384,77 @@ def test_what_is_seen_from_a_machine_that_does_not_see_the_lock(root, monkeypatc
     launcher.stop(run)
     assert run.state().name in ("stopping", "stopped")
     assert over(run, "stopped").reason.startswith("stopped by request")
+
+
+# ---------------------------------------------------------------------------------------------------- shared work
+
+
+def share(folder: Path, *words) -> list[str]:
+    """The parts that an array of three tasks of `lps WORD...` computes; one task is cancelled in its first part."""
+    folder.mkdir()
+    command = shlex.join([sys.executable, "-m", "tests.shared_parts", *map(str, (folder, *words))])
+    options = ["--partition=low", "--time=5", "--array=0-2", f"--chdir={SOURCE}", f"--output={folder}/%a.log"]
+    job = subprocess.check_output(["sbatch", "--parsable", *options, "--wrap", command], text=True, timeout=60).strip()
+    parts = folder / "parts.txt"
+    try:
+        until(lambda: parts.exists() and parts.read_text().count("\n") == 3, 200)
+        subprocess.run(["scancel", f"{job}_1"], check=True, timeout=60)
+        until(lambda: f"{job}_1" not in squeue())
+        (folder / "go").touch()
+        until(lambda: not squeue(f"--job={job}"), 200)
+    finally:
+        subprocess.run(["scancel", job], check=False, capture_output=True)
+    begun = [line.split() for line in parts.read_text().splitlines()]
+    logs = [(folder / f"{task}.log").read_text() for task in "02"]
+    assert sorted(task for task, _ in begun[:3]) == ["0", "1", "2"], logs
+    computed = [name for task, name in begun if task != "1"]
+    assert dict(begun)["1"] in computed and len(computed) == 4, (begun, logs)
+    return sorted(computed)
+
+
+def write_shards(folder: Path) -> Path:
+    """Four shards of 16 pictures."""
+    random = np.random.default_rng(0)
+    folder.mkdir()
+    for number in range(4):
+        with tarfile.open(folder / f"train-{number}.tar", "w") as archive:
+            for key in range(16):
+                content = io.BytesIO()
+                Image.fromarray(random.integers(0, 256, (8, 8), np.uint8)).save(content, "PNG")
+                for suffix, data in ((".png", content.getvalue()), (".cls", b"%d" % (key % 2))):
+                    info = tarfile.TarInfo(f"{number}-{key:02d}{suffix}")
+                    info.size = len(data)
+                    archive.addfile(info, io.BytesIO(data))
+    return folder
+
+
+def test_an_array_computes_features_together(root, tmp_path, monkeypatch):
+    settings = {"dataset.path": write_shards(tmp_path / "pictures"), "dataset.image_size": 8, "device": "cpu"}
+    settings |= {"network.name": "digits_resnet", "network.start": "random", "network.image_size": "none"}
+    settings |= {"features.weak_views": 2, "features.strong_views": 1}
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    words = ["features", "make", "--dataset", "shards", *sets]
+    tables = []
+    for cache in ("of one", "shared"):
+        monkeypatch.setenv("LPS_CACHE", str(tmp_path / cache))
+        if cache == "shared":
+            views = share(tmp_path / "jobs", *words, "--join")
+            assert views == [f"{view}-00000000" for view in ("plain", "strong-0", "weak-0", "weak-1")]
+        else:
+            assert main(words) == 0
+        (entry,) = feature_store.list_stores()
+        assert not list(feature_store.stores_folder().glob("*.parts"))
+        tables.append({view: entry.store.table(view).read_bytes() for view in entry.rows})
+    assert tables[0] == tables[1] and len(tables[0]) == 4
+
+
+def test_an_array_predicts_together(root, tmp_path, trained_run):
+    runs = [shutil.copytree(trained_run.folder, tmp_path / name / trained_run.id) for name in ("of one", "shared")]
+    pictures, tables = write_shards(tmp_path / "pictures"), [tmp_path / f"{number}.csv" for number in range(2)]
+    words = [["predict", "--runs", run.parent, run.name, pictures, "--to", to] for run, to in zip(runs, tables)]
+    assert main([*map(str, words[0])]) == 0
+    assert share(tmp_path / "jobs", *words[1], "--join") == [f"{number:06d}" for number in range(4)]
+    assert tables[0].read_bytes() == tables[1].read_bytes() and tables[0].read_text().count("\n") == 65
 
 
 # ---------------------------------------------------------------------------------------------------- training
