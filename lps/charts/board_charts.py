@@ -12,7 +12,7 @@ from lps.analysis.run_index import RunRow
 from lps.charts import group_tables, palette
 from lps.charts.chart import Chart
 from lps.charts.event_log import History
-from lps.charts.figures import blank_figure, escape_text, whole_ticks
+from lps.charts.figures import axis_title, blank_figure, escape_text, whole_ticks
 from lps.charts.palette import DARK, Palette, with_alpha
 from lps.scores.measurement_names import measurement_name
 from lps.store import titles
@@ -166,13 +166,12 @@ def figure(lines: Sequence[BoardLine], chart: BoardChart, title: str, colors: Pa
     for line in ordered:
         _add_line(chart_figure, line, chart, ".3p" if is_share else ".3r")
     kinds = {axis: "log" if axis in chart.log else "linear" for axis in "xy"}
-    faint = {"font": {"color": colors.muted, "size": 12}, "standoff": 6}
     x_format = ".0%" if chart.x.startswith(group_tables.FRACTIONS) else "~g"
     ticks = {"tickformat": x_format}
     if chart.x == "epoch" and "x" not in chart.log:
         ticks = whole_ticks(max((line.table["x"].max() for line in lines), default=0))
     chart_figure.update_xaxes(
-        title={"text": escape_text(X_AXIS_TITLES.get(chart.x, chart.x)), **faint}, type=kinds["x"], showgrid=False
+        title=axis_title(escape_text(X_AXIS_TITLES.get(chart.x, chart.x)), colors, 6), type=kinds["x"], showgrid=False
     )
     chart_figure.update_xaxes(**ticks)
     chart_figure.update_yaxes(type=kinds["y"], tickformat=".1~%" if is_share else "~g", automargin=True)

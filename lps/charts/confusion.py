@@ -19,11 +19,6 @@ def row_order(clusters: Sequence[Cluster]) -> list[int]:
     return sorted(range(len(clusters)), key=lambda i: (clusters[i].matched < 0, clusters[i].matched, clusters[i].id))
 
 
-def decode_cell(code: int, num_classes: int) -> tuple[int, int]:
-    """Return (row of the figure, class id) of a clicked cell."""
-    return divmod(code, num_classes)
-
-
 def figure(
     counts: np.ndarray, rows: Sequence[str], columns: Sequence[str], seen: int, colors: Palette, marked_cell=None
 ) -> Chart:
@@ -66,19 +61,14 @@ def figure(
 
 
 def _name_axes(chart: Chart, rows: list[str], columns: list[str], colors: Palette) -> None:
-    title = {"font": {"color": colors.muted, "size": 12}, "standoff": 4}
-    for update, names, axis_title in (
-        (chart.update_xaxes, columns, "True class"),
-        (chart.update_yaxes, rows, "Cluster"),
-    ):
+    for update, names, text in ((chart.update_xaxes, columns, "True class"), (chart.update_yaxes, rows, "Cluster")):
         step = 1 if len(names) <= _FEW else -(-len(names) // _FEW)
         tick_positions = np.arange(0, len(names), step)
         all_short = figures.short_names(names)
         short = [all_short[i] for i in tick_positions]
         limits = [-0.5, len(names) - 0.5]
-        update(
-            tickvals=tick_positions, ticktext=short, showgrid=False, title=title | {"text": axis_title}, range=limits
-        )
+        title = figures.axis_title(text, colors)
+        update(tickvals=tick_positions, ticktext=short, showgrid=False, title=title, range=limits)
     chart.update_xaxes(side="top", tickangle=-45 if _have_long_names(columns) else 0)
     chart.update_yaxes(range=[len(rows) - 0.5, -0.5])
 

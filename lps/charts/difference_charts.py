@@ -36,7 +36,7 @@ def intervals(comparison: GroupComparison, column: str, colors: Palette) -> Char
         if members:
             figure.add_trace(**_points(comparison, members, kind, colors))
     figure.add_upright(0, line={"color": colors.muted, "width": 1.5})
-    title = {"text": "Points", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
+    title = figures.axis_title("Points", colors)
     figure.update_xaxes(title=title, range=_axis_range([difference for _, difference in rows]), tickformat="~g")
     figure.update_yaxes(
         tickvals=np.arange(len(rows)), ticktext=["<br>".join(map(figures.escape_text, lines)) for lines in names]

@@ -64,7 +64,7 @@ class Axis:
         return len(self.values) <= _FEW_TICKS or not self.is_ordered
 
     def layout(self, colors: Palette) -> dict:
-        title = {"text": figures.escape_text(self.setting), "font": {"color": colors.muted, "size": 12}, "standoff": 6}
+        title = figures.axis_title(figures.escape_text(self.setting), colors, 6)
         positions = [self.position_of(value) for value in self.values]
         ticks = {"tickvals": positions, "ticktext": [shorten_value(value) for value in self.values]}
         if len(positions) > _FEW_TICKS or self._are_crowded(positions):
@@ -213,11 +213,6 @@ def _hover_text(setting: str, value, group: Group | None, measure: str) -> str:
 # ---------------------------------------------------------------------------------------------------- two settings
 
 
-def decode_cell(code: int, columns: int) -> tuple[int, int]:
-    """Return (row, column) of a clicked cell."""
-    return divmod(code, columns)
-
-
 def matrix(
     rows: Axis,
     columns: Axis,
@@ -229,7 +224,8 @@ def matrix(
 ) -> Chart:
     """Draw one cell per pair (value of rows, value of columns): mean and spread, or that it has no run.
 
-    A cell's customdata is row * number of columns + column. pending: pairs without a number whose run is not over.
+    A cell's customdata is row * number of columns + column, which a click reports. pending: pairs
+    without a number whose run is not over.
     """
     shape = len(rows.values), len(columns.values)
     pairs = [[(row, column) for column in columns.values] for row in rows.values]

@@ -143,7 +143,7 @@ def stacked_panels(panels: list[Panel], epochs: int, height: int, colors: Palett
     layout["xaxis"] = layout["xaxis"] | {
         "anchor": "y" if len(panels) == 1 else f"y{len(panels)}",
         "range": [0, epochs + 0.4],
-        "title": {"text": "Epoch", "font": {"color": colors.muted, "size": 12}, "standoff": 4},
+        "title": axis_title("Epoch", colors),
         **whole_ticks(epochs),
         "unifiedhovertitle": {"text": "Epoch %{x}"},
         "showspikes": True,
@@ -199,5 +199,5 @@ def add_line(
     )
 
 
-def repeat_colors(colors: tuple[str, ...] | list[str], count: int) -> list[str]:
-    return [colors[i % len(colors)] for i in range(count)]
+def axis_title(text: str, colors: Palette, standoff: int = 4) -> dict:
+    return {"text": text, "font": {"color": colors.muted, "size": 12}, "standoff": standoff}

@@ -1,5 +1,6 @@
 """Measurements over epochs: accuracies of one or several runs, the gap, losses, pseudo-labels, groups."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,6 @@ from lps.charts.figures import (
     add_line,
     blank_figure,
     escape_text,
-    repeat_colors,
     stacked_panels,
     whole_ticks,
     with_legend_below,
@@ -141,36 +141,35 @@ def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) ->
         Panel("Mean margin of seen classes", 0.23),
     ]
     figure = stacked_panels(panels, epochs, 680, colors)
-    for (label, history), (color, dash) in zip(histories.items(), palette.group_styles(len(histories), colors)):
-        label = escape_text(label)
-        shared = {"legendgroup": label, "dash": dash}
-        add_line(figure, history.column("accuracy/novel"), label, color, 1, PERCENT, width=2.4, **shared)
-        add_line(figure, history.column("accuracy/seen"), label, color, 2, PERCENT, legend=False, **shared)
-        add_line(figure, history.column("kl"), label, color, 3, ".3f", legend=False, **shared)
-        add_line(figure, mean_margin(history, "seen"), label, color, 4, ".2f", legend=False, **shared)
+    for (label, history), color in zip(histories.items(), palette.many_colors(len(histories), colors)):
+        name = escape_text(label)
+        hidden = {"legend": False, "legendgroup": name}
+        add_line(figure, history.column("accuracy/novel"), name, color, 1, PERCENT, width=2.4, legendgroup=name)
+        add_line(figure, history.column("accuracy/seen"), name, color, 2, PERCENT, **hidden)
+        add_line(figure, history.column("kl"), name, color, 3, ".3f", **hidden)
+        add_line(figure, mean_margin(history, "seen"), name, color, 4, ".2f", **hidden)
     return figure
 
 
 def curves_of_groups(
-    curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette, styles: list[tuple[str, str]] | None = None
+    curves: list[GroupCurve], epochs: int, tickformat: str, colors: Palette, line_colors: list[str] | None = None
 ) -> Chart:
     """Draw the mean over the runs of every group with its band; the legend is sorted by the last values.
 
-    styles: (colour, dash) of every curve, so that a group looks the same in several figures.
+    line_colors: of the curves, so that a group looks the same in several figures.
     """
     figure = stacked_panels([Panel("", 1, tickformat, rangemode="normal")], epochs, 470, colors)
-    styled = list(zip(curves, styles or palette.group_styles(len(curves), colors)))
-    styled.sort(key=lambda pair: -pair[0].table["mean"].iloc[-1])
-    for curve, (color, dash) in styled:
+    colored = zip(curves, line_colors or palette.many_colors(len(curves), colors))
+    for curve, color in sorted(colored, key=lambda pair: -pair[0].table["mean"].iloc[-1]):
         _add_band(figure, curve, color)
-        _add_mean(figure, curve, color, dash, tickformat)
+        _add_mean(figure, curve, color, tickformat)
     legend = {"orientation": "v", "x": 1.01, "xanchor": "left", "y": 1, "yanchor": "top", "traceorder": "normal"}
     figure.update_layout(legend=legend | {"font": {"size": 12}}, showlegend=True)
     tools = {"orientation": "h"}  # above the legend, which they would cover
     return figure.update_layout(margin={"t": 34, "l": 58, "r": 12}, hoverlabel={"namelength": -1}, modebar=tools)
 
 
-def _add_mean(figure: Chart, curve: GroupCurve, color: str, dash: str, tickformat: str) -> None:
+def _add_mean(figure: Chart, curve: GroupCurve, color: str, tickformat: str) -> None:
     counts = curve.table["count"].to_numpy(int)
     add_line(
         figure,
@@ -179,7 +178,6 @@ def _add_mean(figure: Chart, curve: GroupCurve, color: str, dash: str, tickforma
         color,
         1,
         tickformat.replace(".0%", PERCENT) or ".4g",
-        dash=dash,
         text=[f"n = {count}" for count in counts],
         legendgroup=escape_text(curve.label),
     )
@@ -250,7 +248,7 @@ def losses(history: History, epochs: int, colors: Palette) -> Chart:
     names.sort(key=lambda name: name != "loss/total")
     figure = with_legend_below(stacked_panels([Panel("", 1, rangemode="normal")], epochs, 380, colors))
     terms = [color for color in colors.terms if color not in (colors.seen, colors.novel)] + [colors.seen, colors.novel]
-    for name, color in zip(names, [colors.ink, *repeat_colors(terms, len(names))]):
+    for name, color in zip(names, itertools.chain([colors.ink], itertools.cycle(terms))):
         label = name.removeprefix("loss/").replace("_", " ").capitalize()
         add_line(figure, history.column(name), label, color, 1, ".3f", width=2.4 if name == "loss/total" else 1.8)
     return figure

@@ -110,7 +110,7 @@ def difference(first: History, other: History, name: str, absolute: bool = False
 def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> Chart:
     """Draw differences by label over the epochs, around a line at zero; a single one is filled."""
     figure = figures.blank_figure(_STRIP, colors)
-    for (label, values), (color, dash) in zip(columns.items(), palette.group_styles(len(columns), colors)):
+    for (label, values), color in zip(columns.items(), palette.many_colors(len(columns), colors)):
         fill = {"fill": "tozeroy", "fillcolor": palette.with_alpha(color, 0.16)} if len(columns) == 1 else {}
         figure.add_trace(
             x=values.index.to_numpy(np.int32),
@@ -118,14 +118,14 @@ def differences(columns: dict[str, pd.Series], epochs: int, colors: Palette) -> 
             customdata=values.index.to_numpy(np.int32),
             name=label,
             mode="lines" if len(values) > 1 else "markers",
-            line={"color": color, "width": 2, "dash": dash},
+            line={"color": color, "width": 2},
             hovertemplate="%{y:+.1f} points<extra>" + label + "</extra>",
             **fill,
         )
     figure.update_layout(hovermode="x unified", showlegend=len(columns) > 1)
     figure.update_layout(margin={"l": 46, "r": _RIGHT_MARGIN, "t": 24, "b": 36}, hoverdistance=40)
-    epoch = {"text": "Epoch", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
-    figure.update_xaxes(range=[0, epochs + 0.4], title=epoch, **figures.whole_ticks(epochs), showgrid=False)
+    title = figures.axis_title("Epoch", colors)
+    figure.update_xaxes(range=[0, epochs + 0.4], title=title, **figures.whole_ticks(epochs), showgrid=False)
     figure.update_xaxes(unifiedhovertitle={"text": "Epoch %{x}"})
     reach = max((float(values.abs().max()) for values in columns.values() if len(values)), default=0.0)
     zero = {"zeroline": True, "zerolinecolor": colors.muted, "zerolinewidth": 1}

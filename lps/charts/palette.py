@@ -67,15 +67,11 @@ def color_pairs() -> tuple[tuple[str, str], ...]:
     return (*zip(light, dark, strict=True), *zip(*many, strict=True))
 
 
-def group_styles(count: int, colors: Palette) -> list[tuple[str, str]]:
-    """Return (colour, dash) of `count` curves: all different colours, since dashes are unreadable in a legend."""
-    return [(color, "solid") for color in many_colors(count, colors)]
-
-
 def many_colors(count: int, colors: Palette) -> list[str]:
     """Return `count` different colours: those of groups or, for more lines, hues a golden angle apart.
 
-    Three levels of lightness separate hues that come close to each other.
+    Three levels of lightness separate hues that come close to each other. Lines differ in colour only, since dashes are
+    unreadable in a legend.
     """
     if count <= len(colors.groups):
         return list(colors.groups[:count])

@@ -31,8 +31,8 @@ def history(result: SearchResult, colors: Palette) -> Chart:
         _add_points(figure, [trial.number for trial in members], members, state, colors)
     last = max(numbers, default=0)
     ticks = figures.whole_ticks(last)
-    figure.update_xaxes(title=_axis_title("Trial", colors), showgrid=False, range=[-0.6, last + 0.6], **ticks)
-    figure.update_yaxes(title=_axis_title(figures.escape_text(result.objective.title), colors))
+    figure.update_xaxes(title=figures.axis_title("Trial", colors, 6), showgrid=False, range=[-0.6, last + 0.6], **ticks)
+    figure.update_yaxes(title=figures.axis_title(figures.escape_text(result.objective.title), colors, 6))
     return figure.update_layout(showlegend=True, hovermode="closest", margin={"l": 64, "b": 46})
 
 
@@ -43,7 +43,7 @@ def setting_slice(result: SearchResult, dimension: Dimension, colors: Palette) -
         members = [trial for trial in result.trials if trial.state == state and trial.value is not None]
         positions = [_axis_position(dimension, trial.values.get(dimension.name)) for trial in members]
         _add_points(figure, positions, members, state, colors, showlegend=False)
-    axis = {"title": _axis_title(figures.escape_text(dimension.name), colors), "showgrid": False}
+    axis = {"title": figures.axis_title(figures.escape_text(dimension.name), colors, 6), "showgrid": False}
     if dimension.choices:
         axis |= {"tickvals": list(range(len(dimension.choices)))}
         axis |= {"ticktext": [figures.escape_text(text_of(choice)) for choice in dimension.choices]}
@@ -163,7 +163,3 @@ def _parallel_axis(dimension: Dimension) -> _ParallelAxis:
         labels = tuple(figures.escape_text(text_of(choice)) for choice in dimension.choices)
         return _ParallelAxis(title, 0, len(labels) - 1, labels=labels)
     return _ParallelAxis(title, dimension.low, dimension.high, dimension.log)
-
-
-def _axis_title(text: str, colors: Palette) -> dict:
-    return {"text": text, "font": {"color": colors.muted, "size": 12}, "standoff": 6}

@@ -92,8 +92,8 @@ def _accuracy_figure(height: int, epochs: int, colors: Palette) -> Chart:
 
 
 def _set_epoch_axis(figure: Chart, last: int, colors: Palette) -> None:
-    title = {"text": "Epoch", "font": {"color": colors.muted, "size": 12}, "standoff": 4}
     figure.update_layout(hovermode="x unified", showlegend=False)
+    title = figures.axis_title("Epoch", colors)
     figure.update_xaxes(range=[0.5, last + 0.5], title=title, **figures.whole_ticks(last), showgrid=False)
 
 

@@ -467,21 +467,19 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
 def curve_charts(groups: Sequence[Group]) -> list[Block]:
     """Draw one chart per measurement; a group has the same colour in all of them."""
     histories = [[EventLog(member.run.events).read_history() for member in group.members] for group in groups]
-    styles = palette.group_styles(len(groups), LIGHT)
+    colors = palette.many_colors(len(groups), LIGHT)
     blocks: list[Block] = []
     for name in _CURVES:
         tables = [group_tables.curve_table(group_histories, name, "range") for group_histories in histories]
         drawn = [i for i, table in enumerate(tables) if len(table)]
         if not drawn:
             continue
-        curve_charts = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in drawn]
-        epochs = max(int(curve.table.index[-1]) for curve in curve_charts)
-        tick_format = group_tables.tick_format(name, curve_charts)
-        figure = line_charts.curves_of_groups(curve_charts, epochs, tick_format, LIGHT, [styles[i] for i in drawn])
+        curves = [line_charts.GroupCurve(clean_line(groups[i].label), tables[i]) for i in drawn]
+        epochs = max(int(curve.table.index[-1]) for curve in curves)
+        tick_format = group_tables.tick_format(name, curves)
+        figure = line_charts.curves_of_groups(curves, epochs, tick_format, LIGHT, [colors[i] for i in drawn])
         title = measurement_name(name)
-        blocks.append(
-            ChartBlock(title, figure, f"{title} of {counted(len(curve_charts), 'group')} of runs over the epochs")
-        )
+        blocks.append(ChartBlock(title, figure, f"{title} of {counted(len(curves), 'group')} of runs over the epochs"))
     return [*blocks, Paragraphs([_ABOUT_CURVES])] if blocks else []
 
 

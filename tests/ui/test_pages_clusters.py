@@ -606,7 +606,7 @@ def test_cells_of_the_confusion_matrix_know_where_they_are():
     ]
     for row in range(4):
         for column in range(3):
-            assert confusion.decode_cell(int(np.array(trace.customdata)[row, column]), 3) == (row, column)
+            assert divmod(int(np.array(trace.customdata)[row, column]), 3) == (row, column)
     assert "<b>" not in drawn.to_json() and np.array(trace.text)[0].tolist() == ["3", "", "1"]
 
 

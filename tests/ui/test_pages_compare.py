@@ -415,5 +415,5 @@ def test_colours_of_groups_stay_apart_for_every_eye(palette, eye):
     assert min(closest(p.terms) for p in (LIGHT, DARK)) < 0.1  # the control: the colours of runs do not
 
 
-def test_styles_of_groups_are_all_different():
-    assert len(set(style.group_styles(24, LIGHT))) == 24 and len(style.group_styles(60, LIGHT)) == 60
+def test_colours_of_groups_are_all_different():
+    assert len(set(style.many_colors(24, LIGHT))) == 24 and len(style.many_colors(60, LIGHT)) == 60

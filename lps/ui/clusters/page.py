@@ -320,7 +320,7 @@ def _show_confusion(view: PredictionView, chosen: int) -> None:
         help=say(_MATCHING),
     )
     if clicked is not None and 0 <= clicked < counts.size:
-        row, class_id = confusion.decode_cell(clicked, counts.shape[1])
+        row, class_id = divmod(clicked, counts.shape[1])
         cluster = view.clusters[order[row]].id
         if (cluster, class_id) != (chosen, column):
             _open_cluster(cluster, class_id)

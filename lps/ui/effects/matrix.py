@@ -77,7 +77,7 @@ def _marked_cell(rows: Axis, columns: Axis) -> tuple[int, int] | None:
 
 def _open_cell(rows: Axis, columns: Axis, code: int) -> None:
     """Put a clicked cell into the URL and draw again."""
-    row, column = effect_charts.decode_cell(code, len(columns.values))
+    row, column = divmod(code, len(columns.values))
     if row < len(rows.values):
         st.query_params["cell"] = [text_of(rows.values[row]), text_of(columns.values[column])]
         st.rerun()
