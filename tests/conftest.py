@@ -4,11 +4,13 @@ import contextlib
 import functools
 import gc
 import gettext
+import importlib
 import os
 import shlex
 import shutil
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,9 +55,29 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
-def pytest_collection_finish():
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session):
     """The modules of all tests, a million objects, need not be looked through for garbage again and again."""
+    gc.disable()
+    _import_backwards(session.config)
+    result = yield
     gc.freeze()
+    gc.enable()
+    return result
+
+
+def _import_backwards(config):
+    """In a fresh clone a worker compiles every file of tests. Every second one begins with the last file, and from the
+    middle on each reads what another has compiled: 24 processor seconds for two workers, not 42."""
+    here = Path(__file__).parent
+    is_second = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
+    if is_second and [Path(argument).resolve() for argument in config.args] == [here]:
+        for path in sorted(here.rglob("test_*.py"), reverse=True):
+            if not any(pytest_ignore_collect(each, config) for each in (path, path.parent)):
+                if str(path.parent) not in sys.path:
+                    sys.path.insert(0, str(path.parent))  # as pytest does, which reports what fails
+                with contextlib.suppress(Exception, pytest.skip.Exception):
+                    importlib.import_module(path.stem)
 
 
 def pytest_unconfigure(config):
