@@ -21,6 +21,7 @@ from lps.ui.forms.form import Draft
 from lps.ui.sweeps import form as sweep_forms
 from tests.bad_values import ENOUGH, HUGE, STOCK, UNPRINTABLE, typed
 from tests.hostile.test_bad_input import refusal
+from tests.shares import share
 from tests.visiting import visit, whole_form
 
 SEED = Parameter("seed", "int", 0, "", 0, 2**31 - 1)
@@ -221,7 +222,7 @@ def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
     assert len(keys) > 20 and data
     for names in (data, [key for key in keys if key not in data]):
         texts = {key: few(typed(known[key.removeprefix("set:")])) for key in names}
-        for turn in range(3):
+        for turn in share(range(3), 0, 3):
             for key in names:
                 at.text_input(key=key).set_value(texts[key][turn])
             at.run()
@@ -238,12 +239,12 @@ def test_every_text_field_of_launch_says_what_is_wrong_with_it(method, root):
 @pytest.mark.slow
 def test_seeds_and_paths_of_launch_are_refused_beside_the_button(root):
     at = whole_form()
-    for text in few(no_seeds(), 6):
+    for text in share(few(no_seeds(), 6), 0, 3):
         at.text_input(key="form:seeds").set_value(text).run()
         assert beside(at, "form:seeds") and "Seed: " in said(at) and not startable(at, "launch_start")
         assert not at.exception
     at = whole_form(dataset="arrays")
-    for text in ["/nowhere", "a\tb", "~", "http://x/y", "x" * 300, "../..", "\u202e", "/etc/passwd"]:
+    for text in share(["/nowhere", "a\tb", "~", "http://x/y", "x" * 300, "../..", "\u202e", "/etc/passwd"], 1, 4):
         at.text_input(key="set:dataset.path").set_value(text).run()
         assert ":red[The .npz file: " in said(at) and not startable(at, "launch_start") and not at.exception, text
 
@@ -264,7 +265,7 @@ def test_every_text_field_of_sweeps(root):
     at.multiselect(key="sweep_fixed").set_value(["lr", "batch_size", "dataset.path"]).run()
     known = parameters("lps")
     keys = ["vary:margin_scale", "vary:epochs", "fix:lr", "fix:batch_size", "fix:dataset.path"]
-    for turn in range(4):
+    for turn in share(range(4), 0, 4):
         for key in keys:
             at.text_input(key=key).set_value(few(typed(known[key.partition(":")[2]]), 4)[turn])
         at.run()
@@ -290,7 +291,7 @@ def test_every_text_field_of_search(root):
     known = parameters("lps")
     keys = {"search_margin_scale_low": "margin_scale", "search_lr_high": "lr", "search_fix_epochs": "epochs",
             "search_fix_dataset.path": "dataset.path"}  # fmt: skip
-    for turn in range(4):
+    for turn in share(range(4), 1, 4):
         for key, name in keys.items():
             at.text_input(key=key).set_value(few(typed(known[name]), 4)[turn])
         at.run()
@@ -365,7 +366,7 @@ def test_links_with_odd_values(page, root):
 )
 def test_links_to_what_is_not_there(page, key, words, root):
     at = visit(page)
-    for text in filter(None, ODD):
+    for text in share(ODD[1:], 0, 6):
         at.query_params[key] = text
         at.run()
         assert not at.exception and words in at.warning[0].value, text
