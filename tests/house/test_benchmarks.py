@@ -129,6 +129,7 @@ def test_the_grey_square_in_pil_is_ours():
     assert np.abs(ours.double().mean(0).numpy() - theirs).max() < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["weak", "strong"])
 def test_digits_are_warped_by_as_much_in_pil(name, case):
     """Mean and spread of many views of one digit. PIL shifts by whole pixels, which spreads the small shifts more."""

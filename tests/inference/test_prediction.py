@@ -150,6 +150,7 @@ def test_names_and_merges_of_clusters_are_used(own):
     assert predict(own, digits(own)).is_none(float("inf"))[moved].all()
 
 
+@pytest.mark.slow
 def test_what_a_person_took_out_of_its_cluster_is_compared_with_nothing(own):
     picture = int(read_split(own.folder)[0].unlabeled[0])
     assert predict(own, digits(own)[[picture]]).nearest[0, 0] == picture
@@ -158,6 +159,7 @@ def test_what_a_person_took_out_of_its_cluster_is_compared_with_nothing(own):
     assert picture not in found.nearest and found.distance[0] > 0
 
 
+@pytest.mark.slow
 def test_names_that_were_given_at_another_epoch_follow_the_images(own):
     split, _ = read_split(own.folder)
     then, now = (read_snapshot(own.snapshots, epoch).predicted for epoch in (1, 2))
@@ -312,6 +314,7 @@ def test_another_data_set_than_the_run_had_is_noticed(own, monkeypatch):
     assert "differ from those of the training" in as_user_error(own, whole.pixels[:2])
 
 
+@pytest.mark.slow
 def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_with(trained_run, monkeypatch):
     model = trained_model.load_model(trained_run)
     assert (model.epoch, model.step) == (2, 0) and model.form.in_words == "8 x 8 pixels with 1 channel"

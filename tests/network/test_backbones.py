@@ -51,6 +51,7 @@ def test_the_resnet50_is_torchvisions_without_its_last_layer():
     assert covered == {id(p) for p in ours.parameters()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x0_5", "regnet_x_400mf", "googlenet"]
 )

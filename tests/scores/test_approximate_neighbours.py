@@ -50,6 +50,7 @@ def test_the_recall_is_the_share_of_neighbours_as_near_as_the_exact_ones(points)
     assert neighbours._measure_recall(points[200:], half) == pytest.approx(0.5, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_points_that_the_graph_lost_are_compared_exactly(points, monkeypatch):
     class Lossy:
         def __init__(self, points, n_neighbors, **_):
