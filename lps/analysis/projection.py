@@ -39,7 +39,8 @@ METHODS = {"pca": "PCA", "umap": "UMAP", "tsne": "t-SNE"}
 _SEED = 0
 _WIDE = 1024  # from this width only the two largest directions are computed: all of 4,096 take half a minute
 _PIECE = 1024  # images that are compared with all others in one step
-_SELECTED = 8  # images whose nearest are selected in one step: their distances stay in the cache of a core
+_SELECTED = 32  # images whose nearest are selected in one step: their distances stay in the cache of a core
+_LAYERS = 16  # columns of a group
 MOST_EPOCHS = 24  # maps that `compute_all_maps` makes
 LANDMARKS = 20_000
 _GROUPS, _LOOKED_AT = 128, 8
@@ -481,16 +482,33 @@ def nearest_images(snapshot: Snapshot, image: int, count: int) -> NearestImages 
 def nearest_rows(features: np.ndarray, count: int) -> np.ndarray:
     """Return int32 (m, k): for each of the features (m, d) the `count` other rows of largest cosine, nearest first."""
     directions = unit_rows(features)
-    count = max(0, min(count, len(directions) - 1))
-    nearest, opposite = np.zeros((len(directions), count), np.int32), np.ascontiguousarray(-directions.T)
-    for start in range(0, len(directions) if count else 0, _PIECE):
+    total, count = len(directions), max(0, min(count, len(directions) - 1))
+    nearest = np.zeros((total, count), np.int32)
+    if not count:
+        return nearest
+    layers = max(1, min(_LAYERS, total // (4 * count)))
+    opposite = np.pad(-directions.T, ((0, 0), (0, -total % layers)))
+    for start in range(0, total, _PIECE):
         distance = directions[start : start + _PIECE] @ opposite
         row_numbers = np.arange(len(distance))
         distance[row_numbers, start + row_numbers] = np.inf
+        distance[:, total:] = np.inf
         for first in range(0, len(distance), _SELECTED):
             some_away = distance[first : first + _SELECTED]
-            candidates = np.argpartition(some_away, count - 1, axis=1)[:, :count]
-            order = np.argsort(np.take_along_axis(some_away, candidates, axis=1), axis=1, kind="stable")
-            own = slice(start + first, start + first + len(some_away))
-            nearest[own] = np.take_along_axis(candidates, order, axis=1)
+            nearest[start + first : start + first + len(some_away)] = _smallest_columns(some_away, count, layers)
     return nearest
+
+
+def _smallest_columns(values: np.ndarray, count: int, layers: int) -> np.ndarray:
+    """Return the columns (r, count) of the smallest values of each row (r, n), smallest first.
+
+    Column i is grouped with i + n / layers, i + 2 n / layers, ...: the `count` smallest values of a row are in the
+    groups with the `count` smallest minima.
+    """
+    minima = values.reshape(len(values), layers, -1).min(axis=1)
+    groups = np.argpartition(minima, count - 1, axis=1)[:, :count]
+    columns = (groups[:, :, None] + np.arange(0, values.shape[1], minima.shape[1])).reshape(len(values), -1)
+    candidates = np.take_along_axis(values, columns, axis=1)
+    smallest = np.argpartition(candidates, count - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(candidates, smallest, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(columns, np.take_along_axis(smallest, order, axis=1), axis=1)

@@ -25,7 +25,7 @@ from lps.store.snapshots import read_split, read_thinned_features
 NEIGHBOURS = 20
 _SAME = 5  # nearest pictures that are too similar to be reviewed one after another
 _APART = 10  # pictures between two similar ones
-_MOST = 10_000  # pictures: their mutual nearest neighbours take two seconds on two cores
+_MOST = 10_000  # pictures: their mutual nearest neighbours take half a second of a core
 _MOST_BELIEFS = 1 << 23  # pictures x clusters
 
 

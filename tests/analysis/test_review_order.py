@@ -29,6 +29,16 @@ def test_the_nearest_are_those_of_the_same_direction(monkeypatch):
     assert nearest_rows(np.full((3, 2), np.nan), 1).shape == (3, 1)
 
 
+def test_the_nearest_of_many_pictures_have_the_largest_cosines(monkeypatch):
+    monkeypatch.setattr(projection, "_PIECE", 200)
+    features = np.random.default_rng(0).normal(size=(701, 4))
+    cosines = projection.unit_rows(features) @ projection.unit_rows(features).T
+    np.fill_diagonal(cosines, -np.inf)
+    found = nearest_rows(features, 5)
+    assert np.allclose(np.take_along_axis(cosines, found, axis=1), -np.sort(-cosines, axis=1)[:, :5])
+    assert np.array_equal(np.sort(found), np.sort(np.argsort(-cosines, axis=1)[:, :5]))
+
+
 def test_belief_is_half_the_network_and_half_the_neighbours():
     assigned = np.array([3, 3, 3, 8, 8, 8, 8])
     found = cluster_beliefs(nearest_rows(FEATURES, 2), assigned, np.full(7, 0.8), IDS)
