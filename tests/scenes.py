@@ -70,6 +70,37 @@ def softmax(logits) -> np.ndarray:
     return powers / powers.sum()
 
 
+def unit(row) -> np.ndarray:
+    """float64, length 1."""
+    row = torch.as_tensor(row).detach().double().numpy()
+    return row / np.linalg.norm(row)
+
+
+def naive_contrast(vectors, targets, supervised: float, unsupervised: float) -> tuple[float, float]:
+    """Contrast by label of the labeled rows, and of the two views of all, anchor by anchor; vectors: (views, n, d)."""
+    rows, labeled = vectors.shape[1], len(targets)
+    v = [unit(row) for view in vectors for row in view]
+
+    def minus_log(anchor, positive, others, temperature):
+        bottom = sum(np.exp(v[anchor] @ v[b] / temperature) for b in others if b != anchor)
+        return -v[anchor] @ v[positive] / temperature + np.log(bottom)
+
+    everyone = range(2 * rows)
+    members = [a for a in everyone if a % rows < labeled]
+    label = {a: int(targets[a % rows]) for a in members}
+    by_label = [
+        np.mean([minus_log(a, b, members, supervised) for b in members if b != a and label[b] == label[a]])
+        for a in members
+    ]
+    apart = [minus_log(a, (a + rows) % (2 * rows), everyone, unsupervised) for a in everyone]
+    return np.mean(by_label), np.mean(apart)
+
+
+def value(measurement) -> torch.Tensor:
+    """The number of a measurement, which may be a numerator and its denominator."""
+    return measurement.numerator / measurement.denominator if isinstance(measurement, tuple) else measurement
+
+
 def naive_partners(features, targets) -> list[int]:
     """Row by row: the next of the same class, or the nearest by cosine."""
     labeled, rows = len(targets), len(features)

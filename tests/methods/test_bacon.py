@@ -5,9 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from extremes import ALL
-from scenes import CLASSES, scene, softmax
-from short_runs import assert_same_end, assert_well_told, events, finished_run, resumed_run
+from scenes import CLASSES, scene, softmax, unit
 
 from lps.errors import UserError
 from lps.methods import Inference, Progress
@@ -15,21 +13,12 @@ from lps.methods.bacon import (
     estimated_sizes,
     most_confident_rows,
     scattered_numbers,
-    soft_likeness,
-    weighted_negative_entropy,
 )
 from lps.network.network import Outputs
 from lps.settings.config import configure
 
-torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 LATE = Progress(19, 20, 0, 10)
 SIZES = [40.0, 10.0, 5.0, 30.0, 12.0, 3.0]
-
-
-def unit(row):
-    """float64, length 1."""
-    row = row.detach().double().numpy()
-    return row / np.linalg.norm(row)
 
 
 def bacon(seed=0, **options):
@@ -111,21 +100,6 @@ def test_each_network_learns_from_its_own_terms():
     assert method.prototypes.grad.abs().sum() > 0
 
 
-def test_the_entropy_term_is_smallest_where_guesses_follow_the_powered_sizes():
-    sizes = torch.tensor(SIZES)
-    logits = torch.zeros(6, requires_grad=True)
-    optimizer = torch.optim.Adam([logits], 0.1)
-    for _ in range(300):
-        optimizer.zero_grad()
-        loss = weighted_negative_entropy(logits.softmax(0), sizes**-1.1)
-        loss.backward()
-        optimizer.step()
-    torch.testing.assert_close(logits.detach().softmax(0), sizes**1.1 / (sizes**1.1).sum(), atol=1e-3, rtol=0)
-    assert loss.item() == pytest.approx(0, abs=1e-5)
-    even = weighted_negative_entropy(torch.full((6,), 1 / 6), torch.ones(6))
-    assert even.item() == pytest.approx(0, abs=1e-6)
-
-
 def test_sizes_of_seen_classes_follow_their_labels_and_the_rest_goes_to_novel_ids():
     # Clusters 0 to 5 hold 50, 8, 20, 4, 30 and 0 images; labels of class 0 are in cluster 2, of 1 in 0, of 2 in 3.
     clusters = torch.tensor([2] * 12 + [0] * 3 + [3] * 2 + [2] * 8 + [0] * 47 + [3] * 2 + [1] * 8 + [4] * 30)
@@ -147,11 +121,6 @@ def test_numbers_that_draw_images_are_evenly_spread_and_change_with_the_epoch():
     assert torch.equal(numbers, scattered_numbers(torch.arange(1000), 3))
 
 
-def test_likeness_of_soft_labels():
-    found = soft_likeness(torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]))
-    assert found.tolist() == [[1, 0.5, 0], [0.5, 1, 0.5], [0, 0.5, 1]]
-
-
 def test_the_estimate_is_made_of_all_training_images_and_predictions_are_clusters():
     generator = torch.Generator().manual_seed(0)
     truth = torch.tensor([0] * 12 + [1] * 6 + [2] * 3 + [0] * 28 + [1] * 4 + [2] * 2 + [3] * 30 + [4] * 12 + [5] * 5)
@@ -170,25 +139,6 @@ def test_the_estimate_is_made_of_all_training_images_and_predictions_are_cluster
     assert torch.equal(method.predict(looked_at).ids, found.ids)
 
 
-@pytest.mark.parametrize("case", ALL)
-def test_extreme_outputs_give_finite_losses_and_gradients(case):
-    method, batch = scene("bacon", 2, outputs=16, **ALL[case])
-    loss, _ = method.loss(batch, LATE)
-    loss.backward()
-    assert torch.isfinite(loss)
-    gradients = [parameter.grad for parameter in method.parameters() if parameter.grad is not None]
-    assert gradients and all(torch.isfinite(gradient).all() for gradient in gradients)
-
-
 def test_it_has_an_estimate_of_its_own_and_takes_no_other_prior():
     with pytest.raises(UserError, match="prior: estimated has no effect with BaCon"):
         configure({"method": "bacon", "prior": "estimated"})
-
-
-@pytest.mark.slow
-def test_a_whole_run_is_told_and_resumed(tmp_path, monkeypatch):
-    run = finished_run(tmp_path / "whole", "bacon")
-    assert_well_told(run)
-    shares = [event["values"]["class/prior"] for event in events(run) if event["kind"] == "train"]
-    assert all(sum(row) == pytest.approx(1, abs=1e-5) for row in shares)
-    assert_same_end(resumed_run(tmp_path / "parts", monkeypatch, "bacon"), run)

@@ -1,15 +1,12 @@
 """DTC: assignments, targets and every term against loops in float64; stages, averages, and what a checkpoint keeps."""
 
-import io
 import math
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from extremes import FEW_CLASSES, FEW_LABELS, FEW_ROWS
 from scenes import CLASSES, WIDTH, pixel_scene
-from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run, state
 
 from lps.data.classes import Classes
 from lps.methods import Inference, Progress, build
@@ -17,7 +14,6 @@ from lps.methods.dtc import log_student_t, sharpen_assignments
 from lps.network.network import Network, Outputs
 from lps.settings.config import configure
 
-torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 EPOCHS = 40  # by default: supervised to epoch 11, warm-up from 12 to 15, then to the end
 
 
@@ -69,7 +65,7 @@ def pixels(view):
 @pytest.mark.parametrize("epoch", [12, 16, 17, 30])
 def test_every_term_equals_the_naive_one(reduction, epoch):
     method, batch, _ = transferred(kl_reduction=reduction, ramp_share=0.25)
-    loss, measured = method.loss(batch, at(epoch))
+    _, measured = method.loss(batch, at(epoch))
     q, again = (naive_q(method, pixels(view)) for view in batch.unlabeled_views)
     t = method.targets[:9].double().numpy()
     divisor = q.size if reduction == "mean" else len(q)
@@ -81,11 +77,9 @@ def test_every_term_equals_the_naive_one(reduction, epoch):
         "consistency_weight": weight,
         "pi_hat": q.mean(axis=0),
         "target/distribution": t.mean(axis=0),
-        "loss/total": clustering + weight * ((q - again) ** 2).mean(),
     }
     for name, value in expected.items():
         assert np.allclose(measured[name], value, rtol=1e-4, atol=1e-6), name
-    assert loss.item() == pytest.approx(expected["loss/total"], rel=1e-4)
 
 
 def test_targets_are_sharper_assignments_of_the_whole_set():
@@ -258,43 +252,6 @@ def test_tep_makes_targets_of_averaged_evaluations():
     assert np.allclose(method.targets, naive_t(average), rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("consistency", ["PI", "TE", "TEP"])
-def test_a_checkpoint_keeps_targets_and_past(consistency):
-    method, batch, features = transferred(consistency)
-    method.loss(batch, at(30))
-    file = io.BytesIO()
-    torch.save(method.state_dict(), file)
-    other = pixel_scene("dtc", consistency=consistency, seed=9)[0]
-    other.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
-    assert torch.equal(other.targets, method.targets) and torch.equal(other.past, method.past)
-    assert other.loss(batch, at(30))[0].item() == method.loss(batch, at(30))[0].item()
-    fresh = pixel_scene("dtc", consistency=consistency, seed=9)[0]
-    fresh.load_state_dict(pixel_scene("dtc", consistency=consistency)[0].state_dict())
-    assert fresh.targets.numel() == 0
-
-
-EXTREMES = FEW_ROWS | FEW_LABELS | FEW_CLASSES
-EXTREMES |= {
-    "more classes than features": dict(classes=Classes(3, WIDTH + 4)),
-    "as many images as clusters": dict(features=9, classes=Classes(3, 9)),
-    "images far apart": dict(scale=1e4),
-}
-
-
-@pytest.mark.parametrize("case", EXTREMES)
-@pytest.mark.parametrize("consistency", ["PI", "TE"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_loss_and_gradient_stay_finite(case, consistency, precision):
-    method, batch, features = transferred(consistency, **EXTREMES[case])
-    for epoch in (0, 12, 16, 30):
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
-            loss, measured = method.loss(batch, at(epoch))
-        loss.backward()
-        assert torch.isfinite(loss) and all(torch.isfinite(torch.as_tensor(v)).all() for v in measured.values())
-    assert all(torch.isfinite(p.grad).all() for p in method.parameters())
-    assert len(method.predict(looked_at(features)).ids) == len(features)
-
-
 def test_images_that_all_look_alike_are_no_division_by_zero():
     method, batch = pixel_scene("dtc")
     start(method, torch.ones(20, WIDTH), 12)
@@ -307,13 +264,3 @@ def test_the_heads_fit_the_network():
     assert method.network(torch.zeros(2, 1, 8, 8)).logits.shape == (2, 4) and method.reduction.weight.shape == (10, 64)
     trained = {name for name, parameter in method.named_parameters() if parameter.requires_grad}
     assert {"centres", "reduction.weight", "network.classifier.weight"} <= trained
-
-
-@pytest.mark.slow
-def test_a_short_run_on_digits_is_well_told_and_survives_a_stop(tmp_path, monkeypatch):
-    run = finished_run(tmp_path, "dtc", consistency="TE")
-    assert_well_told(run)
-    assert "loss/clustering" not in numbers(run)["train", 1] and "loss/clustering" in numbers(run)["train", 2]
-    kept = state(run)
-    assert len(kept["targets"]) == len(kept["past"]) == len(kept["visits"]) > 400
-    assert_same_end(resumed_run(tmp_path, monkeypatch, "dtc", consistency="TE"), run)

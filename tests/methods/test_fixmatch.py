@@ -6,25 +6,22 @@ import numpy as np
 import pytest
 import scenes
 import torch
-from extremes import FEW_CLASSES, FEW_ROWS, SCALES
 from scenes import CLASSES
-from short_runs import assert_same_end, assert_well_told, events, finished_run, numbers, resumed_run, state
 
 from lps.methods import Inference, Progress, build
 from lps.network.network import Network, Outputs
 from lps.settings.config import configure
 
-torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 START = Progress(0, 20, 0, 10)
 
 
-def scene(classes=CLASSES, **options):
+def fixmatch(classes=CLASSES, **options):
     return scenes.scene("fixmatch", views=2, classes=classes, outputs=classes.seen, **options)
 
 
 def test_the_loss_equals_loops():
-    method, batch = scene(unlabeled_weight=0.7, threshold=0.8)
-    loss, measured = method.loss(batch, START)
+    method, batch = fixmatch(unlabeled_weight=0.7, threshold=0.8)
+    _, measured = method.loss(batch, START)
     weak, strong = method.network.logits.detach().double().numpy()
 
     def log_softmax(row):
@@ -36,7 +33,6 @@ def test_the_loss_equals_loops():
     assert 0 < len(sure) < 9
     assert measured["loss/cross_entropy"] == pytest.approx(supervised, rel=1e-5)
     assert measured["loss/pseudo_label"] == pytest.approx(pseudo, rel=1e-5)
-    assert loss.item() == measured["loss/total"] == pytest.approx(supervised + pseudo, rel=1e-5)
     rate, confidence = (measured[f"pseudo_label/{name}/seen"] for name in ("rate", "confidence"))
     assert rate.numerator / rate.denominator == pytest.approx(len(sure) / 9)
     assert confidence.numerator / 9 == pytest.approx(
@@ -45,42 +41,13 @@ def test_the_loss_equals_loops():
 
 
 def test_gradient_reaches_labeled_weak_rows_and_confident_strong_rows_alone():
-    method, batch = scene(threshold=0.8)
+    method, batch = fixmatch(threshold=0.8)
     method.loss(batch, START)[0].backward()
     weak, strong = method.network.logits.grad.abs().sum(dim=2)
     confident = method.network.logits[0].softmax(dim=1).amax(dim=1) >= 0.8
     assert (weak[:5] > 0).all() and (weak[5:] == 0).all()
     assert (strong[:5] == 0).all() and torch.equal(strong[5:] > 0, confident[5:])
     assert all(parameter.grad is None for parameter in method.average.parameters())
-
-
-def test_a_higher_threshold_believes_less():
-    rates = []
-    for threshold in (0.0, 0.5, 0.8, 0.95, 1.0):
-        method, batch = scene(threshold=threshold)
-        rates.append(method.loss(batch, START)[1]["pseudo_label/rate/seen"].numerator.item())
-    assert rates == sorted(rates, reverse=True) and rates[0] == 9 > rates[2] > rates[-1]
-
-
-EXTREMES = FEW_ROWS | FEW_CLASSES | SCALES
-EXTREMES |= {
-    "no row is confident": dict(threshold=1.0, scale=0.1),
-    "every row is confident": dict(threshold=0.0),
-}
-
-
-@pytest.mark.parametrize("case", EXTREMES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_loss_and_gradient_stay_finite(case, dtype):
-    method, batch = scene(**EXTREMES[case])
-    method.to(dtype)
-    loss, measured = method.loss(batch, START)
-    loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(method.network.logits.grad).all()
-    if case == "no row is confident":
-        assert measured["loss/pseudo_label"] == 0
-    if case == "one seen class":  # it is certain of everything, and learns nothing
-        assert loss == 0 and measured["pseudo_label/rate/seen"].numerator == 9
 
 
 def small(**hyperparameters):
@@ -117,9 +84,8 @@ def test_the_average_starts_at_the_weights_of_the_first_epoch_and_goes_on_in_lat
 
 def test_the_average_is_looked_at_and_not_trained():
     method = small()
-    assert (
-        method.evaluated_network is method.average and small(use_average=False).evaluated_network is not method.average
-    )
+    assert method.evaluated_network is method.average
+    assert small(use_average=False).evaluated_network is not method.average
     trained = {id(p) for p in method.parameters() if p.requires_grad}
     assert trained == {id(p) for p in method.network.parameters()}
 
@@ -133,16 +99,3 @@ def test_a_row_is_rejected_below_the_threshold_unless_the_classifier_has_the_las
     assert prediction.measurements["rejected/share"] == 0.75
     closed = small(rejection="closed_set_argmax").predict(inference)
     assert (closed.ids == 0).all() and closed.measurements["rejected/share"] == 0
-
-
-@pytest.mark.slow
-def test_a_run_resumed_within_an_epoch_ends_as_an_unbroken_one(tmp_path, monkeypatch):
-    run = finished_run(tmp_path, "fixmatch")
-    resumed = resumed_run(tmp_path, monkeypatch, "fixmatch")
-    assert_same_end(run, resumed)
-    tensors = state(run)
-    assert tensors["updates"] == events(run)[-1]["step"]
-    assert not torch.equal(tensors["average.classifier.weight"], tensors["network.classifier.weight"])
-    assert_well_told(run)
-    assert numbers(run)["eval", 2]["accuracy/seen"] > 0.4
-    assert 0 < numbers(run)["eval", 2]["rejected/share"] < 1

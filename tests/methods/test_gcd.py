@@ -1,65 +1,39 @@
 """GCD: both contrastive terms row by row in float64, and the pinned k-means that predicts."""
 
-import math
-
-import numpy as np
 import pytest
 import torch
-from extremes import ALL
-from scenes import CLASSES, WIDTH, scene
-from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run
+from scenes import CLASSES, WIDTH, naive_contrast, scene
 
 from lps.data.classes import Classes
 from lps.methods import Inference, Progress, build
 from lps.network.network import Network, Outputs
 from lps.settings.config import configure
 
-torch.set_num_threads(1)  # with tensors this small threads only wait for each other
 NOW = Progress(3, 20, 0, 10)
 
 
 def naive(method, batch, tau=0.07, unsupervised_tau=1.0, share=0.35):
-    """Both terms from the definitions, with loops over anchors."""
-    v = method.network.logits.detach().double().numpy()
-    rows, labeled = v.shape[1], len(batch.targets)
-    v = [row / np.linalg.norm(row) for view in v for row in view]
-
-    def minus_log(anchor, positive, others, temperature):
-        bottom = sum(math.exp(v[anchor] @ v[b] / temperature) for b in others if b != anchor)
-        return -v[anchor] @ v[positive] / temperature + math.log(bottom)
-
-    everyone = range(2 * rows)
-    unsupervised = np.mean([minus_log(a, (a + rows) % (2 * rows), everyone, unsupervised_tau) for a in everyone])
-    members = [i + view * rows for view in range(2) for i in range(labeled)]
-    label = {m: int(batch.targets[m % rows]) for m in members}
-    per_anchor = [
-        np.mean([minus_log(a, p, members, tau) for p in members if p != a and label[p] == label[a]]) for a in members
-    ]
+    supervised, unsupervised = naive_contrast(method.network.logits, batch.targets, tau, unsupervised_tau)
     return {
         "loss/unsupervised_contrastive": (1 - share) * unsupervised,
-        "loss/supervised_contrastive": share * np.mean(per_anchor),
+        "loss/supervised_contrastive": share * supervised,
     }
+
+
+OTHERS = {"supervised_weight": 0.6, "supervised_temperature": 0.5, "unsupervised_temperature": 0.2}
 
 
 @pytest.mark.parametrize(
     "options, constants",
-    [
-        ({}, {}),
-        (
-            {"supervised_weight": 0.6, "supervised_temperature": 0.5, "unsupervised_temperature": 0.2},
-            {"share": 0.6, "tau": 0.5, "unsupervised_tau": 0.2},
-        ),
-    ],
-    ids=["default", "other constants"],
+    [({}, {}), (OTHERS, dict(share=0.6, tau=0.5, unsupervised_tau=0.2))],
+    ids=["default", "others"],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_both_terms_equal_the_naive_ones(options, constants, seed):
     method, batch = scene("gcd", 2, seed=seed, outputs=16, **options)
-    loss, measured = method.loss(batch, NOW)
-    expected = naive(method, batch, **constants)
-    for name, value in expected.items():
+    _, measured = method.loss(batch, NOW)
+    for name, value in naive(method, batch, **constants).items():
         assert measured[name].item() == pytest.approx(value, rel=1e-4), name
-    assert loss.item() == pytest.approx(sum(expected.values()), rel=1e-4) == measured["loss/total"].item()
 
 
 def test_labels_move_labeled_rows_alone_and_both_of_their_views():
@@ -70,24 +44,6 @@ def test_labels_move_labeled_rows_alone_and_both_of_their_views():
     method, batch = scene("gcd", 2, outputs=16, supervised_weight=0.0)
     method.loss(batch, NOW)[0].backward()
     assert (method.network.logits.grad.abs().sum(dim=2) > 0).all()
-
-
-def test_the_length_of_a_projection_does_not_matter():
-    losses = [scene("gcd", 2, outputs=16, scale=scale) for scale in (0.5, 50.0)]
-    first, second = (method.loss(batch, NOW)[0].item() for method, batch in losses)
-    assert first == pytest.approx(second, rel=1e-4)
-
-
-@pytest.mark.parametrize("case", ALL)
-@pytest.mark.parametrize("temperature", [0.05, 0.1, 0.4])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_loss_and_gradient_stay_finite(case, temperature, dtype):
-    options = dict(supervised_temperature=temperature, unsupervised_temperature=temperature)
-    method, batch = scene("gcd", 2, outputs=16, **ALL[case], **options)
-    method.to(dtype)
-    loss = method.loss(batch, NOW)[0]
-    loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(method.network.logits.grad).all()
 
 
 def test_the_projection_head_stands_where_the_classifier_was():
@@ -148,12 +104,3 @@ def test_one_labeled_image_per_class_predicts(classes):
     method, _ = scene("gcd", 2, classes=classes)
     prediction = method.predict(looked_at(unlabeled, labeled[: classes.seen], torch.arange(classes.seen)))
     assert prediction.ids.max() < classes.total and torch.isfinite(prediction.confidence).all()
-
-
-@pytest.mark.slow
-def test_a_short_run_on_digits_is_well_told_and_survives_a_stop(tmp_path, monkeypatch):
-    run = finished_run(tmp_path, "gcd")
-    assert_well_told(run)
-    last = numbers(run)["eval", 2]
-    assert 0 < last["cluster/inertia"] < 1 and last["accuracy/all"] > 0.4
-    assert_same_end(resumed_run(tmp_path, monkeypatch, "gcd"), run)

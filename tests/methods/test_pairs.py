@@ -32,16 +32,6 @@ def test_a_labeled_row_gets_another_of_its_class_and_only_a_single_one_itself():
     assert same_class_partners(torch.arange(5)).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_over_shuffled_batches_every_other_row_of_the_class_is_as_likely():
-    """Five images of one class in random order: image 0 meets each of the other four about as often."""
-    generator, met = torch.Generator().manual_seed(0), torch.zeros(5)
-    for _ in range(2000):
-        order = torch.randperm(8, generator=generator)
-        partners = same_class_partners((order >= 5).long())
-        met[order[partners[(order == 0).nonzero().item()]]] += 1
-    assert met[0] == 0 and (met[1:] / 2000 - 0.25).abs().max() < 0.04
-
-
 def test_a_duplicate_is_a_neighbour_and_the_row_itself_never_is():
     features = torch.tensor([[1.0, 0], [0, 1], [0, 1], [0, 1], [0, 0]])
     partners = pair_partners(similarities(features, 1.0), torch.tensor([0]))
@@ -79,9 +69,3 @@ def test_both_halves_of_a_pair_carry_gradient():
     first, second = (t.detach().requires_grad_() for t in (first, second))
     pair_loss(first, second, torch.tensor([1, 1, 1])).backward()
     assert second.grad[0].abs().sum() == 0 < second.grad[1].abs().sum()
-
-
-def test_half_precision_is_lifted_before_the_logarithm():
-    logits = torch.tensor([[30.0, 0, 0], [0, 30.0, 0]], dtype=torch.bfloat16)
-    loss = pair_loss(logits, logits, torch.tensor([0, 1]))
-    assert loss.dtype == torch.float32 and loss.item() == pytest.approx(0, abs=1e-6)

@@ -18,25 +18,11 @@ def test_each_group_has_its_own_threshold():
     assert found.confident.tolist() == [False, True, True, False, True]
 
 
-def test_a_threshold_of_zero_for_one_group_lets_only_that_group_pass():
-    probabilities = torch.tensor([[0.6, 0.4], [0.4, 0.6]])
-    assert pseudo_labels(probabilities, 0.0, 0.99, Classes(1, 2)).confident.tolist() == [True, False]
-
-
 def test_class_distribution_is_the_mean_of_the_chosen_rows():
     probabilities = torch.rand(9, 4).softmax(1)
     chosen = torch.tensor([True, False, True, True, False, False, True, False, True])
     assert torch.allclose(class_distribution(probabilities, chosen), probabilities[chosen].mean(0))
     assert torch.equal(class_distribution(probabilities, torch.zeros(9)), torch.zeros(4))
-
-
-def test_kl_is_zero_at_the_prior_and_known_elsewhere():
-    uniform = torch.full((8,), 1 / 8)
-    assert kl_from_prior(uniform).item() == pytest.approx(0, abs=1e-6)
-    assert kl_from_estimate(uniform).item() == pytest.approx(0, abs=1e-6)
-    p = torch.tensor([0.7, 0.2, 0.1])
-    assert kl_from_estimate(p).item() == pytest.approx(sum(x * math.log(3 * x) for x in p.tolist()), rel=1e-5)
-    assert kl_from_prior(p).item() == pytest.approx(sum(math.log(1 / (3 * x)) / 3 for x in p.tolist()), rel=1e-5)
 
 
 def test_a_class_without_mass_keeps_both_directions_finite():

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from extremes import FEW_LABELS, FEW_ROWS, SCALES
 from scenes import CLASSES, WIDTH, inference, pixel_scene, scene, softmax
-from short_runs import assert_same_end, assert_well_told, finished_run, numbers, resumed_run
 
 from lps.data.classes import Classes
 from lps.methods import Progress, build
@@ -16,9 +14,11 @@ from lps.methods.rankstats import pairwise_cross_entropy, same_ranking
 from lps.network.network import Network
 from lps.settings.config import configure, parameters
 
-torch.set_num_threads(1)  # with tensors this small threads only wait for each other
-OUTPUTS = CLASSES.seen + CLASSES.total
 JOINT = Progress(10, 20, 0, 10)
+
+
+def rankstats(outputs=CLASSES.seen + CLASSES.total, **options):
+    return scene("rankstats", 2, outputs=outputs, **options)
 
 
 def naive_pairs(features, top_k):
@@ -63,18 +63,16 @@ def naive(method, batch, progress, top_k, height):
 )
 @pytest.mark.parametrize("epoch", [7, 8, 19])
 def test_every_term_equals_the_naive_one(options, epoch):
-    method, batch = scene("rankstats", 2, outputs=OUTPUTS, seed=epoch, unlabeled=12, **options)
+    method, batch = rankstats(seed=epoch, unlabeled=12, **options)
     method.network.features.data.abs_()  # no ties among rectified entries
     now = Progress(epoch, 20, 0, 10)
-    loss, measured = method.loss(batch, now)
+    _, measured = method.loss(batch, now)
     height = options.get("consistency_weight", 5.0)
     expected, rate = naive(method, batch, now, options.get("top_k", 5), height)
     for name, value in expected.items():
         assert np.allclose(measured[name], value, rtol=1e-4, atol=1e-6), name
     numerator, denominator = measured["pair/positive_rate"]
     assert numerator / denominator == pytest.approx(rate)
-    total = sum(value for name, value in expected.items() if name.startswith("loss/"))
-    assert loss.item() == pytest.approx(total, rel=1e-4) == measured["loss/total"].item()
 
 
 @pytest.mark.parametrize("top_k", [1, 2, 5])
@@ -105,14 +103,14 @@ def test_products_that_round_above_one_stay_finite(positive):
 
 
 def test_rankings_carry_no_gradient_and_the_second_view_of_labeled_rows_only_that_of_consistency():
-    method, batch = scene("rankstats", 2, outputs=OUTPUTS, consistency_weight=0.0)
+    method, batch = rankstats(consistency_weight=0.0)
     method.loss(batch, JOINT)[0].backward()
     gradient = method.network.logits.grad.abs().sum(dim=2)
     assert method.network.features.grad is None
     assert (gradient[0] > 0).all() and (gradient[1, 5:] > 0).all() and (gradient[1, :5] == 0).all()
     seen = method.network.logits.grad[..., : CLASSES.seen]
     assert (seen[:, 5:] == 0).all() and (method.network.logits.grad[:, :5, CLASSES.seen :] == 0).all()
-    method, batch = scene("rankstats", 2, outputs=OUTPUTS)
+    method, batch = rankstats()
     method.loss(batch, JOINT)[0].backward()
     assert (method.network.logits.grad.abs().sum(dim=2) > 0).all()
 
@@ -151,8 +149,8 @@ def test_heads_are_linear_on_rectified_features():
 
 
 def test_the_prediction_is_the_second_head():
-    method, _ = scene("rankstats", 2, outputs=OUTPUTS)
-    logits = torch.randn(20, OUTPUTS, generator=torch.Generator().manual_seed(0))
+    method, _ = rankstats()
+    logits = torch.randn(20, 9, generator=torch.Generator().manual_seed(0))
     logits[:, : CLASSES.seen] += 100
     prediction = method.predict(inference(logits[:0], logits, torch.zeros(0, dtype=torch.int64)))
     assert prediction.ids.tolist() == [int(np.argmax(row[CLASSES.seen :])) for row in logits.numpy()]
@@ -160,29 +158,6 @@ def test_the_prediction_is_the_second_head():
     assert np.allclose(prediction.confidence, expected, rtol=1e-5)
 
 
-EXTREMES = FEW_ROWS | FEW_LABELS | SCALES
-EXTREMES |= {
-    "one seen class": dict(classes=Classes(1, 6), outputs=7),
-    "one novel class": dict(classes=Classes(5, 6), outputs=11),
-    "more entries asked for than there are": dict(top_k=1000),
-}
-
-
-@pytest.mark.parametrize("case", EXTREMES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_loss_and_gradient_stay_finite(case, dtype):
-    method, batch = scene("rankstats", 2, **({"outputs": OUTPUTS} | EXTREMES[case]))
-    method.to(dtype)
-    loss, measured = method.loss(batch, JOINT)
-    loss.backward()
-    assert torch.isfinite(loss) and torch.isfinite(method.network.logits.grad).all()
-    if case.startswith("more"):
-        assert method.top_k == WIDTH and measured["pair/positive_rate"].numerator == 9 * 8
-
-
-@pytest.mark.slow
-def test_a_short_run_on_digits_is_well_told_and_survives_a_stop(tmp_path, monkeypatch):
-    run = finished_run(tmp_path, "rankstats", supervised_share=0.33)
-    assert_well_told(run)
-    assert "loss/pairwise" not in numbers(run)["train", 1] and "loss/pairwise" in numbers(run)["train", 2]
-    assert_same_end(resumed_run(tmp_path, monkeypatch, "rankstats", supervised_share=0.33), run)
+def test_no_more_entries_are_compared_than_there_are():
+    method, batch = rankstats(top_k=1000)
+    assert method.top_k == WIDTH and method.loss(batch, JOINT)[1]["pair/positive_rate"].numerator == 9 * 8
