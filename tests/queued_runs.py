@@ -1,5 +1,6 @@
 """Runs in a queue for tests of pages and commands: requested, and alive on slots without a process."""
 
+import json
 import os
 import time
 from contextlib import contextmanager
@@ -34,6 +35,23 @@ def waiting_runs(root: Path) -> list[Run]:
 def hold(run: Run) -> None:
     """What earlier versions wrote to keep a run in its place without starting it."""
     queue.write_desired_state(run, replace(run.desired(), held=True))
+
+
+def record_course(run: Run, *, start, pretrained, epoch, reused=False, ending=0.0) -> Run:
+    """Events of a run: `start` s to the first, `pretrained` s of pretraining, `epoch` s an epoch, `ending` s."""
+    now, config = 1000.0 + start, run.config()
+    lines = [("start", 0, now, {})]
+    for number in range(1, config.pretrain_epochs + 1) if not reused else (config.pretrain_epochs,):
+        now += 0 if reused else pretrained / config.pretrain_epochs
+        lines.append(("pretrain", number, now, {"pretrain/reused": 1} if reused else {}))
+    for number in range(1, config.epochs + 1):
+        now += epoch
+        lines.append(("train", number, now, {"loss": 1.0}))
+    lines.append(("finish", config.epochs, now, {}))
+    named = [{"kind": k, "step": 0, "epoch": e, "time": t, "values": v} for k, e, t, v in lines]
+    run.events.write_text("".join(json.dumps(line) + "\n" for line in named))
+    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": now + ending})
+    return run
 
 
 @contextmanager

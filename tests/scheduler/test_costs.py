@@ -15,6 +15,7 @@ from lps.store.run_folders import create_run, list_runs
 from lps.store.run_progress import RunProgress, read_progress
 from lps.store.runs import Run, State
 from lps.store.snapshots import write_arrays
+from tests.queued_runs import record_course
 
 
 def made(root, seconds, *, state="finished", attempt=1, **settings):
@@ -44,25 +45,9 @@ def test_the_nearest_runs_count_first(tmp_path):
     assert seconds(tmp_path, epochs=10, method="orca") is None
 
 
-def told(run, *, start, pretrained, reused, epoch, ending=0.0):
-    """Events of a run: `start` s to the first, `pretrained` s of pretraining, `epoch` s an epoch, `ending` s."""
-    now, config = 1000.0 + start, run.config()
-    lines = [("start", 0, now, {})]
-    for number in range(1, config.pretrain_epochs + 1) if not reused else (config.pretrain_epochs,):
-        now += 0 if reused else pretrained / config.pretrain_epochs
-        lines.append(("pretrain", number, now, {"pretrain/reused": 1} if reused else {}))
-    for number in range(1, config.epochs + 1):
-        now += epoch
-        lines.append(("train", number, now, {"loss": 1.0}))
-    lines.append(("finish", config.epochs, now, {}))
-    named = [{"kind": k, "step": 0, "epoch": e, "time": t, "values": v} for k, e, t, v in lines]
-    run.events.write_text("".join(json.dumps(line) + "\n" for line in named))
-    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": now + ending})
-
-
 def test_start_weights_of_another_number_of_threads_are_not_reused(tmp_path):
     run = made(tmp_path, 0, epochs=2, threads=1, **{"pretrain.epochs": 20})
-    told(run, start=8, pretrained=100, reused=False, epoch=3, ending=1)
+    record_course(run, start=8, pretrained=100, epoch=3, ending=1)
     wanted = {"epochs": 2, "pretrain.epochs": 20}
     assert seconds(tmp_path, **wanted, threads=1) == pytest.approx(9 + 6)
     assert seconds(tmp_path, **wanted) == pytest.approx(9 + 6 + 100)
@@ -72,7 +57,7 @@ def test_start_weights_of_another_number_of_threads_are_not_reused(tmp_path):
 def test_start_up_stays_and_only_epochs_grow(tmp_path, reused):
     """By hand: 8 s to begin, 100 s of pretraining in 20 epochs where it is not reused, 3 s an epoch, 1 s to end."""
     run = made(tmp_path, 0, epochs=2, **{"pretrain.epochs": 20})
-    told(run, start=8, pretrained=100, reused=reused, epoch=3, ending=1)
+    record_course(run, start=8, pretrained=100, reused=reused, epoch=3, ending=1)
     an_epoch = 3 * costs.pretraining_share(run.config()) if reused else 5  # of a pretraining that nobody has done
     for epochs, pretrain in ((2, 20), (200, 20), (200, 10), (1, 40), (5, 0)):
         wanted = {"epochs": epochs, "pretrain.epochs": pretrain}
@@ -83,13 +68,13 @@ def test_start_up_stays_and_only_epochs_grow(tmp_path, reused):
 
 
 def test_one_epoch_is_what_lies_before_its_event(tmp_path):
-    told(made(tmp_path, 0, epochs=1), start=8, pretrained=0, reused=True, epoch=3)
+    record_course(made(tmp_path, 0, epochs=1), start=8, pretrained=0, reused=True, epoch=3)
     assert seconds(tmp_path, epochs=11) == pytest.approx(8 + 33)
 
 
 def test_events_that_do_not_fit_count_for_nothing(tmp_path):
     run = made(tmp_path, 0, epochs=2)
-    told(run, start=8, pretrained=100, reused=False, epoch=3)
+    record_course(run, start=8, pretrained=100, epoch=3)
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": 1010.0})  # the clock was set back
     assert seconds(tmp_path, epochs=4) == 20
 
@@ -215,7 +200,7 @@ def test_runs_on_pictures_tell_nothing_of_those_on_features(tmp_path):
 
 def test_the_next_run_is_not_told_to_take_what_making_the_store_took(tmp_path):
     run = made(tmp_path, 0, epochs=10, features="stored")
-    told(run, start=costs.START_S + 300, pretrained=0, reused=True, epoch=2, ending=1)
+    record_course(run, start=costs.START_S + 300, pretrained=0, reused=True, epoch=2, ending=1)
     expected = costs.START_S + costs.ENDING_S + 20
     assert seconds(tmp_path, epochs=10, features="stored", seed=1) == pytest.approx(expected)
 

@@ -14,6 +14,7 @@ from lps.machine.devices import Device
 from lps.scheduler import launcher, overview, queue, run_slots
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
+from tests.queued_runs import asked
 from tests.visiting import visit
 
 
@@ -47,13 +48,6 @@ def hold(root):
     yield take
     for lock in locks:
         os.close(lock)
-
-
-def asked(root, count, **settings):
-    runs = [create_run(root, configure({"device": "cpu", "seed": seed} | settings)) for seed in range(count)]
-    for run in runs:
-        queue.request_attempt(run, "run", 1)
-    return runs
 
 
 class Spawned:
@@ -149,7 +143,7 @@ def test_a_file_of_before_is_read_and_a_newer_one_is_left_alone(root):
 
 
 def test_as_many_start_as_it_says_and_more_when_it_is_raised(root, started, hold):
-    asked(root, 5)
+    asked(root, *range(5))
     queue.set_cpu_slots(root, 2)
     hold("cpu-0")
     launcher.dispatch(root)
@@ -199,10 +193,8 @@ def test_how_many_train_at_a_time(root, monkeypatch):
     gpus = [Device(f"cuda:{n}", "Fake", index=n, uuid=str(n)) for n in range(4)]
     monkeypatch.setattr(run_slots, "available_gpus", lambda: gpus)
     assert run_slots.num_parallel_runs([on("auto")], root) == run_slots.num_parallel_runs([on("cuda")], root) == 4
-    assert (
-        run_slots.num_parallel_runs([on("cuda", 2)], root) == 2
-        and run_slots.num_parallel_runs([on("cuda:1")], root) == 1
-    )
+    assert run_slots.num_parallel_runs([on("cuda", 2)], root) == 2
+    assert run_slots.num_parallel_runs([on("cuda:1")], root) == 1
     assert run_slots.num_parallel_runs([on("cuda:1"), on("cuda:2")], root) == 2
     assert run_slots.num_parallel_runs([on("cpu"), on("auto")], root) == 7
 
@@ -267,8 +259,8 @@ def test_what_is_suggested_fits_the_cores(root, monkeypatch, number, threads, ex
 
 
 def test_runs_for_a_gpu_need_no_cores_of_their_own(root, monkeypatch):
-    asked(root, 1, device="auto")
-    asked(root, 1, device="cpu", threads=2, epochs=3)
+    asked(root, 0, device="auto")
+    asked(root, 0, device="cpu", threads=2, epochs=3)
     cores(monkeypatch, 8)
     assert overview.suggested_cpu_slots(overview.read_queue(root)) == 1
     cores(monkeypatch, 8, Device("cuda:0", "Fake"))
@@ -285,7 +277,7 @@ def test_the_command_sets_it_says_it_and_names_what_goes_before(root, capsys, mo
 
     code, out, err = lps()
     assert (code, out) == (0, "1\n") and err.startswith("Suggested: ")
-    asked(root, 1)
+    asked(root, 0)
     assert lps("3")[:2] == (0, "3\n") and queue.read_switch(root).cpu_slots == 3 and len(started) == 1
     assert lps("0") == (2, "", "lps: slots: 0 is not a whole number from 1 to 1024\n")
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
@@ -300,7 +292,7 @@ def captions(at) -> str:
 
 
 def test_the_page_sets_it(root, started, monkeypatch):
-    asked(root, 2)
+    asked(root, 0, 1)
     queue.set_paused(root, True)
     at = visit("queue")
     assert "1 run at a time on the processor" in captions(at) and "Suggested: " in captions(at)

@@ -1,7 +1,6 @@
 """Runs as real processes: whatever is killed, the state is the truth, the slot is freed, and nothing starts twice."""
 
 import contextlib
-import json
 import os
 import random
 import shutil
@@ -23,7 +22,7 @@ from lps.scheduler import launcher, queue, run_slots
 from lps.scheduler.runner import POLL_S
 from lps.settings.config import configure
 from lps.store.events import read_events
-from lps.store.run_folders import create_run, delete_run, list_runs
+from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
 from tests.patience import LISTENS, is_gone, until
 from tests.queued_runs import waiting_runs
@@ -134,7 +133,7 @@ def end(process: subprocess.Popen, number=signal.SIGKILL):
 
 @pytest.mark.slow
 def test_a_run_goes_from_queued_to_finished(root):
-    run = make(root)
+    run = create_run(root, configure({"device": "cpu", "processes": 2}))  # on CPUs one slot is enough for them
     assert run.state().name == "queued"
     go(run)
     state = over(run, "finished")
@@ -143,37 +142,21 @@ def test_a_run_goes_from_queued_to_finished(root):
     assert (record["code"], record["signal"], record["forced"]) == (0, None, False)
     assert process["slot"] == "cpu-0" and process["attempt"] == 1 and process["boot_id"]
     assert run.log.read_text() == "doing finish\n"
+    assert set(record) == {"attempt", "state", "kind", "reason", "code", "signal", "forced", "time"}
+    assert go(run).state().name == "finished" and starts(root) == [run.id], "launching again starts nothing"
     assert root.stat().st_mode & 0o777 == run.folder.stat().st_mode & 0o777 == 0o700
     assert not list(run.folder.glob(".*"))
 
 
 @pytest.mark.slow
-def test_launching_again_starts_nothing(root):
-    run = go(make(root))
-    over(run, "finished")
-    assert go(run).state().name == "finished"
-    assert starts(root) == [run.id]
-
-
-@pytest.mark.slow
 def test_stop_ends_with_the_trainers_own_checkpoint(root):
     run = running(root)
+    assert wakers(root) == [], "a run alone needs none"
     assert launcher.stop(run).name == "stopping"
     assert launcher.stop(run).name in ("stopping", "stopped")
     assert over(run, "stopped").reason == "stopped by request"
     assert [event["kind"] for event in read_events(run.events)[0]] == ["start", "stop"]
     assert launcher.stop(run).name == "stopped"
-
-
-@pytest.mark.slow
-def test_a_deaf_trainer_is_ended_after_the_grace_time(root, monkeypatch):
-    monkeypatch.setenv("LPS_STOP_GRACE", "0.5")
-    run = running(root, "hang")
-    asked = time.monotonic()
-    launcher.stop(run)
-    state = over(run, "stopped")
-    assert 0.5 <= time.monotonic() - asked < 5
-    assert "0.5 s" in state.reason and run.read_json("exit.json")["forced"]
 
 
 @pytest.mark.slow
@@ -187,29 +170,25 @@ def test_a_long_step_is_let_finish_and_the_state_says_how_long_that_may_take(roo
 
 
 @pytest.mark.slow
-def test_a_step_that_takes_longer_than_all_before_is_ended_by_force_and_so_at_any_time_by_a_person(root, monkeypatch):
+def test_a_step_that_takes_longer_than_all_before_is_ended_by_force(root, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "0.2")
     run = running(root, "step", told_s=0.2, for_s=60)
     launcher.stop(run)
     assert over(run, "stopped").reason == "did not stop within 0.6 s and was killed"
-    run = running(root, "step", told_s=1000, for_s=60)
-    launcher.stop(run)
-    assert launcher.stop(run, kill=True).reason == ""
-    assert "by request" in over(run, "stopped").reason
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_suspended_trainer_is_woken_to_stop_and_its_children_with_it(root, kill):
     run = running(root, "children")
-    _, trainer = pids(run)
-    for pid in (trainer, *children_of(run)):
+    everyone = (pids(run)[1], *children_of(run))
+    for pid in everyone:
         os.kill(pid, signal.SIGSTOP)
     asked = time.monotonic()
     launcher.stop(run, kill)
     over(run, "stopped")
     assert time.monotonic() - asked < 5
-    assert run.read_json("exit.json")["forced"] == kill and is_gone(trainer)
+    assert run.read_json("exit.json")["forced"] == kill and all(map(is_gone, everyone))
 
 
 @pytest.mark.slow
@@ -247,21 +226,11 @@ def test_a_suspended_runner_of_a_run_that_goes_on_is_left_alone(root):
 
 @pytest.mark.slow
 def test_kill_does_not_wait_and_is_not_softened_by_a_later_stop(root):
-    run = running(root, "hang")
+    run = running(root, "step", told_s=1000, for_s=60)
     launcher.stop(run)
-    launcher.stop(run, kill=True)
+    assert launcher.stop(run, kill=True).reason == ""
     launcher.stop(run)
     assert "by request" in over(run, "stopped").reason
-
-
-@pytest.mark.slow
-def test_stop_before_the_trainer_listens(root):
-    """SIGTERM during the seconds of imports, before a handler exists, is a stop and no failure."""
-    run = make(root)
-    launcher.launch(run, (sys.executable, "-c", "import time; time.sleep(60)"))
-    pids(run)
-    launcher.stop(run)
-    assert over(run, "stopped").reason == "stopped by request before training began"
 
 
 @pytest.mark.slow
@@ -271,8 +240,6 @@ def test_stop_before_the_trainer_listens(root):
         ({"do": "fail"}, "diverged", "the loss is not finite"),
         ({"do": "crash"}, "bug", "ValueError: a bug in the loss"),
         ({"do": "refuse"}, "config", "lr: 0 is too small"),
-        ({"do": "suicide", "signal": 9}, "killed", "SIGKILL"),
-        ({"do": "suicide", "signal": 11}, "killed", "SIGSEGV"),
     ],
 )
 def test_failures_say_what_happened(root, plan, kind, reason):
@@ -284,15 +251,6 @@ def test_a_trainer_that_cannot_be_started(root):
     run = make(root)
     launcher.launch(run, ("/no/such/program",))
     assert "No such file" in over(run, "failed").reason
-
-
-@pytest.mark.slow
-def test_nothing_is_left_of_a_run_with_children(root):
-    run = running(root, "children")
-    children = children_of(run)
-    launcher.stop(run)
-    over(run, "stopped")
-    assert all(is_gone(pid) for pid in (*pids(run)[1:], *children))
 
 
 @pytest.mark.slow
@@ -308,14 +266,6 @@ def test_spam_is_capped_with_both_ends_kept(root):
 # ---------------------------------------------------------------------------------------------------- deaths
 
 
-@pytest.mark.slow
-def test_kill_9_of_the_trainer(root):
-    run = running(root)
-    os.kill(pids(run)[1], signal.SIGKILL)
-    state = over(run, "failed")
-    assert state.kind == "killed" and run.read_json("exit.json")["signal"] == 9
-
-
 def test_kill_9_of_the_runner_takes_the_trainer_along(root):
     run = running(root)
     runner, trainer = pids(run)
@@ -324,42 +274,6 @@ def test_kill_9_of_the_runner_takes_the_trainer_along(root):
     assert state.reason == "the run's processes were killed"
     until(lambda: is_gone(trainer))
     until(lambda: not Path(f"/proc/{runner}").exists())  # no zombie is left in the process that launched
-
-
-@pytest.mark.slow
-def test_a_zombie_runner_counts_as_dead(root):
-    run = make(root, "wait")
-    launcher = server(
-        "import threading; threading.Thread.start = print; "
-        f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})"
-    )
-    runner, _ = pids(run)
-    os.kill(runner, signal.SIGKILL)
-    over(run, "crashed")
-    assert Path(f"/proc/{runner}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    end(launcher)
-
-
-@pytest.mark.slow
-def test_after_a_restart_of_the_machine_the_reason_says_so(root):
-    run = running(root)
-    os.kill(pids(run)[0], signal.SIGKILL)
-    over(run, "crashed")
-    write_json(run.folder / "process.json", run.read_json("process.json") | {"boot_id": "another"})
-    assert run.state().reason == "the machine restarted while the run was active"
-
-
-@pytest.mark.slow
-def test_leftovers_of_a_killed_runner_are_ended_before_the_next_start(root):
-    run = running(root, "children")
-    children = children_of(run)
-    os.kill(pids(run)[0], signal.SIGKILL)
-    over(run, "crashed")
-    assert not any(is_gone(pid) for pid in children)  # the control: nobody else ends them
-    write_json(run.folder / "plan.json", {"do": "finish"})
-    launcher.resume(run, TRAINER)
-    over(run, "finished")
-    assert all(is_gone(pid) for pid in children)
 
 
 @pytest.mark.slow
@@ -373,21 +287,6 @@ def test_what_a_killed_runner_was_writing_is_cleared_up_by_the_next_run_on_its_s
     over(other, "finished")
     assert not half.exists() and killed.state().name == "crashed"
     assert (root / ".slots" / "cpu-0.lock").read_text() == other.id
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM])
-def test_runs_and_queue_go_on_when_the_server_dies(root, death):
-    first, second = make(root, "wait"), make(root)
-    launched = "; ".join(f"launcher.launch(Run(Path({str(run.folder)!r})), {TRAINER!r})" for run in (first, second))
-    process = server(launched)
-    pids(first)
-    until(lambda: queue.queue_position(second) == 0)
-    end(process, death)
-    assert first.state().is_alive and second.state().name == "queued"
-    launcher.stop(first)
-    over(first, "stopped", "finished")
-    over(second, "finished")
 
 
 @pytest.mark.slow
@@ -483,53 +382,6 @@ def test_runs_wait_for_their_slot_in_order(root, monkeypatch):
     assert starts(root) == [first.id, rest[0].id, rest[2].id]
     launcher.resume(rest[1], TRAINER)
     assert over(rest[1], "finished").attempt == 2
-
-
-@pytest.mark.slow
-def test_two_servers_start_every_run_once_and_never_share_a_slot(root, monkeypatch):
-    monkeypatch.setenv("LPS_CPU_SLOTS", "2")
-    runs = [make(root, "exclusive") for _ in range(8)]
-    for run in runs:
-        queue.request_attempt(run, "run", 1)
-    pumping = f"\nwhile True: launcher.dispatch(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.005)"
-    servers = [server(pumping) for _ in range(2)]
-    until(lambda: len(starts(root)) >= 2)
-    end(servers.pop())
-    servers.append(server(pumping))
-    for run in runs:
-        over(run, "finished")
-    for process in servers:
-        end(process)
-    assert sorted(starts(root)) == sorted(run.id for run in runs)
-    assert not list(root.glob(".violation-*"))
-    assert {run.read_json("process.json")["slot"] for run in runs} == {"cpu-0", "cpu-1"}
-
-
-@pytest.mark.slow
-def test_launchers_that_are_killed_again_and_again_start_every_run_once(root, monkeypatch):
-    """Servers die in the middle of launching, pumping and starting; wakers die too. The fake trainers keep count."""
-    monkeypatch.setenv("LPS_CPU_SLOTS", "3")
-    runs = [make(root, "exclusive", seed=seed) for seed in range(24)]
-    folders = [str(run.folder) for run in runs]
-    body = f"""
-runs = [Run(Path(folder)) for folder in {folders!r}]
-launcher.launch_all(runs, {TRAINER!r})
-while True: launcher.dispatch(Path({str(root)!r}), {TRAINER!r}); time.sleep(0.001)
-"""
-    chance = random.Random(0)
-    for _ in range(12):
-        servers = [server(body) for _ in range(2)]
-        time.sleep(chance.uniform(0, 0.25))
-        for pid in wakers(root)[: chance.randrange(2)]:
-            os.kill(pid, signal.SIGKILL)
-        for process in servers:
-            end(process)
-    launcher.launch_all(runs, TRAINER)
-    for run in runs:
-        over(run, "finished")
-    assert sorted(starts(root)) == sorted(run.id for run in runs)
-    assert not list(root.glob(".violation-*"))
-    assert {run.read_json("process.json")["slot"] for run in runs} == {"cpu-0", "cpu-1", "cpu-2"}
 
 
 @pytest.mark.slow
@@ -700,42 +552,6 @@ def test_a_record_of_another_process_wakes_nobody(root):
     other.wait()
 
 
-@pytest.mark.slow
-def test_a_run_alone_leaves_no_waker(root):
-    run = running(root)
-    assert wakers(root) == []
-    launcher.stop(run)
-    over(run, "stopped")
-
-
-@pytest.mark.slow
-def test_a_paused_queue_starts_nothing_when_a_run_ends(root):
-    first, second = running(root), go(make(root))
-    queue.set_paused(root, True)
-    until(lambda: not wakers(root))
-    launcher.stop(first)
-    over(first, "stopped")
-    until(lambda: not is_held(first.lock) and not is_held(root / ".slots" / "cpu-0.lock"))
-    launcher.dispatch(root, TRAINER)
-    assert second.state().name == "queued" and starts(root) == [first.id]
-    queue.set_paused(root, False)
-    launcher.dispatch(root, TRAINER)
-    over(second, "finished")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("asked_too", [False, True])
-def test_a_foreign_sigterm_is_not_called_a_request(root, asked_too):
-    """The trainer obeys with a checkpoint either way; who wanted it is what the record says."""
-    run = running(root)
-    if asked_too:
-        launcher.stop(run)
-    os.kill(pids(run)[1], signal.SIGTERM)
-    state = over(run, "stopped")
-    expected = ("", "stopped by request") if asked_too else ("preempted", "ended by a signal")
-    assert (state.kind, state.reason) == expected
-
-
 # ---------------------------------------------------------------------------------------------------- faults
 
 
@@ -777,22 +593,6 @@ sys.exit(runner.main(sys.argv[1:]))
 
 
 @pytest.mark.slow
-def test_double_click_gives_one_run(root):
-    config = configure({"device": "cpu"})
-
-    def click(_):
-        run = create_run(root, config, token="form-4711")
-        launcher.launch(run, TRAINER)
-        return run
-
-    with ThreadPoolExecutor(4) as pool:
-        runs = set(pool.map(click, range(4)))
-    assert len(runs) == 1 and len(list_runs(root)) == 1
-    over(runs.pop(), "finished")
-    assert len(starts(root)) == 1
-
-
-@pytest.mark.slow
 def test_resume_only_what_is_over_and_not_finished(root):
     run = running(root)
     with pytest.raises(UserError, match="is running; only stopped, failed and crashed runs can be resumed"):
@@ -801,45 +601,13 @@ def test_resume_only_what_is_over_and_not_finished(root):
     over(run, "stopped")
     write_json(run.folder / "plan.json", {"do": "finish"})
     launcher.resume(run, TRAINER)
-    assert over(run, "finished").attempt == 2
-    assert "--- attempt 2" in run.log.read_text()
-    with pytest.raises(UserError, match="is finished"):
-        launcher.resume(run)
-
-
-@pytest.mark.slow
-def test_an_attempt_is_judged_by_its_own_events(root):
-    run = running(root)
-    launcher.stop(run)
-    over(run, "stopped")
     launcher.resume(run, (sys.executable, "-c", "pass"))
     state = over(run, "failed")
-    assert state.attempt == 2 and "without a result" in state.reason
-
-
-@pytest.mark.slow
-def test_delete_is_refused_while_alive(root):
-    run = running(root)
-    with pytest.raises(UserError, match="is running; stop it before you delete it"):
-        delete_run(run)
-    launcher.stop(run)
-    over(run, "stopped")
-    delete_run(run)
-    assert list_runs(root) == [] and len(list((root / ".trash").iterdir())) == 1
-    with pytest.raises(UserError, match="no longer exists"):
-        launcher.stop(run)
-    with pytest.raises(UserError, match="already deleted"):
-        delete_run(run)
-
-
-@pytest.mark.slow
-def test_a_claimed_run_is_not_started(root):
-    run = make(root)
-    lock = try_lock(run.lock)
-    assert go(run).state().name == "starting" and starts(root) == []
-    os.close(lock)
-    launcher.dispatch(root, TRAINER)
-    over(run, "finished")
+    assert state.attempt == 2 and "without a result" in state.reason, "an attempt is judged by its own events"
+    launcher.resume(run, TRAINER)
+    assert over(run, "finished").attempt == 3 and "--- attempt 3" in run.log.read_text()
+    with pytest.raises(UserError, match="is finished"):
+        launcher.resume(run)
 
 
 @pytest.mark.slow
@@ -898,14 +666,6 @@ def test_a_run_of_two_processes_takes_two_gpus_at_once_and_is_not_overtaken(root
     until(lambda: not any(map(is_held, locks)))  # a runner lets go a moment after its record
 
 
-@pytest.mark.slow
-def test_on_cpus_one_slot_is_enough_for_several_processes(root):
-    run = create_run(root, configure({"device": "cpu", "processes": 2}))
-    go(run)
-    over(run, "finished")
-    assert run.read_json("process.json")["slot"] == "cpu-0"
-
-
 def test_more_processes_than_gpus_are_refused_before_the_queue(root, two_gpus):
     run = create_run(root, configure({"device": "cuda", "processes": 3}))
     with pytest.raises(UserError, match="^processes: 3 is more than the 2 GPUs here; every process needs one$"):
@@ -949,11 +709,3 @@ def test_the_number_of_cpu_slots_is_checked(root, monkeypatch):
 def test_wait_gives_up_at_its_timeout(root):
     run = make(root)
     assert launcher.wait_for_end(run, 0.05).name == "queued"
-
-
-@pytest.mark.slow
-def test_exit_record_is_json_for_other_programs(root):
-    run = go(make(root))
-    over(run, "finished")
-    record = json.loads((run.folder / "exit.json").read_text())
-    assert set(record) == {"attempt", "state", "kind", "reason", "code", "signal", "forced", "time"}

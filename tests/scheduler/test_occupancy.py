@@ -14,7 +14,7 @@ from lps.scheduler import costs, launcher, overview, queue, run_slots
 from lps.scheduler.costs import Span
 from lps.settings.config import configure
 from lps.store.runs import Run
-from tests.queued_runs import asked, beginning, hold, make
+from tests.queued_runs import asked, beginning, hold, make, record_course
 
 NOW = 1_800_000_000.0
 
@@ -157,26 +157,9 @@ def test_a_run_that_should_be_over_is_not_said_to_be_about_to_end(root, alive):
     assert overview.time_left_in_words(None) == "end unknown"
 
 
-def told(run, *, start, pretrained, epoch):
-    """As `finished`, with records: seconds to the first event, of pretraining, and of an epoch of training."""
-    config, now = run.config(), 1000.0 + start
-    lines = [("start", 0, now)]
-    for number in range(1, config.pretrain_epochs + 1):
-        now += pretrained / config.pretrain_epochs
-        lines.append(("pretrain", number, now))
-    for number in range(1, config.epochs + 1):
-        now += epoch
-        lines.append(("train", number, now))
-    lines.append(("finish", config.epochs, now))
-    named = [{"kind": k, "step": 0, "epoch": e, "time": t, "values": {"loss": 1.0}} for k, e, t in lines]
-    run.events.write_text("".join(json.dumps(line) + "\n" for line in named))
-    write_json(run.folder / "exit.json", {"attempt": 1, "state": "finished", "time": now})
-    return run
-
-
 def test_a_run_that_pretrains_at_a_third_of_the_usual_pace_is_expected_to_train_so_too(root, alive):
     """By hand: usually 8 + 20 + 40 s; now 20 steps of pretraining have taken 15 s, so 45 s are to come, and 120 s."""
-    told(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
+    record_course(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
     alive(make(root, seed=1, epochs=40), "cpu-0", phase="pretrain", step=25, steps=100, eta_s=45.0)
     (waiting,) = asked(root, 2, epochs=40)
     found = overview.read_queue(root, NOW)
@@ -185,7 +168,7 @@ def test_a_run_that_pretrains_at_a_third_of_the_usual_pace_is_expected_to_train_
 
 
 def test_what_is_asked_of_a_kind_alone_knows_its_running_runs_too(root, alive):
-    told(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
+    record_course(finished(root, 1.0, seed=99, epochs=40), start=8, pretrained=20, epoch=1.0)
     run = alive(make(root, seed=1, epochs=40), "cpu-0", phase="pretrain", step=25, steps=100, eta_s=45.0)
     config = run.config()
     assert costs.known_costs(root, {costs.cost_kind(config)}).estimate(config).span.likely == pytest.approx(
@@ -207,7 +190,7 @@ def test_a_run_of_a_kind_that_never_finished_is_judged_by_what_it_shows_itself(r
 
 
 def test_the_first_of_two_runs_makes_the_start_weights_for_both(root):
-    told(finished(root, 1.0, seed=99), start=8, pretrained=20, epoch=1.0)
+    record_course(finished(root, 1.0, seed=99), start=8, pretrained=20, epoch=1.0)
     asked(root, 1, 1, 2)
     epochs = 8 + make(root).config().epochs
     assert [item.seconds for item in overview.read_queue(root, NOW).waiting] == [epochs + 20, epochs, epochs + 20]

@@ -15,12 +15,10 @@ from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import boot_id, try_lock
 from lps.scheduler import launcher, queue
-from lps.settings.config import configure
 from lps.store import desired_state
 from lps.store.desired_state import DesiredState
-from lps.store.run_folders import create_run
 from lps.store.runs import Run
-from tests.queued_runs import hold, waiting_runs
+from tests.queued_runs import hold, make, waiting_runs
 
 NOW = 1_800_000_000.0
 
@@ -40,10 +38,6 @@ def started(monkeypatch):
     monkeypatch.setattr(launcher, "_start_daemon", lambda *_: None)
     monkeypatch.setattr(launcher, "_end_leftovers", lambda *_: None)
     return found
-
-
-def make(root, **more) -> Run:
-    return create_run(root, configure({"device": "cpu"} | more))
 
 
 def asked(root, count, **more) -> list[Run]:
@@ -437,9 +431,8 @@ def test_any_object_is_a_wish_that_can_be_compared(stored):
     wish = desired_state.parse_desired_state(stored)
     assert wish.order == wish.order and wish.not_before == wish.not_before
     assert wish.attempt >= 0 and wish.retries >= 0 and abs(wish.priority) <= 1000
-    assert desired_state.parse_desired_state(wish.to_json()) == wish and isinstance(
-        desired_state.waiting_reason(wish, NOW), str
-    )
+    assert desired_state.parse_desired_state(wish.to_json()) == wish
+    assert isinstance(desired_state.waiting_reason(wish, NOW), str)
 
 
 def test_runs_that_are_over_are_not_read_again(root, monkeypatch):
@@ -603,9 +596,8 @@ def test_a_stop_that_takes_long_is_told_with_the_way_to_cut_it_short(root, lps):
     write_json(run.folder / "progress.json", {"stop_s": 70})
     code, out, said = lps("stop", run.id)
     assert (code, out) == (0, "") and run.desired().want == "stop"
-    assert "the current step to finish (up to 70 s)" in said and said.endswith(
-        f"python -m lps stop --kill {run.id} ends it now\n"
-    )
+    assert "the current step to finish (up to 70 s)" in said
+    assert said.endswith(f"python -m lps stop --kill {run.id} ends it now\n")
     assert "after 210 s, the run is killed" in lps("list")[1]
     assert lps("stop", "--kill", run.id) == (0, "", "") and run.desired().want == "kill"
     os.close(lock)

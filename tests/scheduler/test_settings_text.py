@@ -25,6 +25,5 @@ def test_the_same_search_has_the_name_that_it_had():
 
 def test_an_imbalance_is_another_amount_of_work_and_other_start_weights():
     plain, unequal = configure(), configure({"split.imbalance": 50.0})
-    assert costs._work_settings(plain) != costs._work_settings(unequal) and costs.start_weights_key(
-        plain
-    ) != costs.start_weights_key(unequal)
+    assert costs._work_settings(plain) != costs._work_settings(unequal)
+    assert costs.start_weights_key(plain) != costs.start_weights_key(unequal)
