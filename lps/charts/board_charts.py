@@ -28,12 +28,12 @@ _HEIGHT = 380  # pixels
 class BoardLine:
     """One run, or the mean of several. table: index epoch; columns x, y, and of several runs std and count.
 
-    key: the same in all charts of a board, the run's id for a run. end: short label for the end of the line.
+    key: the same in all charts of a board, the run's id for a run. end_label: short, for the end of the line.
     """
 
     key: str
     label: str
-    end: str
+    end_label: str
     table: pd.DataFrame
     color: str
 
@@ -101,14 +101,14 @@ def lines_of_runs(
         labels, end_labels = run_diff.short_labels(runs), run_diff.short_labels(runs, in_symbols=True)
     color = assign_colors(keys, colors, pinned)
     board_lines = []
-    for key, label, end_label, line_tables in zip(keys, labels, end_labels, grouped):
+    for key, label, end_text, line_tables in zip(keys, labels, end_labels, grouped):
         line_tables = [table for table in line_tables if len(table)]
         if line_tables:
             board_lines.append(
                 BoardLine(
                     key,
                     label,
-                    end_label,
+                    end_text,
                     mean_table(line_tables) if len(line_tables) > 1 else line_tables[0],
                     color[key],
                 )
@@ -201,8 +201,8 @@ def _add_line(chart_figure: Chart, line: BoardLine, chart: BoardChart, number_fo
         raw = {"line": {"color": with_alpha(line.color, 0.3), "width": 1}, "hoverinfo": "skip", "meta": "raw"}
         chart_figure.add_trace(x=x, y=table["y"].to_numpy(float), name=f"{name}, raw", **raw, **hidden)
     chart_figure.add_trace(
-        x=x, y=curve.to_numpy(float), name=escape_text(legend_name(line)), legendgroup=line.key, meta={"end": line.end},
-        customdata=table.index.to_numpy(np.int32),
+        x=x, y=curve.to_numpy(float), name=escape_text(legend_name(line)), legendgroup=line.key,
+        meta={"end": line.end_label}, customdata=table.index.to_numpy(np.int32),
         mode="lines" if len(table) > 1 else "markers", line={"color": line.color, "width": 2},
         marker={"color": line.color, "size": 7}, hovertemplate="%{y:" + number_format + "} · epoch %{customdata}",
     )  # fmt: skip

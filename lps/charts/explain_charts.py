@@ -127,8 +127,8 @@ def pushes(
     return figure.update_yaxes(range=[-round_up([low], 0.2) * 1.04, 1.04], zeroline=True, zerolinecolor=colors.muted)
 
 
-def _pairs(without, with_margin, own_and_rest: tuple, target: int, seen: int, names, colors: Palette) -> Chart:
-    own_bars, merged = own_and_rest
+def _pairs(without, with_margin, own_and_merged: tuple, target: int, seen: int, names, colors: Palette) -> Chart:
+    own_bars, merged = own_and_merged
     labels = [names[i] for i in own_bars] + ([f"{len(merged)} others"] if len(merged) else [])
     with_color = [colors.seen if i < seen else colors.novel for i in own_bars] + [colors.muted] * (len(merged) > 0)
     figure = blank_figure(240, colors)

@@ -125,7 +125,7 @@ def test_reports_in_html_have_no_element_of_a_text(runs, count):
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_pictures_in_frames_have_no_element_of_a_text(text):
-    frame = frames.Frame(np.zeros((4, 4, 1), np.uint8), (4, 4), "seen", alt=text, words=text)
+    frame = frames.Frame(np.zeros((4, 4, 1), np.uint8), (4, 4), "seen", alt=text, caption=text)
     found = Tags(frames._render_row(text, [frame], 40)).found
     assert [tag for tag, _ in found] == ["div", "p", "figure", "img", "figcaption"]
     image = next(attributes for tag, attributes in found if tag == "img")

@@ -108,10 +108,10 @@ def test_lines_have_keys_labels_and_short_ones_for_their_ends(runs, histories):
     entries = [run_index.read_run_row(run) for run in runs]
     found = board_charts.lines_of_runs(BoardChart(), entries, histories, LIGHT)
     assert [line.key for line in found] == [run.id for run in runs]
-    assert [line.end for line in found] == ["C=2, seed 0", "C=2, seed 1", "C=5, seed 0", "C=5, seed 1"]
+    assert [line.end_label for line in found] == ["C=2, seed 0", "C=2, seed 1", "C=5, seed 0", "C=5, seed 1"]
     assert found[0].label == "margin_scale=2, seed 0"
     groups = board_charts.lines_of_runs(BoardChart(by="margin_scale"), entries, histories, LIGHT)
-    assert [(line.label, line.end) for line in groups] == [("margin_scale=2", "C=2"), ("margin_scale=5", "C=5")]
+    assert [(line.label, line.end_label) for line in groups] == [("margin_scale=2", "C=2"), ("margin_scale=5", "C=5")]
     assert len({line.key for line in groups}) == 2
     trace = board_charts.figure(found, BoardChart(), "Novel", LIGHT).figure().data[0]
     assert (

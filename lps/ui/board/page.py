@@ -83,9 +83,9 @@ def _show_board(find: str) -> None:
         title = titles.get(charts[0].y, charts[0].y)
         run_list.show_run_list(lines, charts[0], title, url_fields.read_number("epoch") or None)
     with charts_column:
-        for first in range(0, len(charts), 2):
-            places = st.columns(2) if len(charts) > 1 else [st.container()]
-            for number, column in enumerate(places[: len(charts) - first], first):
+        for start in range(0, len(charts), 2):
+            row_columns = st.columns(2) if len(charts) > 1 else [st.container()]
+            for number, column in enumerate(row_columns[: len(charts) - start], start):
                 with column:
                     _show_chart(number, charts, board_runs, lines[number], titles, find)
     _show_values(charts, board_runs)
@@ -158,10 +158,10 @@ def _show_chart(
             return
         figure = board_charts.figure(chart_lines, chart, title, theme.current_palette())
         figure.update_layout(uirevision=f"{chart.text} {find}")
-        chosen = select.runs_of_address(select.open_runs())
-        root = None if chosen else select.runs_root().absolute()
+        address_runs = select.runs_of_address(select.open_runs())
+        root = None if address_runs else select.runs_root().absolute()
         state = {"hidden": run_list.hidden_keys() or None, "pinned": run_list.pinned_colors() or None}
-        code = code_of("chart", chart.text, *([chosen] if chosen else []), filter=find, root=root, **state)
+        code = code_of("chart", chart.text, *([address_runs] if address_runs else []), filter=find, root=root, **state)
         board = BoardPlot(title, chart.y.startswith(FRACTIONS), chart.x)
         alt = f"{title} over {boards.X_AXIS_TITLES.get(chart.x, chart.x)}, {counted(len(chart_lines), 'line')}"
         plot(figure, f"board_{number}", alt, code=code, board=board)

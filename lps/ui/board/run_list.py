@@ -55,7 +55,7 @@ def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, titl
         {
             "key": line.key,
             "name": board_charts.legend_name(line),
-            "short": board_charts.legend_name(replace(line, label=line.end)),
+            "short": board_charts.legend_name(replace(line, label=line.end_label)),
             "colors": _in_both_themes(line.color),
             "value": _value_at(measured.get(line.key), epoch),
         }

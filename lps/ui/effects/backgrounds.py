@@ -27,7 +27,7 @@ def describe_backgrounds(backgrounds: Sequence[Background]) -> list[str]:
     """Describe each background by its unusual settings and its size."""
     noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
     numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
-    return [f"{join_settings(*words)} · {number}" for words, number in zip(describe_changes(backgrounds), numbers)]
+    return [f"{join_settings(*changes)} · {number}" for changes, number in zip(describe_changes(backgrounds), numbers)]
 
 
 def describe_changes(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:

@@ -45,12 +45,12 @@ class _SplitRuns:
     method: str
     measure: str  # of `MEASURES`
     finished: dict[Run, Config]
-    others: dict[Run, tuple[Config, State]]
+    unfinished: dict[Run, tuple[Config, State]]
 
     @property
     def waiting(self) -> list[Config]:
         """Return the runs that will finish without action by the user."""
-        return [config for config, state in self.others.values() if state.is_moving]
+        return [config for config, state in self.unfinished.values() if state.is_moving]
 
 
 def main() -> None:
@@ -229,7 +229,7 @@ def _score_runs(selection: _SplitRuns, scoring: Scoring) -> list[Scored]:
         m.run.id for m in run_groups.newest_of_seeds(same_split)[0]
     )
     left_out += [(m.run, "not used: another run has the same seed") for m in same_split if m.run.id in replaced]
-    left_out += [(run, _explain_exclusion(state)) for run, (_, state) in selection.others.items()]
+    left_out += [(run, _explain_exclusion(state)) for run, (_, state) in selection.unfinished.items()]
     scores.show_left_out(left_out)
     return same_split
 

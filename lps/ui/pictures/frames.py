@@ -1,4 +1,4 @@
-"""Pictures in coloured frames with words below: blue for seen, orange for novel, grey for unknown."""
+"""Pictures in coloured frames with captions: blue for seen, orange for novel, grey for unknown."""
 
 import base64
 import hashlib
@@ -34,14 +34,14 @@ _STYLE = f"""
 class Frame:
     """One picture, uint8 (height, width, channels).
 
-    group: seen, novel, or "" for unknown; words are shown below it. sides: height and width that give its proportions.
+    group: seen, novel, or "" for unknown; caption is shown below it. sides: height and width that give its proportions.
     """
 
     pixels: np.ndarray
     sides: tuple[int, int]
     group: str
     alt: str
-    words: str = ""
+    caption: str = ""
 
 
 def show_frames(rows: list[tuple[str, list[Frame]]], size: int) -> None:
@@ -55,7 +55,7 @@ def _render_row(heading: str, frames: list[Frame], size: int) -> str:
 
 
 def _render_frame(frame: Frame, size: int) -> str:
-    caption_html = f"<figcaption>{escape(frame.words)}</figcaption>" if frame.words else ""
+    caption_html = f"<figcaption>{escape(frame.caption)}</figcaption>" if frame.caption else ""
     height, width = fit_size(frame.sides, size)
     picture = f'<img src="{_picture_url(frame.pixels)}" width="{width}" height="{height}" alt="{escape(frame.alt)}">'
     return f'<figure class="{frame.group}">{picture}{caption_html}</figure>'

@@ -43,12 +43,12 @@ _mount = st.components.v2.component(
 class MapEvents:
     """Actions on a map: the image clicked since the last run, and the ids of the selected images, ascending.
 
-    drawn: the user has selected something by hand since the token changed, or cleared the selection.
+    is_drawn_by_hand: the user has selected something by hand since the token changed, or cleared the selection.
     """
 
     clicked: int | None = None
     selected: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    drawn: bool = False
+    is_drawn_by_hand: bool = False
 
 
 def show_map(
@@ -64,7 +64,7 @@ def show_map(
     epoch: int = 0,
     token: str = "",
     image: int | None = None,
-    chosen: np.ndarray | None = None,
+    selected: np.ndarray | None = None,
     pictures: str = "",
     code: str = "",
     is_large: bool = False,
@@ -75,7 +75,7 @@ def show_map(
     alt: what the map shows, for screen readers. names: of the classes. frame: (lowest, highest) x and y in sight at
     first; None for those of the points. height: pixels. scene: pan and zoom stay while it stays the same; points glide
     when the `epoch` changes. token: makes points selectable; the manual selection is reset when it changes. image: id
-    of the point with a ring. chosen: ids that are selected whatever was drawn.
+    of the point with a ring. selected: ids to select instead of the manual selection.
     pictures: as in `picture_files.address_of_pictures`.
     code: the Python that draws the map. is_large: with tools, names and clicks.
     noun: of a point.
@@ -93,7 +93,7 @@ def show_map(
         "places": columns.address_of_column(positions.tobytes()),
         "facts": columns.address_of_column(_pack_facts(table)),
         "codes": columns.address_of_column(coloring.codes.astype(np.uint16).tobytes()),
-        "mask": "" if chosen is None else columns.address_of_column(pack_ids(chosen)),
+        "mask": "" if selected is None else columns.address_of_column(pack_ids(selected)),
         "groups": list(zip(coloring.labels, coloring.colors)),
         "scale": coloring.is_scale,
         "named": ("groups" if coloring.is_classes else "predicted") if is_large else "",
@@ -116,9 +116,10 @@ def show_map(
     callbacks = {f"on_{name}_change": _nothing for name in ("click", "selected", "missing")}
     result = _mount(key=key, data=data, height=data["height"], **callbacks)
     reported = result.selected
-    drawn = bool(token) and isinstance(reported, dict) and reported.get("token") == token
+    is_drawn_by_hand = bool(token) and isinstance(reported, dict) and reported.get("token") == token
     clicked = result.click if type(result.click) is int else None
-    return MapEvents(clicked, selected_ids(reported, token) if drawn else np.zeros(0, np.int64), drawn)
+    ids = selected_ids(reported, token) if is_drawn_by_hand else np.zeros(0, np.int64)
+    return MapEvents(clicked, ids, is_drawn_by_hand)
 
 
 def _find_extent(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

@@ -96,7 +96,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, color_b
             epoch=epoch,
             token=selection.selection_token(run),
             image=image,
-            chosen=matching,
+            selected=matching,
             pictures=picture_files.address_of_pictures(run),
             code=code,
             is_large=True,
@@ -117,7 +117,7 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, color_b
     if events.clicked is not None and events.clicked != image:
         url_fields.set_number("image", events.clicked)
         st.rerun()
-    if events.drawn and matching is not None:  # the hand came last
+    if events.is_drawn_by_hand and matching is not None:  # the manual selection is newer
         filters.keep_conditions(filters.Conditions())
         st.rerun()
     return events.selected if matching is None else matching
