@@ -28,7 +28,7 @@ STOCK = list(dict.fromkeys([*NUMBERS, *HUGE, *WORDS, *SHAPES, *IDS]))
 
 
 def typed(parameter: Parameter) -> list[str]:
-    """Texts that a person could type into the field of `parameter` and that mean nothing there."""
+    """Return texts that a user could type into the field of `parameter` and that are no values of it."""
     if parameter.choices:
         near = [choice + mark for choice in parameter.choices for mark in ("x", ".", ",", "\0", " x")]
         found = [*near, *(choice.swapcase() for choice in parameter.choices), *STOCK]
@@ -44,7 +44,7 @@ def typed(parameter: Parameter) -> list[str]:
 
 
 def stored(parameter: Parameter) -> list[str]:
-    """Values as they could stand in `config.json`, in JSON's own form, that are none of `parameter`."""
+    """Return JSON values that could stand in `config.json` and are no values of `parameter`."""
     texts = typed(parameter) if parameter.kind == "str" else STOCK
     plain = ["true", "false", "NaN", "Infinity", "-Infinity", "1e999", "1.5", "-1.5", "0.1", *HUGE, "1e30", "-1e30"]
     plain += ["null", "[]", "{}", "[[]]", '{"a": 1}', "[1]", "[null]", '["a"]', "[0.5, 1]", '[{"a": []}]', "[[[1]]]"]
@@ -53,7 +53,7 @@ def stored(parameter: Parameter) -> list[str]:
 
 
 def _is_stored(text: str, parameter: Parameter) -> bool:
-    """An oracle of its own: whether JSON of this form is a value of the parameter."""
+    """Return whether JSON of this form is a value of the parameter; written independently of the code under test."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -69,7 +69,7 @@ def _is_stored(text: str, parameter: Parameter) -> bool:
 
 
 def _beyond(parameter: Parameter) -> list[str]:
-    """Numbers just outside the range and far from it, and fractions where there are none."""
+    """Return numbers just outside the range and far from it, and fractions if only whole numbers are valid."""
     found = ["1.5", "-0.5", "1e-3", "1e30", "-1e30", str(2**31), str(2**53 + 1), str(-(2**63)), "5.0", "1e3"]
     for edge, way in ((parameter.minimum, -1), (parameter.maximum, 1)):
         if edge is not None:

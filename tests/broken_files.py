@@ -49,7 +49,7 @@ DATASETS = {
 
 @contextmanager
 def folders(place: Path, monkeypatch):
-    """Makes `place/methods` and `place/datasets`, the broken files beside all real ones, what the catalog reads."""
+    """Make the catalog read `place/methods` and `place/datasets`, which have the broken files beside all real ones."""
     for kind, texts in (("methods", METHODS), ("datasets", DATASETS)):
         folder = place / kind
         folder.mkdir()

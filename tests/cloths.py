@@ -24,7 +24,7 @@ NEW = {"stripes": 5, "checks": 5, "dots": 5, "rings": 5, "waves": 24}
 
 
 def weave(kind: str, random: np.random.Generator) -> Image.Image:
-    """One picture: where the pattern begins, its width and its shade by chance."""
+    """Draw one picture of a pattern; its start, width and shade are random."""
     y, x = np.mgrid[:SIDE, :SIDE] + int(random.integers(16))
     wide = 8 if kind == "waves" else int(random.integers(6, 11))
     is_on = {
@@ -39,7 +39,7 @@ def weave(kind: str, random: np.random.Generator) -> Image.Image:
 
 
 def make(folder: Path, counts: dict[str, int], seed: int = 0) -> Path:
-    """A folder of cloths. counts: how many, by "sub-folder/kind", or by "kind" for the folder itself."""
+    """Make a folder of cloths. counts: number of pictures by "sub-folder/kind", or by "kind" for the folder itself."""
     random = np.random.default_rng(seed)
     for place, count in counts.items():
         below, _, kind = place.rpartition("/")
@@ -50,12 +50,12 @@ def make(folder: Path, counts: dict[str, int], seed: int = 0) -> Path:
 
 
 def two_folders(place: Path) -> tuple[Path, Path]:
-    """(two kinds sorted and two more among the others, pictures of these four and of waves)."""
+    """Return (folder with two kinds sorted and two more unlabeled, folder of pictures of these four and of waves)."""
     return make(place / "cloths", KNOWN), make(place / "inbox", NEW, seed=1)
 
 
 def check_model_folder(folder: Path, inbox: Path, given: set[str]) -> None:
-    """The example in it calls pictures what they are, the two novel kinds as `given`, and waves none of these."""
+    """Assert that the folder's example names all pictures: the two novel kinds as in `given`, waves as none."""
     files = sorted(inbox.iterdir())
     command = [sys.executable, "example.py", *map(str, files)]
     said = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, timeout=120).stdout
@@ -63,7 +63,7 @@ def check_model_folder(folder: Path, inbox: Path, given: set[str]) -> None:
 
 
 def check_names(called: list[str], files: list[Path], given: set[str]) -> None:
-    """The same of names that came from elsewhere, one a file."""
+    """Assert the same as `check_model_folder` of names from another source, one per file."""
     found = {kind: set() for kind in NEW}
     for file, name in zip(files, called, strict=True):
         found[file.name.partition("-")[0]].add(name)

@@ -23,7 +23,7 @@ NO_DASHBOARD = ["-k", "not dashboard"]
 
 
 def packages(edge: str) -> list[str]:
-    """What uv is to install."""
+    """Return the arguments by which uv installs the packages of this edge."""
     if edge != "bare":
         return ["-r", "tests/requirements.txt"]
     lines = requirement_lines(ROOT / "requirements.txt")
@@ -34,12 +34,12 @@ def packages(edge: str) -> list[str]:
 
 
 def suites(edge: str) -> list[list[str]]:
-    """The arguments of pytest, one list a call."""
+    """Return the arguments of pytest, one list per call."""
     return [REAL + NO_DASHBOARD] if edge == "bare" else [QUICK, REAL]
 
 
 def main(edge: str, base: str, folder: Path) -> int:
-    """The worst exit code of the tests."""
+    """Run the tests at this edge; return the worst exit code."""
     python = folder / "env" / "bin" / "python"
     uv = [sys.executable, "-m", "uv"]
     needed = ["--resolution", RESOLUTION[edge], *packages(edge)]

@@ -10,7 +10,7 @@ KINDS = ("disc", "square", "cross", "stripes", "rings")
 
 
 def draw(kind: str, random: np.random.Generator) -> Image.Image:
-    """One picture: a shape of its kind, its place, size and shade by chance."""
+    """Draw one picture: the shape of its kind, with random position, size and shade."""
     shade = tuple(int(value) for value in random.integers(150, 256, 3))
     image = Image.new("RGB", (SIDE, SIDE), tuple(int(value) for value in random.integers(0, 70, 3)))
     pen, radius = ImageDraw.Draw(image), int(random.integers(12, 18))
@@ -33,7 +33,7 @@ def draw(kind: str, random: np.random.Generator) -> Image.Image:
 
 
 def make(folder: Path, sorted_kinds: int = 2, each: int = 40, sorted_each: int = 15, seed: int = 0) -> Path:
-    """`each` pictures of every kind: `sorted_each` of the first kinds in folders of their own, the others unlabeled."""
+    """Make `each` pictures per kind: `sorted_each` of the first kinds in their own folders, the others unlabeled."""
     random = np.random.default_rng(seed)
     (folder / "unlabeled").mkdir(parents=True)
     for number, kind in enumerate(KINDS):

@@ -18,14 +18,14 @@ wishes = []
 
 
 def event(kind, epoch=0, **more):
-    """One line of events.jsonl, as the real trainer writes it."""
+    """Write one line of events.jsonl as the real trainer does."""
     line = {"kind": kind, "step": epoch * 10, "epoch": epoch, "time": time.time(), "values": {}} | more
     with open(folder / "events.jsonl", "a") as file:
         file.write(json.dumps(line) + "\n")
 
 
 def until_asked(longest_s=60):
-    """Wait for SIGTERM; False where nobody asks."""
+    """Wait for SIGTERM; return False if none arrives."""
     end = time.monotonic() + longest_s
     while not wishes and time.monotonic() < end:
         time.sleep(0.01)
@@ -42,7 +42,7 @@ def wait():
 
 
 def step():
-    """Look at the wish after a long step alone, and say beforehand how long they are."""
+    """Obey a request to stop only after a long step, and state the length of a step beforehand."""
     (folder / "progress.json").write_text(json.dumps({"phase": "train", "stop_s": plan["told_s"]}))
     until_asked()
     time.sleep(plan["for_s"])
@@ -50,7 +50,7 @@ def step():
 
 
 def hang():
-    """Deaf to SIGTERM."""
+    """Ignore SIGTERM and run on."""
     while True:
         time.sleep(60)
 
@@ -82,7 +82,7 @@ def spam():
 
 
 def children():
-    """One child in this session and one that left it, both deaf; then wait."""
+    """Start one child in this session and one outside it, which both ignore SIGTERM; then wait."""
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     pids = [subprocess.Popen([sys.executable, "-c", code], start_new_session=away).pid for away in (False, True)]
     (folder / "children.txt").write_text(" ".join(map(str, pids)))
@@ -90,7 +90,7 @@ def children():
 
 
 def exclusive():
-    """Use the slot alone for a moment, or say that somebody else does."""
+    """Use the slot for a short time, or record that another run uses it too."""
     mark = folder.parent / f".using-{json.loads((folder / 'process.json').read_text())['slot']}"
     try:
         os.close(os.open(mark, os.O_CREAT | os.O_EXCL))

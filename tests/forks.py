@@ -20,7 +20,7 @@ MODULES = ("torch", "torchvision", "sklearn.cluster", "lps.__main__", "lps.train
 
 
 class Forks:
-    """The server; it starts with the first process that is asked for."""
+    """A server that forks Python processes; it starts with the first process that is requested."""
 
     def __init__(self):
         self._server = None
@@ -49,7 +49,7 @@ class Forks:
 
 
 def serve() -> None:
-    """Answer every line of the input with the exit code of a process, None where it took too long."""
+    """Answer every line of the input with the exit code of a process, None if it took too long."""
     for name in MODULES:
         __import__(name)
     for line in sys.stdin:
@@ -61,7 +61,7 @@ def serve() -> None:
 
 
 def carry_out(job: dict) -> int:
-    """In a copy of the server: what Python does with these words; the exit code."""
+    """Do in a fork of the server what Python does with these words; return the exit code."""
     for number, name in ((0, "in"), (1, "out"), (2, "err")):
         file = os.open(Path(job["folder"]) / name, os.O_RDWR | os.O_CREAT)
         os.dup2(file, number)

@@ -17,7 +17,7 @@ NAMES = tuple(dict.fromkeys(name for text in TEXTS if (name := clean_line(text, 
 
 
 def layout(text: str, **different) -> dict:
-    """What is kept of an own layout that can be laid out: paths may be any text, and so may values to vary."""
+    """Return the record of a sweep layout that is valid: paths may be any text, and so may varied values."""
     kept = {"datasets": ["arrays"], "methods": ["lps"], "seeds": [0, 1], "mode": "grid", "samples": None}
     kept |= {
         "fixed": {"dataset.path": text, "network.start": "checkpoint"},
@@ -28,7 +28,7 @@ def layout(text: str, **different) -> dict:
 
 
 def layouts(text: str) -> list[dict]:
-    """One that can be laid out, then those that cannot: the text in every place, and in place of everything."""
+    """Return one valid record and many invalid ones: the text in every place, and instead of everything."""
     wrong = [{key: [text]} for key in ("datasets", "methods", "seeds")] + [{"mode": text}, {"samples": text}]
     wrong += [{"fixed": {text: text}}, {"varied": {text: [text]}}, {"varied": [text]}, {"fixed": text}]
     wrong += [{"sample_seed": text}, {text: text}, {"seeds": text}, {"varied": {"lr": text}}]
@@ -45,7 +45,7 @@ def layouts(text: str) -> list[dict]:
 
 
 def make_sweeps(root: Path) -> list[str]:
-    """Sweeps called by hostile names, a finished run in each; their records are hostile in turn. Gives the names."""
+    """Make sweeps with hostile names and records and a finished run in each; return the names."""
     for number, name in enumerate(NAMES):
         run = make_run(root, epochs=2, seed=number, name=name)
         run.write_meta(tags=[f"{sweep_records.PREFIX}{name}"], notes=TEXTS[number])
@@ -55,13 +55,13 @@ def make_sweeps(root: Path) -> list[str]:
 
 
 def put_newer_record(root: Path, name: str, version: object) -> None:
-    """A record of a version that is none of ours."""
+    """Write a record of an unknown, newer version."""
     path = sweep_records._path(root, name)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"version": version}))
 
 
 def make_search(root: Path, name: str = "hostile", network: str = "cifar_resnet18") -> search.Search:
-    """A search with a hostile path of its data set, and trials whose runs and reasons are hostile."""
+    """Make a search with a hostile path of its data set, and trials whose runs and reasons are hostile."""
     import optuna
 
     base = configure(
@@ -86,7 +86,7 @@ def make_search(root: Path, name: str = "hostile", network: str = "cifar_resnet1
 
 
 def spoil_search(found: search.Search, key: str, text: str) -> None:
-    """Put a text in the place of one of the things that were asked."""
+    """Replace one field of the search's request by a text."""
     path = found.folder / "search.json"
     kept = json.loads(path.read_text())
     kept[key] = [text] if isinstance(kept[key], list) else {text: text} if isinstance(kept[key], dict) else text
@@ -94,7 +94,7 @@ def spoil_search(found: search.Search, key: str, text: str) -> None:
 
 
 def make_foreign_searches(root: Path) -> list[str]:
-    """Folders among the searches that are called what no search can be called, with a record in them."""
+    """Make folders among the searches with names that no search can have, and a record in each."""
     made = []
     for name in (*(text.replace("/", "_").replace("\0", "_") for text in TEXTS), "a\n", " a", ".hidden", "a" * 33):
         folder = root / search.FOLDER / name

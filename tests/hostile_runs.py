@@ -35,7 +35,7 @@ LINES = "\n".join(text.replace("\n", " ") for text in TEXTS)
 
 
 class HostileWriter(RunWriter):
-    """A run on digits under class names that are not."""
+    """Write a run on digits whose class names are hostile."""
 
     def __init__(self, root: Path, data: Path, **options):
         settings = {"dataset": "arrays", "dataset.path": str(data), "network.name": "digits_resnet", "views": "digits"}
@@ -44,7 +44,7 @@ class HostileWriter(RunWriter):
 
 
 def make_data(path: Path) -> Path:
-    """The digits with hostile class names, as a file for the data set `arrays`."""
+    """Write the digits with hostile class names, as a file for the data set `arrays`."""
     digits = sources.load("digits")
     names = np.array([TEXTS[k].replace("\0", " ") for k in range(digits.num_classes)])
     np.savez(path, x_train=digits.pixels, y_train=digits.labels, class_names=names)
@@ -52,7 +52,7 @@ def make_data(path: Path) -> Path:
 
 
 def make_runs(root: Path, data: Path) -> list[Run]:
-    """One run for each way to end, all of them hostile in every text that people or programs can give them."""
+    """Make one run for each way to end; every text that users or programs can set is hostile."""
     runs = []
     for number, state in enumerate(("finished", "failed", "stopped", "finished", "crashed", "queued")):
         writer = HostileWriter(root, data, seed=number, name=TEXTS[number], log=LINES + "\n")

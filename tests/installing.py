@@ -13,17 +13,17 @@ PATIENCE_S = 280  # several GB are fetched where the cache is empty
 
 
 def build(place: Path) -> Path:
-    """The wheel, in the folder `place`."""
+    """Build the wheel in the folder `place`."""
     subprocess.run([*UV, "build", "--quiet", "--wheel", "--out-dir", str(place), str(ROOT)], check=True, timeout=120)
     (wheel,) = place.glob("*.whl")
     return wheel
 
 
 def install(folder: Path, *calls: list[str]) -> Path:
-    """A new environment in which `uv pip install` is called with each of these arguments; its folder of programs.
+    """Make an environment and call `uv pip install` in it with each of these arguments; return its folder of programs.
 
-    What is compiled in the environment of the tests serves it too, where uv took both files from one cache: Python
-    compares their times and sizes. Else torch and the dashboard would be compiled anew, which takes half a minute.
+    The byte code of the tests' own environment is copied, which Python accepts if uv took both files from one cache (it
+    compares times and sizes). Else torch and the dashboard would be compiled again, which takes half a minute.
     """
     subprocess.run([*UV, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True, timeout=60)
     for words in calls:
@@ -37,7 +37,7 @@ def install(folder: Path, *calls: list[str]) -> Path:
 
 
 def nobody(home: Path) -> dict[str, str]:
-    """The environment of a person who has set nothing, at home in the folder `home`."""
+    """Return the environment of a user who has set nothing, with the home folder `home`."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -64,7 +64,7 @@ class Mutant:
 
 
 def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What may stand in place of `node`."""
+    """Yield what may replace `node`."""
     new = copy.copy(node)
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in COMPARED:
@@ -97,7 +97,7 @@ def changes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def mutants(path: Path, root: Path, wanted: set[str] = frozenset()) -> Iterator[tuple[Mutant, str]]:
-    """All mutants of a module, and the source of those that are `wanted` (else "")."""
+    """Return all mutants of a module, and the source of those that are `wanted` (else "")."""
     tree = ast.parse(path.read_text())
     same = Counter()
 
@@ -145,7 +145,7 @@ def mutants(path: Path, root: Path, wanted: set[str] = frozenset()) -> Iterator[
 
 
 class Calls:
-    """A plugin of pytest: which functions of `lps` each test calls, and its processor seconds."""
+    """Plugin of pytest that records which functions of `lps` each test calls, and its processor seconds."""
 
     def __init__(self, root: Path, file: Path):
         self.root, self.file, self.known = f"{root / 'lps'}{os.sep}", file, {}
@@ -180,7 +180,7 @@ class Calls:
 
 
 class Chosen:
-    """A plugin of pytest: of what was collected, these tests in this order."""
+    """Plugin of pytest that keeps these tests of the collected ones, in this order."""
 
     def __init__(self, tests: list[str]):
         self.order = {test: place for place, test in enumerate(tests)}
@@ -192,7 +192,7 @@ class Chosen:
 
 
 def in_a_fork(root: Path, arguments: list[str], plugin: object, log: Path, processor: float, wall: float) -> int | None:
-    """The exit code of pytest; None when it took too long or was killed."""
+    """Run pytest in a fork; return its exit code, None if it took too long or was killed."""
     mark = f"{os.getpid()}-{time.monotonic_ns()}"
     child = os.fork()
     if not child:
@@ -221,7 +221,7 @@ def in_a_fork(root: Path, arguments: list[str], plugin: object, log: Path, proce
 
 
 def leave_nothing(mark: str) -> None:
-    """End what the tests of a mutant left behind."""
+    """End the processes that the tests of a mutant left behind."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if f"LPS_MUTANT={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
@@ -297,12 +297,12 @@ def hunt(options: argparse.Namespace, folder: Path) -> None:
 
 
 def finder_of(result: dict) -> str:
-    """The test that found a mutant; "" where none did."""
+    """Return the test that found a mutant; "" if none did."""
     return re.sub(r"^(FAILED|ERROR) | - .*", "", result["by"]) if "::" in result.get("by", "") else ""
 
 
 def passing(finders: dict[str, str], root: Path) -> dict[str, str]:
-    """By mutant: its finder, where that test is still there and passes without a mutant."""
+    """Return the finder by mutant, if that test still exists and passes without a mutant."""
     log, tests = root.parent / "log", sorted({test for test in finders.values() if test})
     files = sorted({file for test in tests if (root / (file := test.partition("::")[0])).is_file()})
     if files:
@@ -312,7 +312,7 @@ def passing(finders: dict[str, str], root: Path) -> dict[str, str]:
 
 
 def calls_of(room: str, root: Path, out: Path) -> dict[str, dict]:
-    """By test of a room: its seconds and the functions that it calls. Kept beside the results."""
+    """Return by test of a room its seconds and the functions that it calls; they are stored beside the results."""
     kept = out.with_name(f"{out.stem}.{room}.calls.json")
     if not kept.exists():
         arguments = [f"tests/{room}", f"--basetemp={root.parent / 'tests'}"]
@@ -321,7 +321,7 @@ def calls_of(room: str, root: Path, out: Path) -> dict[str, dict]:
 
 
 def judge(mutant: Mutant, source: str, tests: dict[str, dict], root: Path, most: float) -> dict:
-    """Whether a test of the room fails with the mutant in place."""
+    """Return whether a test of the room fails with the mutant in place."""
     by_function = defaultdict(set)
     for test, seen in tests.items():
         for path, function in seen["calls"]:

@@ -47,7 +47,7 @@ del CASES["simclr"]  # trains nothing
 
 
 def prepared(case: str):
-    """(config, material, method, optimizer), the same ones in every process."""
+    """Return (config, material, method, optimizer), the same ones in every process."""
     torch.set_num_threads(1)
     settings = {"method": case, "batch_size": 37, "epochs": EPOCHS, "device": "cpu", "seed": 5}
     settings["dataset.images_per_class"] = 60
@@ -57,7 +57,7 @@ def prepared(case: str):
 
 
 def loss_of(config: Config, material: TrainingData, method: Method, epoch: int):
-    """(loss, measurements) of the first step of an epoch, after what a training does between two epochs."""
+    """Return (loss, measurements) of an epoch's first step, after the work that a training does between epochs."""
     progress = Progress(epoch, EPOCHS, 0, material.plan.steps)
     looked_at = build_inference(method, material, config)
     with torch.no_grad():
@@ -68,7 +68,7 @@ def loss_of(config: Config, material: TrainingData, method: Method, epoch: int):
 
 
 def step(case: str) -> dict[str, torch.Tensor]:
-    """Loss, measurements, gradients and buffers of the case's steps, and what evaluation then predicts, by name."""
+    """Return loss, measurements, gradients and buffers of the case's steps, and the predictions after them, by name."""
     config, material, method, optimizer = prepared(case)
     found = {}
     for epoch in CASES[case][1]:
@@ -100,7 +100,7 @@ def _state(method: Method, loss, measured: dict) -> dict[str, torch.Tensor]:
 
 
 def without_synchronisation(case: str) -> dict[str, torch.Tensor]:
-    """The same with batch norm that sees a rank's own rows alone: a control."""
+    """Return the same as `step` with batch norm over a rank's own rows alone, as a control."""
     real, parallel.synchronise_batchnorm = parallel.synchronise_batchnorm, lambda *_: None
     try:
         return step(case)
@@ -109,7 +109,7 @@ def without_synchronisation(case: str) -> dict[str, torch.Tensor]:
 
 
 def _be_a_rank(folder: Path, about: dict[str, str], name: str) -> None:
-    """All cases, as torchrun would start this rank, or alone where it is told nothing."""
+    """Compute all cases as torchrun would start this rank, or alone if the environment names no rank."""
     os.environ |= about
     # In float32 rounding turns a ReLU on or off here and there, which moves a gradient by a percent.
     torch.set_default_dtype(torch.float64)
@@ -122,7 +122,7 @@ def _be_a_rank(folder: Path, about: dict[str, str], name: str) -> None:
 
 
 def _in_a_copy(*arguments) -> int:
-    """The pid of a copy of this process that goes through all cases."""
+    """Fork this process to compute all cases; return the pid of the child."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -138,7 +138,7 @@ def _in_a_copy(*arguments) -> int:
 
 
 def main(folder: Path) -> int:
-    """Exit code: 0 where all three went to their end."""
+    """Return the exit code: 0 if all three processes ended well."""
     for name in ("sklearn.cluster", "sklearn.datasets", "torch._dynamo", "torchvision"):
         importlib.import_module(name)  # only imports: after a step or k-means, whose threads stay behind, nothing forks
     with socket.socket() as free:

@@ -11,7 +11,7 @@ LISTENS += "; [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGQUIT, si
 
 
 def until(condition: Callable[[], object], patience_s: float = PATIENCE_S, pause_s: float = 0.01):
-    """The first true value of `condition()`, asked for again and again until a deadline."""
+    """Call `condition` until it is true, up to a deadline; return its value."""
     end = time.monotonic() + patience_s
     while not (value := condition()):
         assert time.monotonic() < end, "it did not happen in time"
@@ -20,7 +20,7 @@ def until(condition: Callable[[], object], patience_s: float = PATIENCE_S, pause
 
 
 def is_gone(pid: int) -> bool:
-    """Whether the process has ended, reaped or not."""
+    """Return whether the process has ended, reaped or not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

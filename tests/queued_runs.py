@@ -20,7 +20,7 @@ def make(root: Path, name: str = "", **settings) -> Run:
 
 
 def asked(root: Path, *seeds: int, **settings) -> list[Run]:
-    """New runs that wait, one a seed, in this order."""
+    """Return new waiting runs, one per seed, in this order."""
     runs = [make(root, seed=seed, **settings) for seed in seeds]
     for run in runs:
         queue.request_attempt(run, "run", 1)
@@ -28,12 +28,12 @@ def asked(root: Path, *seeds: int, **settings) -> list[Run]:
 
 
 def waiting_runs(root: Path) -> list[Run]:
-    """The runs that wait, in the order in which they start."""
+    """Return the waiting runs in the order in which they start."""
     return [run for run, _ in queue.waiting_runs(root)]
 
 
 def hold(run: Run) -> None:
-    """What earlier versions wrote to keep a run in its place without starting it."""
+    """Write what earlier versions wrote to keep a run in its place without starting it."""
     queue.write_desired_state(run, replace(run.desired(), held=True))
 
 
@@ -56,9 +56,9 @@ def record_course(run: Run, *, start, pretrained, epoch, reused=False, ending=0.
 
 @contextmanager
 def beginning(root: Path, now: float | None = None):
-    """Gives `begin(run, *slots, **progress)`, which makes a run alive as its runner would: all locks held to the end.
+    """Yield `begin(run, *slots, **progress)`, which makes a run active as its runner would and holds all its locks.
 
-    It began a minute before `now` (unix seconds; the present without it).
+    The run began a minute before `now` (unix seconds; by default the present).
     """
     locks = []
 

@@ -34,11 +34,11 @@ ALIVE = ("starting", "pretraining", "running", "stopping")  # of `make_one_of_ea
 def make_run(
     root: Path, state: str = "finished", *, epochs: int = EPOCHS, written: int | None = None, **options
 ) -> Run:
-    """A run in `state`, as far as files can say it: alive ones need their lock held as well (`held`).
+    """Make a run in `state`, as far as files can express it: an active run also needs its lock held (`held`).
 
-    written: how many epochs have records (default: as many as fit the state). options: name, seed, settings (by key),
-    pretrain (how many SimCLR events), log (console text), lucky (False: two novel classes never come apart), run (a
-    folder that is there already).
+    written: number of epochs with records (default: as many as fit the state). options: name, seed, settings (by key),
+    pretrain (number of SimCLR events), log (console text), lucky (False: two novel classes never separate), run (an
+    existing folder).
     """
     usual = {"finished": epochs, "queued": 0, "starting": 0}
     writer = RunWriter(root, epochs=epochs, **options)
@@ -49,7 +49,7 @@ def make_run(
 
 @contextmanager
 def held(*runs: Run):
-    """These runs are alive inside the `with`: their locks are held, as a runner process would hold them."""
+    """Keep these runs active inside the `with`: hold their locks as a runner would."""
     descriptors = [try_lock(run.lock) for run in runs]
     assert None not in descriptors, "a lock of a sample run is held by somebody else"
     try:
@@ -60,7 +60,7 @@ def held(*runs: Run):
 
 
 def make_unreadable(root: Path) -> Run:
-    """A run whose config.json is cut off in the middle."""
+    """Make a run whose config.json is cut off in the middle."""
     run = make_run(root, "queued", name="damaged settings")
     (run.folder / "want.json").unlink()
     (run.folder / "config.json").write_text('{"dataset": "digits", "method"')
@@ -68,7 +68,7 @@ def make_unreadable(root: Path) -> Run:
 
 
 def make_foreign(root: Path) -> Run:
-    """A folder that something else left among the runs."""
+    """Make a folder among the runs that belongs to another program."""
     folder = root / "holiday-pictures"
     folder.mkdir(parents=True)
     (folder / "readme.txt").write_text("not a run\n")
@@ -76,7 +76,7 @@ def make_foreign(root: Path) -> Run:
 
 
 def make_damaged(root: Path) -> Run:
-    """A finished run with damaged lines in its events, a torn last one, a broken snapshot and markup in its texts."""
+    """Make a finished run with damaged lines and a torn last one, a broken snapshot and markup in its texts."""
     log = "# not a heading\n<script>alert(1)</script>\n"
     run = make_run(root, "finished", name="**bold** <b>tag</b> $x$ :fire:", log=log)
     lines = run.events.read_bytes().splitlines(keepends=True)
@@ -87,7 +87,7 @@ def make_damaged(root: Path) -> Run:
 
 
 def make_one_of_each(root: Path) -> dict[str, Run]:
-    """One run per state by its name, and more finished ones. Hold those that are to be alive (`ALIVE`)."""
+    """Make one run per state, by its name, and more finished ones. Active ones (`ALIVE`) must be held (`held`)."""
     return {
         "finished": make_run(root, "finished", name="LPS, defaults"),
         "no margin": make_run(root, "finished", name="without the margin", settings={"use_margin": False}, lucky=False),
@@ -107,7 +107,7 @@ def make_one_of_each(root: Path) -> dict[str, Run]:
 
 
 class RunWriter:
-    """Writes one run folder as a trainer and a runner would, an epoch at a time."""
+    """Write one run folder as a trainer and a runner would, one epoch at a time."""
 
     def __init__(
         self, root: Path, *, epochs=EPOCHS, name="", seed=0, settings=None, pretrain=20, log="", lucky=True, run=None
@@ -125,7 +125,7 @@ class RunWriter:
         self.step = 0
 
     def begin(self, state: str, written: int) -> None:
-        """Everything that the trainer has written once `written` epochs are over."""
+        """Write all that the trainer has written once `written` epochs are over."""
         write_json(self.run.folder / "want.json", {"want": "stop" if state == "stopping" else "run", "attempt": 1})
         if state in ("queued", "starting"):
             return
@@ -147,7 +147,7 @@ class RunWriter:
             self._progress("train", written, self.epochs)
 
     def end(self, state: str) -> None:
-        """The last records of a run that is over."""
+        """Write the last records of a run that is over."""
         endings = {
             "finished": {"reason": "", "kind": "", "code": 0},
             "stopped": {"reason": "stopped by request after epoch 8", "kind": "", "code": 0},
@@ -186,7 +186,7 @@ class RunWriter:
         self._event("pretrain", epoch, values)
 
     def _write_split(self) -> None:
-        """What one process has packed it does not pack again."""
+        """Write the split. A process packs the same split only once."""
         path, key = self.run.folder / "split.npz", pickle.dumps((self.split, self.targets))
         if path.exists():
             return
@@ -197,12 +197,12 @@ class RunWriter:
             _PACKED_SPLITS[key] = path.read_bytes()
 
     def write_epoch(self, epoch: int) -> None:
-        """All that a trainer writes in one epoch."""
+        """Write all that a trainer writes in one epoch."""
         self._write_epoch(epoch)
         self._progress("train", epoch, self.epochs)
 
     def _write_epoch(self, epoch: int) -> None:
-        """The snapshot and the records of one epoch, then one line of the log."""
+        """Write the snapshot and the records of one epoch, then one line of the log."""
         self.step = epoch * STEPS
         accuracy = self._class_accuracy(epoch)
         predicted = self._write_snapshot(epoch, accuracy)
@@ -212,7 +212,7 @@ class RunWriter:
             log.write(f"epoch {epoch}/{self.epochs}\n")
 
     def _class_accuracy(self, epoch: int) -> np.ndarray:
-        """Per class: seen ones are learned at once, novel ones later and one by one."""
+        """Return the accuracy per class: seen classes are learned at once, novel ones later and one by one."""
         seen, total = self.split.classes.seen, self.split.classes.total
         novel = np.arange(total - seen)
         early = 0.97 + 0.025 * (1 - np.exp(-epoch / 4)) - 0.01 * (np.arange(seen) % 3)
@@ -223,7 +223,7 @@ class RunWriter:
         return np.clip(np.concatenate([early, late]) + noise, 0, 1)
 
     def _class_distribution(self, epoch: int) -> np.ndarray:
-        """pi_hat: too much on the seen classes at first, then towards the uniform prior."""
+        """Return pi_hat: too large on the seen classes at first, then towards the uniform prior."""
         seen, total = self.split.classes.seen, self.split.classes.total
         tilt = 1.4 * np.exp(-epoch / 5) + (0.0 if self.lucky else 0.3)
         wobble = 0.15 * np.sin(3.0 * np.arange(total)) * np.exp(-epoch / 9)
@@ -264,7 +264,7 @@ class RunWriter:
         return values | {"class/accuracy": measured.tolist(), "class/count_predicted": counts.tolist()}
 
     def _write_snapshot(self, epoch: int, accuracy: np.ndarray) -> np.ndarray:
-        """The snapshot of an epoch; gives its predictions. What one process has packed it does not pack again."""
+        """Write the snapshot of an epoch; return its predictions. A process packs the same snapshot only once."""
         self.run.snapshots.mkdir(exist_ok=True)
         path = self.run.snapshots / f"epoch-{epoch:04d}.npz"
         arrays = (accuracy, self.targets, self.split.unlabeled)
@@ -279,7 +279,7 @@ class RunWriter:
         return snapshot.predicted
 
     def _snapshot(self, epoch: int, accuracy: np.ndarray) -> Snapshot:
-        """Predictions with this accuracy per class, about (errors fall on seen classes), and features that part."""
+        """Make predictions of about this accuracy per class (errors fall on seen classes) and separate features."""
         unlabeled, seen = self.split.unlabeled, self.split.classes.seen
         truth = self.targets[unlabeled]
         draw = np.random.default_rng([5, self.config.seed])
@@ -304,7 +304,7 @@ class RunWriter:
 
 
 def main(folder: str) -> None:
-    """One run per state, the running one growing by an epoch every two seconds."""
+    """Make one run per state; the running one grows by one epoch every two seconds."""
     root = Path(folder)
     runs = make_one_of_each(root)
     growing = RunWriter(root, epochs=200, name="growing")

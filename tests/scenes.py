@@ -16,7 +16,7 @@ WIDTH = 8  # of the features
 
 
 class Recorded(torch.nn.Module):
-    """Gives for the views of a batch what it was made of: logits (views, rows, k) and features (views, rows, WIDTH)."""
+    """Return for the views of a batch the recorded logits (views, rows, k) and features (views, rows, WIDTH)."""
 
     def __init__(self, logits, features):
         super().__init__()
@@ -40,7 +40,7 @@ def scene(
     outputs=None,
     **hyperparameters,
 ) -> tuple[Method, Batch]:
-    """The method `name` on recorded outputs of random normals, `outputs` wide (as many as classes) times `scale`."""
+    """Build the method `name` on recorded outputs: random normals times `scale`, `outputs` wide (default: classes)."""
     generator = torch.Generator().manual_seed(seed)
     rows = labeled + unlabeled
     logits = torch.randn(views, rows, outputs or classes.total, generator=generator) * scale
@@ -54,7 +54,7 @@ def scene(
 
 
 def inference(labeled: torch.Tensor, unlabeled: torch.Tensor, targets: torch.Tensor, seed=0) -> Inference:
-    """What a method may look at between epochs, with these logits (or projections) and no features."""
+    """Return what a method may read between epochs, with these logits (or projections) and no features."""
     return Inference(
         lambda: Outputs(torch.zeros(len(labeled), WIDTH), labeled),
         lambda: Outputs(torch.zeros(len(unlabeled), WIDTH), unlabeled),
@@ -64,7 +64,7 @@ def inference(labeled: torch.Tensor, unlabeled: torch.Tensor, targets: torch.Ten
 
 
 def softmax(logits) -> np.ndarray:
-    """float64 softmax of one row."""
+    """Return the float64 softmax of one row."""
     logits = np.asarray(logits, np.float64)
     powers = np.exp(logits - logits.max())
     return powers / powers.sum()
@@ -102,7 +102,7 @@ def value(measurement) -> torch.Tensor:
 
 
 def naive_partners(features, targets) -> list[int]:
-    """Row by row: the next of the same class, or the nearest by cosine."""
+    """Return the partner of each row: the next row of the same class, or the nearest by cosine."""
     labeled, rows = len(targets), len(features)
     unit = [f / np.linalg.norm(f) for f in np.asarray(features, np.float64)]
     partners = []
@@ -116,7 +116,7 @@ def naive_partners(features, targets) -> list[int]:
 
 
 class Pixels(torch.nn.Module):
-    """A network whose features are the pixels of the images; logits are those of the method's own classifier."""
+    """Network whose features are the pixels of the images; the method's own classifier computes the logits."""
 
     def __init__(self):
         super().__init__()
@@ -129,7 +129,7 @@ class Pixels(torch.nn.Module):
 def pixel_scene(
     name: str, labeled=5, unlabeled=9, seed=0, scale=1.0, classes=CLASSES, targets=None, **hyperparameters
 ) -> tuple[Method, Batch]:
-    """The method `name` on `Pixels`, and two views of random images that ask for a gradient each."""
+    """Build the method `name` on `Pixels`, with two views of random images that require a gradient each."""
     torch.manual_seed(seed)
     method = build(configure({"method": name} | hyperparameters), Pixels(), classes)
     labeled_views, unlabeled_views = (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def peak(margin_scale: float, lr: float) -> float:
-    """In (0, 1]: 1 at margin_scale 4 and lr 0.01."""
+    """Return a value in (0, 1]: 1 at margin_scale 4 and lr 0.01."""
     return math.exp(-(((margin_scale - 4) / 4) ** 2) - ((math.log10(lr) + 2) / 1.5) ** 2)
 
 

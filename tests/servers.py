@@ -18,7 +18,7 @@ STREAMLIT = ("-m", "streamlit")  # what Python runs
 
 
 class Server:
-    """A process that serves on `port`; what it prints goes into `log`."""
+    """A process that serves on `port` and prints into `log`."""
 
     def __init__(self, command: Sequence[str], port: int, log: Path, cwd: Path = ROOT, **environment: str):
         self.port, self.log = port, log
@@ -37,7 +37,7 @@ class Server:
         port: int | None = None,
         **environment: str,
     ) -> Self:
-        """`streamlit run` over a folder of runs, on any free port unless one is given."""
+        """Describe `streamlit run` over a folder of runs, on any free port unless one is given."""
         port = port or free_port()
         words = [*python, "run", str(script), "--server.port", str(port), "--server.headless", "true", *options]
         return cls([sys.executable, *words], port, log, LPS_RUNS=str(runs), **environment)
@@ -52,7 +52,7 @@ class Server:
 
     @contextmanager
     def answering(self, path: str = "/_stcore/health") -> Iterator[Self]:
-        """The server inside the `with`, once it answers at `path`; it is stopped afterwards."""
+        """Start the server for the `with`, which begins once it answers at `path`; stop it afterwards."""
         try:
             self._wait_for(lambda: _is_there(f"{self.address}{path}"))
             yield self
@@ -60,7 +60,7 @@ class Server:
             self.stop()
 
     def await_line(self, pattern: str) -> str:
-        """The first group of a line that it prints."""
+        """Return the first group of a line that it prints, once it is printed."""
         return self._wait_for(lambda: re.search(pattern, self.log.read_text()))[1]
 
     def stop(self) -> None:
@@ -68,7 +68,7 @@ class Server:
         self.process.wait(20)
 
     def _wait_for(self, look: Callable):
-        """The first true value of `look()`; raises `RuntimeError` where the process ends, or its time, before."""
+        """Return the first true value of `look()`; raises `RuntimeError` if the process or its time ends before."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end and self.process.poll() is None:
             if found := look():

@@ -13,5 +13,5 @@ OFFSET = int(os.environ.get("LPS_OFFSET", time.time() // 86_400))
 
 
 def share(cases: Sequence, number: int, of: int) -> Sequence:
-    """Every `of`-th case, from the one at `number`; all of them where the environment asks for them."""
+    """Return every `of`-th case from the one at `number` on; all cases if the environment asks for them."""
     return cases if ALL else cases[number % of :: of]

@@ -25,13 +25,13 @@ def finished_run(root, method: str, **settings) -> Run:
 
 
 def _short(method: str, settings: dict) -> dict:
-    """Two epochs; of the digits a few, where nobody says which data or how many."""
+    """Return settings of two epochs, on a few digits unless the settings name the data or their number."""
     few = {} if settings.keys() & {"dataset", *FEW} else FEW
     return SHORT | few | {"method": method} | settings
 
 
 def resumed_run(root, monkeypatch, method: str, at=(1, 4), **settings) -> Run:
-    """Like `finished_run`, but stopped after the step that `at` names as (epoch, step), and resumed."""
+    """Return a run like `finished_run`, but stopped after the step that `at` names as (epoch, step), and resumed."""
     run = create_run(root, configure(_short(method, settings)))
     attempt = training.RunTraining(run)
 
@@ -53,7 +53,7 @@ def events(run: Run) -> list[dict]:
 
 
 def numbers(run: Run) -> dict:
-    """Every train and eval number that is not a matter of time, by (kind, epoch)."""
+    """Return every train and eval number that does not measure time, by (kind, epoch)."""
     return {
         (event["kind"], event["epoch"]): {k: v for k, v in event["values"].items() if not k.startswith(TIMES)}
         for event in events(run)
@@ -62,7 +62,7 @@ def numbers(run: Run) -> dict:
 
 
 def assert_well_told(run: Run) -> None:
-    """Every name of a number is documented, and the terms of the loss add up to it."""
+    """Assert that every name of a number is documented, and that the terms of the loss add up to it."""
     documented = FORMATS.read_text(encoding="utf-8")
     for (kind, _), values in numbers(run).items():
         for name in values:
@@ -74,12 +74,12 @@ def assert_well_told(run: Run) -> None:
 
 
 def state(run: Run) -> dict:
-    """The method's state in the newest checkpoint."""
+    """Return the method's state in the newest checkpoint."""
     return checkpoints.load_newest(run.checkpoints)[1]["method"]
 
 
 def assert_same_end(run: Run, other: Run) -> None:
-    """Same numbers in every epoch, same tensors in the last checkpoint, bit for bit."""
+    """Assert the same numbers in every epoch and the same tensors in the last checkpoint, bit by bit."""
     assert numbers(run) == numbers(other)
     ours, theirs = state(run), state(other)
     assert ours.keys() == theirs.keys()

@@ -33,7 +33,7 @@ def sample(tmp_path_factory):
 
 @pytest.fixture
 def started(monkeypatch):
-    """Runs that the API starts do what `plan` says."""
+    """Make runs that the API starts do what `plan` says."""
     plan = {"do": "finish"}
     create, begin = api.run_folders.create_run, processes.launch
 
@@ -275,7 +275,7 @@ assert runs.__name__ == "lps.store.runs"
 
 
 def examples() -> str:
-    """All Python blocks of docs/api.md, one after another."""
+    """Return all Python blocks of docs/api.md, in one text."""
     blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "api.md").read_text(), re.S | re.M)
     assert len(blocks) >= 7
     return "\n".join(blocks)

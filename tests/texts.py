@@ -37,13 +37,13 @@ class Text(NamedTuple):
 
 
 def is_shown(text: str, is_label: bool = False) -> bool:
-    """Whether a string is words for a person: at least two of them, or one with a capital where labels stand."""
+    """Return whether a string is a text for users: at least two words, or one with a capital if labels stand there."""
     text = text.strip()
     return not CODE.search(text) and bool(WORDS.search(text) or is_label and LABEL.fullmatch(text))
 
 
 def texts_of_python(source: str, file: str) -> Iterator[Text]:
-    """The texts of a Python file, in its order; docstrings and type annotations are left out."""
+    """Return the texts of a Python file in its order, without docstrings and type annotations."""
     nodes = nodes_of(source)
     left_out, labels = set(), set()
     for node in nodes:
@@ -86,7 +86,7 @@ def _part(node: ast.expr) -> str:
 
 
 def texts_of_script(source: str, file: str) -> Iterator[Text]:
-    """The texts of a JavaScript file: its strings on one line; comments are left out."""
+    """Return the texts of a JavaScript file: its strings on one line, without comments."""
     for number, line in enumerate(source.split("\n"), 1):
         if not line.lstrip().startswith(("//", "*", "/*")):
             for match in JS_STRING.finditer(line):
@@ -96,14 +96,14 @@ def texts_of_script(source: str, file: str) -> Iterator[Text]:
 
 
 def texts_of_template(source: str, file: str) -> Iterator[Text]:
-    """The texts of an HTML template: between tags, and in titles and labels."""
+    """Return the texts of an HTML template: between tags, and in titles and labels."""
     for number, line in enumerate(source.split("\n"), 1):
         for match in TEMPLATE_TEXT.finditer(line):
             yield Text(file, number, (match[1] or match[2]).strip())
 
 
 def texts_of_method(source: str, file: str) -> Iterator[Text]:
-    """The sections of a method's docstring, which pages and `methods` show; formulas and citations are left out."""
+    """Return the sections of a method's docstring that pages and `methods` show, without formulas and citations."""
     summary, *sections = re.split(r"(?m)^([A-Z]\w+):\n", ast.get_docstring(ast.parse(source)) or "")
     yield Text(file, 1, summary.strip())
     for head, body in zip(sections[::2], sections[1::2]):
@@ -112,7 +112,7 @@ def texts_of_method(source: str, file: str) -> Iterator[Text]:
 
 
 def texts() -> Iterator[Text]:
-    """All texts, page by page and room by room."""
+    """Return all texts, by page and by room."""
     paths = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py")), *sorted((ROOT / "lps" / "ui").rglob("*.py"))]
     paths += sorted(set((ROOT / "lps").rglob("*.py")).difference(paths)) + sorted((ROOT / "lps").rglob("*.js"))
     for path in paths:

@@ -9,7 +9,7 @@ KINDS = ("owl", "robin", "heron")
 
 
 def items(count: int = 90, seed: int = 0, views: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(vectors float32 (n, 12) or (n, views, 12), kind of each). The kinds lie apart, in turn."""
+    """Return (vectors float32 (n, 12) or (n, views, 12), kind of each). The kinds are well separated and take turns."""
     generator = np.random.default_rng(seed)
     kinds = np.arange(count) % len(KINDS)
     centres = np.random.default_rng(7).normal(size=(len(KINDS), WIDTH)) * 3
@@ -18,12 +18,12 @@ def items(count: int = 90, seed: int = 0, views: int = 0) -> tuple[np.ndarray, n
 
 
 def labels_of(kinds: np.ndarray) -> list[str]:
-    """Every second owl and robin has its label; herons are new."""
+    """Return labels: every second owl and robin has one; herons are novel."""
     return [KINDS[kind] if kind < 2 and row % 2 == 0 else "" for row, kind in enumerate(kinds.tolist())]
 
 
 def npz(path: Path, **changes) -> Path:
-    """A whole file; changes: arrays by name, None for one that shall be missing."""
+    """Write a valid file; changes: arrays by name, None for one to leave out."""
     vectors, kinds = items()
     arrays = {
         "vectors": vectors,

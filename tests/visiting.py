@@ -24,7 +24,10 @@ _give_up = local_script_runner.require_widgets_deltas
 
 
 def _wait(runner: local_script_runner.LocalScriptRunner, timeout: float) -> None:
-    """Until a script is over; an `AppTest` would ask every millisecond, which takes a tenth of the script's time."""
+    """Wait until a script is over.
+
+    An `AppTest` would check every millisecond, which takes a tenth of the script's time.
+    """
     runner._script_thread.join(timeout)
     if not runner.script_stopped():
         _give_up(runner, 0)
@@ -34,8 +37,7 @@ local_script_runner.require_widgets_deltas = _wait
 
 
 class Visit(AppTest):
-    """An `AppTest` of a server that has been asked before, so that each run begins with app.py
-    (lps.ui.server.routing).
+    """An `AppTest` of a server that has answered before, so that each run begins with app.py (lps.ui.server.routing).
 
     opened: keys of boxes that stay open, of which an `AppTest` knows nothing.
     """
@@ -59,9 +61,9 @@ class Visit(AppTest):
 
 
 def visit(page: str = "home", opened: Sequence[str] = (), /, **query) -> Visit:
-    """The page after its first run; query: the parameters in its address, lists where they stand more than once.
+    """Return the page after its first run. query: the parameters in its address, lists for repeated ones.
 
-    It is the first page that the session asks for, as by a link: a page is known by the name of its file.
+    It is the first page of the session, as by a link: a page is known by the name of its file.
     """
     at = Visit(str(APP), default_timeout=60)
     at.opened = opened
@@ -75,27 +77,27 @@ def visit(page: str = "home", opened: Sequence[str] = (), /, **query) -> Visit:
 
 
 def whole_form(**query) -> Visit:
-    """The launch form with all its fields, those in closed boxes too."""
+    """Open the launch form with all its fields, also those in closed boxes."""
     return visit(
         "launch", ("formulas", *(f"group:{name}" for name in ("training", *GROUPS))), view="everything", **query
     )
 
 
 def words_of(at: AppTest) -> str:
-    """All texts of a page as a person reads them, without the marks that make them literal."""
+    """Return all texts of a page as a user reads them, without the marks that make them literal."""
     parts = [*at.markdown, *at.caption, *at.info, *at.warning, *at.error, *at.subheader, *at.title]
     words = [part.value for part in parts] + [box.label for box in at.expander]
     return "\n".join(words).replace("\\", "").replace("\u2060", "")
 
 
 def column_of(address: str, kind: type) -> np.ndarray:
-    """A column that a page gives its browser (`lps.ui.server.columns`); an empty one at no address."""
+    """Return a column that a page gives its browser (`lps.ui.server.columns`); an empty one without an address."""
     digest = address.rpartition("/")[2].removesuffix(".bin")
     return np.frombuffer(columns._COLUMNS.get(digest, bytes, len), kind)
 
 
 def maps_of(at: AppTest) -> dict[str, dict]:
-    """What the maps of a page are told, by key, with the columns of their points as arrays."""
+    """Return the data of the maps of a page by key, with the columns of their points as arrays."""
     found = {}
     for element in at.get("bidi_component"):
         head = json.loads(element.proto.json or "null")
@@ -108,7 +110,7 @@ def maps_of(at: AppTest) -> dict[str, dict]:
 
 
 def charts_of(at: AppTest) -> dict[str, dict]:
-    """The figures of a page by key, with their alternative texts as "alt"; and what its maps are told (`maps_of`)."""
+    """Return a page's figures by key, with their alternative texts as "alt", and the data of its maps (`maps_of`)."""
     found = {}
     for element in at.get("bidi_component"):
         if element.proto.bytes:

@@ -28,7 +28,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """The files that take longest come first, so that no worker is left alone with one at the end."""
+    """Put the longest files first, so that no worker is left alone with one at the end."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("browser")
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def chromium():
-    """A browser process for all tests."""
+    """Start one browser process for all tests."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -55,8 +55,10 @@ def chromium():
 
 @pytest.fixture(scope="session")
 def profile(chromium, tmp_path_factory):
-    """A browser that keeps what it has loaded and compiled, as people's do; what is about a first visit makes a context
-    of its own from `chromium`."""
+    """Open a browser that keeps what it has loaded and compiled, as users' browsers do.
+
+    A test about a first visit makes its own context from `chromium`.
+    """
     folder = tmp_path_factory.mktemp("profile")
     options = {"executable_path": chromium.path, "args": ARGUMENTS}
     context = chromium.browser_type.launch_persistent_context(folder, **options)
@@ -80,7 +82,7 @@ class Studio:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory, chromium):
-    """The app, once for all tests of a worker: a start costs as much as ten pages."""
+    """Start the app once for all tests of a worker: a start costs as much as ten pages."""
     place = tmp_path_factory.mktemp("server")
     own = {name: str(place / name.lower()) for name in ("LPS_CACHE", "LPS_DECISIONS", "LPS_PICTURES")}
     with Server.of_app(place / "runs", place / "log.txt", **own).answering() as server:
@@ -89,9 +91,9 @@ def served(tmp_path_factory, chromium):
 
 @pytest.fixture(scope="module")
 def studio(served):
-    """The app over an empty runs folder, which is emptied after the module's tests.
+    """Return the app over an empty runs folder, which is emptied after the module's tests.
 
-    The queue is paused: a server starts whatever run looks as if it waited, and its training would outlive the module.
+    The queue is paused: a server starts every run that seems to wait, and its training would outlive the module.
     """
     served.runs.mkdir(exist_ok=True)
     queue.set_paused(served.runs, True)
@@ -103,11 +105,11 @@ def studio(served):
 
 @pytest.fixture
 def open_page(chromium, profile, studio):
-    """open_page("live?run=...", theme="light") -> Playwright page whose first run is over.
+    """Return open_page("live?run=...", theme="light") -> Playwright page whose first run is over.
 
     At the end of the test no page may have shown an exception, thrown a JavaScript error or left this server; and
-    nothing that pages keep in the browser is left for the next test. The first page is a tab that stays: a page in a
-    tab that has shown one before costs a third less.
+    nothing that pages keep in the browser is left for the next test. The first page is a tab that stays, since a page
+    in a used tab costs a third less.
     """
     contexts, errors, strangers, watched = [profile], [], [], []
 
@@ -148,7 +150,7 @@ def open_page(chromium, profile, studio):
 
 @pytest.fixture(scope="module")
 def reader(chromium):
-    """A page of a browser without a network."""
+    """Open a page of a browser without a network."""
     context = chromium.new_context(offline=True)
     yield context.new_page()
     context.close()
@@ -156,9 +158,9 @@ def reader(chromium):
 
 @pytest.fixture
 def open_document(reader):
-    """open_document(path, "#at=3", theme="dark") -> the reader with a file, loaded anew; one file at a time.
+    """Return open_document(path, "#at=3", theme="dark") -> the reader with a file, loaded again; one file at a time.
 
-    At the end there may have been no error, and no request but for files.
+    At the end there may have been no error, and no request except for files.
     """
     errors, asked = [], []
     ears = {
@@ -184,12 +186,12 @@ def open_document(reader):
 
 
 def kept_tab(profile):
-    """The tab that stays open over all tests, for the first page of each; a test may have closed it."""
+    """Return the tab that stays open over all tests, for the first page of each; a test may have closed it."""
     return profile.pages[0] if profile.pages else profile.new_page()
 
 
 def leave(profile, address: str) -> None:
-    """Close all pages but one, which then shows next to nothing of the server, and forget what they kept."""
+    """Close all pages but one, which then shows almost nothing of the server, and delete what they stored."""
     profile.clear_cookies()
     tab = kept_tab(profile)
     for page in profile.pages:
@@ -208,7 +210,7 @@ def _is_foreign(url: str, studio: Studio) -> bool:
 
 
 def wait_for_run(page) -> None:
-    """Until the script is not running (as Streamlit's own tests do)."""
+    """Wait until the script is not running (as Streamlit's own tests do)."""
     page.wait_for_selector("[data-testid=stApp][data-test-connection-state=CONNECTED]")
     page.wait_for_selector("[data-testid=stApp][data-test-script-state=notRunning]")
     page.wait_for_timeout(200)
@@ -233,5 +235,5 @@ def come_to_rest(page) -> None:
 
 
 def wait_for_address(page, pattern: str) -> None:
-    """Until the address matches. Pages change it without loading anything, so nothing else is waited for."""
+    """Wait until the address matches. Pages change it without a load, so nothing else is awaited."""
     page.wait_for_url(re.compile(pattern), wait_until="commit")

@@ -11,7 +11,7 @@ from tests.visiting import visit
 
 @pytest.fixture
 def carried_out(monkeypatch):
-    """carried_out(text) -> the figure that it shows."""
+    """Return carried_out(text) -> the figure that it shows."""
     shown = []
     monkeypatch.setattr(go.Figure, "show", lambda figure: shown.append(figure))
 
@@ -24,7 +24,7 @@ def carried_out(monkeypatch):
 
 @pytest.fixture
 def charts(monkeypatch):
-    """charts(root, "live", run=[id]) -> the charts of the page by key, checked by plotly, each with its Python."""
+    """Return charts(root, "live", run=[id]) -> the page's charts by key, checked by plotly, each with its Python."""
     found, data = {}, plot._encode_figure
 
     def keep(figure, key, alt, **options):
@@ -46,7 +46,7 @@ def charts(monkeypatch):
 
 @pytest.fixture
 def drawn(charts, carried_out):
-    """drawn(root, "live", "pi_hat", run=[id]) -> (the chart of that key, the figure that its Python draws)."""
+    """Return drawn(root, "live", "pi_hat", run=[id]) -> (the chart of that key, the figure that its Python draws)."""
 
     def open_page(root, page, key, **query):
         found = charts(root, page, **query)

@@ -14,7 +14,7 @@ def loaded(trained_run):
 
 @pytest.fixture
 def live(trained_run, loaded, monkeypatch):
-    """The run, whose weights and training pictures the tests share."""
+    """Return the run, whose weights and training pictures the tests share."""
     load = trained_model.load_model
     monkeypatch.setattr(
         trained_model,
