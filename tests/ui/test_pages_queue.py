@@ -10,7 +10,7 @@ from lps.__main__ import main
 from lps.files.atomic import write_json
 from lps.files.locks import boot_id, try_lock
 from lps.machine import devices, usage
-from lps.scheduler import launcher, queue
+from lps.scheduler import costs, launcher, queue
 from lps.ui.queue import page
 from lps.ui.shared import estimates
 from tests.queued_runs import asked, beginning, hold, make, waiting_runs
@@ -308,3 +308,12 @@ def test_a_queue_that_stands_still_promises_no_time(root, monkeypatch):
     monkeypatch.setattr(launcher, "has_daemon", lambda root: False)
     said = words(visit("queue"))
     assert "The queue is blocked" in said and "done at" not in said
+
+
+@pytest.mark.parametrize(("most", "is_explained"), [(110.0, False), (900.0, True)])
+def test_a_wide_range_of_a_running_run_has_its_reason(root, alive, monkeypatch, most, is_explained):
+    alive(make(root, seed=1), "cpu-0", phase="train", step=1, steps=2)
+    monkeypatch.setattr(costs.KnownCosts, "time_left", lambda *_: costs.Span(100.0, 90.0, most))
+    monkeypatch.setattr(costs, "load_per_core", lambda: 4.0)
+    explained = "Some durations are wide ranges: other programs use the processor." in words(visit("queue"))
+    assert explained == is_explained

@@ -52,7 +52,15 @@ def _show_queue(snapshot: QueueSnapshot) -> None:
     _show_jobs(snapshot)
     _show_waiting(snapshot, now)
     _show_broken(snapshot)
+    _explain_ranges(snapshot)
     _show_notifications()
+
+
+def _explain_ranges(snapshot: QueueSnapshot) -> None:
+    """Say why a duration is a wide range; below everything, so that nothing moves when it comes and goes."""
+    spans = [item.time_left for item in snapshot.running] + [item.duration for item in snapshot.waiting]
+    if any(span is not None and costs.is_wide(span) for span in spans):
+        st.caption(f"Some durations are wide ranges: {costs.wide_cause()}.")
 
 
 def _show_notifications() -> None:
@@ -283,8 +291,6 @@ def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
     places = data_table.tick_rows(
         _waiting_columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, chosen_ids, _ROWS, alt
     )
-    if any(item.duration and costs.is_wide(item.duration) for item in snapshot.waiting):
-        st.caption(f"Some durations are wide ranges: {costs.wide_cause()}.")
     chosen = [snapshot.waiting[position] for position in places]
     st.session_state["queue_chosen"] = [item.run.id for item in chosen]
     _show_actions(chosen, now)
