@@ -341,7 +341,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
     sheet = sweep_charts.paper_table_of(request)
     if sheet is None:
         raise UserError("name", f"{shorten(name)} is not a sweep of a preset in {root}")
-    items = sweeps.sketch_sweep(request, root, name).items
+    items = sweeps.plan_unchecked_sweep(request, root, name).items
     scored, _ = run_scores.score_all(
         [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
     )

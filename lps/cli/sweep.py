@@ -53,7 +53,7 @@ def sweep(options) -> int:
     launcher.check_request(options.retries, None, on)
     if on is None:
         request, name = core_sharing.sweep_on_cores(request, options.runs, name)
-    planned = sweeps.sketch_sweep(request, options.runs, name)
+    planned = sweeps.plan_unchecked_sweep(request, options.runs, name)
     if options.dry_run:
         return _print_plan(planned, options, on)
     _check_start([item.config for item in planned.items], on_this_machine=on is None)

@@ -58,7 +58,7 @@ class _RunFacts:
 def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: datetime | None = None) -> str:
     """Render the report of a sweep; its unfinished runs are listed."""
     request = sweeps.from_record(sweep.request)
-    items = sweeps.sketch_sweep(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
+    items = sweeps.plan_unchecked_sweep(request, root, sweep.name).items if request else sweeps.tagged_items(sweep.runs)
     finished = [item.run for item in items if item.state and item.state.name == "finished"]
     scored, left_out = run_scores.score_all(finished, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     score_by_run = {member.run.id: member for member in scored}

@@ -79,12 +79,12 @@ def plan_sweep(layout: SweepSpec | presets.PresetRequest, root: Path, name: str 
 
     name: by default a name derived from the settings, so that the same command means the same sweep.
     """
-    sweep = sketch_sweep(layout, root, name)
+    sweep = plan_unchecked_sweep(layout, root, name)
     check_sweep([item.config for item in sweep.items])
     return sweep
 
 
-def sketch_sweep(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
+def plan_unchecked_sweep(request: SweepSpec | presets.PresetRequest, root: Path, name: str = "") -> Sweep:
     """Plan the sweep as `plan_sweep` does, but without checks of data, split and device."""
     sweep = lay_out_sweep(request, name)
     return replace(sweep, items=tuple(match_existing(sweep.items, root)))

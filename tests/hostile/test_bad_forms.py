@@ -128,7 +128,9 @@ def test_names_of_sweeps_and_searches():
         if draft.asked is None:
             assert list(draft.errors) == ["name"], text
         else:  # what is taken is shown as it is, in one line
-            assert sweeps.sketch_sweep(layout, sweep_forms.select.runs_root(), text.strip()).tag.isprintable(), text
+            assert sweeps.plan_unchecked_sweep(
+                layout, sweep_forms.select.runs_root(), text.strip()
+            ).tag.isprintable(), text
 
 
 def test_the_numbers_of_a_search_and_of_a_sweep():
@@ -384,4 +386,4 @@ def test_presets_take_no_odd_setting():
     for text in few(typed(parameters("lps")["epochs"]), 30):
         asked = presets.PresetRequest("ablation", fixed={"epochs": text})
         with pytest.raises(UserError):
-            sweeps.sketch_sweep(asked, sweep_forms.select.runs_root())
+            sweeps.plan_unchecked_sweep(asked, sweep_forms.select.runs_root())

@@ -26,7 +26,9 @@ _KINDS = {"copies": "Copies", "links": "Links"}
 def show_exports(view: PredictionView, images: Images | None) -> None:
     """Show what the labels are now, and the ways to export them."""
     st.subheader("Export labels", anchor=False)
-    labels_of_run = labels.build_labels(view.epoch, view.split, view.targets, view.network, view.said, view.defaults)
+    labels_of_run = labels.build_labels(
+        view.epoch, view.split, view.targets, view.network, view.decisions, view.defaults
+    )
     st.caption(_count_labels(labels_of_run, view))
     files, say = images.file_names if images is not None else (), nouns.of(view.run)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
@@ -74,7 +76,7 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
 def _count_labels(labels_of_run: Labels, view: PredictionView) -> str:
     """Describe how many images have which kind of label."""
     counts = Counter(labels_of_run.sources)
-    called = {*view.said.names, *view.defaults}
+    called = {*view.decisions.names, *view.defaults}
     named = sum(
         c in called for c, source in zip(labels_of_run.cluster.tolist(), labels_of_run.sources) if source == "predicted"
     )

@@ -142,7 +142,7 @@ def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) 
     """Show the buttons that reject the cluster or some of its images."""
     say = nouns.of(view.run)
     with st.container(horizontal=True, gap="small"):
-        rejected = cluster in view.said.rejected
+        rejected = cluster in view.decisions.rejected
         st.button(
             "Mark as a class" if rejected else "Mark as not a class",
             key="reject",
@@ -201,7 +201,7 @@ def _show_flags(view: PredictionView, cluster: int) -> None:
 
 def next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
     """Return the next cluster with images that is neither named nor rejected, wrapping around; None without one."""
-    named = {*view.said.names, *view.said.rejected, *view.defaults, cluster}
+    named = {*view.decisions.names, *view.decisions.rejected, *view.defaults, cluster}
     waiting = [c.id for c in view.clusters if c.size and c.id not in named]
     return next((i for i in waiting if i > cluster), waiting[0] if waiting else None)
 
@@ -213,12 +213,12 @@ def _merge_cluster(view: PredictionView, cluster: int, key: str) -> None:
 
 
 def _merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
-    if _record_steps(view, naming.merge_steps(view.said, cluster, into, view.defaults)):
+    if _record_steps(view, naming.merge_steps(view.decisions, cluster, into, view.defaults)):
         _open_cluster(into)
 
 
 def _split_off(view: PredictionView, ticked: tuple[int, ...]) -> None:
-    new = assign_cluster.next_cluster_id(view, view.said)
+    new = assign_cluster.next_cluster_id(view, view.decisions)
     if _record_steps(view, [{"do": "split", "images": list(ticked), "new": new}]):
         _open_cluster(new)
 

@@ -115,7 +115,7 @@ def _chosen_cluster(view: PredictionView) -> int:
     """Return the cluster in the URL, by default the first novel one with images."""
     requested = url_fields.read_number("cluster")
     if requested is not None:
-        requested = view.said.root(requested)
+        requested = view.decisions.root(requested)
         if requested in view.ids:
             return requested
     filled = [c.id for c in view.clusters if c.size]
@@ -156,7 +156,7 @@ def _show_overview(view: PredictionView, chosen: int) -> None:
 
 def _summarize_page(view: PredictionView) -> str:
     """Describe the clusters of the epoch in one line."""
-    named = sum(c.id in view.said.names for c in view.clusters)
+    named = sum(c.id in view.decisions.names for c in view.clusters)
     unknown = int((view.truth < 0).sum())
     sentences = [f"{view.split.pictures_in_words(nouns.of(view.run)('image'))} in {counted(len(view.ids), 'cluster')}"]
     sentences += [f"{named} named by you"] if named else []
@@ -176,9 +176,9 @@ def _share_of_class(view: PredictionView, class_id: int, share: float) -> str:
 
 
 def _shown_name(view: PredictionView, cluster: int) -> str:
-    if cluster in view.said.rejected:
+    if cluster in view.decisions.rejected:
         return "(not a class)"
-    return view.said.names.get(cluster) or view.defaults.get(cluster, "")
+    return view.decisions.names.get(cluster) or view.defaults.get(cluster, "")
 
 
 def _show_table(view: PredictionView, chosen: int) -> None:
@@ -374,7 +374,7 @@ def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tup
     number = paging.choose_page(pages, f"page of {key} {order} {class_id}")
     part = rows[(number - 1) * PAGE : number * PAGE]
     ids = view.split.unlabeled[part]
-    decisions = view.said
+    decisions = view.decisions
     parts = decisions.moved.items(), decisions.wrong_clusters.items(), decisions.classless_images
     token = " ".join([key, *(repr(sorted(part)) for part in parts)])
     alt = f"{counted(len(ids), say('image'))} of cluster {chosen}"
@@ -418,7 +418,7 @@ def _keep_size(edge: int) -> None:
 
 
 def _show_heading(view: PredictionView, cluster_facts: Cluster) -> str:
-    parts = view.said.parts(cluster_facts.id)
+    parts = view.decisions.parts(cluster_facts.id)
     joined = f" (merged with {', '.join(map(str, parts))})" if parts else ""
     return f"Cluster {view.title(cluster_facts.id)}{joined}"
 
@@ -477,7 +477,7 @@ def _class_of(view: PredictionView, cluster_facts: Cluster) -> int:
     if cluster_facts.matched >= 0:
         return cluster_facts.matched
     names = [name.casefold() for name in view.split.class_names]
-    called = view.said.names.get(cluster_facts.id, "").casefold()
+    called = view.decisions.names.get(cluster_facts.id, "").casefold()
     if called:
         return names.index(called) if called in names else -1
     return (

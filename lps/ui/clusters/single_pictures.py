@@ -38,6 +38,6 @@ def ask_verdict(
 
 def verdict_on_image(view: PredictionView, image: int) -> str:
     """Return the decision against a picture in two or three words; "" if there is none."""
-    if image in view.said.classless_images:
+    if image in view.decisions.classless_images:
         return "none of these"
-    return "wrong cluster" if image in view.said.wrong_clusters else ""
+    return "wrong cluster" if image in view.decisions.wrong_clusters else ""

@@ -34,12 +34,12 @@ def show_training_on(view: PredictionView) -> None:
     if view.run.is_recorded:
         return
     is_asked = st.query_params.pop(_ASKED, None) == "true"
-    free = continued_training.without_name(view.ids.tolist(), view.defaults, view.said)
-    left = sum(c.size > 0 and c.id in free and c.id not in view.said.rejected for c in view.clusters)
+    free = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
+    left = sum(c.size > 0 and c.id in free and c.id not in view.decisions.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        is_ready = not view.said.is_empty
+        is_ready = not view.decisions.is_empty
         named = (
-            f"{counted(len(view.said.names), 'cluster')} with a name, {left} without"
+            f"{counted(len(view.decisions.names), 'cluster')} with a name, {left} without"
             if is_ready
             else "Name a cluster first"
         )
@@ -104,7 +104,7 @@ def _ask_next_run(view: PredictionView) -> None:
 
 def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
     """Show how many pictures each name labels, and a warning if one of its clusters looks mixed."""
-    named = [c for c in view.clusters if c.id in view.said.names and c.id not in view.said.rejected]
+    named = [c for c in view.clusters if c.id in view.decisions.names and c.id not in view.decisions.rejected]
     if mixed := [view.name(c.id) for c in named if "mixed" in c.flags]:
         verb = "looks" if len(mixed) == 1 else "look"
         words = f"{', '.join(mixed)} {verb} mixed: the new run would learn several classes under one name. "
@@ -114,7 +114,9 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
         Column("Name", lambda c: view.name(c.id)),
         Column("Become labeled", lambda c: planned.labeled.get(view.name(c.id), 0), "number", help=say(_ABOUT_LABELED)),
         Column(say("Pictures"), lambda c: c.size, "number", help=say("Pictures of the cluster that have no label")),
-        Column("Merged in", lambda c: ", ".join(map(str, view.said.parts(c.id))), help=_ABOUT_MERGED, optional=True),
+        Column(
+            "Merged in", lambda c: ", ".join(map(str, view.decisions.parts(c.id))), help=_ABOUT_MERGED, optional=True
+        ),
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]
     about = say("For each name, the number of pictures that become labeled")
@@ -127,12 +129,14 @@ def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
     By default, those that look mixed are dissolved: trained as one class, a cluster of leftovers grows and the model
     becomes confident of it.
     """
-    without = continued_training.without_name(view.ids.tolist(), view.defaults, view.said)
+    without = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
     free = [c for c in view.clusters if c.id in without and c.size]
     if not free:
         return {}
     say = nouns.of(view.run)
-    named = [c.id for c in view.clusters if c.id not in {one.id for one in free} and c.id not in view.said.rejected]
+    named = [
+        c.id for c in view.clusters if c.id not in {one.id for one in free} and c.id not in view.decisions.rejected
+    ]
     targets = {f"{_MERGE} {view.title(cluster)}": cluster for cluster in named}
     table = pd.DataFrame(
         {
@@ -164,7 +168,7 @@ def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
 
 
 def _usual_fate(view: PredictionView, cluster: Cluster) -> str:
-    return _DISSOLVE if "mixed" in cluster.flags or cluster.id in view.said.rejected else _KEEP
+    return _DISSOLVE if "mixed" in cluster.flags or cluster.id in view.decisions.rejected else _KEEP
 
 
 def _start_run(planned: TrainingPlan) -> None:

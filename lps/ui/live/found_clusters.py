@@ -123,7 +123,7 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
 
     A disabled button says what it waits for.
     """
-    unnamed = [c for c in ordered if c.id not in {*view.defaults, *view.said.names, *view.said.rejected}]
+    unnamed = [c for c in ordered if c.id not in {*view.defaults, *view.decisions.names, *view.decisions.rejected}]
     too_early = "" if state.is_over else "Available when the run has ended"
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
         routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id))
@@ -131,7 +131,7 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", obstacle, is_next=bool(unnamed)):
         routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
     obstacle = too_early or ("You cannot name the clusters of a recording" if run.is_recorded else "")
-    obstacle = obstacle or ("Name a cluster first" if view.said.is_empty else "")
+    obstacle = obstacle or ("Name a cluster first" if view.decisions.is_empty else "")
     if _draw_step_button("Continue with these names", f"train_on:{run.id}", "model_training", obstacle):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
     obstacle = too_early or ("" if prediction_job.has_weights(run) else "This run has no saved weights")

@@ -28,7 +28,7 @@ def ask_name(
     refused, text, reason = st.session_state.get(_REFUSED_NAME, ("", "", ""))
     is_refused = refused == key and st.session_state.get(key) == text
     if not is_refused:
-        url_fields.set_widget(key, view.said.names.get(cluster, ""))
+        url_fields.set_widget(key, view.decisions.names.get(cluster, ""))
     st.text_input(
         label,
         key=key,
@@ -40,7 +40,7 @@ def ask_name(
     )
     if is_refused:
         st.error(escape.markdown(f"{reason}."), icon=":material/error:")
-        other = naming.cluster_with_name(text, cluster, view.said, view.defaults)
+        other = naming.cluster_with_name(text, cluster, view.decisions, view.defaults)
         if merge is not None and other in view.ids:
             label = escape.markdown(f"Merge with {view.title(other)}")
             st.button(label, key=f"merge-{key}", icon=":material/merge:", on_click=merge, args=(other,))
@@ -59,13 +59,13 @@ def record_steps(view: PredictionView, steps: Sequence[dict]) -> None:
 def _name_cluster(view: PredictionView, cluster: int, key: str, on_saved: Callable[[], object]) -> None:
     text = st.session_state[key]
     forget_refusal()
-    previous_name = view.said.names.get(cluster, "")
+    previous_name = view.decisions.names.get(cluster, "")
     try:
         if not text.strip():
             if previous_name:
                 record_steps(view, [{"do": "unname", "id": cluster}])
         elif text != previous_name:
-            naming.check_name(text, cluster, view.said, view.defaults)
+            naming.check_name(text, cluster, view.decisions, view.defaults)
             record_steps(view, [{"do": "name", "id": cluster, "name": naming.clean_name(text)}])
             on_saved()
     except (UserError, OSError) as error:

@@ -36,7 +36,7 @@ class PredictionView:
     split: Split
     targets: np.ndarray
     network: Assignment
-    said: Naming
+    decisions: Naming
     defaults: dict[int, str]
     assigned: np.ndarray
     ids: np.ndarray
@@ -49,11 +49,11 @@ class PredictionView:
 
     def name(self, cluster: int) -> str:
         """Return the name of a cluster, "cluster 7" if it has none."""
-        return labels.name_of(cluster, self.said, self.defaults)
+        return labels.name_of(cluster, self.decisions, self.defaults)
 
     def title(self, cluster: int) -> str:
         """Return the id with the name, if there is one."""
-        return labels.title_of(cluster, self.said, self.defaults)
+        return labels.title_of(cluster, self.decisions, self.defaults)
 
     def class_name(self, class_id: int) -> str:
         return self.split.class_names[class_id] if 0 <= class_id < len(self.split.class_names) else ""
@@ -146,7 +146,7 @@ def history_epochs(view: PredictionView) -> list[int]:
 
 def read_image_history(view: PredictionView, image: int) -> list[clusters.Moment]:
     """Return the history of an unlabeled image over `history_epochs`, as far as these can be read."""
-    key = repr((view.epoch, sorted(view.said.parents.items()), sorted(view.said.moved.items())))
+    key = repr((view.epoch, sorted(view.decisions.parents.items()), sorted(view.decisions.moved.items())))
     folder, now = str(view.run.folder), _stamp(view.run, view.epoch)
     row = int(np.searchsorted(view.split.unlabeled, image))
     stored, heirs = {}, {}

@@ -222,7 +222,7 @@ def _put_in_cluster(run: Run, epoch: int, images: list[int], into: int | str | N
     try:
         view = predictions.read_view(run, epoch)
         cluster = _find_cluster_by_name(view, into) if isinstance(into, str) else into
-        new_id = view.said.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
+        new_id = view.decisions.next_id(int(max(view.ids.max(), view.network.predicted.max())) + 1)
         steps: list[dict] = [{"do": "split", "images": images, "new": new_id}]
         if cluster is not None:
             steps.append({"do": "merge", "id": new_id, "into": cluster})

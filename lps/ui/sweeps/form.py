@@ -52,7 +52,7 @@ def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str
     if asked is None:
         return None
     with st.spinner("Creating the run folders"):
-        wanted = sweeps.sketch_sweep(asked, select.runs_root(), name)
+        wanted = sweeps.plan_unchecked_sweep(asked, select.runs_root(), name)
         execution_target.check_target(place)
         sweeps.check_sweep([item.config for item in wanted.items], place.is_here, start_check.check_start_in_subprocess)
         return sweeps.start_sweep(wanted, select.runs_root(), retries=retries or None, on=place.on).name
@@ -238,7 +238,7 @@ def _show_places() -> None:
 def _preview(draft: _SweepDraft) -> None:
     """What it costs, the button, and the runs with what becomes of them; nothing has been written so far."""
     root = select.runs_root()
-    wanted = sweeps.sketch_sweep(draft.asked, root, draft.name)
+    wanted = sweeps.plan_unchecked_sweep(draft.asked, root, draft.name)
     left = [item.config for item in wanted.items if item.action != "exists"]
     keys = tuple(config.to_json() for config in left)
     found, estimate = _estimate(str(root), keys, left)

@@ -90,7 +90,7 @@ def course(known: SweepRecord) -> SweepCourse:
     asked = sweeps.from_record(known.request)
     if asked is None:
         return SweepCourse(known, None, sweeps.tagged_items(known.runs))
-    return SweepCourse(known, asked, sweeps.sketch_sweep(asked, select.runs_root(), known.name).items)
+    return SweepCourse(known, asked, sweeps.plan_unchecked_sweep(asked, select.runs_root(), known.name).items)
 
 
 # ---------------------------------------------------------------------------------------------------- list
