@@ -79,8 +79,7 @@ def _leading(features: np.ndarray) -> np.ndarray:
 
 
 def _parted(points: np.ndarray, count: int) -> np.ndarray:
-    """Return int (m,): k-means part of each of the points (m, d), started from parts of equal size along the first
-    direction."""
+    """Return the k-means part int (m,) of points (m, d); the first parts are equally large along the first axis."""
     labels = points[:, 0].argsort(kind="stable").argsort(kind="stable") * count // max(1, len(points))
     for _ in range(_ROUNDS):
         member = (labels[:, None] == np.arange(count)).astype(points.dtype)

@@ -265,9 +265,7 @@ class EventFacts:
     on_gpu: bool
 
     def precision(self, config: Config) -> str:
-        """Return fp32 or bf16; older runs without this entry in `start` get the meaning of `precision` on their
-        hardware.
-        """
+        """Return fp32 or bf16; for older runs without this entry, what `precision` meant on their hardware."""
         precision = config.precision if config.precision != "auto" else "bf16" if self.on_gpu else "fp32"
         return resolved_settings(self.start).get("precision", precision)
 

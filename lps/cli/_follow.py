@@ -15,9 +15,7 @@ from lps.store.runs import Run, State
 
 
 def follow(run: Run) -> State:
-    """Show bars on stderr until the run is over. The first Ctrl-C requests a checkpoint and stop, the next ends the run
-    at once.
-    """
+    """Show bars on stderr until the run is over. The first Ctrl-C asks for a checkpoint and stop, the next ends it."""
     bars, interrupts = Bars(run), 0
     while True:
         try:

@@ -60,9 +60,7 @@ def load(
 
 
 def original_keys(config: Config) -> tuple[list[edit_log.Key], str]:
-    """Return (keys of all images of `config` in decisions, before any decision; `dataset_edits.name_of` the whole data
-    set).
-    """
+    """Return (keys in decisions of all images of `config`, before any; `dataset_edits.name_of` the data set)."""
     undecided = load_arguments(config)._replace(decisions=None)
     images = load(*undecided)
     if images.file_names:

@@ -118,9 +118,7 @@ def _normalized(change: Callable, mean: tuple[float, ...], std: tuple[float, ...
 
 
 def _resized_after(change: Callable, size: int, takes_sizes: bool) -> Callable:
-    """Return a view that applies `change`, then resizes to `size` pixels a side: float32 in [0, 1], bilinear,
-    antialiased.
-    """
+    """Return a view that applies `change`, then resizes to `size`: float32 in [0, 1], bilinear, antialiased."""
 
     def changed(images: Tensor, generator: torch.Generator | None = None, sizes: Tensor | None = None) -> Tensor:
         out = change(images, generator, sizes) if takes_sizes else change(images, generator)
@@ -241,9 +239,7 @@ def views_of(config: Config) -> Mapping[str, _View | str]:
 
 
 def views_of_pictures(config: Config) -> dict[str, _View]:
-    """Return `FAMILIES[config.views]`, or the views that the backbone of a run expects if it does; for vectors
-    `lps.data.vectors.views`.
-    """
+    """Return `FAMILIES[config.views]`, or the views that the backbone expects; of vectors `lps.data.vectors.views`."""
     if config.views == vectors.FAMILY:
         return vectors.views(config.features_noise, config.features_dropout)
     preparation = backbone_names.preparation(config.network_name, config.network_image_size)

@@ -145,9 +145,7 @@ def open_regular(
 
 
 def read_small(path: str | os.PathLike) -> bytes:
-    """Return the bytes of one of our small files; raises `OSError`, also for links and large files, without waiting for
-    pipes.
-    """
+    """Return the bytes of one of our small files; raises `OSError`, also for links, pipes and large files."""
     descriptor = os.open(path, os.O_RDONLY | _UNTRUSTED)
     data = b""
     try:

@@ -110,8 +110,7 @@ def refuse_existing(target: Path) -> None:
 
 @contextmanager
 def draft_of(target: Path, facts: dict) -> Iterator[Path]:
-    """Yield a folder to fill; at the end it replaces an earlier export at `target`, or after an error nothing has
-    changed.
+    """Yield a folder to fill, which then replaces an earlier export at `target`; an error leaves all unchanged.
 
     facts: the content of `MARK`. If the process is killed between the two renames, the earlier export stays beside
     `target` and the next export restores it. Raises `UserError` if `target` is not an export or nothing can be written.

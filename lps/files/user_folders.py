@@ -18,9 +18,7 @@ def cache_folder() -> Path:
 
 
 def data_folder(variable: str, name: str) -> Path:
-    """Return `$VARIABLE` from the environment, else `$XDG_DATA_HOME/lps-studio/NAME`, else the same in
-    `~/.local/share`.
-    """
+    """Return `$VARIABLE`, else `$XDG_DATA_HOME/lps-studio/NAME`, else the same in `~/.local/share`."""
     if os.environ.get(variable):
         return Path(os.environ[variable]).absolute()
     base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"

@@ -31,8 +31,7 @@ _ARRAYS = ("predicted", "cluster", "confidence", "distance", "near", "far")
 def predict_together(
     run: Run, folder: str | os.PathLike, report: Report = lambda done, total: None, workers: int = 1
 ) -> PredictionResult:
-    """Predict like `prediction.predict`, sharing the work with all processes that call this for the same run and
-    pictures.
+    """Predict like `prediction.predict`, with the work shared by all callers for the same run and pictures.
 
     workers: processes of this machine, this one and those that it starts. Raises `UserError`.
     """

@@ -65,8 +65,7 @@ class Imported:
 def import_runs(
     path: Path, root: Path, dataset_path: str | None = None, most_bytes: int = MOST_BYTES
 ) -> list[Imported]:
-    """Import the runs in `path` (a run's folder, a folder of such folders, or an archive of them) into the folder
-    `root`.
+    """Import the runs in `path`, a run's folder, a folder of such folders or an archive of them, into `root`.
 
     dataset_path: folder of the runs' data set on this machine. Without it their settings name no folder, since a path
     from elsewhere could point at anything here; the same holds for files of start weights. All runs of an archive are
@@ -172,9 +171,7 @@ def _most_bytes(name: str) -> int:
 
 
 def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
-    """Copy an entry to a new file. Raises `UserError` if it is too large for its kind, exists already or does not fit
-    on the disk.
-    """
+    """Copy an entry to a new file; raises `UserError` if it is too large, exists already or does not fit the disk."""
     name = target.name
     if entry.size > _most_bytes(name):
         raise UserError("archive", f"has a {name} of {data_size(entry.size)}, larger than in any run")

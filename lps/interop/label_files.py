@@ -124,9 +124,7 @@ def _file_name(name: str) -> str:
 
 
 def _original(image: int, images: Images, root: Path | None) -> Path | None:
-    """Return the file of an image, or None if it has none (pixels only, or inside a shard); raises `UserError` if it is
-    gone.
-    """
+    """Return an image's file, None if it has none (pixels only, or in a shard); raises `UserError` if it is gone."""
     if not images.are_files or root is None or is_in_shard(images.file_names[image]):
         return None
     original = root.resolve() / images.file_names[image]
@@ -140,8 +138,7 @@ def _original(image: int, images: Images, root: Path | None) -> Path | None:
 
 
 def as_zip(labels: Labels, images: Images, root: Path | None, name: str) -> Iterator[bytes]:
-    """Yield the content of `write_folder`, below one folder called `name`, as a .zip in pieces
-    (`class_folders.as_zip`).
+    """Yield the content of `write_folder`, below one folder `name`, as a .zip in pieces (`class_folders.as_zip`).
 
     Raises `UserError` before the first piece.
     """

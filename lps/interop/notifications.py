@@ -37,9 +37,7 @@ _ENDS = {"finished": "finished", "failed": "failed", "crashed": "failed"}
 
 @dataclass(frozen=True)
 class Message:
-    """A message about a run. key: its kind, sent once per run; private: text that is added only with
-    LPS_NOTIFY_DETAILS.
-    """
+    """A message about a run. key: its kind, sent once per run; private: text for LPS_NOTIFY_DETAILS alone."""
 
     key: str
     title: str
@@ -139,9 +137,7 @@ def send_due_messages(run: Run) -> int:
 
 
 def send_message(root: Path, message: Message) -> bool:
-    """Send a message to all receivers within the hourly limit; returns whether it arrived everywhere. Raises
-    `UserError`.
-    """
+    """Send a message to all receivers within the hourly limit; return whether all got it; raises `UserError`."""
     notifier = receivers()
     if not len(notifier):
         return False

@@ -61,9 +61,7 @@ def _points_as_tsv(features: np.ndarray) -> str:
 
 
 def _metadata(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: np.ndarray) -> str:
-    """Return one line per image under `COLUMNS`: true class and group if known, prediction, cluster name and
-    confidence.
-    """
+    """Return one line per image under `COLUMNS`: class and group if known, prediction, cluster name, confidence."""
     decisions, defaults = naming.naming_of_epoch(naming.read_entries(run), epoch), default_names(run, split)
     rows = np.searchsorted(split.unlabeled, snapshot.feature_index)
     if not np.array_equal(split.unlabeled[np.minimum(rows, len(split.unlabeled) - 1)], snapshot.feature_index):

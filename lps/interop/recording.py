@@ -117,9 +117,7 @@ def _rounded(value):
 
 
 def _write_epochs(draft: Run, run: Run, epochs: list[int]) -> None:
-    """Write snapshots and points of as many epochs as fit, always with the first and the last, and copy other stored
-    maps.
-    """
+    """Write snapshots and points of as many epochs as fit, with the first and last, and copy other stored maps."""
     first, last = (read_snapshot(run.snapshots, epoch) for epoch in (epochs[0], epochs[-1]))
     rows = sample_rows(len(last.features))
     plane = _plane(first, last)

@@ -173,9 +173,7 @@ class EventFile:
             data = data[os.write(self._descriptor, data) :]
 
     def put(self, data: bytes) -> None:
-        """Make `data`, which begins with a session, the content that counts: append its rest if the file is a prefix of
-        it, else all of it.
-        """
+        """Make `data`, which begins with a session, the valid content: append what the file lacks, else all."""
         stored_bytes = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         if data.startswith(stored_bytes):  # also where an export was killed in the middle of a record
             data = data[len(stored_bytes) :]
@@ -269,9 +267,7 @@ class Encoder:
         return self._tb.Summary.Value(tag=name, simple_value=number)
 
     def _histogram(self, name: str, numbers: np.ndarray, bins: int, span: tuple[float, float] | None = None):
-        """Return rows of left end, right end and count; bins are equally wide from the least to the greatest number, or
-        over `span`.
-        """
+        """Return rows of left end, right end and count; bins of equal width from least to greatest, or over `span`."""
         counts, edges = np.histogram(numbers, bins, span)
         buckets = self._tb.make_tensor_proto(np.stack([edges[:-1], edges[1:], counts], axis=1).astype(np.float64))
         metadata = self._tb.histogram.create_summary_metadata(display_name=None, description=None)

@@ -25,9 +25,7 @@ class Damaged(UserError):
 
 
 def check_arrays(run: Run) -> list[str]:
-    """Remove damaged snapshots and maps and return notes about them; raises `UserError` for a damaged split or a
-    deceiving file.
-    """
+    """Remove damaged snapshots and maps, return notes on them; raises `UserError` for bad splits or deceiving files."""
     labels = run.folder / inherited_files.LABELS
     if labels.exists():
         _check_arrays(labels)

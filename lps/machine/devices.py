@@ -70,9 +70,7 @@ def check_device(name: str, processes: int = 1) -> None:
 
 
 def available_cores() -> int:
-    """Return how many CPU cores this process may use; in a SLURM job, which may not be bound to cores, at most its
-    share.
-    """
+    """Return how many CPU cores this process may use; in a SLURM job, which may be unbound, at most its share."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     slurm_cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     return min(cores, int(slurm_cpus)) if slurm_cpus.isascii() and slurm_cpus.isdigit() and int(slurm_cpus) else cores

@@ -25,9 +25,7 @@ _asking = threading.Lock()  # held until the driver answers: if it hangs, only o
 
 @dataclass(frozen=True)
 class MachineLoad:
-    """Load of the machine. cores: usable by this process; load: average runnable processes of the last minute; memory
-    in bytes.
-    """
+    """Load of the machine. cores: usable here; load: mean runnable processes of the last minute; memory in bytes."""
 
     cores: int
     load: float | None
@@ -37,8 +35,7 @@ class MachineLoad:
 
 @dataclass(frozen=True)
 class Gpu:
-    """Usage of a GPU. index, uuid: the driver's names; memory in bytes; busy: share of recent time in which it
-    computed.
+    """Usage of a GPU. index, uuid: the driver's names; memory in bytes; busy: recent share of time in use.
 
     processes: bytes of its memory by process.
     """

@@ -55,8 +55,7 @@ class Progress:
 
 @dataclass
 class Inference:
-    """Outputs of the network for all training images, in evaluation mode without augmentation; computed on first
-    access.
+    """Network outputs of all training images, in evaluation mode without augmentation, computed on first access.
 
     targets: int64 (labeled,), class ids of the labeled images. seed: for random choices (k-means). fitted: if
     `unlabeled` holds images that were not trained on, `Prediction.fitted` of the training images; empty for training

@@ -122,9 +122,7 @@ class Distilled(Method):
     def terms(
         self, logits: list[Tensor], projected: list[Tensor], targets: Tensor, progress: Progress
     ) -> dict[str, Tensor]:
-        """Return the weighted terms of SimGCD's loss from logits (n, classes) and projections (n, d) per view, labeled
-        rows first.
-        """
+        """Return SimGCD's weighted loss terms; views: logits (n, classes), projections (n, d), labeled first."""
         of_all, of_labeled = 1 - self.supervised_weight, self.supervised_weight
         sharpness = self.student_temperature / self.teacher_temperature(progress)
         tau = self.supervised_temperature
@@ -139,9 +137,7 @@ class Distilled(Method):
         }
 
     def class_logits(self, outputs: Outputs) -> Tensor:
-        """Return cosine(features, prototype) / student temperature: (n, classes), float32, as bf16 is too coarse
-        here.
-        """
+        """Return cosine(features, prototype) / student temperature (n, classes) in float32, as bf16 is too coarse."""
         with torch.autocast(outputs.features.device.type, enabled=False):
             features, prototypes = outputs.features.float(), self.prototypes.float()
             return F.normalize(features, dim=1) @ F.normalize(prototypes, dim=1).T / self.student_temperature

@@ -179,7 +179,7 @@ class BaCon(Distilled, Method):
             "loss/consistency": of_all * self_distillation(*logits, sharpness),
             "loss/entropy": of_all
             * self.entropy_weight
-            * weighted_negative_entropy(mean, self.class_sizes**-self.prior_exponent),
+            * _weighted_negative_entropy(mean, self.class_sizes**-self.prior_exponent),
             "loss/cross_entropy": of_labeled * F.cross_entropy(labeled_rows(logits, targets), targets.repeat(2)),
             "loss/unsupervised_contrastive": of_all * nt_xent(torch.cat(projected), self.unsupervised_temperature),
             "loss/supervised_contrastive": of_labeled
@@ -187,7 +187,7 @@ class BaCon(Distilled, Method):
             * labeled_contrastive(projected, targets, self.supervised_temperature),
         }
         if is_soft:
-            likeness = soft_likeness(self.soft_labels(logits))
+            likeness = _soft_likeness(self.soft_labels(logits))
             together = soft_contrastive(torch.cat(projected), likeness, drawn, self.supervised_temperature)
             terms["loss/soft_contrastive"] = of_labeled * 0.5 * together
         total, measured = sum_terms(terms)
@@ -250,10 +250,8 @@ def estimated_sizes(clusters: Tensor, targets: Tensor, classes: Classes) -> Tens
     return torch.from_numpy(counts).to(targets.device)
 
 
-def weighted_negative_entropy(mean: Tensor, weights: Tensor) -> Tensor:
-    """Return sum_k r_k log r_k + log K with r proportional to mean * weights, both (k,); 0 if mean is proportional to 1
-    / weights.
-    """
+def _weighted_negative_entropy(mean: Tensor, weights: Tensor) -> Tensor:
+    """Return sum_k r_k log r_k + log K, r proportional to mean * weights, both (k,); 0 if r is uniform."""
     relative = mean * weights
     relative = relative / relative.sum()
     return (relative * relative.clamp_min(TINY).log()).sum() + np.log(len(mean))
@@ -279,7 +277,7 @@ def most_confident_rows(ids: Tensor, confidence: Tensor, is_hit: Tensor, classes
     return is_most_confident
 
 
-def soft_likeness(labels: Tensor) -> Tensor:
+def _soft_likeness(labels: Tensor) -> Tensor:
     """Return m (n, n): inner products of soft labels (n, classes), 1 on the diagonal."""
     return (labels @ labels.T).fill_diagonal_(1)
 

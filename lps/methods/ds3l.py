@@ -186,9 +186,7 @@ class DS3L(Method):
         return self.consistency_weight * ramp_up(progress.by_step, 1)
 
     def weigh(self, probabilities: Tensor, parameters: dict[str, Tensor] | None = None) -> Tensor:
-        """Return the weight of every row of (n, seen) probabilities, float32 (n,) in [0, 1]. parameters: default: its
-        own.
-        """
+        """Return the weight of each row of (n, seen) probabilities, float32 (n,) in [0, 1]. parameters: else own."""
         with torch.autocast(probabilities.device.type, enabled=False):
             return functional_call(self.weight_network, parameters or {}, (probabilities,)).squeeze(1)
 
@@ -212,9 +210,7 @@ class DS3L(Method):
         return outer.detach()
 
     def _virtual_step(self, inner: Tensor) -> dict[str, Tensor]:
-        """Return trained parameters by name after theta - alpha * gradient of `inner`, with the graph of that
-        gradient.
-        """
+        """Return trained parameters by name after theta - alpha * gradient of `inner`, with that gradient's graph."""
         trained = {name: value for name, value in self.network.named_parameters() if value.requires_grad}
         gradients = torch.autograd.grad(inner, trained.values(), create_graph=True)
         return {name: value - self.virtual_lr * grad for (name, value), grad in zip(trained.items(), gradients)}

@@ -284,8 +284,7 @@ class DTC(Method):
         return terms, measured | distribution_measurements(pi_hat)
 
     def _distance_from_past(self, assignments: Tensor, positions: Tensor, remember: bool) -> Tensor:
-        """Return the mean squared difference of q (n, k) from the images' averages (0 if there is none), then add q to
-        them.
+        """Return the mean squared difference of q (n, k) from the images' averages, 0 without any; then add q to them.
 
         remember: False in the warm-up, whose assignments do not fit the targets yet.
         """
@@ -313,8 +312,7 @@ class DTC(Method):
 
 
 def log_student_t(distances: Tensor) -> Tensor:
-    """Return log q (n, k): Student's t with one degree of freedom of squared distances (n, k), normalised over
-    clusters.
+    """Return log q (n, k): Student's t with one degree of freedom of squared distances (n, k), over all clusters.
 
     In log space, since 1 / (1 + d^2) of a far point is 0 in half precision.
     """

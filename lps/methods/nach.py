@@ -147,9 +147,7 @@ class NACH(Method):
         self.register_buffer("confidence_steps", torch.zeros(2))  # batches that had such a row
 
     def start_epoch(self, inference: Inference, progress: Progress) -> None:
-        """Set the confidence gap of the last epoch: mean on rows predicted as seen minus mean on rows predicted as
-        novel.
-        """
+        """Set the confidence gap of the last epoch: mean of rows predicted as seen minus mean of those as novel."""
         seen, novel = self.confidence_sum / self.confidence_steps.clamp_min(1)
         measured = self.confidence_steps.sum() > 0
         self.pace_gap.copy_(torch.where(measured, seen - novel, self.pace_gap))
@@ -192,9 +190,7 @@ class NACH(Method):
         return total, measured | pseudo_label_rates(PseudoLabels(*(part[labeled:] for part in predicted)), self.classes)
 
     def threshold_novel(self) -> Tensor:
-        """Return the threshold of novel labels, which is lower than that of seen ones while the seen classes are
-        ahead.
-        """
+        """Return the threshold of novel labels, lower than that of seen ones while the seen classes are ahead."""
         return self.threshold_seen - (self.gap_scale * self.pace_gap).clamp_max(self.gap_cap)
 
     def _add_confidence(self, predicted: PseudoLabels) -> None:
@@ -207,8 +203,7 @@ class NACH(Method):
 
 
 def filtered_partners(similarity: Tensor, targets: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """Return (partners (n,), accepted bool (unlabeled,)) like `pair_partners`, but a rejected unlabeled row is its own
-    partner.
+    """Return (partners (n,), accepted bool (unlabeled,)) as `pair_partners`; rejected rows are their own partners.
 
     similarity (n, n) with the diagonal masked out. Row i and its nearest neighbour j are accepted if they are at least
     as similar as j and its `rank`-th most similar labeled row, in whose ranking a labeled j itself comes first, with 1.
@@ -226,8 +221,7 @@ def filtered_partners(similarity: Tensor, targets: Tensor, rank: int) -> tuple[T
 def logit_adjusted_cross_entropy(
     logits: Tensor, predicted: PseudoLabels, pi_hat: Tensor, prior: Tensor | None = None
 ) -> Tensor:
-    """Return the mean over all rows of the confident ones' cross-entropy of logits (n, k) + log(k pi_hat); 0 without
-    any.
+    """Return the sum of confident rows' cross-entropy of logits (n, k) + log(k pi_hat), divided by n.
 
     With a prior q (k,) the logits are raised by log(pi_hat / q), the same for q = 1 / k: the network then learns a
     posterior for the class shares q.

@@ -197,7 +197,7 @@ class OpenNCD(Method):
         is_grouped = progress.by_epoch >= self.group_start
         terms = {
             "loss/prototype_similarity": pair_loss(*logits, partners),
-            "loss/group_similarity": self.group_weight * cross_similarity(*groups),
+            "loss/group_similarity": self.group_weight * _cross_similarity(*groups),
             "loss/prior": self.prior_weight * kl_to_prior(logits[0].softmax(dim=1).mean(dim=0), self.prototype_prior()),
         }
         if is_grouped:
@@ -267,7 +267,7 @@ def _membership(groups: Tensor) -> Tensor:
     return (groups[:, None] == torch.arange(len(groups), device=groups.device)).float()
 
 
-def cross_similarity(first: Tensor, second: Tensor) -> Tensor:
+def _cross_similarity(first: Tensor, second: Tensor) -> Tensor:
     """Return half the mean over rows of both cross-entropies between two views' group probabilities (n, groups)."""
     forward = (second * (first + TINY).log()).sum(dim=1).mean()
     backward = (first * (second + TINY).log()).sum(dim=1).mean()
@@ -294,9 +294,7 @@ def prototype_graph(votes: np.ndarray, directions: np.ndarray, weight: float) ->
 
 
 def group_prototypes(votes: np.ndarray, directions: np.ndarray, weight: float, count: int, seed: int) -> np.ndarray:
-    """Return group ids int64 (p,) of at most `count` groups; prototypes without votes join the nearest one with
-    votes.
-    """
+    """Return ids int64 (p,) of at most `count` groups; prototypes without votes join the nearest one with some."""
     voted = np.flatnonzero(votes.any(axis=0))
     groups = spectral_groups(prototype_graph(votes[:, voted], directions[voted], weight), count, seed)
     nearest = (directions @ directions[voted].T).argmax(axis=1)
@@ -305,9 +303,7 @@ def group_prototypes(votes: np.ndarray, directions: np.ndarray, weight: float, c
 
 
 def spectral_groups(graph: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Return ids int64 (p,) of at most `count` groups of a graph's nodes (p, p); up to `count` nodes are a group
-    each.
-    """
+    """Return ids int64 (p,) of at most `count` groups of a graph (p, p); up to `count` nodes are a group each."""
     if len(graph) <= count:
         return np.arange(len(graph))
     clustering = SpectralClustering(count, affinity="precomputed", random_state=seed)

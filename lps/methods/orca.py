@@ -125,7 +125,5 @@ class ORCA(Method):
         return total, measured | distribution_measurements(mean, self.class_prior)
 
     def margins(self) -> Tensor:
-        """Return (classes,): margin_scale * min(uncertainty, cap) for seen classes, added to a target's logit; 0 for
-        novel.
-        """
+        """Return (classes,), added to a target's logit: margin_scale * min(uncertainty, cap) if seen, 0 if novel."""
         return self.margin_scale * self.uncertainty.clamp_max(self.uncertainty_cap) * self.is_seen

@@ -36,8 +36,7 @@ class RunRequest(NamedTuple):
 
 
 def light_effort(dataset: str, settings: Mapping[str, object], on_this_machine: bool = True) -> str:
-    """Name the effort of a light training (`recipes.lighter_effort`) for these pictures, and for the hardware if it
-    runs here.
+    """Name the effort of a light training (`recipes.lighter_effort`) for these pictures and, if local, this hardware.
 
     settings: the settings that the user gave, `dataset.path` as typed.
     """

@@ -31,8 +31,7 @@ _REGISTERED = re.compile(r"^@register_model\(.*\)\n(?:@.*\n)*def (\w+)\(", re.MU
 
 @dataclass(frozen=True)
 class Preparation:
-    """How a backbone wants its pictures: square, `size` pixels per side, values in [0, 1] minus `mean`, divided by
-    `std`.
+    """How a backbone wants its pictures: square, `size` pixels a side, values in [0, 1] minus `mean`, over `std`.
 
     It replaces the data set's own constants. `lps.data.views.views_of` applies it to every view after its random
     changes: resize to `size`, bilinear and antialiased, on the view's device, then normalize; grey pictures use the
@@ -99,9 +98,7 @@ def weight_layout(name: str) -> str | None:
 
 
 def check_name(name: str) -> None:
-    """Raise `UserError` with close matches if `network.name` is not a backbone. Names of timm are checked by timm
-    later.
-    """
+    """Raise `UserError` with close matches if `network.name` is no backbone. timm checks its own names later."""
     available = torchvision_names()
     if re.fullmatch(r"[a-zA-Z0-9_.]+", timm_name(name) or "") or weight_layout(name) in _LAYOUTS:
         return
@@ -164,9 +161,7 @@ def check_start(name: str, start: str, checkpoint: str | None) -> None:
 
 
 def usual_start(name: str) -> str | None:
-    """Return the default `network.start` of a backbone that is used for its weights; None if it is usually pretrained
-    here.
-    """
+    """Return the default `network.start` of a backbone that is used for its weights; None for one pretrained here."""
     if name == LITE0 or timm_name(name):
         return "published"
     return "checkpoint" if weight_layout(name) else None
@@ -184,9 +179,7 @@ def rests_on_labels(name: str, start: str) -> bool:
 
 
 def check_tokens(name: str, tokens: str) -> None:
-    """Raise `UserError` if `tokens` needs a vision transformer and the backbone is none. Models of timm are checked
-    later.
-    """
+    """Raise `UserError` if `tokens` needs a vision transformer and the backbone is none. timm's are checked later."""
     if tokens != "class" and not (weight_layout(name) or timm_name(name) or is_torchvision_transformer(name)):
         raise BadSetting(
             "network.tokens", f"{tokens} is not possible with {name}, which is not a vision transformer; choose class"

@@ -90,9 +90,7 @@ def dataset_names() -> list[str]:
 
 
 def broken_methods() -> dict[str, str]:
-    """Return the reason, one sentence by name, why a method's file cannot be used. Errors that need torch are left to
-    `methods.build`.
-    """
+    """Return why a method's file cannot be used, by name. `methods.build` finds the errors that need torch."""
     return {name: info for name, info in _all(METHODS).items() if isinstance(info, str)}
 
 
@@ -144,9 +142,7 @@ def _modules(folder: Path) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _modules_at(folder: Path, changed: int) -> tuple[str, ...]:
-    """Return the module names of a folder changed at `changed` (cached: lists of thousands of runs ask for every
-    title).
-    """
+    """Return the module names of a folder changed at `changed` (cached, since long lists ask for every title)."""
     return tuple(sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")))
 
 
@@ -238,9 +234,7 @@ def _parent(tree: ast.Module, bases: set[str]) -> MethodInfo | None:
 
 
 def _check_import(node: ast.stmt) -> None:
-    """Raise an error for a statement that would fail on import, or do more than define something, as far as parsing
-    shows.
-    """
+    """Raise an error for a statement that would fail on import or does more than define, as far as parsing shows."""
     if not isinstance(node, _PLAIN):
         raise UserError(f"line {node.lineno}", "runs code on import; expected only constants, functions and a class")
     names = [item.name for item in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []

@@ -528,9 +528,7 @@ _ON_STORED_FEATURES_BY_METHOD = {"lps": {"entropy_weight": 2.0, "margin_scale": 
 
 
 def recipe(dataset: str, method: str = "") -> dict[str, object]:
-    """Return the defaults that a data set changes (`RECIPE` of its module), with those for a method
-    (`RECIPE_BY_METHOD`).
-    """
+    """Return the defaults that a data set changes: its module's `RECIPE`, and `RECIPE_BY_METHOD` for a method."""
     info = catalog.dataset_info(dataset)
     return info.recipe | info.recipe_by_method.get(method, {})
 
@@ -601,9 +599,7 @@ def _defaults(dataset: str, method: str, fingerprint: tuple) -> Mapping[str, obj
 
 
 def configure_stored(values: Mapping[str, object]) -> Config:
-    """Return the checked `Config` of settings that were stored as a whole; a missing one takes its
-    `ParameterDocs.before`.
-    """
+    """Return the checked `Config` of a whole stored record; a missing setting takes its `ParameterDocs.before`."""
     method = values.get("method")
     own_parameters: Mapping[str, Parameter] = {}
     with suppress(UserError):  # `configure` raises it with all choices
@@ -754,9 +750,7 @@ def _check_prior(checked: Mapping[str, object]) -> None:
 
 
 def _check_embeddings(checked: dict[str, object]) -> None:
-    """Embeddings need stored features, no backbone, random start weights and their own views; pictures use none of
-    these.
-    """
+    """Check that embeddings have stored features, no backbone, random start and own views; pictures none of these."""
     required = {"features": "stored", "network.name": GIVEN, "network.start": "random", "views": "vectors"}
     if checked["network.name"] == GIVEN or checked["views"] == "vectors":
         for key, value in required.items():

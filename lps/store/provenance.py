@@ -98,9 +98,7 @@ def _machine_at(events: str, version: tuple) -> dict[str, object]:
 
 
 def other_version(run: Run) -> str:
-    """Return a sentence if another version of this program trained the run; "" if the same one did, or it is
-    unknown.
-    """
+    """Return a sentence if another version of this program trained the run; "" if the same or an unknown one."""
     trained_version = str(machine_of(run).get("lps", ""))
     if trained_version in ("", lps.__version__):
         return ""

@@ -149,9 +149,7 @@ class Run:
             raise UserError("config.json", "is not UTF-8 text") from None
 
     def meta(self) -> dict:
-        """Return name, notes, tags, hidden (lists leave the run out) and revision; empty if the file is missing or
-        damaged.
-        """
+        """Return name, notes, tags, hidden (lists leave the run out) and revision; empty if missing or damaged."""
         stored = self.read_json("meta.json")
         name, notes, tags = (stored.get(key) for key in ("name", "notes", "tags"))
         tags = tags if isinstance(tags, list) else []
@@ -323,15 +321,11 @@ class Run:
         return positive_integer(process.get("attempt"))
 
     def stop_s(self) -> float:
-        """Return the seconds between two checks for a stop request, as measured by the training process; 0 if
-        unknown.
-        """
+        """Return the seconds between two checks for a stop request, as the trainer measured them; 0 if unknown."""
         return max(0.0, desired_state.stored_number(self.read_json("progress.json").get("stop_s"), 0.0))
 
     def grace_s(self) -> float:
-        """Return the seconds that the training process has between a stop request and the kill; slow steps get more
-        time.
-        """
+        """Return the seconds that the trainer has between a stop request and the kill, more if its steps are slow."""
         return max(_least_grace_s(), min(_SLACK * self.stop_s(), _LONGEST_GRACE_S))
 
     def _delay_in_words(self) -> str:

@@ -194,8 +194,7 @@ def write_arrays(path: Path, **arrays: np.ndarray) -> None:
 
 
 def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> dict[str, np.ndarray]:
-    """Read the named arrays of an .npz, and `optional` ones if it has them; raises `UserError` if it is damaged or
-    missing.
+    """Return the named arrays of an .npz, and existing `optional` ones; raises `UserError` if damaged or missing.
 
     thinned: arrays of which only some rows are read, those of `_thinned_rows` for the first of them. Runs of earlier
     versions have fewer arrays; of a file of a later version only the version is read.

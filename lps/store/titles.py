@@ -142,9 +142,7 @@ def symbols(method: str) -> dict[str, str]:
 
 
 def is_of_sweep(name: str, config: Config) -> bool:
-    """Return whether a sweep gave this name: "margin_scale=5, lps seed 0" (before 0.3: "lps seed 0,
-    margin_scale=5").
-    """
+    """Return whether a sweep gave this name: "margin_scale=5, lps seed 0"; before 0.3 "lps seed 0, margin_scale=5"."""
     return bool(re.search(rf"(^|, ){config.method}( on \S+)? seed {config.seed}(,|$)", name))
 
 

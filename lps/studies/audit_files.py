@@ -185,9 +185,7 @@ def is_open(finding: Doubt, decisions: Decisions) -> bool:
 def record_finding_decision(
     config: Config, do: str, pictures: Sequence[Key], *, label: str = "", why: str = ""
 ) -> Decisions:
-    """Record a decision about pictures of `config`; raises `UserError` for pictures and labels that it does not
-    have.
-    """
+    """Record a decision about pictures of `config`; raises `UserError` for unknown pictures and labels."""
     undecided = undecided_config(config)
     keys, dataset_name = sources.original_keys(undecided)
     images = sources.images_of(undecided)

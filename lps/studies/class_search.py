@@ -110,9 +110,7 @@ def _principal_components(points: np.ndarray) -> np.ndarray:
 
 
 def _in_class_scatter(points: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return points (n, d) whitened by the scatter of labeled points around their class means; unchanged without any
-    scatter.
-    """
+    """Return points (n, d) whitened by the scatter of labeled ones around class means; unchanged without scatter."""
     is_labeled = labels >= 0
     labeled_points = points[is_labeled].astype(np.float64)
     classes, class_index = np.unique(labels[is_labeled], return_inverse=True)
@@ -165,9 +163,7 @@ def _tolerance(best: float, count: int) -> float:
 
 
 def _choose_number(scores_by_number: dict[int, _Scores], count: int) -> int:
-    """Return the number with the best silhouette (NaN counts as none) among those with an accuracy as good as the
-    best.
-    """
+    """Return the number of best silhouette (NaN: none) among those with an accuracy as good as the best."""
     best = max(accuracy for accuracy, _ in scores_by_number.values())
     equal = [n for n, (accuracy, _) in scores_by_number.items() if accuracy >= best - _tolerance(best, count)]
     return max(equal, key=lambda n: (np.nan_to_num(scores_by_number[n][1], nan=-1.0), n))

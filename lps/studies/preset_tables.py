@@ -172,9 +172,7 @@ def preset_curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], blo
 
 
 def curve_positions(sheet: PaperTable) -> list[float]:
-    """Return the x positions of the lines of a curve: their values, or for a split their labels such as novel
-    classes.
-    """
+    """Return the x positions of a curve's lines: their values, or labels of splits such as novel classes."""
     setting = sheet.preset.setting
     if setting.startswith("split."):
         return [float(line.label.removesuffix(" %")) for line in sheet.lines]

@@ -137,9 +137,7 @@ def _ratio_lines() -> tuple[Line, ...]:
 
 
 def _novel_lines(scale: str) -> tuple[Line, ...]:
-    """Return lines by number of novel classes; half of all is left unset, so that the run equals that of other
-    presets.
-    """
+    """Return lines by number of novel classes; half of all is left unset, so its run equals that of other presets."""
     total = 10 if scale == "demo" else 100
     shares = (0.2, 0.3, 0.5, 0.7, 0.8)
     lines = []
@@ -329,9 +327,7 @@ def build_paper_table(request: PresetRequest) -> PaperTable:
 
 
 def _check_fixed(request: PresetRequest, lines: Sequence[Line], blocks: Sequence[Block]) -> None:
-    """Check that every fixed setting belongs to one of the methods and is not varied by the table; raises
-    `UserError`.
-    """
+    """Check that fixed settings belong to a method and are not varied by the table; raises `UserError`."""
     varied_keys = {key for line in lines for key in line.settings} | {key for block in blocks for key in block.settings}
     known_keys = {key: None for line in lines for key in parameters(str(line.settings.get("method", "lps")))}
     for name in request.fixed:

@@ -43,8 +43,7 @@ _MISSING = "optuna is not installed; install it with: pip install optuna"
 
 @dataclass(frozen=True)
 class Request:
-    """The request of a search. base: every setting that is not searched, withheld labels included. seeds: the runs of a
-    trial.
+    """The request of a search. base: all settings not searched, withheld labels included. seeds: the runs of a trial.
 
     prune: whether hopeless trials are stopped. sampler_seed: of Optuna's draws. parallel: trials at a time; None: one
     per slot of the machine.

@@ -350,9 +350,7 @@ def _sampler(request: Request, number: int):
 
 
 def _pruner(request: Request):
-    """Return the pruner, which stops a trial whose best value is below the median of finished trials at the same
-    step.
-    """
+    """Return the pruner: it stops a trial whose best value is below the median of finished ones at the same step."""
     pruners = load_optuna().pruners
     if not request.prune:
         return pruners.NopPruner()

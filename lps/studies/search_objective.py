@@ -21,9 +21,7 @@ ORACLE_TAG = "oracle"  # of runs that were chosen by hidden labels
 
 @dataclass(frozen=True)
 class Objective:
-    """An objective. title: for headings and axes. description: what it measures and ignores. hidden: it needs the
-    truth.
-    """
+    """An objective. title: for headings and axes. description: what it measures and ignores. hidden: needs truth."""
 
     name: str
     title: str
@@ -100,8 +98,6 @@ def class_shares(run: Run, epoch: int) -> np.ndarray:
 
 
 def evenness(shares: np.ndarray) -> float:
-    """Return exp of the entropy (nats) of the shares, divided by the number of classes: in (0, 1], 1 for equal
-    shares.
-    """
+    """Return exp(entropy of the shares in nats) / number of classes: in (0, 1], 1 for equal shares."""
     used = shares[shares > 0]
     return float(np.exp(-(used * np.log(used)).sum()) / len(shares))

@@ -110,9 +110,7 @@ def _state(search: Search, result: SearchResult, is_running: bool) -> str:
 
 
 def read_importance(search: Search, result: SearchResult) -> dict[str, float]:
-    """Compute `SearchResult.importance` for a result that was read without it; raises `UserError` as `read_results`
-    does.
-    """
+    """Compute the `SearchResult.importance` that a result lacks; raises `UserError` as `read_results` does."""
     study = open_study(search)
     return _importance(study, result) if study else {}
 

@@ -90,9 +90,7 @@ def parse_assignments(texts: Sequence[str]) -> dict[str, str]:
 
 
 def split_values(name: str, text: str) -> tuple[str, ...]:
-    """Split "0.1,0.2" into its values; "0,1,2|3,4,5" has two values with commas. Raises `UserError` for empty
-    values.
-    """
+    """Split "0.1,0.2" into its values; "0,1,2|3,4,5" has two with commas; raises `UserError` for empty ones."""
     values = tuple(part.strip() for part in text.split("|" if "|" in text else ","))
     if not all(values):
         raise UserError(name, f'{shorten(text)} has an empty value; expected values such as 1,2 (or "none")')

@@ -22,8 +22,7 @@ _FOLDER = ".sweeps"
 
 @dataclass(frozen=True)
 class SweepRecord:
-    """A sweep that was started. runs: newest first. request: see `write_sweep_record`, {} if none is stored. time: unix
-    seconds.
+    """A started sweep. runs: newest first. request: see `write_sweep_record`, {} without one. time: unix seconds.
 
     problem: why the stored request cannot be read; "" if it can, or if nothing is stored.
     """

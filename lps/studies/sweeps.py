@@ -170,9 +170,7 @@ def estimate_sweep(sweep: Sweep, root: Path) -> Estimate:
 
 
 def estimate_costs(configs: Sequence[Config], root: Path) -> list[costs.Cost | None]:
-    """Estimate the cost of each run, from the finished runs in `root`, else from recordings; None if none is
-    comparable.
-    """
+    """Estimate each run's cost from finished runs in `root`, else recordings; None without a comparable one."""
     known_costs, pretrained_starts, expected_costs = (
         costs.known_costs(root, {costs.cost_kind(config) for config in configs}),
         set(),

@@ -104,8 +104,7 @@ def _data_settings(entry: RunRow) -> tuple:
 
 
 def _values_by_pair(group: RunGroup, measured: Name, by: set[str]) -> Mapping[tuple, float]:
-    """Return the recorded value of each run, NaN without one, by the settings that it can share with a run of another
-    group.
+    """Return each run's value, NaN without one, by the settings that a run of another group can share.
 
     Of equal runs, the newest with a value counts. Runs of other methods have other settings of their own, so for groups
     by method only the shared settings count.

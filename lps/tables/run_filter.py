@@ -267,9 +267,7 @@ def _text_test(name: Name, sign: str, text: str, at: int) -> Test:
 
 
 def _span(name: Name, text: str, at: int) -> tuple[float, float]:
-    """Return (value, beginning of the next value): a day is 24 hours long, a number has no length. Percent become
-    fractions.
-    """
+    """Return (value, beginning of the next one): a day has 24 hours, a number no length. Percent become fractions."""
     try:
         if name.kind == "date":
             return day_bounds(text)

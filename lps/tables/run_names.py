@@ -46,9 +46,7 @@ class Name:
         return self.kind == "percent" or self.help.startswith("At the newest epoch")
 
     def display_value(self, entry: RunRow) -> object:
-        """Return the value as users read it: percent for fractions, one text for several values, None if there is
-        none.
-        """
+        """Return the value as users read it: percent for fractions, one text for several; None without one."""
         value = self.read_value(entry)
         if isinstance(value, tuple):
             return ", ".join(map(str, value)) or None
@@ -106,8 +104,7 @@ class Vocabulary:
         return sorted(self._measurement_names)
 
     def find(self, text: str) -> Name:
-        """Return the name for `text`: a key, a short form, the unique end of a key, or a difference; raises
-        `UserError`.
+        """Return the name for `text`: key, short form, unique end of a key, or difference; raises `UserError`.
 
         "novel - seen" is the difference of two numbers of the same kind.
         """

@@ -86,9 +86,7 @@ def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fac
 
 
 def _start(run: Run) -> dict[str, object]:
-    """Return the values of the newest start about data and network: numbers of images, parameters, baselines, stored
-    features.
-    """
+    """Return the newest start's values about data and network: image numbers, parameters, baselines, features."""
     events = EventFollower(run.events).history()
     started = [event for event in events if event["kind"] == "start"]
     if not started:

@@ -129,9 +129,7 @@ class RunTraining:
         self.log("start", start_values, machine=provenance.machine_facts(gpu), **self._resolved(), **more)
 
     def _resolved(self) -> dict[str, str]:
-        """Return the values that the settings leave open: precision, key of the stored features, matching of test
-        clusters.
-        """
+        """Return the values that settings leave open: precision, key of stored features, matching of test clusters."""
         resolved = {"precision": precision(self.config, self.material.images.device)}
         resolved |= {"features": self.material.images.key} if self.config.features == "stored" else {}
         return resolved | ({"test_clusters": self.method.test_clusters} if len(self.material.split.test) else {})

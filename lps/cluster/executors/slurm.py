@@ -97,9 +97,7 @@ OPTIONS = {
 
 
 def read_options(texts: Sequence[str]) -> Options:
-    """Return the options in texts NAME=VALUE; a later one replaces an earlier one, `extra` adds up; raises
-    `UserError`.
-    """
+    """Return the options in texts NAME=VALUE; later ones replace earlier ones, `extra` adds up; raises `UserError`."""
     options = job_options.read_options(NAME, OPTIONS, texts)
     if options.nodes > 1 and options.get("tasks"):
         raise UserError("slurm tasks", "cannot be combined with nodes: a run on several nodes has one task per node")
@@ -330,9 +328,7 @@ def _choices(refusal: str) -> str:
 
 
 def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
-    """Return what a command printed; raises `BackendUnavailable` with one line if it fails, is missing or takes too
-    long.
-    """
+    """Return what a command printed; raises `BackendUnavailable` with one line if it fails, is missing or too slow."""
     try:
         answer = subprocess.run(
             command,
@@ -408,9 +404,7 @@ def _step(options: Options) -> str:
 
 
 def _other_parts(trainer: Sequence[str], options: Options) -> str:
-    """Return the lines that start all parts of a run but the first, as lps.training.multi_node needs them; "" for one
-    part.
-    """
+    """Return the lines that start all parts of a run but the first (lps.training.multi_node); "" for one part."""
     if options.parts == 1:
         return ""
     where = f"--nodes={options.nodes - 1} --relative=1" if options.nodes > 1 else "--nodes=1"

@@ -58,9 +58,7 @@ class PictureReferences:
         return PictureReferences(self.root, self.names, self.size, self.is_whole, self.places, self.digest, taken_rows)
 
     def identity(self, row: int) -> tuple:
-        """Return values that change with a picture, without reading it: path and fingerprint of its file, position in
-        it.
-        """
+        """Return values that change with a picture, without reading it: path, position and fingerprint of the file."""
         file_row = self._file_row(row)
         is_file = self.places is None
         path = self.root / (self.names[file_row] if is_file else self.names[file_row].partition("/")[0])

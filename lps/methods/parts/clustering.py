@@ -26,9 +26,7 @@ def unit_rows(features: np.ndarray) -> np.ndarray:
 
 
 def kmeans(features: np.ndarray, clusters: int, seed: int, restarts: int = 10, normalize: bool = True) -> np.ndarray:
-    """Return cluster ids (n,) of the best of `restarts` k-means on unit features (n, d); fewer clusters if n is
-    smaller.
-    """
+    """Return ids (n,) of the best of `restarts` k-means on unit features (n, d); fewer clusters if n is smaller."""
     if len(features) == 0:
         return np.zeros(0, np.int64)
     points = unit_rows(features) if normalize else np.asarray(features, np.float32)
@@ -137,9 +135,7 @@ def nearest_centres(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def principal_axes(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the mean (d,) and the `count` orthonormal directions (count, d) of largest variance of (n, d), largest
-    first.
-    """
+    """Return the mean (d,) and the `count` directions (count, d) of largest variance of (n, d), largest first."""
     exact = points.double()
     mean = exact.mean(dim=0)
     axes = torch.linalg.eigh((exact - mean).T @ (exact - mean)).eigenvectors
@@ -147,9 +143,7 @@ def principal_axes(points: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _sums(points: Tensor, ids: Tensor, clusters: int) -> tuple[Tensor, Tensor]:
-    """Return per cluster the sum of its points (k, d) and their number (k,); a matrix product, so that it repeats on a
-    GPU.
-    """
+    """Return per cluster the sum (k, d) and number (k,) of points, by a matrix product, which repeats on a GPU."""
     sums, counts = [], []
     for part, block_ids in zip(points.split(_BLOCK), ids.split(_BLOCK)):
         members = F.one_hot(block_ids, clusters).to(points.dtype)
@@ -224,9 +218,7 @@ def _lloyd(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor, 
 
 
 def _move_centres(points: Tensor, pinned_sums: tuple[Tensor, Tensor], centres: Tensor) -> Tensor:
-    """Return the means (k, d) of the points nearest or pinned to each centre; empty clusters get the farthest
-    points.
-    """
+    """Return the means (k, d) of points nearest or pinned to each centre; empty clusters get the farthest ones."""
     nearest_parts = [squared_distances(part, centres).min(dim=1) for part in points.split(_BLOCK)]
     nearest, ids = (torch.cat(column) for column in zip(*nearest_parts))
     sums, counts = (free + fixed for free, fixed in zip(_sums(points, ids, len(centres)), pinned_sums))

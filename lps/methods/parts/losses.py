@@ -39,9 +39,7 @@ def negative_entropy_of_mean(logits: Tensor, prior: Tensor | None = None) -> Ten
 
 
 def similarities(vectors: Tensor, temperature: float, normalize: bool = True) -> Tensor:
-    """Return pairwise inner products of (n, d) rows divided by the temperature, float32 (n, n), the diagonal masked
-    out.
-    """
+    """Return inner products of (n, d) rows over the temperature, float32 (n, n), with a masked diagonal."""
     vectors = vectors.float()
     if normalize:
         vectors = F.normalize(vectors, dim=1)
@@ -80,8 +78,7 @@ def _logsumexp_of(values: Tensor, included: Tensor) -> Tensor:
 
 
 def two_view_contrastive(similarity: Tensor, chosen: Tensor, normalizer: str = "batch") -> Tensor:
-    """Return NT-Xent over the chosen rows of two stacked views: the positive of row i is the same image in the other
-    view.
+    """Return NT-Xent over the chosen rows of two stacked views; the positive of a row is its other view.
 
     similarity (2b, 2b), chosen bool (2b,). The denominator runs over all other rows; the sum over chosen rows is
     divided by 2b ("batch") or by the number of chosen rows ("subset"); 0 if none is chosen.
@@ -94,16 +91,13 @@ def two_view_contrastive(similarity: Tensor, chosen: Tensor, normalizer: str = "
 
 
 def nt_xent(projections: Tensor, temperature: float) -> Tensor:
-    """Return the mean over 2n rows (two stacked views) of the cross-entropy of finding the other view among 2n - 1
-    rows.
-    """
+    """Return the mean over 2n rows (two stacked views) of the cross-entropy of finding the other view."""
     all_rows = torch.ones(len(projections), dtype=torch.bool, device=projections.device)
     return two_view_contrastive(similarities(projections, temperature), all_rows)
 
 
 def labeled_contrastive(projections: list[Tensor], targets: Tensor, temperature: float) -> Tensor:
-    """Return the contrastive loss by label among the labeled rows of all views, with the mean over positives outside
-    the log.
+    """Return the contrastive loss by label among labeled rows of all views; the mean over positives is outside the log.
 
     projections: one (n, d) per view, targets int64 (labeled,).
     """
@@ -113,9 +107,7 @@ def labeled_contrastive(projections: list[Tensor], targets: Tensor, temperature:
 
 
 def labeled_rows(views: list[Tensor], targets: Tensor) -> Tensor:
-    """Return the labeled rows, which come first in each view, of all views (views * labeled, d), one view after the
-    other.
-    """
+    """Return the labeled rows, first in each view, of all views (views * labeled, d), one view after the other."""
     return torch.cat([view[: len(targets)] for view in views])
 
 
@@ -131,8 +123,7 @@ def pair_partners(similarity: Tensor, targets: Tensor) -> Tensor:
 
 
 def same_class_partners(targets: Tensor) -> Tensor:
-    """Return int64 (n,): the next row of the same class, around the end of the batch; the row itself if it is the only
-    one.
+    """Return int64 (n,): the next row of the same class, cyclic in the batch; the row itself if it is alone.
 
     Rows come in random order, so the next one is each of the others with the same probability. This equals the
     original's random partner, without a loop and without a random number that a resumed run would have to repeat.
