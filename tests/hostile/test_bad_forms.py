@@ -108,7 +108,7 @@ def test_values_to_vary_and_settings_of_all_runs_of_a_sweep(name):
         if "," not in text and "|" not in text:
             assert refusal(read, text).name == name
         for layout in (SweepSpec(("digits",), ("lps",), (0,), {name: text}), _varied(name, text)):
-            assert list(sweep_forms._checked(layout, "", 0).errors) == [name], text
+            assert list(sweep_forms._check_request(layout, "", 0).errors) == [name], text
 
 
 def _varied(name: str, text: str) -> SweepSpec:
@@ -124,8 +124,8 @@ def test_names_of_sweeps_and_searches():
         assert refusal(search.read_request, "digits", "lps", SPACE, (), "0", "balanced", text).name == "name"
     layout = SweepSpec(("digits",), ("lps",), (0,))
     for text in [*names, *marked]:
-        draft = sweep_forms._checked(layout, text.strip(), 0)
-        if draft.asked is None:
+        draft = sweep_forms._check_request(layout, text.strip(), 0)
+        if draft.request is None:
             assert list(draft.errors) == ["name"], text
         else:  # what is taken is shown as it is, in one line
             assert sweeps.plan_unchecked_sweep(
@@ -146,7 +146,7 @@ def test_the_numbers_of_a_search_and_of_a_sweep():
         if type(number) is int:
             layout = _varied("margin_scale", "1")
             layout = SweepSpec(**{**vars(layout), "mode": "random", "samples": number})
-            assert list(sweep_forms._checked(layout, "", 0).errors) == ["samples"], number
+            assert list(sweep_forms._check_request(layout, "", 0).errors) == ["samples"], number
 
 
 @pytest.mark.parametrize("name", ["margin_scale", "lr", "batch_size"])

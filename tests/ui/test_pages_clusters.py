@@ -465,7 +465,7 @@ def test_clusters_are_merged_and_rejected(open_page, run):
 
 def test_chosen_images_are_split_off(open_page, run, monkeypatch):
     mine = shown_of(run, 6, 7)[:3]
-    monkeypatch.setattr(gallery, "show_sheet", lambda *a, **k: gallery.Choice(chosen=tuple(mine)))
+    monkeypatch.setattr(gallery, "show_sheet", lambda *a, **k: gallery.Choice(ticked=tuple(mine)))
     app = open_page(run.root, cluster=7)
     app.button(key="split").click().run()
     assert said(run).moved == dict.fromkeys(mine, 10) and not app.exception

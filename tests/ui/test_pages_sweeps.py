@@ -123,7 +123,7 @@ def test_a_click_starts_the_sweep_once(root, monkeypatch):
     }
     (known,) = sweep_records.list_sweeps(root)
     assert sweeps.from_record(known.request) == ASKED
-    at.session_state["sweep_asked"] = (ASKED.as_record(), ASKED.name, 0, form.HERE)  # the second click of two
+    at.session_state["sweep_asked"] = (ASKED.as_record(), ASKED.name, 0, form.THIS_MACHINE)  # the second click of two
     at.run()
     assert not at.exception and len(list_runs(root)) == 15
 
@@ -246,7 +246,7 @@ def test_a_curve_is_drawn_beside_the_papers(root):
     at = visit("sweeps", sweep=asked.name)
     assert "dotted: the paper's CIFAR-10" in plain(at) and not at.exception
     sheet = presets.build_paper_table(asked)
-    scored = page.finished_scores(page.course(sweep_records.list_sweeps(root)[0]))
+    scored = page.finished_scores(page.read_course(sweep_records.list_sweeps(root)[0]))
     ((_, figure, _),) = sweep_charts.figures(sheet, preset_tables.fill_table(sheet, scored), palette.LIGHT)
     by_name = {trace.name: trace for trace in figure.figure().data}
     assert list(by_name["Novel, paper"].x) == [1, 5, 10, 15, 20]
@@ -263,7 +263,7 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     progress = {"phase": "train", "eta_s": 40, "time": time.time()}
     (runs[2].folder / "progress.json").write_text(json.dumps(progress))
     with held(runs[2]):
-        now = page.course(sweep_records.list_sweeps(root)[0])
+        now = page.read_course(sweep_records.list_sweeps(root)[0])
         assert page.remaining_in_words(now) == "About 2 min left with 2 at a time."  # the longer one: 100 s
         passed = {"phase": "train", "eta_s": 40, "time": 1000.0, "step": 3, "steps": 4}
         (runs[2].folder / "progress.json").write_text(json.dumps(passed))
@@ -300,8 +300,8 @@ def test_the_report_of_a_sweep_tells_table_hardware_cost_and_commands(root):
 
 def test_tables_to_take_away(root):
     fill(root, ASKED, ["finished"] * 5)
-    now = page.course(sweep_records.list_sweeps(root)[0])
-    sheet, scored = sweep_charts.paper_table_of(now.asked), page.finished_scores(now)
+    now = page.read_course(sweep_records.list_sweeps(root)[0])
+    sheet, scored = sweep_charts.paper_table_of(now.request), page.finished_scores(now)
     rows = list(csv.DictReader(io.StringIO(sweep_tables.as_csv(sheet, scored))))
     assert len(rows) == 15 and {row["n"] for row in rows} == {"1"}
     assert "\\begin{tabular}" in sweep_tables.as_latex(sheet, scored, "x")

@@ -32,24 +32,24 @@ def ask_target_cluster(view: PredictionView, images: Sequence[int], key: str, wi
 
 
 def _assign_images(view: PredictionView, images: list[int], key: str) -> None:
-    to = st.session_state[key]
-    if to is None:
+    target = st.session_state[key]
+    if target is None:
         return
     with error_toasts.keep_errors("naming"):
         naming.record_steps(
             view.run,
             view.epoch,
-            lambda decisions: _assign_steps(view, decisions, images, to),
+            lambda decisions: _assign_steps(view, decisions, images, target),
             digest_of_predictions(view),
         )
 
 
-def _assign_steps(view: PredictionView, decisions: naming.Naming, images: list[int], to: int) -> list[dict]:
+def _assign_steps(view: PredictionView, decisions: naming.Naming, images: list[int], target: int) -> list[dict]:
     """Return the steps that assign images to a cluster; an unknown id makes a new cluster."""
-    if to != _NEW:
-        return [{"do": "assign", "images": images, "to": decisions.root(to)}]
-    new = next_cluster_id(view, decisions)
-    return [{"do": "split", "images": images, "new": new}, {"do": "assign", "images": images, "to": new}]
+    if target != _NEW:
+        return [{"do": "assign", "images": images, "to": decisions.root(target)}]
+    new_id = next_cluster_id(view, decisions)
+    return [{"do": "split", "images": images, "new": new_id}, {"do": "assign", "images": images, "to": new_id}]
 
 
 def next_cluster_id(view: PredictionView, decisions: naming.Naming) -> int:

@@ -26,15 +26,13 @@ _KINDS = {"copies": "Copies", "links": "Links"}
 def show_exports(view: PredictionView, images: Images | None) -> None:
     """Show what the labels are now, and the ways to export them."""
     st.subheader("Export labels", anchor=False)
-    labels_of_run = labels.build_labels(
-        view.epoch, view.split, view.targets, view.network, view.decisions, view.defaults
-    )
-    st.caption(_count_labels(labels_of_run, view))
+    run_labels = labels.build_labels(view.epoch, view.split, view.targets, view.network, view.decisions, view.defaults)
+    st.caption(_count_labels(run_labels, view))
     files, say = images.file_names if images is not None else (), nouns.of(view.run)
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         st.download_button(
             "Download CSV",
-            partial(label_files.as_csv, labels_of_run, files),
+            partial(label_files.as_csv, run_labels, files),
             file_name=f"labels-{view.run.id[-6:]}-epoch-{view.epoch}.csv",
             mime="text/csv",
             on_click="ignore",
@@ -50,7 +48,7 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
             )
         links = False
         if files:
-            chosen = st.segmented_control(
+            kind = st.segmented_control(
                 say("Pictures"),
                 list(_KINDS),
                 format_func=_KINDS.get,
@@ -58,7 +56,7 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
                 default="copies",
                 required=True,
             )
-            links = chosen == "links"
+            links = kind == "links"
         st.button(
             say("Write a folder of pictures"),
             key="write_folder",
@@ -66,25 +64,27 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
             disabled=images is None,
             help="Writes the files of the ZIP to a folder on the server",
             on_click=_write_folder,
-            args=(view, labels_of_run, images, links),
+            args=(view, run_labels, images, links),
         )
     st.caption(explain_columns(bool(files)))
     _show_written_folder(view)
     export_buttons.show_command(_export_command(view))
 
 
-def _count_labels(labels_of_run: Labels, view: PredictionView) -> str:
+def _count_labels(run_labels: Labels, view: PredictionView) -> str:
     """Describe how many images have which kind of label."""
-    counts = Counter(labels_of_run.sources)
-    called = {*view.decisions.names, *view.defaults}
+    counts = Counter(run_labels.sources)
+    named_clusters = {*view.decisions.names, *view.defaults}
     named = sum(
-        c in called for c, source in zip(labels_of_run.cluster.tolist(), labels_of_run.sources) if source == "predicted"
+        c in named_clusters
+        for c, source in zip(run_labels.cluster.tolist(), run_labels.sources)
+        if source == "predicted"
     )
-    given = counts["labeled"] + counts["withheld"]
+    given_count = counts["labeled"] + counts["withheld"]
     config = view.run.config_if_readable()
     is_continued = config and config.split_confirmed
-    whose = "a label from you or from clusters named in an earlier run" if is_continued else "your label"
-    sentences = [f"{counted(len(labels_of_run.images), nouns.of(view.run)('image'))}: {given:,} with {whose}"]
+    label_source = "a label from you or from clusters named in an earlier run" if is_continued else "your label"
+    sentences = [f"{counted(len(run_labels.images), nouns.of(view.run)('image'))}: {given_count:,} with {label_source}"]
     sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
     sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")
     sentences += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []
@@ -106,11 +106,11 @@ def _export_command(view: PredictionView) -> str:
     return f"{line}    # or a folder: --to labels"
 
 
-def _write_folder(view: PredictionView, labels_of_run: Labels, images: Images, links: bool) -> None:
+def _write_folder(view: PredictionView, run_labels: Labels, images: Images, links: bool) -> None:
     target = class_folders.free_path(select.output_folder(view.run) / "exports", f"epoch-{view.epoch:04d}")
     path = view.run.config().dataset_path
     try:
-        written = label_files.write_folder(target, labels_of_run, images, Path(path) if path else None, links)
+        written = label_files.write_folder(target, run_labels, images, Path(path) if path else None, links)
     except UserError as error:
         st.session_state[_WRITTEN] = view.run.id, None, str(error)
     else:

@@ -56,11 +56,11 @@ def find_adoption(moments: list[Moment], thresholds: dict[str, pd.Series], seen:
 
 def count_moves(moments: list[Moment]) -> int:
     """Count how often the image moved between the clusters of the current epoch."""
-    return sum(before.heir != after.heir for before, after in zip(moments, moments[1:]))
+    return sum(earlier.heir != later.heir for earlier, later in zip(moments, moments[1:]))
 
 
-def _read_thresholds(past: History) -> dict[str, pd.Series]:
-    return {group: past.column(f"threshold/{group}") for group in ("seen", "novel")}
+def _read_thresholds(history: History) -> dict[str, pd.Series]:
+    return {group: history.column(f"threshold/{group}") for group in ("seen", "novel")}
 
 
 def show_image_history(view: PredictionView, images: Images | None, image: int) -> None:
@@ -70,24 +70,24 @@ def show_image_history(view: PredictionView, images: Images | None, image: int) 
     if view.split.unlabeled[row] != image:
         st.caption(say(f"Image {image} is not among the unlabeled images of this run."))
         return
-    left, right = st.columns([2, 3], gap="small") if images is not None else (None, st.container())
-    if left is not None:
-        shown = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-        left.image(thumbnails.join_tiles([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
-    with right, st.container(gap=None):
+    picture_column, facts_column = st.columns([2, 3], gap="small") if images is not None else (None, st.container())
+    if picture_column is not None:
+        thumbnail = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
+        picture_column.image(thumbnails.join_tiles([thumbnail], _PICTURE), width="stretch", alt=say(f"Image {image}"))
+    with facts_column, st.container(gap=None):
         _show_facts(view, images, image, row)
     moments = predictions.read_image_history(view, image)
-    past = _read_thresholds(read_history(view.run))
+    thresholds = _read_thresholds(read_history(view.run))
     cluster = int(view.assigned[row])
     names = {c.id: view.title(c.id) for c in view.clusters}
-    figure = line_charts.image_confidence(moments, cluster, past, names, theme.current_palette())
+    figure = line_charts.image_confidence(moments, cluster, thresholds, names, theme.current_palette())
     figure.update_layout(uirevision=f"{view.run.id} {image}")
     epochs = [moment.epoch for moment in moments]
     code = code_of("image_confidence", view.run, image) if epochs else ""
     alt = say(f"Confidence of image {image} over {counted(len(epochs), 'epoch')}")
     plot(figure, "biography", alt, code=code)
     _show_left_out_epochs(view)
-    account = _describe_history(moments, cluster, find_adoption(moments, past, view.split.classes.seen))
+    account = _describe_history(moments, cluster, find_adoption(moments, thresholds, view.split.classes.seen))
     st.caption(escape.markdown(say(" ".join(account))))
 
 
@@ -101,33 +101,37 @@ def show_image_pair(view: PredictionView, images: Images | None, pair: tuple[int
     for image, row, column in zip(pair, rows.tolist(), st.columns(2, gap="small"), strict=True):
         with column, st.container(gap=None):
             if images is not None:
-                shown = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
-                st.image(thumbnails.join_tiles([shown], _PICTURE), width="stretch", alt=say(f"Image {image}"))
+                thumbnail = thumbnails.make_thumbnail(images.pixels[image], _PICTURE, images.sides(image))
+                st.image(thumbnails.join_tiles([thumbnail], _PICTURE), width="stretch", alt=say(f"Image {image}"))
             _show_facts(view, images, image, row)
-    lives = {say(f"Image {image}"): predictions.read_image_history(view, image) for image in pair}
+    moments_by_image = {say(f"Image {image}"): predictions.read_image_history(view, image) for image in pair}
     names = {c.id: view.title(c.id) for c in view.clusters}
-    figure = line_charts.image_pair(lives, names, theme.current_palette())
+    figure = line_charts.image_pair(moments_by_image, names, theme.current_palette())
     figure.update_layout(uirevision=f"{view.run.id} {pair}")
     plot(figure, "pair", say(f"Confidence of images {pair[0]} and {pair[1]} over the epochs"))
     _show_left_out_epochs(view)
-    st.caption(say(describe_shared_epochs(*lives.values())))
+    st.caption(say(describe_shared_epochs(*moments_by_image.values())))
 
 
 def describe_shared_epochs(first: list[Moment], second: list[Moment]) -> str:
     """Describe at how many epochs two images were in one cluster, and since when; both have the same epochs."""
-    together = [one.heir == other.heir for one, other in zip(first, second, strict=True)]
+    together = [
+        first_moment.heir == second_moment.heir for first_moment, second_moment in zip(first, second, strict=True)
+    ]
     sentence = f"The images were in the same cluster at {sum(together)} of {counted(len(together), 'epoch')}"
-    now, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
+    is_together, changed = together[-1], [k for k in range(1, len(together)) if together[k] != together[k - 1]]
     if changed:
-        sentence += f" and have been {'together' if now else 'apart'} since epoch {first[changed[-1]].epoch}"
+        sentence += f" and have been {'together' if is_together else 'apart'} since epoch {first[changed[-1]].epoch}"
     return f"{sentence}. Dots mark the epochs at which both were in the same cluster. Crosses mark the other epochs."
 
 
 def _show_left_out_epochs(view: PredictionView) -> None:
-    num_told, stored = len(predictions.history_epochs(view)), len(points.stored_epochs(view.run))
-    if num_told < stored:
-        words = f"The run has many images, so the chart shows only {num_told} of {stored} epochs, evenly spaced."
-        st.caption(nouns.of(view.run)(words))
+    shown_count, stored_count = len(predictions.history_epochs(view)), len(points.stored_epochs(view.run))
+    if shown_count < stored_count:
+        sentence = (
+            f"The run has many images, so the chart shows only {shown_count} of {stored_count} epochs, evenly spaced."
+        )
+        st.caption(nouns.of(view.run)(sentence))
 
 
 def _show_facts(view: PredictionView, images: Images | None, image: int, row: int) -> None:
@@ -144,18 +148,18 @@ def _show_facts(view: PredictionView, images: Images | None, image: int, row: in
         facts["File" if images.are_files else "Id"] = clean_line(images.file_names[image], 1000)
     if images is not None and images.title(image) not in ("", facts.get("Id")):
         facts["Title"] = images.title(image)
-    for word, value in facts.items():
-        st.caption(f"{word} **{escape.markdown(value)}**", help=say(HELPS.get(word, "")) or None)
+    for name, value in facts.items():
+        st.caption(f"{name} **{escape.markdown(value)}**", help=say(HELPS.get(name, "")) or None)
     if image in view.split.validation:
         st.caption(say("The label of this image was withheld for validation."))
 
 
 def _describe_history(moments: list[Moment], cluster: int, adopted: ReachedThreshold) -> list[str]:
     changes = {0: "never changed cluster", 1: "changed cluster once"}
-    num_in_cluster, count = sum(moment.heir == cluster for moment in moments), count_moves(moments)
+    count_in_cluster, count = sum(moment.heir == cluster for moment in moments), count_moves(moments)
     epochs = counted(len(moments), "epoch")
     changed = changes.get(count, f"changed cluster {count} times")
-    sentences = [f"The image was in this cluster at {num_in_cluster} of {epochs} and {changed}."]
+    sentences = [f"The image was in this cluster at {count_in_cluster} of {epochs} and {changed}."]
     if adopted.judged:
         first = f", first at epoch {adopted.epochs[0]}" if adopted.epochs else ""
         judged = counted(adopted.judged, "epoch")

@@ -16,7 +16,7 @@ from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import epoch_choice, error_toasts, escape, run_actions, url_fields
 from lps.wording import counted
 
-_NOTE = "naming_note"  # what the last action had to say
+_RESULT_NOTE = "naming_note"  # what the last action had to say
 
 
 def short_hash(text: str) -> str:
@@ -27,30 +27,34 @@ def short_hash(text: str) -> str:
 def show_notices(view: PredictionView, entries: Sequence[Mapping]) -> None:
     """Show the result of the last action, names given at other epochs, and a warning if predictions changed since."""
     error_toasts.show_errors("naming")
-    if note := st.session_state.pop(_NOTE, ""):
+    if note := st.session_state.pop(_RESULT_NOTE, ""):
         st.info(escape.markdown(note), icon=":material/info:")
-    standing = naming.entries_in_effect(entries, view.epoch)
+    current = naming.entries_in_effect(entries, view.epoch)
     if any(
         entry.get("snapshot") not in ("", None, labels.digest_of_predictions(view.network.predicted))
-        for entry in standing
+        for entry in current
     ):
         st.warning(
             "The predictions of this epoch were recomputed after you named the clusters. Check the names.",
             icon=":material/history:",
         )
-    others = [epoch for epoch in naming.named_epochs(entries) if epoch != view.epoch]
-    if others and not standing:
-        _show_other_names(view, others[-1])
+    other_epochs = [epoch for epoch in naming.named_epochs(entries) if epoch != view.epoch]
+    if other_epochs and not current:
+        _show_other_names(view, other_epochs[-1])
 
 
 def _show_other_names(view: PredictionView, epoch: int) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(f"You named clusters at epoch {epoch}, but not at this one.", width="stretch")
-        go, take = (view.run, epoch), (view, epoch)
+        go_arguments, copy_arguments = (view.run, epoch), (view, epoch)
         st.button(
-            f"Go to epoch {epoch}", key="go_to_names", on_click=_open_epoch, args=go, icon=":material/arrow_back:"
+            f"Go to epoch {epoch}",
+            key="go_to_names",
+            on_click=_open_epoch,
+            args=go_arguments,
+            icon=":material/arrow_back:",
         )
-        words = (
+        help_text = (
             f"Each name of epoch {epoch} goes to the cluster of this epoch that consists mostly of images "
             "with that name"
         )
@@ -58,9 +62,9 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
             "Copy the names",
             key="carry_names",
             on_click=_copy_names,
-            args=take,
+            args=copy_arguments,
             icon=":material/redo:",
-            help=nouns.of(view.run)(words),
+            help=nouns.of(view.run)(help_text),
         )
 
 
@@ -71,18 +75,18 @@ def _open_epoch(run: Run, epoch: int) -> None:
 def _copy_names(view: PredictionView, epoch: int) -> None:
     with error_toasts.keep_errors("naming"):
         decisions = naming.naming_of_epoch(naming.read_entries(view.run), epoch)
-        then = predictions.read_assignment(view.run, epoch).predicted
+        old_predictions = predictions.read_assignment(view.run, epoch).predicted
         total, images = view.split.classes.total, view.split.unlabeled
-        steps, lost = labels.transfer_decisions(decisions, then, view.network.predicted, images, total)
+        steps, lost = labels.transfer_decisions(decisions, old_predictions, view.network.predicted, images, total)
         if steps:
             name_field.record_steps(view, steps)
         if lost:
-            words = (
+            sentence = (
                 f"Your decisions on {', '.join(lost)} could not be copied, because at this epoch no cluster consists "
                 "mostly of their images. "
             )
-            words += f"Open epoch {epoch} to see the decisions."
-            st.session_state[_NOTE] = words
+            sentence += f"Open epoch {epoch} to see the decisions."
+            st.session_state[_RESULT_NOTE] = sentence
 
 
 # ---------------------------------------------------------------------------------------------------- one cluster
@@ -118,19 +122,19 @@ def show_naming(
 
 
 def _open_next(view: PredictionView, cluster: int) -> None:
-    following = next_unnamed_cluster(view, cluster)
-    if naming_wizard.is_on() and following is not None:
-        _open_cluster(following)
+    next_cluster = next_unnamed_cluster(view, cluster)
+    if naming_wizard.is_on() and next_cluster is not None:
+        _open_cluster(next_cluster)
 
 
 def _ask_merge(view: PredictionView, cluster: int, version: int) -> None:
     """Show the merge menu; it is reset with every `version`, after each decision."""
-    others = {c.id: view.title(c.id) for c in view.clusters if c.id != cluster}
+    titles = {c.id: view.title(c.id) for c in view.clusters if c.id != cluster}
     st.selectbox(
         "Merge into",
-        list(others),
+        list(titles),
         index=None,
-        format_func=lambda other: others.get(other, str(other)),
+        format_func=lambda target: titles.get(target, str(target)),
         key=f"merge {version} {cluster}",
         placeholder="Choose a cluster",
         on_change=_merge_cluster,
@@ -165,38 +169,38 @@ def _show_verdicts(view: PredictionView, cluster: int, ticked: tuple[int, ...]) 
 
 def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) -> None:
     """Show the buttons for undo, for earlier states and for the next cluster."""
-    standing, decisions = naming.entries_in_effect(entries, view.epoch), naming.entries_of_epoch(entries, view.epoch)
+    current, decisions = naming.entries_in_effect(entries, view.epoch), naming.entries_of_epoch(entries, view.epoch)
     with st.container(horizontal=True, gap="small"):
-        last = naming.entry_in_words(standing[-1]) if standing else ""
+        last_decision = naming.entry_in_words(current[-1]) if current else ""
         st.button(
             "Undo",
             key="undo",
             type="tertiary",
             icon=":material/undo:",
-            disabled=not standing,
-            help=escape.markdown(f"Undoes: {last}") if last else "Nothing to undo at this epoch",
+            disabled=not current,
+            help=escape.markdown(f"Undoes: {last_decision}") if last_decision else "Nothing to undo at this epoch",
             on_click=_undo_last,
             args=(view, len(decisions)),
         )
         if decisions:
             _offer_states(view, decisions)
-        following = next_unnamed_cluster(view, cluster)
-        if following is not None:
+        next_cluster = next_unnamed_cluster(view, cluster)
+        if next_cluster is not None:
             st.button(
                 "Next unnamed cluster",
                 key="next_unnamed",
                 type="tertiary",
                 icon=":material/arrow_forward:",
                 on_click=_open_cluster,
-                args=(following,),
+                args=(next_cluster,),
             )
 
 
 def _show_flags(view: PredictionView, cluster: int) -> None:
     about = next(c for c in view.clusters if c.id == cluster)
-    words = [clusters.explain_flag(flag) for flag in about.flags]
-    if words:
-        st.caption("  \n".join(words))
+    explanations = [clusters.explain_flag(flag) for flag in about.flags]
+    if explanations:
+        st.caption("  \n".join(explanations))
 
 
 def next_unnamed_cluster(view: PredictionView, cluster: int) -> int | None:
@@ -218,17 +222,17 @@ def _merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
 
 
 def _split_off(view: PredictionView, ticked: tuple[int, ...]) -> None:
-    new = assign_cluster.next_cluster_id(view, view.decisions)
-    if _record_steps(view, [{"do": "split", "images": list(ticked), "new": new}]):
-        _open_cluster(new)
+    new_id = assign_cluster.next_cluster_id(view, view.decisions)
+    if _record_steps(view, [{"do": "split", "images": list(ticked), "new": new_id}]):
+        _open_cluster(new_id)
 
 
 def _offer_states(view: PredictionView, log_entries: Sequence[Mapping]) -> None:
     """List every earlier state, newest first, with its last decision and a button that restores it."""
     states = {0: "No changes yet"}
     for number, entry in enumerate(log_entries, start=1):
-        when = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
-        states[number] = f"{number} · {when} · {naming.entry_in_words(entry)}"
+        time_text = time.strftime("%d %b %H:%M", time.localtime(entry.get("time", 0)))
+        states[number] = f"{number} · {time_text} · {naming.entry_in_words(entry)}"
     with st.popover("History", icon=":material/history:", type="tertiary", help="Restore any earlier state"):
         key = f"state {len(log_entries)}"
         st.selectbox(

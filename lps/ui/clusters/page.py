@@ -41,8 +41,8 @@ _MATCHING = (
 
 def main() -> None:
     """Draw the page."""
-    words = "No run has predictions yet. They appear after the first epoch of training."
-    runs = page_head.begin_page_with("Clusters", points.stored_epochs, words, ":material/category:")
+    explanation = "No run has predictions yet. They appear after the first epoch of training."
+    runs = page_head.begin_page_with("Clusters", points.stored_epochs, explanation, ":material/category:")
     if runs:
         _show_clusters(runs)
 
@@ -57,25 +57,23 @@ def _show_clusters(runs: list[Run]) -> None:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         return
     names.show_notices(view, entries)
-    chosen = _chosen_cluster(view)
-    _show_overview(view, chosen)
+    cluster = _chosen_cluster(view)
+    _show_overview(view, cluster)
     images = _read_pictures(view)
     left, right = st.columns([5, 3], gap="medium")
     with left:
-        ticked = _show_sheet(view, chosen, images)
-        split_cluster.show_similar_images(view, chosen, images, len(entries))
+        ticked = _show_sheet(view, cluster, images)
+        split_cluster.show_similar_images(view, cluster, images, len(entries))
     with right:
         with st.container(border=True):
-            names.show_naming(view, entries, chosen, ticked, images)
+            names.show_naming(view, entries, cluster, ticked, images)
         image = url_fields.read_number("image")
         with st.container(border=True):
             if len(ticked) == 2:
                 image_history.show_image_pair(view, images, ticked)
             elif image is None:
-                words = (
-                    "Click a picture to see its predicted cluster at every epoch. Tick two pictures to compare them."
-                )
-                st.caption(nouns.of(run)(words))
+                hint = "Click a picture to see its predicted cluster at every epoch. Tick two pictures to compare them."
+                st.caption(nouns.of(run)(hint))
             else:
                 image_history.show_image_history(view, images, image)
         _pick_size(nouns.of(run))  # not above the name: on a phone, the field for it has to stay near the top
@@ -141,7 +139,7 @@ def _read_pictures(view: PredictionView) -> Images | None:
 # ---------------------------------------------------------------------------------------------------- overview
 
 
-def _show_overview(view: PredictionView, chosen: int) -> None:
+def _show_overview(view: PredictionView, cluster: int) -> None:
     """Show all clusters, as a table or against the true classes."""
     with st.container(horizontal=True, vertical_alignment="center"):  # the table's own buttons appear on the right
         kind = url_fields.choose_one(
@@ -149,9 +147,9 @@ def _show_overview(view: PredictionView, chosen: int) -> None:
         )
         st.caption(_summarize_page(view), width="content")
     if kind == "table":
-        _show_table(view, chosen)
+        _show_table(view, cluster)
     else:
-        _show_confusion(view, chosen)
+        _show_confusion(view, cluster)
 
 
 def _summarize_page(view: PredictionView) -> str:
@@ -162,8 +160,8 @@ def _summarize_page(view: PredictionView) -> str:
     sentences += [f"{named} named by you"] if named else []
     sentences.append(clusters.flags_in_words(view.clusters))
     if unknown:
-        num_known = len(view.truth) - unknown - len(view.split.validation)
-        sentences.append(f"{unknown:,} of unknown class" if num_known else "true classes unknown")
+        known_count = len(view.truth) - unknown - len(view.split.validation)
+        sentences.append(f"{unknown:,} of unknown class" if known_count else "true classes unknown")
     return " · ".join(sentences)
 
 
@@ -175,15 +173,15 @@ def _share_of_class(view: PredictionView, class_id: int, share: float) -> str:
     return f"{view.class_name(class_id)}, {100 * share:.0f} %" if class_id >= 0 else ""
 
 
-def _shown_name(view: PredictionView, cluster: int) -> str:
+def _name_in_table(view: PredictionView, cluster: int) -> str:
     if cluster in view.decisions.rejected:
         return "(not a class)"
     return view.decisions.names.get(cluster) or view.defaults.get(cluster, "")
 
 
-def _show_table(view: PredictionView, chosen: int) -> None:
+def _show_table(view: PredictionView, cluster: int) -> None:
     """Show the table; a click on a row opens its cluster."""
-    row = int(np.searchsorted(view.ids, chosen))
+    row = int(np.searchsorted(view.ids, cluster))
     selection = st.session_state.get("clusters_table")
     if not selection or list(selection["selection"]["rows"]) != [row]:
         st.session_state["clusters_table"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
@@ -242,7 +240,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
             "The id of the cluster. The ids of seen classes come first",
             pinned=True,
         ),
-        Column("Name", lambda c: _shown_name(view, c.id), "text", 78 + spare, about_name),
+        Column("Name", lambda c: _name_in_table(view, c.id), "text", 78 + spare, about_name),
         Column(
             say("Images"), lambda c: c.size, "number", 62, say("Unlabeled images in the cluster"), format="localized"
         ),
@@ -282,7 +280,7 @@ def _open_row(ids: np.ndarray) -> None:
         _open_cluster(int(ids[rows[0]]))
 
 
-def _show_confusion(view: PredictionView, chosen: int) -> None:
+def _show_confusion(view: PredictionView, selected: int) -> None:
     """Show clusters against true classes; a click on a cell opens its images."""
     if not (view.truth >= 0).any():
         st.info(
@@ -297,7 +295,7 @@ def _show_confusion(view: PredictionView, chosen: int) -> None:
     order = confusion.row_order(view.clusters)
     column = url_fields.read_number("truth")
     column = column if column is not None and column < counts.shape[1] else None
-    marked = [view.clusters[i].id for i in order].index(chosen), column
+    marked = [view.clusters[i].id for i in order].index(selected), column
     rows, seen = [view.title(view.clusters[i].id) for i in order], view.split.classes.seen
     figure = confusion.figure(
         counts[order], rows, view.split.class_names[:width], seen, theme.current_palette(), marked
@@ -310,7 +308,7 @@ def _show_confusion(view: PredictionView, chosen: int) -> None:
     code = code_of("confusion", view.run, view.epoch)
     clicked = plot(figure, "confusion", alt, clickable=True, code=code)
     titles = {view.clusters[i].id: title for i, title in zip(order, rows)}
-    _pick_cell(titles, dict(enumerate(view.split.class_names[:width])), (chosen, column))
+    _pick_cell(titles, dict(enumerate(view.split.class_names[:width])), (selected, column))
     st.caption(
         say(
             "The colour shows which share of the cluster has the class. Seen classes are left of the dotted line, "
@@ -322,7 +320,7 @@ def _show_confusion(view: PredictionView, chosen: int) -> None:
     if clicked is not None and 0 <= clicked < counts.size:
         row, class_id = divmod(clicked, counts.shape[1])
         cluster = view.clusters[order[row]].id
-        if (cluster, class_id) != (chosen, column):
+        if (cluster, class_id) != (selected, column):
             _open_cluster(cluster, class_id)
             st.rerun()
 
@@ -331,12 +329,12 @@ def _pick_cell(rows: dict[int, str], columns: dict[int, str], cell: tuple[int, i
     """Show menus for the cluster and the true class of a cell, the keyboard's alternative to a click."""
     for key, value in zip(("confusion_row", "confusion_column"), cell):
         url_fields.set_widget(key, value)
-    how = {"on_change": _open_cell, "width": 165}
+    options = {"on_change": _open_cell, "width": 165}
     with st.container(horizontal=True, gap="small"):
-        st.selectbox("Cluster", list(rows), format_func=lambda i: rows.get(i, ""), key="confusion_row", **how)
-        how |= {"index": None, "placeholder": "All"}
+        st.selectbox("Cluster", list(rows), format_func=lambda i: rows.get(i, ""), key="confusion_row", **options)
+        options |= {"index": None, "placeholder": "All"}
         st.selectbox(
-            "True class", list(columns), format_func=lambda i: columns.get(i, ""), key="confusion_column", **how
+            "True class", list(columns), format_func=lambda i: columns.get(i, ""), key="confusion_column", **options
         )
 
 
@@ -347,22 +345,24 @@ def _open_cell() -> None:
 # ---------------------------------------------------------------------------------------------------- images
 
 
-def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tuple[int, ...]:
+def _show_sheet(view: PredictionView, selected: int, images: Images | None) -> tuple[int, ...]:
     """Show the images of a cluster; returns the ticked ones."""
-    about, say = view.clusters[int(np.searchsorted(view.ids, chosen))], nouns.of(view.run)
+    about, say = view.clusters[int(np.searchsorted(view.ids, selected))], nouns.of(view.run)
     class_id = url_fields.read_number("truth")
     class_id = class_id if class_id is not None and class_id < len(view.split.class_names) else None
     can_be_wrong = about.known and _class_of(view, about) >= 0
-    orders = {key: word for key, word in _ORDERS.items() if key != "wrong" or (can_be_wrong and class_id is None)}
-    st.subheader(escape.markdown(_show_heading(view, about)), anchor=False)
+    orders = {key: text for key, text in _ORDERS.items() if key != "wrong" or (can_be_wrong and class_id is None)}
+    st.subheader(escape.markdown(_heading_of_cluster(view, about)), anchor=False)
     if decisions := describe_classes(view, about):
         st.caption(decisions, help=say(_MATCHING))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        how = {"required": True, "label_visibility": "collapsed"}
-        order = url_fields.choose_one(st.segmented_control, "order", "Order", orders, **how)
+        options = {"required": True, "label_visibility": "collapsed"}
+        order = url_fields.choose_one(st.segmented_control, "order", "Order", orders, **options)
         if class_id is not None:
-            words = f"Only true class {view.class_name(class_id)}"
-            if st.button(escape.markdown(words), icon=":material/close:", help=say("Show all images of the cluster")):
+            filter_text = f"Only true class {view.class_name(class_id)}"
+            if st.button(
+                escape.markdown(filter_text), icon=":material/close:", help=say("Show all images of the cluster")
+            ):
                 url_fields.set_number("truth", None)
                 st.rerun()
     rows = _ordered_rows(view, about, order, class_id)
@@ -370,23 +370,23 @@ def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tup
         st.caption(say(_explain_empty_sheet(about, order)))
         return ()
     pages = -(-len(rows) // PAGE)
-    key = f"{view.run.id} {view.epoch} {chosen}"
+    key = f"{view.run.id} {view.epoch} {selected}"
     number = paging.choose_page(pages, f"page of {key} {order} {class_id}")
-    part = rows[(number - 1) * PAGE : number * PAGE]
-    ids = view.split.unlabeled[part]
+    page_rows = rows[(number - 1) * PAGE : number * PAGE]
+    ids = view.split.unlabeled[page_rows]
     decisions = view.decisions
     parts = decisions.moved.items(), decisions.wrong_clusters.items(), decisions.classless_images
-    token = " ".join([key, *(repr(sorted(part)) for part in parts)])
-    alt = f"{counted(len(ids), say('image'))} of cluster {chosen}"
-    pictured = _make_tiles(view, about, part)
-    if any(tile.wrong for tile in pictured):
+    token = " ".join([key, *(repr(sorted(page_rows)) for page_rows in parts)])
+    alt = f"{counted(len(ids), say('image'))} of cluster {selected}"
+    tiles = _make_tiles(view, about, page_rows)
+    if any(tile.wrong for tile in tiles):
         name = escape.markdown(view.class_name(_class_of(view, about)))
-        what = "true class" if about.is_trusted else "known label"
+        kind = "true class" if about.is_trusted else "known label"
         frame = say("A magenta frame marks a wrongly assigned picture")
-        st.caption(f"{frame}: its {what}, written below it, is not {name}.")
+        st.caption(f"{frame}: its {kind}, written below it, is not {name}.")
     opened = url_fields.read_number("image")
-    done = gallery.show_sheet(
-        pictured, images, "sheet", names.short_hash(token), alt, opened, edge=_picture_size(), noun=say("image")
+    choice = gallery.show_sheet(
+        tiles, images, "sheet", names.short_hash(token), alt, opened, edge=_picture_size(), noun=say("image")
     )
     start = (number - 1) * PAGE
     st.caption(
@@ -394,10 +394,10 @@ def _show_sheet(view: PredictionView, chosen: int, images: Images | None) -> tup
         + say("The percentage is the network's confidence. Click an image to open it. Tick its circle to choose it; ")
         + "hold Shift to choose several in a row."
     )
-    if done.clicked is not None and done.clicked != url_fields.read_number("image"):
-        url_fields.set_number("image", done.clicked)
+    if choice.clicked is not None and choice.clicked != url_fields.read_number("image"):
+        url_fields.set_number("image", choice.clicked)
         st.rerun()
-    return done.chosen
+    return choice.ticked
 
 
 def _picture_size() -> int:
@@ -407,9 +407,9 @@ def _picture_size() -> int:
 
 
 def _pick_size(say: Callable[[str], str]) -> None:
-    how = {"format_func": lambda edge: f"{edge} px", "width": 180}
+    options = {"format_func": lambda edge: f"{edge} px", "width": 180}
     url_fields.draw_field(
-        st.select_slider, "picture_size", _picture_size(), _keep_size, say("Picture size"), _SIZES, **how
+        st.select_slider, "picture_size", _picture_size(), _keep_size, say("Picture size"), _SIZES, **options
     )
 
 
@@ -417,9 +417,9 @@ def _keep_size(edge: int) -> None:
     url_fields.set_number("size", None if edge == gallery.EDGE else edge)
 
 
-def _show_heading(view: PredictionView, cluster_facts: Cluster) -> str:
-    parts = view.decisions.parts(cluster_facts.id)
-    joined = f" (merged with {', '.join(map(str, parts))})" if parts else ""
+def _heading_of_cluster(view: PredictionView, cluster_facts: Cluster) -> str:
+    merged = view.decisions.parts(cluster_facts.id)
+    joined = f" (merged with {', '.join(map(str, merged))})" if merged else ""
     return f"Cluster {view.title(cluster_facts.id)}{joined}"
 
 
@@ -427,18 +427,18 @@ def describe_classes(view: PredictionView, cluster_facts: Cluster) -> str:
     """Describe the class matched with a cluster, that class's share of it, and the most frequent class."""
     if not cluster_facts.is_trusted:
         return ""
-    share_of = (
+    of_what = (
         "of the cluster's images"
         if cluster_facts.known == cluster_facts.size
         else "of the cluster's images whose class is known"
     )
-    share_of = nouns.of(view.run)(share_of)
-    sentence = f"Matched class: {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {share_of}."
+    of_what = nouns.of(view.run)(of_what)
+    sentence = f"Matched class: {_bold_share(view, cluster_facts.matched, cluster_facts.matched_share)} {of_what}."
     if cluster_facts.matched < 0:
         sentence = "No class is matched with this cluster, because other clusters fit the classes better."
     if cluster_facts.majority != cluster_facts.matched:
         most_frequent = _bold_share(view, cluster_facts.majority, cluster_facts.purity)
-        sentence += f" Most frequent class: {most_frequent} {share_of}."
+        sentence += f" Most frequent class: {most_frequent} {of_what}."
     return sentence
 
 
@@ -465,8 +465,8 @@ def _ordered_rows(view: PredictionView, cluster_facts: Cluster, order: str, clas
 
 def _is_wrong(view: PredictionView, cluster_facts: Cluster, rows: np.ndarray) -> np.ndarray:
     """Return which images in these rows are known not to be of the cluster's class, see `_class_of`."""
-    truth, own = view.truth[rows], _class_of(view, cluster_facts)
-    return (truth >= 0) & (truth != own) & (own >= 0)
+    truth, own_class = view.truth[rows], _class_of(view, cluster_facts)
+    return (truth >= 0) & (truth != own_class) & (own_class >= 0)
 
 
 def _class_of(view: PredictionView, cluster_facts: Cluster) -> int:
@@ -493,13 +493,13 @@ def _make_tiles(view: PredictionView, cluster_facts: Cluster, rows: np.ndarray) 
     """Return the captions of pictures: confidence, a known label, and the true class if it is not the cluster's."""
     tiles, say = [], nouns.of(view.run)
     wrong = _is_wrong(view, cluster_facts, rows)
-    for row, bad in zip(rows.tolist(), wrong.tolist()):
+    for row, is_wrong in zip(rows.tolist(), wrong.tolist()):
         image, truth = int(view.split.unlabeled[row]), int(view.truth[row])
         sure = f"{100 * view.network.confidence[row]:.0f} %"
         class_name = view.class_name(truth) if truth >= 0 else "unknown"
         alt = f"{say('Image')} {image}, confidence {sure}, true class {class_name}"
         is_label = truth >= 0 and not cluster_facts.is_trusted
-        class_words = [f"label: {class_name}"] if is_label else [class_name] if bad else []
-        lines = [sure, *class_words, *filter(None, [single_pictures.verdict_on_image(view, image)])]
-        tiles.append(Tile(image, "\n".join(lines), alt, bad))
+        class_lines = [f"label: {class_name}"] if is_label else [class_name] if is_wrong else []
+        lines = [sure, *class_lines, *filter(None, [single_pictures.verdict_on_image(view, image)])]
+        tiles.append(Tile(image, "\n".join(lines), alt, is_wrong))
     return tiles

@@ -9,11 +9,11 @@ from lps.ui.pictures.predictions import PredictionView
 
 
 def ask_verdict(
-    view: PredictionView, cluster: int, ticked: tuple[int, ...], say: Callable[[PredictionView, list[dict]], object]
+    view: PredictionView, cluster: int, ticked: tuple[int, ...], record: Callable[[PredictionView, list[dict]], object]
 ) -> None:
-    """Show the decisions on ticked pictures; say: records steps, in a callback."""
+    """Show the decisions on ticked pictures; record: saves steps, called in a callback."""
     images = list(ticked)
-    acts = {
+    verdicts = {
         "Right": (
             ":material/check:",
             {"do": "assign", "images": images, "to": cluster},
@@ -31,9 +31,11 @@ def ask_verdict(
         ),
     }
     with st.container(horizontal=True, gap="small"):
-        for label, (icon, step, words) in acts.items():
+        for label, (icon, step, help_text) in verdicts.items():
             key = f"single_{step['do']}"
-            st.button(label, icon=icon, help=nouns.of(view.run)(words), key=key, on_click=say, args=(view, [step]))
+            st.button(
+                label, icon=icon, help=nouns.of(view.run)(help_text), key=key, on_click=record, args=(view, [step])
+            )
 
 
 def verdict_on_image(view: PredictionView, image: int) -> str:

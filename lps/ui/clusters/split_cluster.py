@@ -13,8 +13,8 @@ from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import error_toasts
 from lps.wording import counted
 
-_SHOWN = 8  # pictures of a part
-_LIKE = 24  # pictures that are like the chosen ones
+_MOST_TYPICAL = 8  # pictures of a part
+_MOST_SIMILAR = 24  # pictures that are like the chosen ones
 _EXAMPLES = "like_these"  # in the session: (of what, image ids that others shall be like)
 _HELP = (
     "Splits the cluster by k-means on the first 10 principal components of its features. The largest part stays "
@@ -35,10 +35,10 @@ def offer_split(
             _show_parts(view, cluster, ids, features, count, images)
     if ticked:
         say = nouns.of(view.run)
-        words = say(f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}")
-        about = say("Searches all clusters for the images with the most similar features")
-        how = {"icon": ":material/image_search:", "help": about}
-        st.button(words, key="more_like", on_click=_search_similar, args=(view, cluster, ticked), **how)
+        label_text = say(f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}")
+        help_text = say("Searches all clusters for the images with the most similar features")
+        options = {"icon": ":material/image_search:", "help": help_text}
+        st.button(label_text, key="more_like", on_click=_search_similar, args=(view, cluster, ticked), **options)
 
 
 def _show_parts(view: PredictionView, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
@@ -46,24 +46,24 @@ def _show_parts(view: PredictionView, cluster: int, ids: np.ndarray, features: n
     parts, say = mixed_clusters.split_features(features, count), nouns.of(view.run)
     for part in range(count):
         rows = np.flatnonzero(parts == part)
-        first = ids[rows[mixed_clusters.most_typical(features[rows], _SHOWN)]].tolist()
-        words = "stay in the cluster" if part == 0 else "become a new cluster"
-        st.caption(f"{counted(len(rows), say('image'))} {words}")
-        tiles = [Tile(image, "", say(f"Image {image} of part {part + 1}")) for image in first]
+        typical = ids[rows[mixed_clusters.most_typical(features[rows], _MOST_TYPICAL)]].tolist()
+        fate = "stay in the cluster" if part == 0 else "become a new cluster"
+        st.caption(f"{counted(len(rows), say('image'))} {fate}")
+        tiles = [Tile(image, "", say(f"Image {image} of part {part + 1}")) for image in typical]
         alt = say(f"The most typical images of part {part + 1}")
         gallery.show_sheet(tiles, images, f"part_{part}", "parts", alt, choosable=False)
-    if left := int((view.assigned == cluster).sum()) - len(ids):
-        words = f"The features of {counted(left, 'image')} are not stored, so these images stay in the cluster."
-        st.caption(say(words))
+    if missing := int((view.assigned == cluster).sum()) - len(ids):
+        fate = f"The features of {counted(missing, 'image')} are not stored, so these images stay in the cluster."
+        st.caption(say(fate))
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
-    take = {"on_click": _apply_split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
-    st.button("Apply this split", key="take_parts", disabled=not moved, **take)
+    options = {"on_click": _apply_split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
+    st.button("Apply this split", key="take_parts", disabled=not moved, **options)
 
 
 def _apply_split(view: PredictionView, moved: list[list[int]]) -> None:
     def steps(decisions: naming.Naming) -> list[dict]:
-        first = assign_cluster.next_cluster_id(view, decisions)
-        return [{"do": "split", "images": part, "new": first + i} for i, part in enumerate(moved)]
+        first_id = assign_cluster.next_cluster_id(view, decisions)
+        return [{"do": "split", "images": part, "new": first_id + i} for i, part in enumerate(moved)]
 
     with error_toasts.keep_errors("naming"):
         naming.record_steps(view.run, view.epoch, steps, assign_cluster.digest_of_predictions(view))
@@ -86,8 +86,8 @@ def _search_similar(view: PredictionView, cluster: int, ticked: tuple[int, ...])
 
 def show_similar_images(view: PredictionView, cluster: int, images: Images | None, version: int) -> None:
     """Show the images that are most similar to chosen ones, to be ticked and put in a cluster."""
-    asked_for, example_images = st.session_state.get(_EXAMPLES, (None, ()))
-    if asked_for != (view.run.id, view.epoch, cluster):
+    shown_key, example_images = st.session_state.get(_EXAMPLES, (None, ()))
+    if shown_key != (view.run.id, view.epoch, cluster):
         return
     similar, say = similar_images(view, example_images), nouns.of(view.run)
     with st.container(border=True):
@@ -102,20 +102,20 @@ def show_similar_images(view: PredictionView, cluster: int, images: Images | Non
         rows = cluster_indices(similar, view.split.unlabeled)
         tiles = [_make_tile(view, image, row) for image, row in zip(similar.tolist(), rows.tolist())]
         token = f"like {version} {sorted(example_images)}"
-        done = gallery.show_sheet(tiles, images, "like", token, say("Images like the chosen ones"), noun=say("image"))
+        choice = gallery.show_sheet(tiles, images, "like", token, say("Images like the chosen ones"), noun=say("image"))
         st.caption(
             say(
                 "The most similar images come first. Below each image is its current cluster. Tick the images that "
                 "belong together."
             )
         )
-        if done.chosen:
-            assign_cluster.ask_target_cluster(view, done.chosen, f"like place {version} {cluster}")
+        if choice.ticked:
+            assign_cluster.ask_target_cluster(view, choice.ticked, f"like place {version} {cluster}")
 
 
 def _make_tile(view: PredictionView, image: int, row: int) -> Tile:
-    now = view.name(int(view.assigned[row]))
-    return Tile(image, now, f"{nouns.of(view.run)('Image')} {image}, now in {now}")
+    cluster_name = view.name(int(view.assigned[row]))
+    return Tile(image, cluster_name, f"{nouns.of(view.run)('Image')} {image}, now in {cluster_name}")
 
 
 def _close_similar() -> None:
@@ -125,5 +125,5 @@ def _close_similar() -> None:
 def similar_images(view: PredictionView, example_images: tuple[int, ...]) -> np.ndarray:
     """Return ids of the other images, by cosine with the mean direction of the features of `example_images`."""
     ids, features = points.read_features(view.run, view.epoch)
-    near = mixed_clusters.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
-    return ids[near[np.isin(ids[near], view.split.unlabeled)]][:_LIKE]
+    nearest = mixed_clusters.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
+    return ids[nearest[np.isin(ids[nearest], view.split.unlabeled)]][:_MOST_SIMILAR]

@@ -34,17 +34,17 @@ def show_training_on(view: PredictionView) -> None:
     if view.run.is_recorded:
         return
     is_asked = st.query_params.pop(_ASKED, None) == "true"
-    free = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
-    left = sum(c.size > 0 and c.id in free and c.id not in view.decisions.rejected for c in view.clusters)
+    unnamed = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
+    unnamed_count = sum(c.size > 0 and c.id in unnamed and c.id not in view.decisions.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
         is_ready = not view.decisions.is_empty
         named = (
-            f"{counted(len(view.decisions.names), 'cluster')} with a name, {left} without"
+            f"{counted(len(view.decisions.names), 'cluster')} with a name, {unnamed_count} without"
             if is_ready
             else "Name a cluster first"
         )
         st.markdown(f":small[{named}]", width="stretch")
-        pressed = st.button(
+        is_pressed = st.button(
             "Continue with these names",
             key="train_on",
             type="primary",
@@ -52,7 +52,7 @@ def show_training_on(view: PredictionView) -> None:
             disabled=not is_ready,
             help="Starts a new run that also uses the names of your clusters as labels.",
         )
-    if pressed or is_asked and is_ready:
+    if is_pressed or is_asked and is_ready:
         st.session_state[_VISIT] = secrets.token_hex(8)
         _ask_next_run(view)
 
@@ -61,8 +61,8 @@ def show_training_on(view: PredictionView) -> None:
 def _ask_next_run(view: PredictionView) -> None:
     """Show the dialog: which pictures become labeled, what happens to unnamed clusters, start weights, preview."""
     run, epoch, say = view.run, view.epoch, nouns.of(view.run)
-    left, right = st.columns(2, gap="medium")
-    rule = left.segmented_control(
+    left_column, right_column = st.columns(2, gap="medium")
+    rule = left_column.segmented_control(
         say("Which pictures of named clusters become labeled"),
         list(_RULES),
         format_func=_RULES.get,
@@ -70,7 +70,7 @@ def _ask_next_run(view: PredictionView) -> None:
         default="confident",
         required=True,
     )
-    start = right.segmented_control(
+    start = right_column.segmented_control(
         "Start from this run's",
         list(_STARTS),
         format_func=_STARTS.get,
@@ -84,16 +84,16 @@ def _ask_next_run(view: PredictionView) -> None:
         percent = st.slider("Minimum confidence, %", 0, 100, round(100 * threshold), key="train_on_confidence")
         threshold = percent / 100
     unnamed = _ask_unnamed(view)
-    how = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
+    options = {"rule": rule, "threshold": threshold, "from_weights": start == "weights", "unnamed": unnamed}
     try:
-        planned = continued_training.plan_continued_training(run, epoch, **how)
+        planned = continued_training.plan_continued_training(run, epoch, **options)
     except UserError as error:
         st.warning(escape.markdown(f"{error}."), icon=":material/block:")
         st.button("Start", disabled=True, icon=":material/play_arrow:", key="train_on_go")
         return
     _show_named(view, planned)
-    for words in planned.notices():
-        st.caption(escape.markdown(words))
+    for notice_text in planned.notices():
+        st.caption(escape.markdown(notice_text))
     if not any(target is not None for target in unnamed.values()):  # the command merges by `lps name`
         export_buttons.show_command(_train_on_command(run, epoch, rule, threshold, start, list(unnamed)))
     with st.container(key="train_on_bar", gap="small"):  # page.css keeps it in sight at the lower edge
@@ -107,8 +107,8 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
     named = [c for c in view.clusters if c.id in view.decisions.names and c.id not in view.decisions.rejected]
     if mixed := [view.name(c.id) for c in named if "mixed" in c.flags]:
         verb = "looks" if len(mixed) == 1 else "look"
-        words = f"{', '.join(mixed)} {verb} mixed: the new run would learn several classes under one name. "
-        st.warning(escape.markdown(f"{words}Close this window and split the cluster, or remove its name."))
+        sentence = f"{', '.join(mixed)} {verb} mixed: the new run would learn several classes under one name. "
+        st.warning(escape.markdown(f"{sentence}Close this window and split the cluster, or remove its name."))
     say = nouns.of(view.run)
     columns = [
         Column("Name", lambda c: view.name(c.id)),
@@ -119,8 +119,8 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
         ),
         Column("Flags", lambda c: ", ".join(FLAGS[flag].text for flag in c.flags), optional=True),
     ]
-    about = say("For each name, the number of pictures that become labeled")
-    data_table.show_data_table(columns, named, about, max_rows=6)
+    alt = say("For each name, the number of pictures that become labeled")
+    data_table.show_data_table(columns, named, alt, max_rows=6)
 
 
 def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
@@ -129,21 +129,23 @@ def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
     By default, those that look mixed are dissolved: trained as one class, a cluster of leftovers grows and the model
     becomes confident of it.
     """
-    without = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
-    free = [c for c in view.clusters if c.id in without and c.size]
-    if not free:
+    unnamed_ids = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
+    unnamed = [c for c in view.clusters if c.id in unnamed_ids and c.size]
+    if not unnamed:
         return {}
     say = nouns.of(view.run)
     named = [
-        c.id for c in view.clusters if c.id not in {one.id for one in free} and c.id not in view.decisions.rejected
+        c.id
+        for c in view.clusters
+        if c.id not in {other.id for other in unnamed} and c.id not in view.decisions.rejected
     ]
     targets = {f"{_MERGE} {view.title(cluster)}": cluster for cluster in named}
     table = pd.DataFrame(
         {
-            "Cluster": [str(c.id) for c in free],
-            say("Pictures"): [c.size for c in free],
-            "Mixed": ["yes" if "mixed" in c.flags else "" for c in free],
-            "In the new run": [_usual_fate(view, c) for c in free],
+            "Cluster": [str(c.id) for c in unnamed],
+            say("Pictures"): [c.size for c in unnamed],
+            "Mixed": ["yes" if "mixed" in c.flags else "" for c in unnamed],
+            "In the new run": [_default_fate(view, c) for c in unnamed],
         }
     )
     st.markdown("Clusters without a name")
@@ -164,10 +166,10 @@ def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:
         )
         + "By default, clusters are dissolved if they look mixed or if you marked them as not a class."
     )
-    return {c.id: targets.get(answer) for c, answer in zip(free, answers) if answer != _KEEP}
+    return {c.id: targets.get(answer) for c, answer in zip(unnamed, answers) if answer != _KEEP}
 
 
-def _usual_fate(view: PredictionView, cluster: Cluster) -> str:
+def _default_fate(view: PredictionView, cluster: Cluster) -> str:
     return _DISSOLVE if "mixed" in cluster.flags or cluster.id in view.decisions.rejected else _KEEP
 
 
@@ -184,5 +186,10 @@ def _start_run(planned: TrainingPlan) -> None:
 
 def _train_on_command(run: Run, epoch: int, rule: str, threshold: float, start: str, dissolve: list[int]) -> str:
     confidence = f"{threshold:g}" if rule == "confident" else None
-    more = {"labels": rule, "confidence": confidence, "afresh": start == "afresh", "dissolve": list(map(str, dissolve))}
-    return cli_args.format_command("train-on", short_id(run.id), epoch=epoch, **more)
+    options = {
+        "labels": rule,
+        "confidence": confidence,
+        "afresh": start == "afresh",
+        "dissolve": list(map(str, dissolve)),
+    }
+    return cli_args.format_command("train-on", short_id(run.id), epoch=epoch, **options)

@@ -33,7 +33,7 @@ class _Lane:
     letter: str
     run: Run
     state: State
-    past: History
+    history: History
     method: str  # as people write it
     planned: int  # epochs
 
@@ -44,7 +44,7 @@ class _Lane:
     @property
     def length(self) -> int:
         """Return how many epochs its axis needs."""
-        return max(self.past.last_epoch, self.planned if self.is_going_on else 0)
+        return max(self.history.last_epoch, self.planned if self.is_going_on else 0)
 
 
 def main() -> None:
@@ -55,19 +55,21 @@ def main() -> None:
 
 
 def _show_race(runs: list[Run]) -> None:
-    first, second = st.container(), st.container()
-    box, race = (second, first) if presentation.is_on() else (first, second)  # a room sees the race first
-    with box:
-        together = _runs_of_one_split(_pick_runs(runs))
-        if len(together) == 1:
-            _suggest_partners(together[0], runs)
-        notices.show_left_out({titles.run_label(run): read_history(run) for run in together})
-    with race:
-        race_view.show_race(together)
-    if race_view.can_race(together):
-        named = list(zip(_LETTERS, together))
-        live_part.follow_changes(lambda: [_make_lane(*pair) for pair in named], _are_going_on, _show_course, _TICK_S)
-        race_view.offer_race_file(together)
+    upper, lower = st.container(), st.container()
+    menu_area, race_area = (lower, upper) if presentation.is_on() else (upper, lower)  # a room sees the race first
+    with menu_area:
+        racing_runs = _runs_of_one_split(_pick_runs(runs))
+        if len(racing_runs) == 1:
+            _suggest_partners(racing_runs[0], runs)
+        notices.show_left_out({titles.run_label(run): read_history(run) for run in racing_runs})
+    with race_area:
+        race_view.show_race(racing_runs)
+    if race_view.can_race(racing_runs):
+        lettered = list(zip(_LETTERS, racing_runs))
+        live_part.follow_changes(
+            lambda: [_make_lane(*lane) for lane in lettered], _are_going_on, _show_all_curves, _TICK_S
+        )
+        race_view.offer_race_file(racing_runs)
 
 
 # ---------------------------------------------------------------------------------------------------- which runs
@@ -75,9 +77,9 @@ def _show_race(runs: list[Run]) -> None:
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
     """Show a menu of up to four runs; without a choice, those of `comparable_runs.default_comparison`."""
-    by_id = {run.id: run for run in runs}
+    run_by_id = {run.id: run for run in runs}
     named = select.runs_of_address(runs)
-    chosen = named[: comparable_runs.MAX_RUNS] or comparable_runs.default_comparison(runs)
+    selected = named[: comparable_runs.MAX_RUNS] or comparable_runs.default_comparison(runs)
     if len(named) > comparable_runs.MAX_RUNS:
         st.warning(
             f"At most {comparable_runs.MAX_RUNS} runs fit side by side. The first {comparable_runs.MAX_RUNS} are shown."
@@ -85,47 +87,44 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
     url_fields.draw_field(
         st.multiselect,
         "twin_runs",
-        [run.id for run in chosen],
+        [run.id for run in selected],
         lambda ids: url_fields.set_values("run", ids, "at", "epoch", "view"),
         "Runs",
-        list(by_id),
-        format_func=lambda name: select.option_label(by_id[name]),
+        list(run_by_id),
+        format_func=lambda name: select.option_label(run_by_id[name]),
         max_selections=comparable_runs.MAX_RUNS,
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
     )
-    return chosen
+    return selected
 
 
-def _runs_of_one_split(chosen: list[Run]) -> list[Run]:
+def _runs_of_one_split(selected: list[Run]) -> list[Run]:
     """Return the first run and those with the same split; says why the others are left out."""
-    together = chosen[:1]
-    for run in chosen[1:]:
-        reason = comparable_runs.split_difference(chosen[0], run)
+    matching = selected[:1]
+    for run in selected[1:]:
+        reason = comparable_runs.split_difference(selected[0], run)
         if not reason:
-            together.append(run)
+            matching.append(run)
             continue
-        words = (
-            f"{titles.run_label(run)} cannot be compared with {titles.run_label(chosen[0])}, because their images and "
-            "labels are "
-        )
-        words += f"not the same: {reason}."
-        st.warning(escape.markdown(words), icon=":material/call_split:")
-    return together
+        sentence = f"{titles.run_label(run)} cannot be compared with {titles.run_label(selected[0])}, because their "
+        sentence += f"images and labels are not the same: {reason}."
+        st.warning(escape.markdown(sentence), icon=":material/call_split:")
+    return matching
 
 
 def _suggest_partners(run: Run, runs: list[Run]) -> None:
     """Offer runs to compare a single run with."""
-    fitting = comparable_runs.find_partners(run, runs)[:_SUGGESTIONS]
-    if not fitting:
-        words = "No finished run of another method uses this split yet."
+    partners = comparable_runs.find_partners(run, runs)[:_SUGGESTIONS]
+    if not partners:
+        sentence = "No finished run of another method uses this split yet."
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.caption(words, width="content")
+            st.caption(sentence, width="content")
             st.page_link("pages/launch.py", label="Launch one", icon=":material/rocket_launch:")
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Compare with:", width="content")
-        for partner in fitting:
+        for partner in partners:
             label = escape.markdown(titles.run_label(partner))
             ids = [run.id, partner.id]
             icon = ":material/add:"
@@ -152,23 +151,23 @@ def _are_going_on(lanes: list[_Lane]) -> bool:
     return any(lane.is_going_on for lane in lanes)
 
 
-def _show_course(lanes: list[_Lane]) -> None:
+def _show_all_curves(lanes: list[_Lane]) -> None:
     """Show the curves of every run on shared axes, and the differences between the runs."""
     length = max(1, *(lane.length for lane in lanes))
-    ranges = pace_charts.shared_ranges([lane.past for lane in lanes])
-    words = (
+    ranges = pace_charts.shared_ranges([lane.history for lane in lanes])
+    legend = (
         ":gray[grey: all classes, and KL · dotted: k-means before training · ▲: milestone, such as a closed gap · "
         "click a chart to move the race there]"
     )
-    st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {words}]", help=line_charts.MATCHING)
+    st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {legend}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):
         with column:
-            _show_head(lane, [one.run for one in lanes])
+            _show_head(lane, [other.run for other in lanes])
             _show_curves(lane, length, ranges)
     _show_differences(lanes, length)
 
 
-def _show_head(lane: _Lane, beside: list[Run]) -> None:
+def _show_head(lane: _Lane, runs: list[Run]) -> None:
     """Show a run's name, state, and what distinguishes it from the others."""
     with st.container(gap="xxsmall"):
         st.markdown(f"**{lane.letter} · {escape.markdown(titles.run_title(lane.run))}**")
@@ -177,35 +176,35 @@ def _show_head(lane: _Lane, beside: list[Run]) -> None:
                 theme.state_badge("recorded")
             elif lane.state.name != "finished":
                 theme.state_badge(lane.state.name)
-            st.caption(escape.markdown(" · ".join([lane.method, *describe_run(lane.run, beside)])), width="content")
+            st.caption(escape.markdown(" · ".join([lane.method, *describe_run(lane.run, runs)])), width="content")
             link = {"query_params": {"run": lane.run.id}}
             st.page_link("pages/live.py", label=":small[Live]", icon=":material/open_in_new:", **link)
             st.page_link("pages/projection.py", label=":small[Map]", icon=":material/scatter_plot:", **link)
 
 
-def describe_run(run: Run, beside: list[Run]) -> list[str]:
+def describe_run(run: Run, compared_runs: list[Run]) -> list[str]:
     """Return the seed and the settings that distinguish a run from the others, in words."""
     try:
-        return [f"seed {run.config().seed}", *titles.changed_settings(run, beside)]
+        return [f"seed {run.config().seed}", *titles.changed_settings(run, compared_runs)]
     except UserError:
         return []
 
 
 def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
     """Plot the pace of one run, with its marks."""
-    if not lane.past.last_epoch:
+    if not lane.history.last_epoch:
         is_queued = lane.state.name == "queued"
-        words = (
+        status = (
             "waits in the queue. It starts when a slot is free."
             if is_queued
             else "has recorded no epoch of training yet."
         )
-        st.caption(f"{lane.letter} {words}")
+        st.caption(f"{lane.letter} {status}")
         return
-    marks = race_data.marks_of(lane.past)
+    marks = race_data.marks_of(lane.history)
     arguments = (
         lane.letter,
-        lane.past,
+        lane.history,
         length,
         ranges,
         marks,
@@ -221,27 +220,31 @@ def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
 
 def _show_differences(lanes: list[_Lane], length: int) -> None:
     """Plot the first run minus each of the others: novel accuracy, and the gap."""
-    first, others = lanes[0], [lane for lane in lanes[1:] if lane.past.last_epoch]
-    if not others or not first.past.last_epoch:
+    first_lane, other_lanes = lanes[0], [lane for lane in lanes[1:] if lane.history.last_epoch]
+    if not other_lanes or not first_lane.history.last_epoch:
         st.empty()
         return
-    which = f"{first.letter} minus " + (others[0].letter if len(others) == 1 else "each of the others")
-    st.markdown(f"**Difference** · :small[{which}, in points, at the epochs that both runs have]")
-    words = {"novel": "Novel accuracy", "gap": "Gap between seen and novel accuracy"}
-    means = {
-        "novel": f"Above zero, {first.letter} has the higher novel accuracy.",
-        "gap": f"Below zero, {first.letter} has the smaller gap.",
+    subtraction = f"{first_lane.letter} minus " + (
+        other_lanes[0].letter if len(other_lanes) == 1 else "each of the others"
+    )
+    st.markdown(f"**Difference** · :small[{subtraction}, in points, at the epochs that both runs have]")
+    titles = {"novel": "Novel accuracy", "gap": "Gap between seen and novel accuracy"}
+    meanings = {
+        "novel": f"Above zero, {first_lane.letter} has the higher novel accuracy.",
+        "gap": f"Below zero, {first_lane.letter} has the smaller gap.",
     }
-    for column, name in zip(st.columns(2), words):
-        key, in_size = f"accuracy/{name}", name == "gap"
+    for column, name in zip(st.columns(2), titles):
+        key, absolute = f"accuracy/{name}", name == "gap"
         columns = {
-            f"{first.letter} − {lane.letter}": pace_charts.difference(first.past, lane.past, key, in_size)
-            for lane in others
+            f"{first_lane.letter} − {lane.letter}": pace_charts.difference(
+                first_lane.history, lane.history, key, absolute
+            )
+            for lane in other_lanes
         }
         figure = pace_charts.differences(columns, length, theme.current_palette())
         figure.update_layout(uirevision=" ".join(lane.run.id for lane in lanes))
-        code = code_of("run_differences", first.run, [lane.run for lane in others], key)
+        code = code_of("run_differences", first_lane.run, [lane.run for lane in other_lanes], key)
         with column:
-            st.caption(f"{words[name]}. {means[name]}")
-            alt = f"{words[name]}, {', '.join(columns)}, in points"
+            st.caption(f"{titles[name]}. {meanings[name]}")
+            alt = f"{titles[name]}, {', '.join(columns)}, in points"
             plot(figure, f"difference-{name}", alt, clock=race_view.CLOCK, code=code)

@@ -14,7 +14,7 @@ from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
 _SCRIPT = race_document.SCRIPT + (Path(__file__).parent / "race_mount.js").read_text(encoding="utf-8")
-_STATE = ("at", "speed")  # of a race, as they stand in its address
+_URL_STATE = ("at", "speed")  # of a race, as they stand in its address
 CLOCK = "pace"  # of the charts that follow the race
 
 _mount = st.components.v2.component(
@@ -24,13 +24,13 @@ _mount = st.components.v2.component(
 
 def show_race(runs: list[Run]) -> None:
     """Show the race of the first three of `runs`, which share their split; the others are named."""
-    racing, others = runs[: race_data.MOST], runs[race_data.MOST :]
+    racing, remaining = runs[: race_data.MOST], runs[race_data.MOST :]
     live_part.follow_changes(lambda: racing, _are_going_on, _draw_race, _TICK_S)
     if not can_race(racing):
         _show_recorded_race()
-    words = "See the margin in a small simulation"
-    st.page_link("pages/explain.py", label=words, icon=":material/school:")
-    for run in others:
+    link_label = "See the margin in a small simulation"
+    st.page_link("pages/explain.py", label=link_label, icon=":material/school:")
+    for run in remaining:
         st.caption(
             escape.markdown(f"The race shows at most three runs. {titles.run_label(run)} is only in the curves below.")
         )
@@ -79,8 +79,8 @@ def _show_waiting(runs: list[Run]) -> None:
     for run in runs:
         state, label = run.state(), titles.run_label(run)
         if state.is_alive:
-            share, words = estimates.describe_progress(run, state, read_history(run), time.time())
-            st.progress(share, text=escape.markdown(f"{label} · {words}"))
+            share, status = estimates.describe_progress(run, state, read_history(run), time.time())
+            st.progress(share, text=escape.markdown(f"{label} · {status}"))
         else:
             st.markdown(escape.markdown(f"{label} · {state.name}"))
 
@@ -95,7 +95,7 @@ def _draw_race(runs: list[Run]) -> None:
         st.caption(escape.markdown(f"{error}."))
         return
     ids = [run.id for run in runs]
-    start = {name: st.query_params[name] for name in _STATE if name in st.query_params}
+    start = {name: st.query_params[name] for name in _URL_STATE if name in st.query_params}
     if "epoch" in st.query_params:  # a link from before race and course were one view
         start = {"at": st.query_params["epoch"]} | start
     _mount(key="race", data={"race": race, "token": " ".join(ids), "runs": ids, "start": start, "clock": CLOCK})

@@ -63,7 +63,7 @@ class Choice:
     """Actions on a sheet: the image clicked since the last run, and the ticked images (on all its pages)."""
 
     clicked: int | None = None
-    chosen: tuple[int, ...] = ()
+    ticked: tuple[int, ...] = ()
 
 
 def show_sheet(

@@ -16,21 +16,23 @@ from lps.ui.shared import error_toasts, escape, export_buttons
 def show_model_export(run: Run) -> None:
     """Show what the export contains, its button, its progress and its file."""
     st.subheader("Export the model", anchor=False)
-    words = "One folder that works without this program: the model as ONNX (pictures in; classes or none of these "
-    words += "out), your names, a model card with its training data and accuracy, and a short example."
-    st.caption(nouns.of(run)(words))
+    description = (
+        "One folder that works without this program: the model as ONNX (pictures in; classes or none of these "
+    )
+    description += "out), your names, a model card with its training data and accuracy, and a short example."
+    st.caption(nouns.of(run)(description))
     error_toasts.show_errors("model")
     path = export_job.export_path(run)
-    standing = detached_jobs.job_state(path)
-    if standing.state == "done":
+    job = detached_jobs.job_state(path)
+    if job.state == "done":
         export_buttons.offer_file(
             "Download model", downloads.model_address(run), "deployed_code", "The folder as one ZIP file"
         )
-    elif standing.state == "working":
+    elif job.state == "working":
         background_work.wait_for_work(path, "This takes about a minute and continues if you leave this page.")
     else:
-        if standing.state == "failed":
-            st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
+        if job.state == "failed":
+            st.error(escape.markdown(f"{job.message.removeprefix('lps: ')}."), icon=":material/error:")
         st.button(
             "Export the model", icon=":material/deployed_code:", key="take_model", on_click=_begin_export, args=(run,)
         )

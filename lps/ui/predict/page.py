@@ -22,8 +22,8 @@ from lps.ui.pictures import nouns
 from lps.ui.predict import model, results, upload
 from lps.ui.shared import error_toasts, escape, export_buttons, page_head, select
 
-_NEW = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
-_SEEN = "predict_seen"  # in the session: run and folder of the newest result
+_NEW_FOLDER = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
+_NEWEST_RESULT = "predict_seen"  # in the session: run and folder of the newest result
 
 
 def main() -> None:
@@ -32,28 +32,28 @@ def main() -> None:
     if not runs:
         return
     named = st.query_params.get_all("run")
-    able = [run for run in runs if prediction_job.has_weights(run) or run.id in named]
-    if not able:
-        words = (
+    predictable = [run for run in runs if prediction_job.has_weights(run) or run.id in named]
+    if not predictable:
+        explanation = (
             "No run has weights yet. Weights are what the network has learned; training saves them after each epoch. "
             "The recorded runs that come with LPS Studio have none, so train a run of your own: add your pictures, or "
             "launch a run on a data set."
         )
-        page_head.offer_launch(words, ":material/image_search:", "Add pictures", "own")
+        page_head.offer_launch(explanation, ":material/image_search:", "Add pictures", "own")
         st.page_link("pages/launch.py", label="Launch a run", icon=":material/arrow_forward:")
         return
     text = st.query_params.get("folder")
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="bottom")
     with left:
-        run = select.pick_run(able)
+        run = select.pick_run(predictable)
     with right:
         if text:
-            how = {"icon": ":material/arrow_back:", "type": "tertiary", "key": "predict_back"}
-            st.button(nouns.of(run)("Other pictures"), on_click=_close_folder, **how)
+            options = {"icon": ":material/arrow_back:", "type": "tertiary", "key": "predict_back"}
+            st.button(nouns.of(run)("Other pictures"), on_click=_close_folder, **options)
     if not prediction_job.has_weights(run):
-        why = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
+        status = "a recording, which has no weights" if run.is_recorded else "without weights: it has no checkpoint"
         st.info(
-            f"{escape.markdown(titles.run_label(run))} is {why}; choose another run.", icon=":material/image_search:"
+            f"{escape.markdown(titles.run_label(run))} is {status}; choose another run.", icon=":material/image_search:"
         )
         return
     _show_run(run, text)
@@ -63,8 +63,8 @@ def main() -> None:
 def _show_run(run: Run, text: str | None) -> None:
     """Draw everything below the choice of the run."""
     if not text:
-        words = f'Each picture gets a class, with the name that you gave on Clusters, or the answer "{NONE}".'
-        st.caption(nouns.of(run)(words))
+        explanation = f'Each picture gets a class, with the name that you gave on Clusters, or the answer "{NONE}".'
+        st.caption(nouns.of(run)(explanation))
         upload.show_upload(_open_folder, _takes_vectors(run))
         return
     try:
@@ -76,17 +76,17 @@ def _show_run(run: Run, text: str | None) -> None:
     st.caption(escape.markdown(uploaded_folders.folder_in_words(folder)))
     error_toasts.show_errors("predict")
     path = prediction_job.prediction_path(run, folder)
-    if st.session_state.pop(_NEW, None) == str(folder):
+    if st.session_state.pop(_NEW_FOLDER, None) == str(folder):
         with error_toasts.keep_errors("predict"):
             prediction_job.start_prediction(run, folder)
-    standing = detached_jobs.job_state(path)
-    if standing.state == "working":
+    job = detached_jobs.job_state(path)
+    if job.state == "working":
         background_work.wait_for_work(path, "It continues if you leave this page.")
-    elif standing.state == "done":
-        st.session_state[_SEEN] = (run.id, str(folder))
+    elif job.state == "done":
+        st.session_state[_NEWEST_RESULT] = (run.id, str(folder))
         _show_predictions(run, folder, path)
     else:
-        _offer_prediction(run, folder, standing)
+        _offer_prediction(run, folder, job)
     is_upload = folder.parent == uploaded_folders.home_of_new()
     command = cli_args.format_command(
         "predict", titles.short_id(run.id), "FOLDER" if is_upload else str(folder), to="labels.csv"
@@ -101,7 +101,7 @@ def _takes_vectors(run: Run) -> bool:
 
 def _open_folder(folder: Path) -> None:
     st.query_params["folder"] = str(folder)
-    st.session_state[_NEW] = str(folder)
+    st.session_state[_NEW_FOLDER] = str(folder)
     results.forget_choice()
 
 
@@ -110,16 +110,16 @@ def _close_folder() -> None:
     results.forget_choice()
 
 
-def _offer_prediction(run: Run, folder: Path, standing: detached_jobs.JobState) -> None:
+def _offer_prediction(run: Run, folder: Path, job: detached_jobs.JobState) -> None:
     """Show the button that starts the prediction, and how the last one ended."""
-    if standing.state == "failed":
-        st.error(escape.markdown(f"{standing.message.removeprefix('lps: ')}."), icon=":material/error:")
-    elif standing.state == "cancelled":
+    if job.state == "failed":
+        st.error(escape.markdown(f"{job.message.removeprefix('lps: ')}."), icon=":material/error:")
+    elif job.state == "cancelled":
         st.caption("The prediction was cancelled.")
-    seen_before = st.session_state.get(_SEEN) == (run.id, str(folder))
-    if seen_before and standing.state not in ("failed", "cancelled"):
+    was_predicted = st.session_state.get(_NEWEST_RESULT) == (run.id, str(folder))
+    if was_predicted and job.state not in ("failed", "cancelled"):
         st.caption("The files, the names or the weights have changed since the last prediction.")
-    label = "Predict again" if seen_before else nouns.of(run)("Predict these pictures")
+    label = "Predict again" if was_predicted else nouns.of(run)("Predict these pictures")
     if st.button(label, icon=":material/image_search:", type="primary", key="predict_begin"):
         with error_toasts.keep_errors("predict"):
             prediction_job.start_prediction(run, folder)
@@ -128,7 +128,7 @@ def _offer_prediction(run: Run, folder: Path, standing: detached_jobs.JobState) 
 
 def _show_predictions(run: Run, folder: Path, path: Path) -> None:
     try:
-        vectors_found = _load_predictions(str(path), fingerprint(path))
+        predictions = _load_predictions(str(path), fingerprint(path))
     except UserError as error:
         st.error(escape.markdown(f"{error}."), icon=":material/broken_image:")
         st.button(
@@ -139,7 +139,7 @@ def _show_predictions(run: Run, folder: Path, path: Path) -> None:
             args=(run, folder),
         )
         return
-    results.show_results(run, vectors_found, path, folder)
+    results.show_results(run, predictions, path, folder)
 
 
 def _repeat_prediction(run: Run, folder: Path) -> None:
@@ -149,5 +149,5 @@ def _repeat_prediction(run: Run, folder: Path) -> None:
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _load_predictions(path: str, moment: object) -> PredictionResult:
+def _load_predictions(path: str, stamp: object) -> PredictionResult:
     return prediction_files.read_predictions(Path(path))

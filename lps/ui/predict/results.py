@@ -40,29 +40,29 @@ def show_results(run: Run, predicted: PredictionResult, path: Path, source: Path
     left, right = st.columns([3, 2], gap="medium")
     with right:
         threshold = _ask_threshold(run, predicted)
-    none, called = predicted.is_none(threshold), predicted.names()
-    sentences = [NONE if is_none else name for is_none, name in zip(none.tolist(), called)]
+    is_rejected, nearest_names = predicted.is_none(threshold), predicted.names()
+    class_names = [NONE if rejected else name for rejected, name in zip(is_rejected.tolist(), nearest_names)]
     with left:
-        _show_counts(run, predicted, sentences, none)
+        _show_counts(run, predicted, class_names, is_rejected)
         left_out_files.show_left_out_files(predicted.skipped)
         _offer_files(run, predicted, threshold, path)
     _show_kinds(run, predicted, source)
     kinds = {f"{_KIND} {number}": kind for number, kind in enumerate(predicted.kinds, 1)}
     say = nouns.of(run)
-    chosen = _choose_class(sentences, kinds, say(_ALL))
+    selected_class = _choose_class(class_names, kinds, say(_ALL))
     rows = (
-        list(kinds[chosen])
-        if chosen in kinds
-        else [row for row, name in enumerate(sentences) if chosen in (_ALL, name)]
+        list(kinds[selected_class])
+        if selected_class in kinds
+        else [row for row, name in enumerate(class_names) if selected_class in (_ALL, name)]
     )
-    views = {key: say(word) for key, word in _VIEWS.items()}
+    views = {key: say(text) for key, text in _VIEWS.items()}
     kind = url_fields.choose_one(
         st.segmented_control, "show", "Show", views, required=True, label_visibility="collapsed"
     )
     if kind == "table":
-        _show_table(run, predicted, sentences, rows)
+        _show_table(run, predicted, class_names, rows)
     else:
-        _show_pictures(run, predicted, sentences, rows, source)
+        _show_pictures(run, predicted, class_names, rows, source)
 
 
 def forget_choice() -> None:
@@ -76,7 +76,7 @@ def forget_choice() -> None:
 def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
     say = nouns.of(run)
-    about = (
+    help_text = (
         "Every picture has a distance to the training images. Choose how many percent of the pictures of known "
         "classes should get a class. This sets a limit: so many of them are not farther away than the limit. Pictures "
         f'beyond the limit are marked "{NONE}". At 100 %, every picture gets a class.'
@@ -84,12 +84,12 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     with st.container(border=True, gap="small"):
         share = st.slider(
             say("Share of the pictures of known classes to accept"), 50, 100, round(100 * DEFAULT_KEEP), format="%d %%",
-            key="predict_keep", help=say(about),
+            key="predict_keep", help=say(help_text),
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
-            words = predicted.trade_off.in_words(threshold)
-            st.caption(say(f"{capitalized(words)}."))
+            trade_off = predicted.trade_off.in_words(threshold)
+            st.caption(say(f"{capitalized(trade_off)}."))
         else:
             st.caption(say("Every picture gets a class, even if it is far from all classes."))
     return threshold
@@ -98,11 +98,10 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
 # ---------------------------------------------------------------------------------------------------- all
 
 
-def _show_counts(run: Run, predicted: PredictionResult, class_names: list[str], none: np.ndarray) -> None:
+def _show_counts(run: Run, predicted: PredictionResult, class_names: list[str], is_rejected: np.ndarray) -> None:
     count, say = len(predicted.files), nouns.of(run)
-    st.markdown(
-        f'**{counted(count, say("picture"))}**; {int(none.sum()):,} marked "{NONE}" · model of epoch {predicted.epoch}'
-    )
+    rejected = f'{int(is_rejected.sum()):,} marked "{NONE}"'
+    st.markdown(f"**{counted(count, say('picture'))}**; {rejected} · model of epoch {predicted.epoch}")
     columns = [
         Column("Class", lambda row: row[0]),
         Column(say("Pictures"), lambda row: row[1], "number", format="localized", width="small"),
@@ -161,17 +160,23 @@ def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
                 "class was present, no class was proposed. An unknown class was proposed in 80 % of trials if it had "
                 "200 pictures, and in 20 % if it had 50 (benchmarks/README.md).",
             )
-            first = list(kind[:_FIRST])
-            seen = _make_thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in first))
-            shown = [
+            first_rows = list(kind[:_FIRST])
+            images = _make_thumbnails(
+                str(source), fingerprint(source), tuple(predicted.files[row] for row in first_rows)
+            )
+            kind_frames = [
                 Frame(
-                    seen.pixels[position], seen.sides(position), "novel", f"{say('Picture')} {predicted.files[row]}", ""
+                    images.pixels[position],
+                    images.sides(position),
+                    "novel",
+                    f"{say('Picture')} {predicted.files[row]}",
+                    "",
                 )
-                for position, row in enumerate(first)
+                for position, row in enumerate(first_rows)
             ]
-            frames.show_frames([("", shown)], _SIZE)
+            frames.show_frames([("", kind_frames)], _SIZE)
     if predicted.kinds:
-        how = (
+        advice = (
             "To teach the model this class, add these vectors to the file that it was trained on, with the name of "
             "the class as their label, or without a label. Then train again. The column new_kind of the table "
             "lists them."
@@ -182,19 +187,19 @@ def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
         )
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption(
-                how,
+                advice,
                 width="stretch",
             )
             st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
-def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]], all_words: str) -> str:
+def _choose_class(class_names: list[str], kinds: dict[str, tuple[int, ...]], all_title: str) -> str:
     counts = Counter(class_names)
-    words = {_ALL: f"{all_words} ({len(class_names):,})"} | {
+    labels = {_ALL: f"{all_title} ({len(class_names):,})"} | {
         name: f"{name} ({n:,})" for name, n in counts.most_common()
     }
-    words |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
-    return url_fields.choose_one(st.selectbox, "class", "Predicted class", words, width=300)
+    labels |= {name: f"{name} ({len(kind):,})" for name, kind in kinds.items()}
+    return url_fields.choose_one(st.selectbox, "class", "Predicted class", labels, width=300)
 
 
 def _show_table(run: Run, predicted: PredictionResult, class_names: list[str], rows: list[int]) -> None:
@@ -222,30 +227,32 @@ def _show_pictures(
         st.caption(say("No pictures match."))
         return
     number = paging.choose_page(-(-len(rows) // _PAGE), f"predict page {st.query_params.get('class', '')}")
-    shown = rows[(number - 1) * _PAGE : number * _PAGE]
+    page_rows = rows[(number - 1) * _PAGE : number * _PAGE]
     opened = url_fields.read_number("picture")
-    sheet, one = st.columns([5, 3], gap="medium")
+    sheet, detail = st.columns([5, 3], gap="medium")
     with sheet:
-        images = _make_thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in shown))
+        images = _make_thumbnails(str(source), fingerprint(source), tuple(predicted.files[row] for row in page_rows))
         tiles = [
             Tile(
                 position,
                 _write_caption(class_names[row], predicted.confidence[row]),
                 f"{predicted.files[row]}, {class_names[row]}",
             )
-            for position, row in enumerate(shown)
+            for position, row in enumerate(page_rows)
         ]
         token = f"{run.id} {predicted.root} {number}"
-        position = shown.index(opened) if opened in shown else None
-        done = gallery.show_sheet(tiles, images, "predict_sheet", token, say("New pictures"), position, choosable=False)
-        if done.clicked is not None and done.clicked < len(shown) and shown[done.clicked] != opened:
-            url_fields.set_number("picture", shown[done.clicked])
+        position = page_rows.index(opened) if opened in page_rows else None
+        choice = gallery.show_sheet(
+            tiles, images, "predict_sheet", token, say("New pictures"), position, choosable=False
+        )
+        if choice.clicked is not None and choice.clicked < len(page_rows) and page_rows[choice.clicked] != opened:
+            url_fields.set_number("picture", page_rows[choice.clicked])
             st.rerun()
-    with one, st.container(border=True):
+    with detail, st.container(border=True):
         if opened is None or opened >= len(predicted.files):
             st.caption(say("Click a picture to see the most similar training images."))
         else:
-            _show_one(run, predicted, opened, class_names[opened], source)
+            _show_picture(run, predicted, opened, class_names[opened], source)
 
 
 def _write_caption(class_name: str, confidence: float) -> str:
@@ -253,37 +260,37 @@ def _write_caption(class_name: str, confidence: float) -> str:
     return class_name if class_name == NONE else f"{class_name}\n{100 * confidence:.0f} %"
 
 
-def _show_one(run: Run, predicted: PredictionResult, row: int, class_name: str, source: Path) -> None:
+def _show_picture(run: Run, predicted: PredictionResult, row: int, class_name: str, source: Path) -> None:
     """Explain the prediction of one picture."""
     name, say = predicted.names()[row], nouns.of(run)
     st.markdown(f"**{escape.markdown(class_name)}**")
     st.caption(escape.markdown(predicted.files[row]))
-    seen = _make_thumbnails(str(source), fingerprint(source), (predicted.files[row],))
-    if (title := seen.title(0)) not in ("", predicted.files[row]):
+    thumbnails = _make_thumbnails(str(source), fingerprint(source), (predicted.files[row],))
+    if (title := thumbnails.title(0)) not in ("", predicted.files[row]):
         st.caption(escape.markdown(title))
-    words = f"Confidence {100 * predicted.confidence[row]:.0f} % for {name}, distance {predicted.distance[row]:.3f}"
+    sentence = f"Confidence {100 * predicted.confidence[row]:.0f} % for {name}, distance {predicted.distance[row]:.3f}"
     if class_name == NONE:
-        why = (
+        cause = (
             "you marked this cluster as not a class"
             if predicted.cluster[row] in predicted.rejected
             else "too far from all classes"
         )
-        words += f": {why}"
-    st.markdown(escape.markdown(f"{words}."))
-    alike, images = predicted.nearest[row].tolist(), _training_images(run)
-    new = [
+        sentence += f": {cause}"
+    st.markdown(escape.markdown(f"{sentence}."))
+    nearest_images, images = predicted.nearest[row].tolist(), _training_images(run)
+    new_frames = [
         Frame(
-            seen.pixels[0],
-            seen.sides(0),
+            thumbnails.pixels[0],
+            thumbnails.sides(0),
             predicted.groups[int(predicted.cluster[row])],
             f"{say('Picture')}, {class_name}",
         )
     ]
-    frames.show_frames([(say("This picture"), new)], _SIZE)
+    frames.show_frames([(say("This picture"), new_frames)], _SIZE)
     if images is None:
         st.caption(say("The run's pictures were not found."))
         return
-    rows = [
+    similar_frames = [
         Frame(
             images.pixels[image],
             images.sides(image),
@@ -291,16 +298,16 @@ def _show_one(run: Run, predicted: PredictionResult, row: int, class_name: str, 
             say(f"Image {image}"),
             predicted.titles[cluster],
         )
-        for image, cluster in zip(alike, predicted.theirs[row].tolist())
+        for image, cluster in zip(nearest_images, predicted.theirs[row].tolist())
     ]
-    frames.show_frames([(say("Most similar training images"), rows)], _SIZE)
+    frames.show_frames([(say("Most similar training images"), similar_frames)], _SIZE)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _make_thumbnails(root: str, moment: object, files: tuple[str, ...]) -> Images:
+def _make_thumbnails(root: str, stamp: object, files: tuple[str, ...]) -> Images:
     """Return small copies of new pictures in their proportions; grey if one can no longer be read.
 
-    root: their folder, or the file of vectors, as it was at `moment`.
+    root: their folder, or the file of vectors, stamp: key of the cache.
     """
     if is_vector_file(root):
         return _describe_items(root, files)
@@ -319,10 +326,10 @@ def _describe_items(path: str, ids: tuple[str, ...]) -> Images:
     """Return the titles or pictures of some items of a file of vectors; their ids if the file can no longer be read."""
     try:
         table = vector_files.read_vectors(path)
-        places = {text: row for row, text in enumerate(table.ids)}
-        rows = np.array([places[text] for text in ids], np.int64)
-        drawn, values = embeddings.item_pictures(table, Path(path).parent).take(rows), table.values[rows]
+        row_by_id = {text: row for row, text in enumerate(table.ids)}
+        rows = np.array([row_by_id[text] for text in ids], np.int64)
+        pictures, values = embeddings.item_pictures(table, Path(path).parent).take(rows), table.values[rows]
     except (UserError, KeyError):
-        drawn, values = ItemPictures(ids), np.ones((len(ids), 1, 1))
-    one = np.ones(values.shape[2], np.float32)
-    return Images(drawn, np.full(len(ids), -1), (), vectors=Vectors(values, one, one, 1.0))
+        pictures, values = ItemPictures(ids), np.ones((len(ids), 1, 1))
+    unit = np.ones(values.shape[2], np.float32)
+    return Images(pictures, np.full(len(ids), -1), (), vectors=Vectors(values, unit, unit, 1.0))

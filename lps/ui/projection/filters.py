@@ -106,7 +106,7 @@ def _cluster_of_rows(run: Run, epoch: int, table: pd.DataFrame) -> np.ndarray:
 
 def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callable[[Conditions], None]) -> None:
     """Show the form; on_change is called with its conditions after a click on its button, or the enter key."""
-    conditions, choices, use_noun = requested_conditions(), _list_options(run, epoch, table), nouns.of(run)
+    conditions, choices, say = requested_conditions(), _list_options(run, epoch, table), nouns.of(run)
     current_values = {name: getattr(conditions, name) for name in choices if getattr(conditions, name) in choices[name]}
     shown_conditions = replace(conditions, **dict.fromkeys(CLASSES) | current_values)
     with (
@@ -121,24 +121,20 @@ def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callab
             _ask_number("below", "Confidence below", shown_conditions.below, 1, 100, "percent", "Any")
             _ask_number(
                 "image",
-                use_noun("Around image"),
+                say("Around image"),
                 shown_conditions.image,
                 0,
                 _LARGEST,
-                use_noun("The number below the picture"),
+                say("The number below the picture"),
                 "None",
             )
             nearest = shown_conditions.nearest or _USUAL_NEAREST
-            help_text = use_noun(
-                'How many of the most similar images to select; only used if "Around image" is filled in'
-            )
+            help_text = say('How many of the most similar images to select; only used if "Around image" is filled in')
             _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, help_text, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             click = {"on_click": _apply_form, "args": (tuple(choices), on_change)}
             st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **click)
-            st.caption(
-                use_noun("Images must match all filled-in conditions. They are shown below, like a lasso selection.")
-            )
+            st.caption(say("Images must match all filled-in conditions. They are shown below, like a lasso selection."))
 
 
 def _ask_number(name: str, label: str, value: int | None, lowest: int, highest: int, about: str, empty: str) -> None:

@@ -80,10 +80,8 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, color_b
     names, image = split.class_names, url_fields.read_number("image")
     with st.container(border=True):
         matching = selection.find_fitting_ids(run, epoch, table)
-        use_noun = nouns.of(run)
-        alt = use_noun(
-            f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}"
-        )
+        say = nouns.of(run)
+        alt = say(f"{projection.METHODS[method]} of the features of {len(table):,} unlabeled images at epoch {epoch}")
         code = code_of("map_of_features", run, epoch, method, color_by) if color_by in coloring.OF_TABLES else ""
         events = show_map(
             table,
@@ -100,15 +98,13 @@ def _show_points(run: Run, epoch: int, method: str, table: pd.DataFrame, color_b
             pictures=picture_files.address_of_pictures(run),
             code=code,
             is_large=True,
-            noun=use_noun("image"),
+            noun=say("image"),
         )
         st.caption(
-            f"Showing {len(table):,} of {split.pictures_in_words(use_noun('image'))}. {_explain_map(method)} "
-            + use_noun(
-                "Click a point to see its image; zoom in for pictures. To see the images of several points, select "
-            )
+            f"Showing {len(table):,} of {split.pictures_in_words(say('image'))}. {_explain_map(method)} "
+            + say("Click a point to see its image; zoom in for pictures. To see the images of several points, select ")
             + "them with the lasso or the box (buttons at the top right), or hold Shift and drag. Keys: arrows go from "
-            + use_noun("point to point, Enter opens an image, + and - zoom.")
+            + say("point to point, Enter opens an image, + and - zoom.")
         )
         if method == "pca":
             _offer_full_map(run, epoch)
@@ -269,8 +265,8 @@ def _show_image(run: Run, row: pd.Series) -> None:
 
 def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) -> None:
     """Show the images with the most similar features at this epoch; each can be opened."""
-    use_noun = nouns.of(run)
-    heading = use_noun(
+    say = nouns.of(run)
+    heading = say(
         f"**Nearest neighbours** of image {int(row['image'])} :small[:gray[among the features of this epoch]]"
     )
     st.markdown(heading)
@@ -294,11 +290,11 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
     ):
         prediction = names[predicted] if predicted >= 0 else "none"
         class_name = names[truth] if truth >= 0 else "unknown"
-        alt = f"{use_noun('Image')} {image}, distance {distance:.2f}, predicted {prediction}, true class {class_name}"
+        alt = f"{say('Image')} {image}, distance {distance:.2f}, predicted {prediction}, true class {class_name}"
         tiles.append(Tile(image, f"{distance:.2f}\n{prediction}", alt, bool(predicted != row["predicted"])))
     pictures = selection.read_pictures(run)
     choice = gallery.show_sheet(tiles, pictures, "neighbours", "neighbours", "Nearest neighbours", choosable=False)
-    st.caption(use_noun(_describe_neighbours(neighbour_rows, row)))
+    st.caption(say(_describe_neighbours(neighbour_rows, row)))
     if choice.clicked is not None and choice.clicked != row["image"]:
         url_fields.set_number("image", choice.clicked)
         st.rerun()

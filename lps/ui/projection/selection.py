@@ -54,19 +54,19 @@ def show_selection(run: Run, epoch: int, table: pd.DataFrame, selected: np.ndarr
     """Show the images `selected` (ids) of `table` (of `points.read_points`); nothing if there are none."""
     if error := st.session_state.pop(_ERROR, ""):
         st.error(escape.markdown(f"{error}."), icon=":material/error:")
-    rows, use_noun = table[table["image"].isin(selected)], nouns.of(run)
+    rows, say = table[table["image"].isin(selected)], nouns.of(run)
     if rows.empty:
         if filters.requested_conditions() and not error:
-            st.info(use_noun("No image matches. Remove a condition above."), icon=":material/filter_alt_off:")
+            st.info(say("No image matches. Remove a condition above."), icon=":material/filter_alt_off:")
         return
     names, images = points.read_partition(run).split.class_names, read_pictures(run)
     _show_head(run, epoch, rows, names, images)
     class_counts = _count_classes(rows, names)
     left, right = st.columns([3, 5], gap="medium")
     with left:
-        alt = use_noun("Selected images by true class and by predicted class")
+        alt = say("Selected images by true class and by predicted class")
         data_table.show_data_table(
-            _class_columns(class_counts, len(rows), use_noun), class_counts.index, alt, max_rows=_ROWS
+            _class_columns(class_counts, len(rows), say), class_counts.index, alt, max_rows=_ROWS
         )
     with right:
         _show_gallery(run, rows, names)
@@ -82,9 +82,9 @@ def read_pictures(run: Run) -> Images | None:
 
 
 def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...], images: Images | None) -> None:
-    use_noun = nouns.of(run)
+    say = nouns.of(run)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.subheader(use_noun(counted(len(rows), "selected image")), anchor=False, width="content")
+        st.subheader(say(counted(len(rows), "selected image")), anchor=False, width="content")
         with st.container(horizontal=True, width="content", gap="small"):
             files = images.file_names if images is not None else ()
             st.download_button(
@@ -94,7 +94,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                 mime="text/csv",
                 on_click="ignore",
                 icon=":material/download:",
-                help=use_noun("Image, file, prediction, confidence and true class of each selected image"),
+                help=say("Image, file, prediction, confidence and true class of each selected image"),
             )
             if not run.is_recorded:
                 st.button(
@@ -103,7 +103,7 @@ def _show_head(run: Run, epoch: int, rows: pd.DataFrame, names: tuple[str, ...],
                     icon=":material/call_split:",
                     on_click=_put_in_cluster,
                     args=(run, epoch, rows["image"].tolist()),
-                    help=use_noun("Move these images to a new cluster without a name"),
+                    help=say("Move these images to a new cluster without a name"),
                 )
                 _ask_cluster(run, epoch, rows["image"].tolist())
             st.button("Clear", key="lasso_clear", icon=":material/close:", on_click=_clear_selection)
@@ -143,15 +143,15 @@ def _count_classes(rows: pd.DataFrame, names: tuple[str, ...]) -> pd.DataFrame:
     return counts[counts["Predicted"] > 0].drop(columns="True").reset_index(drop=True)
 
 
-def _class_columns(class_counts: pd.DataFrame, total: int, use_noun: Callable[[str], str]) -> list[Column]:
+def _class_columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], str]) -> list[Column]:
     """Return the columns of the counts. class_counts: of `_count_classes`; total: number of selected images."""
     bar = {"width": 95, "min_value": 0, "max_value": total, "format": "%d"}
     columns = [Column("Class", class_counts["Class"], "text", width=80)]
     if "True" in class_counts:
         columns.append(
-            Column("True", class_counts["True"], "bar", help=use_noun("Selected images of this true class"), **bar)
+            Column("True", class_counts["True"], "bar", help=say("Selected images of this true class"), **bar)
         )
-    help_text = use_noun("Selected images with this prediction")
+    help_text = say("Selected images with this prediction")
     return [*columns, Column("Predicted", class_counts["Predicted"], "bar", help=help_text, **bar)]
 
 

@@ -20,7 +20,9 @@ from lps.ui.shared import escape, export_buttons, notices, select, url_fields
 from lps.wording import counted
 
 _COLUMN = 195  # pixels, the least width of a field: four of them at 1280
-_BEGINNING = {"lps": ("margin_scale", "lr")}  # what is searched before anybody says so; of other methods the first ones
+_DEFAULT_SPACE = {
+    "lps": ("margin_scale", "lr")
+}  # what is searched before anybody says so; of other methods the first ones
 _TITLES = {
     "balanced": "Balanced use of all classes, and accuracy on withheld labels",
     "validation": "Accuracy on withheld labels only",
@@ -40,7 +42,7 @@ def begin_search(request: Request) -> str:
 
 
 def show_search_form() -> None:
-    """The form, what it means, and the button."""
+    """Show the form, its cost, and the button."""
     errors: dict[str, str] = {}
     url_fields.restore_address("search_name")
     with fields.field_grid(_COLUMN):
@@ -59,9 +61,9 @@ def show_search_form() -> None:
                 None,
                 "Stops trials whose best value so far is below the median that finished trials had at the same epoch",
             )
-        words = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
-        at_once = url_fields.whole_number_field(
-            "Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **words
+        help_options = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
+        parallel = url_fields.whole_number_field(
+            "Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **help_options
         )
         help_text = "Seed of the sampler"
         draw = url_fields.whole_number_field("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=help_text)
@@ -69,10 +71,10 @@ def show_search_form() -> None:
     url_fields.remember_address("search_name")
     if errors:
         return
-    more = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": at_once}
+    options = {"trials": trials, "prune": prune, "sampler_seed": draw, "parallel": parallel}
     settings = cli_args.format_settings(fixed)
     try:
-        request = search.read_request(dataset, method, texts, settings, seeds, objective, name, **more)
+        request = search.read_request(dataset, method, texts, settings, seeds, objective, name, **options)
         request = core_sharing.search_on_cores(request, select.runs_root(), settings, bool(name))
         search.check_request(request)
     except UserError as error:
@@ -83,51 +85,51 @@ def show_search_form() -> None:
 
 
 def _ask_space(method: str, dataset: str, errors: dict[str, str]) -> list[str]:
-    """NAME=VALUES of every searched setting; what does not fit goes into `errors` and stands beside its fields."""
+    """Return NAME=VALUES of every searched setting; errors are shown beside the fields and added to `errors`."""
     st.subheader("Space", anchor=False)
     documented = {name: p for name, p in fields.settings_of_methods([method]).items() if can_be_searched(name)}
     documented = {
         name: p for name, p in documented.items() if suggested(p, fields.default_value(p, dataset, method)) is not None
     }
-    usual = _BEGINNING.get(method) or ([name for name, p in documented.items() if p.kind == "float"][:1] + ["lr"])
-    words = {"placeholder": "Choose at least one"}
-    chosen = url_fields.choose_many(
-        "Settings to search", f"search_space_{method}", fields.menu_of_settings(documented), usual, **words
+    usual = _DEFAULT_SPACE.get(method) or ([name for name, p in documented.items() if p.kind == "float"][:1] + ["lr"])
+    options = {"placeholder": "Choose at least one"}
+    selected = url_fields.choose_many(
+        "Settings to search", f"search_space_{method}", fields.menu_of_settings(documented), usual, **options
     )
     texts = []
     with fields.field_grid():
-        for name in chosen:
+        for name in selected:
             with fields.explained_field(documented[name], errors, border=True):
                 texts.append(_ask_dimension(documented[name], dataset, method))
                 search.read_space(texts[-1:], method)
-    if not chosen:
+    if not selected:
         errors["space"] = "nothing is searched"
         st.error("Choose at least one setting to search.", icon=":material/edit_off:")
     return texts
 
 
 def _ask_dimension(parameter: Parameter, dataset: str, method: str) -> str:
-    """One row: the ends of a range and its scale, or the choices; begun with a range around the usual value."""
+    """Return the range and scale, or the choices, of a setting; by default a range around its default value."""
     usual = fields.default_value(parameter, dataset, method)
-    begun = suggested(parameter, usual)
+    suggestion = suggested(parameter, usual)
     name, key = parameter.name, f"search_{parameter.name}"
     st.markdown(f"**{escape.markdown(name)}** (default {escape.markdown(text_of(usual))})")
-    if begun.choices:
-        words = [text_of(choice) for choice in begun.choices]
-        chosen = url_fields.choose_many("Choices", key, words, words, st.pills, label_visibility="collapsed")
-        return f"{name}={','.join(chosen)}"
+    if suggestion.choices:
+        choices = [text_of(choice) for choice in suggestion.choices]
+        selected = url_fields.choose_many("Choices", key, choices, choices, st.pills, label_visibility="collapsed")
+        return f"{name}={','.join(selected)}"
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        low = url_fields.text_field("From", f"{key}_low", text_of(begun.low), width=90)
-        high = url_fields.text_field("To", f"{key}_high", text_of(begun.high), width=90)
+        low = url_fields.text_field("From", f"{key}_low", text_of(suggestion.low), width=90)
+        high = url_fields.text_field("To", f"{key}_high", text_of(suggestion.high), width=90)
         help_text = "Logarithmic scale: values from 0.001 to 0.01 are as likely as from 0.01 to 0.1"
-        log = url_fields.switch_field("Log", f"{key}_log", begun.log, help=help_text)
+        log = url_fields.switch_field("Log", f"{key}_log", suggestion.log, help=help_text)
     return f"{name}={low}..{high}{':log' * log}"
 
 
-def _ask_fixed(method: str, dataset: str, taken: set[str], errors: dict[str, str]) -> dict[str, str]:
-    """What is set for all trials, as texts."""
-    asked_above = {*taken, "dataset", "method", "seed"}
-    documented = {name: p for name, p in parameters(method).items() if name not in asked_above}
+def _ask_fixed(method: str, dataset: str, searched: set[str], errors: dict[str, str]) -> dict[str, str]:
+    """Return the settings of all trials, as texts."""
+    set_elsewhere = {*searched, "dataset", "method", "seed"}
+    documented = {name: p for name, p in parameters(method).items() if name not in set_elsewhere}
     usual = ["dataset.path"] if catalog.dataset_info(dataset).path else []
     name = f"search_fixed_{method}_{dataset}"
     return fields.ask_fixed("Settings of all trials", name, "search_fix_", documented, dataset, errors, usual, _COLUMN)
@@ -140,8 +142,8 @@ def _ask_objective() -> str:
         st.radio, "objective", "Objective", _TITLES, captions=captions, label_visibility="collapsed"
     )
     if OBJECTIVES[name].hidden:
-        words = "This uses the hidden labels of the unlabeled images. The result shows how good the method could be, "
-        st.warning(words + "not the accuracy that you would reach in practice.", icon=":material/visibility:")
+        warning = "This uses the hidden labels of the unlabeled images. The result shows how good the method could be, "
+        st.warning(warning + "not the accuracy that you would reach in practice.", icon=":material/visibility:")
     return name
 
 
@@ -149,7 +151,7 @@ def _ask_objective() -> str:
 
 
 def _offer_start(request: Request, command: str) -> None:
-    """What it takes, the same as a command, and the button."""
+    """Show the cost, the command, and the button."""
     notices.show_disk_warning([request.base] * request.trials * len(request.seeds))
     notices.show_memory_warnings([request.base])
     if sharing := core_sharing.sharing_in_words([request.base], select.runs_root()):
@@ -166,15 +168,15 @@ def _offer_start(request: Request, command: str) -> None:
 
 
 def _cost_in_words(request: Request) -> str:
-    """How long all runs take where none is stopped early, and the labels that it costs."""
+    """Describe the time of all runs without early stops, and the withheld labels."""
     runs = request.trials * len(request.seeds)
-    at_once = min(request.parallel or run_slots.num_parallel_runs([request.base], select.runs_root()), request.trials)
+    parallel = min(request.parallel or run_slots.num_parallel_runs([request.base], select.runs_root()), request.trials)
     span = search.estimate_search(request, select.runs_root())
-    sentences = [f"{counted(runs, 'run')}, {at_once} at a time"]
+    sentences = [f"{counted(runs, 'run')}, {parallel} at a time"]
     if span is None:
         sentences.append("time unknown because no run of this method on this data set has finished")
     else:
-        rounds = costs.parallel_duration([span.times(1 / request.trials)] * request.trials, at_once)
+        rounds = costs.parallel_duration([span.times(1 / request.trials)] * request.trials, parallel)
         sentences.append(f"at most about {costs.span_in_words(rounds)}, {costs.source_in_words(rounds)}")
     if not OBJECTIVES[request.objective].hidden:
         sentences.append(f"{100 * request.base.split_validation_ratio:g} % of the labels are withheld from training")
@@ -182,7 +184,7 @@ def _cost_in_words(request: Request) -> str:
 
 
 def _search_command(request: Request, settings: list[str]) -> str:
-    """The command that asks for the same."""
+    """Return the equivalent command."""
     return cli_args.format_command(
         "search",
         dataset=request.base.dataset,

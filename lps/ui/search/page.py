@@ -33,14 +33,14 @@ _STATES = {
     "interrupted": ("Interrupted", "orange"),
     "finished": ("Finished", "green"),
 }
-_HALF = 420  # pixels, the least width of a chart that stands beside another
+_LEAST_CHART_WIDTH = 420  # pixels, the least width of a chart that stands beside another
 
 
 def main() -> None:
-    """The whole page."""
-    begun = start_runs.start_requested("search", form.begin_search)
-    if begun:
-        st.query_params.from_dict({"search": begun})
+    """Draw the page."""
+    started_name = start_runs.start_requested("search", form.begin_search)
+    if started_name:
+        st.query_params.from_dict({"search": started_name})
     named_list.show_list(
         "search", "search", search.list_searches(select.runs_root()), _show_form, _show_line, _show_search
     )
@@ -54,9 +54,9 @@ def _show_form() -> None:
 # ---------------------------------------------------------------------------------------------------- list
 
 
-def _show_line(one: Search) -> None:
+def _show_line(entry: Search) -> None:
     try:
-        result = search_results.read_results(one, with_importance=False)
+        result = search_results.read_results(entry, with_importance=False)
     except UserError as error:
         st.markdown(f":red[{escape.markdown(str(error))}]", width="stretch")
         return
@@ -68,9 +68,9 @@ def _show_line(one: Search) -> None:
 
 def _describe_search(result: SearchResult) -> str:
     request = result.request
-    words = [request.base.method, request.base.dataset, ", ".join(item.name for item in request.space)]
+    parts = [request.base.method, request.base.dataset, ", ".join(item.name for item in request.space)]
     hidden = " · :orange[**oracle: uses the hidden labels**]" if result.objective.hidden else ""
-    return escape.markdown(" · ".join(words)) + hidden
+    return escape.markdown(" · ".join(parts)) + hidden
 
 
 def _show_badge(result: SearchResult) -> None:
@@ -81,20 +81,20 @@ def _show_badge(result: SearchResult) -> None:
 # ---------------------------------------------------------------------------------------------------- one search
 
 
-def _show_search(one: Search) -> None:
-    """One search: how far it is, what it has found, what can be done with it."""
-    _start_requested(one)
+def _show_search(entry: Search) -> None:
+    """Show a search: its progress, results and actions."""
+    _start_requested(entry)
     error_toasts.show_errors("search")
-    result = _read_result(one)
+    result = _read_result(entry)
     if result is not None:
         live_part.follow_changes(
-            lambda: _read_result(one), _is_moving, lambda result: _show_course(one, result), _TICK_S, result
+            lambda: _read_result(entry), _is_moving, lambda result: _show_course(entry, result), _TICK_S, result
         )
 
 
-def _read_result(one: Search) -> SearchResult | None:
+def _read_result(entry: Search) -> SearchResult | None:
     try:
-        return search_results.read_results(one, with_importance=False)
+        return search_results.read_results(entry, with_importance=False)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return None
@@ -104,22 +104,22 @@ def _is_moving(result: SearchResult | None) -> bool:
     return result is not None and result.state in ("running", "stopping")
 
 
-def _show_course(one: Search, result: SearchResult | None) -> None:
-    """Everything that changes."""
+def _show_course(entry: Search, result: SearchResult | None) -> None:
+    """Show the part of the page that changes."""
     if result is None:
         return
-    _show_head(one, result)
-    _show_actions(one, result)
+    _show_head(entry, result)
+    _show_actions(entry, result)
     if not result.trials:
-        is_going_on = _is_moving(result)
-        st.caption("The first trial appears here in a moment." if is_going_on else "There are no trials yet.")
+        is_moving = _is_moving(result)
+        st.caption("The first trial appears here in a moment." if is_moving else "There are no trials yet.")
         return
-    _show_best(one, result)
-    _show_charts(one, result)
+    _show_best(entry, result)
+    _show_charts(entry, result)
     _show_trials(result)
 
 
-def _show_head(one: Search, result: SearchResult) -> None:
+def _show_head(entry: Search, result: SearchResult) -> None:
     request, objective = result.request, result.objective
     st.caption(_describe_search(result))
     if objective.hidden:
@@ -127,50 +127,50 @@ def _show_head(one: Search, result: SearchResult) -> None:
     else:
         st.caption(escape.markdown(f"Objective: {objective.title}. {objective.description}"))
     names = {"complete": "finished", "pruned": "stopped early", "failed": "failed", "running": "running"}
-    counts = [f"{result.count(state)} {word}" for state, word in names.items() if result.count(state)]
-    words = " · ".join([f"{result.num_ended} of {counted(request.trials, 'trial')}", *counts])
+    counts = [f"{result.count(state)} {state_name}" for state, state_name in names.items() if result.count(state)]
+    progress_text = " · ".join([f"{result.num_ended} of {counted(request.trials, 'trial')}", *counts])
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(min(1.0, result.num_ended / request.trials), text=words)
+        st.progress(min(1.0, result.num_ended / request.trials), text=progress_text)
         _show_badge(result)
     if result.state == "interrupted":
-        last_words = last_line(one.log)
-        why = f" Last message: {last_words}" if last_words else ""
-        st.info(escape.markdown(f"The search process ended before the last trial. All finished trials are saved.{why}"),
-                icon=":material/pause_circle:")  # fmt: skip
+        log_line = last_line(entry.log)
+        log_text = f" Last message: {log_line}" if log_line else ""
+        sentence = f"The search process ended before the last trial. All finished trials are saved.{log_text}"
+        st.info(escape.markdown(sentence), icon=":material/pause_circle:")
 
 
-def _show_actions(one: Search, result: SearchResult) -> None:
-    """Stop what goes on, go on with what does not, or ask for more trials."""
+def _show_actions(entry: Search, result: SearchResult) -> None:
+    """Show the buttons that stop, resume or extend the search."""
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         if result.state == "running":
             st.button("Stop the search", key="search_stop", icon=":material/stop_circle:", on_click=_stop_search,
-                      args=(one,), help="The runs of the search save a checkpoint first. You can resume the search "
+                      args=(entry,), help="The runs of the search save a checkpoint first. You can resume the search "
                                         "later.")  # fmt: skip
         elif result.state in ("new", "stopped", "interrupted"):
             st.button("Resume", key="search_resume", type="primary", icon=":material/play_circle:",
-                      on_click=_continue_search, args=(one, 0))  # fmt: skip
+                      on_click=_continue_search, args=(entry, 0))  # fmt: skip
         elif result.state == "finished":
             st.button(
-                "10 more trials", key="search_more", icon=":material/add:", on_click=_continue_search, args=(one, 10)
+                "10 more trials", key="search_more", icon=":material/add:", on_click=_continue_search, args=(entry, 10)
             )
 
 
-def _stop_search(one: Search) -> None:
+def _stop_search(entry: Search) -> None:
     with error_toasts.keep_errors("search"):
-        search.request_state(one, "stop")
+        search.request_state(entry, "stop")
 
 
-def _continue_search(one: Search, more: int) -> None:
+def _continue_search(entry: Search, more_trials: int) -> None:
     with error_toasts.keep_errors("search"):
-        if more:
-            search.extend_search(one, trials=one.request().trials + more)
-        search.start_driver(one)
+        if more_trials:
+            search.extend_search(entry, trials=entry.request().trials + more_trials)
+        search.start_driver(entry)
 
 
 # ---------------------------------------------------------------------------------------------------- best
 
 
-def _show_best(one: Search, result: SearchResult) -> None:
+def _show_best(entry: Search, result: SearchResult) -> None:
     best = result.best
     if best is None:
         return
@@ -189,7 +189,7 @@ def _show_best(one: Search, result: SearchResult) -> None:
             return
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(f"Run with seeds {', '.join(map(str, _SEEDS))}", key="search_best", on_click=_ask_best,
-                      icon=":material/rocket_launch:", args=(str(one.folder), best.number))  # fmt: skip
+                      icon=":material/rocket_launch:", args=(str(entry.folder), best.number))  # fmt: skip
             st.page_link("pages/launch.py", label="Open in the launch form", icon=":material/edit:", width="content",
                          query_params=link)  # fmt: skip
         with st.expander("The same on the command line"):
@@ -198,7 +198,7 @@ def _show_best(one: Search, result: SearchResult) -> None:
 
 
 def launch_link(result: SearchResult, best: Trial) -> dict[str, str | list[str]]:
-    """The address of the launch form that asks for a trial's settings with several seeds."""
+    """Return the query parameters of the launch form with a trial's settings and several seeds."""
     settings = search_results.settings_of(result.request, best)
     base = result.request.base
     link: dict[str, str | list[str]] = {"dataset": base.dataset, "method": base.method}
@@ -210,14 +210,14 @@ def _ask_best(folder: str, number: int) -> None:
     st.session_state[_SWEEP_ASKED] = folder, number
 
 
-def _start_requested(one: Search) -> None:
-    """Start the sweep that was clicked on: the best settings with several seeds; the trial's own run is used again."""
+def _start_requested(entry: Search) -> None:
+    """Start the requested sweep of a trial's settings with several seeds; the trial's own run is reused."""
     folder, number = st.session_state.get(_SWEEP_ASKED, ("", -1))
-    if folder != str(one.folder):
+    if folder != str(entry.folder):
         return
     st.session_state.pop(_SWEEP_ASKED)
     with error_toasts.keep_errors("search"):
-        result = search_results.read_results(one, with_importance=False)
+        result = search_results.read_results(entry, with_importance=False)
         if number >= len(result.trials):
             raise UserError("search", f"trial {number} was not found")
         settings = search_results.settings_of(result.request, result.trials[number])
@@ -230,74 +230,79 @@ def _start_requested(one: Search) -> None:
 # ---------------------------------------------------------------------------------------------------- charts
 
 
-def _show_charts(one: Search, result: SearchResult) -> None:
-    """All of them, so that whoever watches a search sees each grow."""
+def _show_charts(entry: Search, result: SearchResult) -> None:
+    """Show all charts."""
     if all(trial.value is None for trial in result.trials):
         st.caption("The charts appear with the first value of a trial.")
         return
-    _show_history(one, result)
-    with st.grid(columns="auto", min_column_width=_HALF, gap="medium"):
+    _show_history(entry, result)
+    with st.grid(columns="auto", min_column_width=_LEAST_CHART_WIDTH, gap="medium"):
         with st.container(gap="small"):
-            _show_importance(one, result)
+            _show_importance(entry, result)
         if len(result.complete_trials) > 1:
             with st.container(gap="small"):
-                _show_parallel(one, result)
-    _show_settings(one, result)
+                _show_parallel(entry, result)
+    _show_settings(entry, result)
 
 
-def _chart_code(chart: str, one: Search, *about) -> str:
-    """The Python of a chart of a search."""
-    return code_of(chart, one.name, *about, root=one.root.absolute())
+def _chart_code(chart: str, entry: Search, *about) -> str:
+    """Return the Python code of a chart of a search."""
+    return code_of(chart, entry.name, *about, root=entry.root.absolute())
 
 
-def _show_history(one: Search, result: SearchResult) -> None:
+def _show_history(entry: Search, result: SearchResult) -> None:
     st.markdown("**History**")
     alt = f"Values of {counted(len(result.trials), 'trial')} and the best so far"
-    code = _chart_code("search_history", one)
-    plot(search_charts.history(result, theme.current_palette()), f"search_history_{one.name}", alt, code=code)
+    code = _chart_code("search_history", entry)
+    plot(search_charts.history(result, theme.current_palette()), f"search_history_{entry.name}", alt, code=code)
 
 
-def _show_importance(one: Search, result: SearchResult) -> None:
+def _show_importance(entry: Search, result: SearchResult) -> None:
     st.markdown("**Which settings mattered**")
-    shares = _compute_importance(str(one.folder), one.identity, len(result.complete_trials), one, result)
+    shares = _compute_importance(str(entry.folder), entry.identity, len(result.complete_trials), entry, result)
     if shares:
         alt = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
         figure = search_charts.importance(shares, theme.current_palette())
-        plot(figure, f"search_importance_{one.name}", f"Importance: {alt}", code=_chart_code("search_importance", one))
-    how = (
+        plot(
+            figure,
+            f"search_importance_{entry.name}",
+            f"Importance: {alt}",
+            code=_chart_code("search_importance", entry),
+        )
+    explanation = (
         "fANOVA: how much of the variance between finished trials each setting explains, over the whole search space. "
     )
-    st.caption(f"{how * bool(shares)}{search_results.importance_caution(result)}")
+    st.caption(f"{explanation * bool(shares)}{search_results.importance_caution(result)}")
 
 
-def _show_settings(one: Search, result: SearchResult) -> None:
+def _show_settings(entry: Search, result: SearchResult) -> None:
     st.markdown("**Each setting**")
     colors = theme.current_palette()
     with st.grid(columns="auto", min_column_width=280, gap="small"):
         for dimension in result.request.space:
             figure = search_charts.setting_slice(result, dimension, colors)
-            code = _chart_code("search_setting", one, dimension.name)
-            plot(figure, f"search_slice_{one.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
+            code = _chart_code("search_setting", entry, dimension.name)
+            plot(figure, f"search_slice_{entry.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
     st.caption(
         "Each dot is a trial, with any values of the other settings. Crosses are trials that were stopped early."
     )
 
 
-def _show_parallel(one: Search, result: SearchResult) -> None:
+def _show_parallel(entry: Search, result: SearchResult) -> None:
     st.markdown("**From settings to value**")
     alt = f"{len(result.complete_trials)} finished trials as lines through their settings"
-    code = _chart_code("search_lines", one)
-    plot(search_charts.parallel(result, theme.current_palette()), f"search_parallel_{one.name}", alt, code=code)
+    code = _chart_code("search_lines", entry)
+    plot(search_charts.parallel(result, theme.current_palette()), f"search_parallel_{entry.name}", alt, code=code)
     st.caption("One line per finished trial, from its settings to its value; the thick line is the best trial.")
 
 
 @st.cache_data(max_entries=16, show_spinner=False)
 def _compute_importance(
-    folder: str, identity: str, complete: int, _one: Search, _result: SearchResult
+    folder: str, identity: str, complete: int, _entry: Search, _result: SearchResult
 ) -> dict[str, float]:
-    """The shares after so many finished trials; the forest is not fitted again on every refresh."""
+    """Return the importance of settings, cached per number of finished trials because fitting is slow."""
     try:
-        return search_results.read_importance(_one, _result)
+        return search_results.read_importance(_entry, _result)
     except UserError:
         return {}
 
@@ -322,7 +327,7 @@ def _link_to_runs(trial: Trial) -> str:
 
 
 def _state_in_words(trial: Trial, result: SearchResult) -> str:
-    """The state of a trial; a star marks the best."""
+    """Describe the state of a trial; a star marks the best."""
     marks = {"complete": "finished", "pruned": "stopped early"}
     return marks.get(trial.state, trial.state) + " ★" * (trial == result.best) + " (usual)" * trial.is_default
 

@@ -30,14 +30,14 @@ _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
 _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
 _ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "resumes: {}"}
 _MOST_ROWS = 12  # of the preview that are seen at once
-HERE = ExecutionTarget(None, {})
+THIS_MACHINE = ExecutionTarget(None, {})
 
 
 @dataclass(frozen=True)
 class _SweepDraft:
-    """What the form asks for. asked: None where something does not fit; errors: a sentence by field."""
+    """The content of the form. request: None if a field is invalid; errors: a sentence by field."""
 
-    asked: SweepSpec | presets.PresetRequest | None
+    request: SweepSpec | presets.PresetRequest | None
     errors: Mapping[str, str]
     name: str = ""
     retries: int = 0
@@ -46,61 +46,61 @@ class _SweepDraft:
 # ---------------------------------------------------------------------------------------------------- start
 
 
-def start(kept: Mapping, name: str, retries: int, place: ExecutionTarget) -> str | None:
-    """Start what was clicked on; the name of the sweep. Raises `UserError`."""
-    asked = sweeps.from_record(kept)
-    if asked is None:
+def start_sweep(record: Mapping, name: str, retries: int, target: ExecutionTarget) -> str | None:
+    """Start the requested sweep and return its name; raises `UserError`."""
+    request = sweeps.from_record(record)
+    if request is None:
         return None
     with st.spinner("Creating the run folders"):
-        wanted = sweeps.plan_unchecked_sweep(asked, select.runs_root(), name)
-        execution_target.check_target(place)
-        sweeps.check_sweep([item.config for item in wanted.items], place.is_here, start_check.check_start_in_subprocess)
-        return sweeps.start_sweep(wanted, select.runs_root(), retries=retries or None, on=place.on).name
+        sweep = sweeps.plan_unchecked_sweep(request, select.runs_root(), name)
+        execution_target.check_target(target)
+        sweeps.check_sweep([item.config for item in sweep.items], target.is_here, start_check.check_start_in_subprocess)
+        return sweeps.start_sweep(sweep, select.runs_root(), retries=retries or None, on=target.on).name
 
 
-def ask(kept: Mapping, name: str, retries: int = 0, place: ExecutionTarget = HERE) -> None:
-    """Let the next run of the page start what was clicked on; a second click asks for the same runs."""
-    start_runs.request_start("sweep", dict(kept), name, retries, place)
+def request_start(record: Mapping, name: str, retries: int = 0, target: ExecutionTarget = THIS_MACHINE) -> None:
+    """Request the start of a sweep in the next run of the script; a second click requests the same runs."""
+    start_runs.request_start("sweep", dict(record), name, retries, target)
 
 
 # ---------------------------------------------------------------------------------------------------- form
 
 
 def show_sweep_form() -> None:
-    """The form, the runs that it means, and the button."""
+    """Show the form, its runs, and the button."""
     url_fields.restore_address("sweep_name")
     kind = url_fields.choose_one(
         st.segmented_control, "kind", "Kind of sweep", _KINDS, required=True, label_visibility="collapsed"
     )
     draft = _ask_preset() if kind == "preset" else _ask_layout()
-    _show_places()
+    _show_target()
     url_fields.remember_address("sweep_name")
-    if draft.asked is None:
-        key, words = next(iter(draft.errors.items()))
-        st.error(escape.markdown(f"{key}: {words}"), icon=":material/edit_off:")
+    if draft.request is None:
+        key, reason = next(iter(draft.errors.items()))
+        st.error(escape.markdown(f"{key}: {reason}"), icon=":material/edit_off:")
         return
-    _preview(draft)
+    _show_preview(draft)
 
 
 def _ask_preset() -> _SweepDraft:
     titles = {name: f"{preset.title} · {preset.paper_location}" for name, preset in presets.PRESETS.items()}
     usual = {"ablation": titles["ablation"]} | titles
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
-        chosen = presets.PRESETS[url_fields.choose_one(st.selectbox, "preset", "Table", usual, width=420)]
+        selected = presets.PRESETS[url_fields.choose_one(st.selectbox, "preset", "Table", usual, width=420)]
         scale = url_fields.choose_one(st.segmented_control, "scale", "Scale", _SCALES, required=True)
-    st.caption(escape.markdown(f"{chosen.description} Scale: {presets.SCALES[scale]}."))
+    st.caption(escape.markdown(f"{selected.description} Scale: {presets.SCALES[scale]}."))
     errors: dict[str, str] = {}
     with fields.field_grid():
         seeds = _ask_seeds(errors)
-        datasets = _ask_datasets(chosen) if scale == "paper" else ()
+        datasets = _ask_datasets(selected) if scale == "paper" else ()
         name, retries = fields.ask_name("sweep", "covers", 34), _ask_retries()
-    own = {key for line in chosen.lines for key in line.settings}
-    methods = dict.fromkeys(str(line.settings.get("method", "lps")) for line in chosen.lines)
-    fixed = _ask_fixed(list(methods), own, presets.DEMO if scale == "demo" else chosen.datasets[0], errors)
+    line_settings = {key for line in selected.lines for key in line.settings}
+    methods = dict.fromkeys(str(line.settings.get("method", "lps")) for line in selected.lines)
+    fixed = _ask_fixed(list(methods), line_settings, presets.DEMO if scale == "demo" else selected.datasets[0], errors)
     if errors:
         return _SweepDraft(None, errors)
-    asked = presets.PresetRequest(chosen.name, scale, seeds, datasets, fixed)
-    return _checked(asked, name, retries)
+    request = presets.PresetRequest(selected.name, scale, seeds, datasets, fixed)
+    return _check_request(request, name, retries)
 
 
 def _ask_layout() -> _SweepDraft:
@@ -117,18 +117,18 @@ def _ask_layout() -> _SweepDraft:
     mode, samples, sample_seed = _ask_mode(varied)
     if errors:
         return _SweepDraft(None, errors)
-    asked = SweepSpec(tuple(datasets), tuple(methods), seeds, fixed, varied, mode, samples, sample_seed)
-    return _checked(asked, name, retries)
+    request = SweepSpec(tuple(datasets), tuple(methods), seeds, fixed, varied, mode, samples, sample_seed)
+    return _check_request(request, name, retries)
 
 
-def _checked(asked: SweepSpec | presets.PresetRequest, name: str, retries: int) -> _SweepDraft:
+def _check_request(request: SweepSpec | presets.PresetRequest, name: str, retries: int) -> _SweepDraft:
     try:
         if execution_target.read_target().is_here:
-            asked, name = core_sharing.sweep_on_cores(asked, select.runs_root(), name)
-        sweeps.lay_out_sweep(asked, name)
+            request, name = core_sharing.sweep_on_cores(request, select.runs_root(), name)
+        sweeps.lay_out_sweep(request, name)
     except UserError as error:
         return _SweepDraft(None, {error.name: form.error_sentence(error)})
-    return _SweepDraft(asked, {}, name, retries)
+    return _SweepDraft(request, {}, name, retries)
 
 
 def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
@@ -141,45 +141,45 @@ def _ask_seeds(errors: dict[str, str]) -> tuple[int, ...]:
 
 
 def _ask_retries() -> int:
-    """How often; a cluster has its own way of doing it, so there is nothing to ask."""
-    place, about = execution_target.read_target(), "How often a run is restarted after a crash"
-    if not place.is_here:
-        about = place.without("retries")
+    """Return the number of retries; disabled for a cluster, which has its own retries."""
+    target, help_text = execution_target.read_target(), "How often a run is restarted after a crash"
+    if not target.is_here:
+        help_text = target.without("retries")
         url_fields.set_values("sweep_retries", None)
-    options = {"help": about, "disabled": not place.is_here}
+    options = {"help": help_text, "disabled": not target.is_here}
     return url_fields.whole_number_field("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, **options)
 
 
 def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
     titles = {name: catalog.dataset_info(name).title for name in preset.datasets}
-    chosen = url_fields.choose_many(
+    selected = url_fields.choose_many(
         "Data sets", "sweep_only", titles, placeholder="All data sets of the table in the paper"
     )
-    return tuple(name for name in preset.datasets if name in chosen)
+    return tuple(name for name in preset.datasets if name in selected)
 
 
-def _known(methods: list[str]) -> dict[str, Parameter]:
-    """Every setting of some of the methods, the methods' own first."""
-    known = fields.settings_of_methods(methods)
-    return {name: p for name, p in known.items() if name not in sweep_layout.OPTION_OF_SETTING}
+def _list_parameters(methods: list[str]) -> dict[str, Parameter]:
+    """Return every setting of any of the methods, the methods' own settings first."""
+    parameters = fields.settings_of_methods(methods)
+    return {name: p for name, p in parameters.items() if name not in sweep_layout.OPTION_OF_SETTING}
 
 
 def _ask_varied(methods: list[str], dataset: str, errors: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """The settings to vary with their values as texts."""
-    known = _known(methods)
-    chosen = url_fields.choose_many(
-        "Settings to vary", "sweep_vary", fields.menu_of_settings(known), placeholder="None: only seeds"
+    """Return the varied settings with their values as texts."""
+    parameters = _list_parameters(methods)
+    selected = url_fields.choose_many(
+        "Settings to vary", "sweep_vary", fields.menu_of_settings(parameters), placeholder="None: only seeds"
     )
-    found = {}
+    values_by_setting = {}
     with fields.field_grid():
-        for name in chosen:
-            with fields.explained_field(known[name], errors, methods=methods):
-                found[name] = _values(known[name], dataset)
-    return found
+        for name in selected:
+            with fields.explained_field(parameters[name], errors, methods=methods):
+                values_by_setting[name] = _ask_values(parameters[name], dataset)
+    return values_by_setting
 
 
-def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
-    """The values of one setting, each checked; raises `UserError`."""
+def _ask_values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
+    """Return the checked values of a setting; raises `UserError`."""
     key, label = f"vary:{parameter.name}", f"{parameter.name}, values"
     choices = ["true", "false"] if parameter.kind == "bool" else list(parameter.choices)
     if choices:
@@ -195,14 +195,14 @@ def _values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
     return texts
 
 
-def _ask_fixed(methods: list[str], taken: set[str], dataset: str, errors: dict[str, str]) -> dict[str, str]:
-    """What is set for all runs, as texts."""
-    known = {name: p for name, p in _known(methods).items() if name not in taken}
-    return fields.ask_fixed("Settings of all runs", "sweep_fixed", "fix:", known, dataset, errors, methods=methods)
+def _ask_fixed(methods: list[str], varied: set[str], dataset: str, errors: dict[str, str]) -> dict[str, str]:
+    """Return the settings of all runs, as texts."""
+    parameters = {name: p for name, p in _list_parameters(methods).items() if name not in varied}
+    return fields.ask_fixed("Settings of all runs", "sweep_fixed", "fix:", parameters, dataset, errors, methods=methods)
 
 
 def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, int]:
-    """How values are combined; nothing to choose where one setting varies."""
+    """Return (mode, samples, seed) of the combination of values; no choice if fewer than two settings vary."""
     if len(varied) < 2:
         return "grid", None, 0
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
@@ -214,8 +214,8 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
         return mode, samples, url_fields.whole_number_field("Seed of the draw", "sweep_draw", 0, 2**31 - 1, width=140)
 
 
-def _show_places() -> None:
-    """Where the runs go, and how many at a time."""
+def _show_target() -> None:
+    """Show the target of the runs and how many run at a time."""
     execution_target.show_target(several=True)
     if not execution_target.read_target().is_here:
         return
@@ -224,9 +224,9 @@ def _show_places() -> None:
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/error:")
         return
-    words = f"{counted(slots, 'run')} at a time" if slots else "as many runs at a time as there are free cores"
+    slots_text = f"{counted(slots, 'run')} at a time" if slots else "as many runs at a time as there are free cores"
     st.caption(
-        f"On this machine: {words} on the CPU, one on each GPU. The other runs wait in the queue, which continues "
+        f"On this machine: {slots_text} on the CPU, one on each GPU. The other runs wait in the queue, which continues "
         "after you close this page."
     )
     st.page_link("pages/queue.py", label="Change the number of runs at a time", icon=":material/arrow_forward:")
@@ -235,68 +235,68 @@ def _show_places() -> None:
 # ---------------------------------------------------------------------------------------------------- preview
 
 
-def _preview(draft: _SweepDraft) -> None:
-    """What it costs, the button, and the runs with what becomes of them; nothing has been written so far."""
+def _show_preview(draft: _SweepDraft) -> None:
+    """Show the cost, the button, and the status of every run; writes nothing."""
     root = select.runs_root()
-    wanted = sweeps.plan_unchecked_sweep(draft.asked, root, draft.name)
-    left = [item.config for item in wanted.items if item.action != "exists"]
-    keys = tuple(config.to_json() for config in left)
-    found, estimate = _estimate(str(root), keys, left)
-    times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, found)}
+    sweep = sweeps.plan_unchecked_sweep(draft.request, root, draft.name)
+    configs = [item.config for item in sweep.items if item.action != "exists"]
+    keys = tuple(config.to_json() for config in configs)
+    run_costs, estimate = _estimate(str(root), keys, configs)
+    times = {key: "unknown" if cost is None else costs.span_in_words(cost.span) for key, cost in zip(keys, run_costs)}
     st.subheader("Preview", anchor=False)
-    place = execution_target.read_target()
-    slots = run_slots.num_parallel_runs(left, root) if place.is_here else 1
-    cost = _cost_in_words(estimate, found, slots)
-    st.markdown(f"**{escape.markdown(wanted.tag)}** · {_counts_in_words(wanted)}  \n{cost}")
-    if place.is_here and (sharing := core_sharing.sharing_in_words(left, root)):
+    target = execution_target.read_target()
+    slots = run_slots.num_parallel_runs(configs, root) if target.is_here else 1
+    cost = _cost_in_words(estimate, run_costs, slots)
+    st.markdown(f"**{escape.markdown(sweep.tag)}** · {_counts_in_words(sweep)}  \n{cost}")
+    if target.is_here and (sharing := core_sharing.sharing_in_words(configs, root)):
         st.caption(f"{sharing} Set `threads` to change this.")
-    notices.show_disk_warning(left)
-    notices.show_memory_warnings(left if place.is_here else ())
-    _show_redundant(draft.asked)
-    _offer_start(wanted, draft, place)
-    if not place.errors and (staying := sweeps.staying_in_words(wanted.items, place.on)):
+    notices.show_disk_warning(configs)
+    notices.show_memory_warnings(configs if target.is_here else ())
+    _show_redundant(draft.request)
+    _offer_start(sweep, draft, target)
+    if not target.errors and (staying := sweeps.staying_in_words(sweep.items, target.on)):
         st.info(f"{staying}.", icon=":material/schedule:")
     columns = [
         Column("Run", lambda item: item.label, "text", "medium"),
         Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", 110),
         Column("Status", lambda item: _ACTIONS[item.action].format(item.state and item.state.name), "text", "small"),
     ]
-    data_table.show_data_table(columns, wanted.items, "The runs of this sweep", max_rows=_MOST_ROWS)
-    if isinstance(draft.asked, presets.PresetRequest):
+    data_table.show_data_table(columns, sweep.items, "The runs of this sweep", max_rows=_MOST_ROWS)
+    if isinstance(draft.request, presets.PresetRequest):
         with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
-            sheet = presets.build_paper_table(draft.asked)
+            sheet = presets.build_paper_table(draft.request)
             table.show_grid(preset_tables.build_grid(sheet, {}))
-    export_buttons.show_command(execution_target.command_with_target(draft.asked.command(draft.name), place))
+    export_buttons.show_command(execution_target.command_with_target(draft.request.command(draft.name), target))
 
 
-def _show_redundant(asked: SweepSpec | presets.PresetRequest) -> None:
-    """What is asked for in vain."""
-    said = sweep_layout.redundant_requests(asked) if isinstance(asked, SweepSpec) else ()
-    if said:
-        lines = "  \n".join(f"{escape.markdown(line)}." for line in said)
+def _show_redundant(request: SweepSpec | presets.PresetRequest) -> None:
+    """Warn about redundant parts of the request."""
+    remarks = sweep_layout.redundant_requests(request) if isinstance(request, SweepSpec) else ()
+    if remarks:
+        lines = "  \n".join(f"{escape.markdown(line)}." for line in remarks)
         st.warning(lines, icon=":material/content_copy:")
 
 
-def _counts_in_words(wanted: Sweep) -> str:
-    """ "15 runs: 12 new, 3 exist already"."""
-    one = {"new": "new", "exists": "exists already", "resumed": "continues where it stopped"}
-    many = {"new": "new", "exists": "exist already", "resumed": "continue where they stopped"}
-    counts = {action: count for action in many if (count := wanted.count(action))}
-    found = [f"{count} {(one if count == 1 else many)[action]}" for action, count in counts.items()]
-    return f"{counted(len(wanted.items), 'run')}: {', '.join(found)}"
+def _counts_in_words(sweep: Sweep) -> str:
+    """Format as "15 runs: 12 new, 3 exist already"."""
+    singular = {"new": "new", "exists": "exists already", "resumed": "continues where it stopped"}
+    plural = {"new": "new", "exists": "exist already", "resumed": "continue where they stopped"}
+    counts = {action: count for action in plural if (count := sweep.count(action))}
+    parts = [f"{count} {(singular if count == 1 else plural)[action]}" for action, count in counts.items()]
+    return f"{counted(len(sweep.items), 'run')}: {', '.join(parts)}"
 
 
-def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) -> str:
-    """How long what is left will take, and how much disk. each: cost of each run; slots: how many run at a time."""
+def _cost_in_words(estimate: Estimate, run_costs: Sequence[Cost | None], slots: int) -> str:
+    """Describe time and disk space of the missing runs. run_costs: of each run; slots: number of runs at a time."""
     if not estimate.runs:
         return "All runs exist."
-    sentences, known = [], estimate.runs - estimate.missing
-    slots = min(slots, known)
-    if known:
-        share = "" if known == estimate.runs else f"{known} of {counted(estimate.runs, 'run')}: "
-        at_once = costs.parallel_duration((cost.span for cost in each if cost is not None), slots)
-        at_once = f" (about {costs.span_in_words(at_once)} with {slots} at a time)" if slots > 1 else ""
-        sentences.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{at_once}")
+    sentences, known_count = [], estimate.runs - estimate.missing
+    slots = min(slots, known_count)
+    if known_count:
+        share = "" if known_count == estimate.runs else f"{known_count} of {counted(estimate.runs, 'run')}: "
+        parallel_span = costs.parallel_duration((cost.span for cost in run_costs if cost is not None), slots)
+        parallel_span = f" (about {costs.span_in_words(parallel_span)} with {slots} at a time)" if slots > 1 else ""
+        sentences.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{parallel_span}")
         sentences.append(f"{data_size(estimate.bytes)} of disk, {costs.source_in_words(estimate.span)}")
     if estimate.missing:
         kinds = ", ".join(estimate.unknown[:3]) + (
@@ -311,25 +311,25 @@ def _cost_in_words(estimate: Estimate, each: Sequence[Cost | None], slots: int) 
 
 @st.cache_resource(ttl=20, max_entries=50, show_spinner=False)
 def _estimate(root: str, keys: tuple[str, ...], _configs: list[Config]) -> tuple[list[Cost | None], Estimate]:
-    """The cost of each (None where no run of its kind has finished) and of all, read at most every 20 s."""
-    found = sweeps.estimate_costs(_configs, select.runs_root())
-    return found, sweeps.total_estimate(_configs, found)
+    """Return the cost of each config (None if no run of its kind has finished) and of all, cached for 20 s."""
+    run_costs = sweeps.estimate_costs(_configs, select.runs_root())
+    return run_costs, sweeps.total_estimate(_configs, run_costs)
 
 
-def _offer_start(wanted: Sweep, draft: _SweepDraft, place: ExecutionTarget) -> None:
-    """The button, or what stands in the way."""
-    if place.errors:
-        st.error(escape.markdown(place.blocked_by), icon=":material/block:")
+def _offer_start(sweep: Sweep, draft: _SweepDraft, target: ExecutionTarget) -> None:
+    """Show the button, or what blocks the start."""
+    if target.errors:
+        st.error(escape.markdown(target.blocked_by), icon=":material/block:")
         return
     try:
-        sweeps.check_sweep([item.config for item in wanted.items], place.is_here)
+        sweeps.check_sweep([item.config for item in sweep.items], target.is_here)
     except UserError as error:
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
-    fresh = len(wanted.items) - wanted.count("exists")
-    label = f"Start {counted(fresh, 'run')}" if fresh else "Open: all runs exist"
+    new_count = len(sweep.items) - sweep.count("exists")
+    label = f"Start {counted(new_count, 'run')}" if new_count else "Open: all runs exist"
     icon = ":material/rocket_launch:"
     # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
     if st.button(label, key="sweep_start", type="primary", icon=icon):
-        ask(draft.asked.as_record(), wanted.name, draft.retries, place)
+        request_start(draft.request.as_record(), sweep.name, draft.retries, target)
         st.rerun()

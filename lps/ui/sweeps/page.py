@@ -1,6 +1,6 @@
-"""The pieces of the Sweeps page: which sweeps there are, and one of them as it goes on.
+"""The page Sweeps: the list of sweeps, and the progress, actions and results of one sweep.
 
-The sweep that is looked at stands in the page's address. Its runs are those that carry its tag.
+The URL stores the open sweep. Its runs are those with its tag.
 """
 
 import time
@@ -51,10 +51,10 @@ _MOST_IN_ADDRESS = 60  # runs that a link to another page carries
 
 @dataclass(frozen=True)
 class SweepCourse:
-    """Where a sweep stands. items: what was asked for, in order; what has no run any more has none here."""
+    """The state of a sweep. items: the requested runs in order; `run` of an item is None if it does not exist."""
 
-    known: SweepRecord
-    asked: SweepSpec | presets.PresetRequest | None
+    record: SweepRecord
+    request: SweepSpec | presets.PresetRequest | None
     items: tuple[Item, ...]
 
     @property
@@ -63,7 +63,7 @@ class SweepCourse:
 
     @property
     def states(self) -> Counter:
-        """How many are in each state; "missing" for those without a run."""
+        """Number of items in each state; "missing" for those without a run."""
         return Counter(item.state.name if item.state else "missing" for item in self.items)
 
     @property
@@ -72,49 +72,52 @@ class SweepCourse:
 
     @property
     def left(self) -> int:
-        """How many have broken off or are missing: what a click would start."""
+        """Number of items that a click would start: interrupted and missing ones."""
         return sum(self.states[name] for name in ("missing", *sweeps.RESUMED))
 
 
 def main() -> None:
-    """The whole page."""
-    started = start_runs.start_requested("sweep", form.start)
+    """Draw the page."""
+    started = start_runs.start_requested("sweep", form.start_sweep)
     if started:
         st.query_params.from_dict({"sweep": started})
-    found = sweep_records.list_sweeps(select.runs_root())
-    named_list.show_list("sweeps", "sweep", found, form.show_sweep_form, _show_line, _show_sweep, _EXAMPLE)
+    sweeps_of_root = sweep_records.list_sweeps(select.runs_root())
+    named_list.show_list("sweeps", "sweep", sweeps_of_root, form.show_sweep_form, _show_line, _show_sweep, _EXAMPLE)
 
 
-def course(known: SweepRecord) -> SweepCourse:
-    """Where the sweep stands now."""
-    asked = sweeps.from_record(known.request)
-    if asked is None:
-        return SweepCourse(known, None, sweeps.tagged_items(known.runs))
-    return SweepCourse(known, asked, sweeps.plan_unchecked_sweep(asked, select.runs_root(), known.name).items)
+def read_course(record: SweepRecord) -> SweepCourse:
+    """Return the current state of a sweep."""
+    request = sweeps.from_record(record.request)
+    if request is None:
+        return SweepCourse(record, None, sweeps.tagged_items(record.runs))
+    return SweepCourse(record, request, sweeps.plan_unchecked_sweep(request, select.runs_root(), record.name).items)
 
 
 # ---------------------------------------------------------------------------------------------------- list
 
 
-def _show_line(known: SweepRecord) -> None:
-    st.markdown(_about(sweeps.from_record(known.request)), width="stretch")
-    st.markdown(_states_in_words(Counter(run.state().name for run in known.runs)), width="content")
+def _show_line(record: SweepRecord) -> None:
+    st.markdown(_describe_request(sweeps.from_record(record.request)), width="stretch")
+    st.markdown(_states_in_words(Counter(run.state().name for run in record.runs)), width="content")
 
 
-def _about(asked: SweepSpec | presets.PresetRequest | None) -> str:
-    """What a sweep covers, in markdown."""
-    if isinstance(asked, presets.PresetRequest):
-        return escape.markdown(f"{presets.PRESETS[asked.preset].title} · {asked.scale} scale")
-    if asked is None:
+def _describe_request(request: SweepSpec | presets.PresetRequest | None) -> str:
+    """Describe what a sweep covers, as markdown."""
+    if isinstance(request, presets.PresetRequest):
+        return escape.markdown(f"{presets.PRESETS[request.preset].title} · {request.scale} scale")
+    if request is None:
         return ""
-    known = catalog.dataset_titles()
-    methods, datasets = map(titles.method_title, asked.methods), (known.get(name, name) for name in asked.datasets)
-    varied = " × ".join(labels.full_label(key) for key in asked.varied)
+    dataset_names = catalog.dataset_titles()
+    methods, datasets = (
+        map(titles.method_title, request.methods),
+        (dataset_names.get(name, name) for name in request.datasets),
+    )
+    varied = " × ".join(labels.full_label(key) for key in request.varied)
     return escape.markdown(" · ".join(filter(None, [", ".join(methods), ", ".join(datasets), varied])))
 
 
 def _states_in_words(states: Counter) -> str:
-    """ "12 of 15 finished · 1 running", the rest by name, in markdown."""
+    """Format as "12 of 15 finished · 1 running", as markdown."""
     total = sum(states.values())
     sentences = [f"{states['finished']} of {total} finished"]
     for name, count in states.items():
@@ -127,132 +130,152 @@ def _states_in_words(states: Counter) -> str:
 # ---------------------------------------------------------------------------------------------------- one sweep
 
 
-def _show_sweep(known: SweepRecord) -> None:
-    """One sweep: how far it is, what it has found, what can be done with it."""
-    now = course(known)
-    when = datetime.fromtimestamp(known.time, UTC) if known.time else None
-    started = f"started {when:%Y-%m-%d %H:%M} UTC" if when else escape.markdown(known.problem) or _UNKNOWN
-    st.caption(" · ".join(filter(None, [_about(now.asked), started])))
-    live_part.follow_changes(lambda: _now(known.name), lambda now: now.is_moving, _show_course, _TICK_S, now)
-    if now.asked is not None:
-        export_buttons.show_command(now.asked.command(known.name))
+def _show_sweep(record: SweepRecord) -> None:
+    """Show a sweep: its progress, results and actions."""
+    sweep_course = read_course(record)
+    start_time = datetime.fromtimestamp(record.time, UTC) if record.time else None
+    started = f"started {start_time:%Y-%m-%d %H:%M} UTC" if start_time else escape.markdown(record.problem) or _UNKNOWN
+    st.caption(" · ".join(filter(None, [_describe_request(sweep_course.request), started])))
+    live_part.follow_changes(
+        lambda: _current_course(record.name),
+        lambda sweep_course: sweep_course.is_moving,
+        _show_course,
+        _TICK_S,
+        sweep_course,
+    )
+    if sweep_course.request is not None:
+        export_buttons.show_command(sweep_course.request.command(record.name))
 
 
-def _now(name: str) -> SweepCourse:
-    """Where the sweep of that name stands; without it the page starts again."""
-    known = _find(name)
-    if known is None:
+def _current_course(name: str) -> SweepCourse:
+    """Return the current state of the sweep with a name; the page starts again if it was deleted."""
+    record = _find_sweep(name)
+    if record is None:
         st.rerun()
-    return course(known)
+    return read_course(record)
 
 
-def _find(name: str) -> SweepRecord | None:
-    return next((known for known in sweep_records.list_sweeps(select.runs_root()) if known.name == name), None)
+def _find_sweep(name: str) -> SweepRecord | None:
+    return next((record for record in sweep_records.list_sweeps(select.runs_root()) if record.name == name), None)
 
 
-def _show_course(now: SweepCourse) -> None:
-    """Progress, actions and the table."""
-    _show_progress(now)
-    _show_actions(now)
-    scored = finished_scores(now)
-    sheet = sweep_charts.paper_table_of(now.asked)
-    if sheet is not None:
-        table.show_sheet(now.known.name, sheet, scored)
+def _show_course(sweep_course: SweepCourse) -> None:
+    """Show progress, actions and the table."""
+    _show_progress(sweep_course)
+    _show_actions(sweep_course)
+    scored = finished_scores(sweep_course)
+    paper_table = sweep_charts.paper_table_of(sweep_course.request)
+    if paper_table is not None:
+        table.show_paper_table(sweep_course.record.name, paper_table, scored)
     else:
         table.show_groups(scored)
-    _show_runs(now)
-    _show_links(now)
+    _show_runs(sweep_course)
+    _show_links(sweep_course)
     if scored:
-        _show_downloads(now.known.name)
+        _show_downloads(sweep_course.record.name)
 
 
-def finished_scores(now: SweepCourse) -> list[Scored]:
-    """The scores of the runs that have reached their end."""
-    done = [item.run for item in now.items if item.state and item.state.name == "finished"]
-    return scores.score_all(done, _SCORING)[0]
+def finished_scores(sweep_course: SweepCourse) -> list[Scored]:
+    """Return the scores of the finished runs."""
+    finished_runs = [item.run for item in sweep_course.items if item.state and item.state.name == "finished"]
+    return scores.score_all(finished_runs, _SCORING)[0]
 
 
-def _show_progress(now: SweepCourse) -> None:
-    st.progress(completed_share(now, time.time()), text=_states_in_words(now.states))
-    if now.is_moving:
-        st.caption(remaining_in_words(now))
+def _show_progress(sweep_course: SweepCourse) -> None:
+    st.progress(completed_share(sweep_course, time.time()), text=_states_in_words(sweep_course.states))
+    if sweep_course.is_moving:
+        st.caption(remaining_in_words(sweep_course))
 
 
-def completed_share(now: SweepCourse, when: float) -> float:
-    """The completed share of the sweep: finished runs, and of a running one its share of its own time."""
-    going = [item for item in now.items if item.state and item.state.is_alive]
-    known = estimates.known_costs().with_running([item.run for item in going]) if going else None
-    completed = float(now.states["finished"])
-    for item in going:
+def completed_share(sweep_course: SweepCourse, now: float) -> float:
+    """Return the completed share of a sweep: its finished runs, and the completed share of the running ones."""
+    alive = [item for item in sweep_course.items if item.state and item.state.is_alive]
+    known_costs = estimates.known_costs().with_running([item.run for item in alive]) if alive else None
+    completed = float(sweep_course.states["finished"])
+    for item in alive:
         progress = read_progress(item.run, item.state)
-        left = known.time_left(item.run, progress, when)
-        if left is not None and progress.started is not None:
-            passed = max(0.0, when - progress.started)
-            completed += passed / max(1.0, passed + left.likely)
+        time_left = known_costs.time_left(item.run, progress, now)
+        if time_left is not None and progress.started is not None:
+            passed = max(0.0, now - progress.started)
+            completed += passed / max(1.0, passed + time_left.likely)
         elif progress.phase == "train":
             completed += progress.share or 0.0
-    return min(1.0, completed / max(1, len(now.items)))
+    return min(1.0, completed / max(1, len(sweep_course.items)))
 
 
-def remaining_in_words(now: SweepCourse) -> str:
-    """When it will be over, as far as finished runs and the running ones tell."""
-    moving = [item for item in now.items if item.state and item.state.is_moving]
+def remaining_in_words(sweep_course: SweepCourse) -> str:
+    """Describe the remaining time, estimated from finished and running runs."""
+    moving = [item for item in sweep_course.items if item.state and item.state.is_moving]
     if not launcher.has_daemon(select.runs_root()):
-        words = escape.markdown(overview.stall_reason_in_words(select.runs_root()))
-        return f"{capitalized(words)}."
-    going = {item.run.id: item for item in moving if item.state.is_alive}
-    known, made, left = estimates.known_costs().with_running([item.run for item in going.values()]), set(), []
-    for item in sorted(moving, key=lambda item: item.run.id not in going):
-        if item.run.id in going:
-            left.append(known.time_left(item.run, read_progress(item.run, item.state), time.time()))
+        stall_reason = escape.markdown(overview.stall_reason_in_words(select.runs_root()))
+        return f"{capitalized(stall_reason)}."
+    alive_items = {item.run.id: item for item in moving if item.state.is_alive}
+    known_costs, made_weights, spans = (
+        estimates.known_costs().with_running([item.run for item in alive_items.values()]),
+        set(),
+        [],
+    )
+    for item in sorted(moving, key=lambda item: item.run.id not in alive_items):
+        if item.run.id in alive_items:
+            spans.append(known_costs.time_left(item.run, read_progress(item.run, item.state), time.time()))
         else:
-            cost = known.estimate(item.config, made)
-            left.append(cost and cost.span)
-        made.add(costs.start_weights_key(item.config))
-    unknown = left.count(None)
+            cost = known_costs.estimate(item.config, made_weights)
+            spans.append(cost and cost.span)
+        made_weights.add(costs.start_weights_key(item.config))
+    unknown = spans.count(None)
     slots = min(run_slots.num_parallel_runs([item.config for item in moving], select.runs_root()), len(moving))
-    together = costs.parallel_duration(filter(None, left), slots)
+    remaining = costs.parallel_duration(filter(None, spans), slots)
     if unknown == len(moving):
         return "The remaining time can be estimated once the first run has finished."
-    at_once = f" with {slots} at a time" if slots > 1 else ""
-    more = f", plus {unknown} of unknown duration" if unknown else ""
-    return f"About {costs.span_in_words(together)} left{at_once}{more}{costs.wide_reason(together)}."
+    slots_text = f" with {slots} at a time" if slots > 1 else ""
+    unknown_text = f", plus {unknown} of unknown duration" if unknown else ""
+    return f"About {costs.span_in_words(remaining)} left{slots_text}{unknown_text}{costs.wide_reason(remaining)}."
 
 
-def _show_actions(now: SweepCourse) -> None:
-    """Stop what moves, go on with what broke off."""
-    moving = [item.run for item in now.items if item.state and item.state.name in ("queued", "starting", "running")]
+def _show_actions(sweep_course: SweepCourse) -> None:
+    """Show the buttons that stop active runs and resume interrupted ones."""
+    moving = [
+        item.run for item in sweep_course.items if item.state and item.state.name in ("queued", "starting", "running")
+    ]
     with st.container(horizontal=True, gap="small"):
         if moving:
             with st.popover(f"Stop all {len(moving)}", icon=":material/stop_circle:"):
                 st.markdown("Running runs save a checkpoint first. You can resume all of them later.")
-                st.button("Stop all", key="sweep_stop", on_click=_for_each, args=(moving, launcher.stop))
-        if now.left and now.asked is not None:
-            words = f"Resume {now.left}" if now.states["missing"] < now.left else f"Start the missing {now.left}"
-            if st.button(words, key="sweep_resume", icon=":material/play_circle:"):
-                form.ask(now.asked.as_record(), now.known.name, place=_usual_place(now))
+                st.button("Stop all", key="sweep_stop", on_click=_change_each, args=(moving, launcher.stop))
+        if sweep_course.left and sweep_course.request is not None:
+            button_text = (
+                f"Resume {sweep_course.left}"
+                if sweep_course.states["missing"] < sweep_course.left
+                else f"Start the missing {sweep_course.left}"
+            )
+            if st.button(button_text, key="sweep_resume", icon=":material/play_circle:"):
+                form.request_start(
+                    sweep_course.request.as_record(), sweep_course.record.name, target=_default_target(sweep_course)
+                )
                 st.rerun()
-        elif now.left:
-            broken = [item.run for item in now.items if item.state and item.state.name in sweeps.RESUMED]
-            st.button(f"Resume {now.left}", key="sweep_resume", on_click=_for_each, args=(broken, launcher.resume))
+        elif sweep_course.left:
+            broken = [item.run for item in sweep_course.items if item.state and item.state.name in sweeps.RESUMED]
+            st.button(
+                f"Resume {sweep_course.left}", key="sweep_resume", on_click=_change_each, args=(broken, launcher.resume)
+            )
     error_toasts.show_errors("sweep runs")
 
 
-def _usual_place(now: SweepCourse) -> ExecutionTarget:
-    """Where the runs of the sweep were asked for: on the cluster that has some of them, else on this machine."""
-    asked = (cluster_submit.options_of(run) for run in now.runs)
-    return ExecutionTarget(next(filter(None, asked), None), {})
+def _default_target(sweep_course: SweepCourse) -> ExecutionTarget:
+    """Return the target of the sweep's runs: the cluster that has some of them, otherwise this machine."""
+    options = (cluster_submit.options_of(run) for run in sweep_course.runs)
+    return ExecutionTarget(next(filter(None, options), None), {})
 
 
-def _for_each(runs: Sequence[Run], change: Callable[[Run], object]) -> None:
-    """Make the change with every run that is still there, the last first so that none begins in between."""
-    there = {run.folder for run in select.own_runs()}
-    error_toasts.change_each("sweep runs", [run for run in reversed(runs) if run.folder in there], change)
+def _change_each(runs: Sequence[Run], change: Callable[[Run], object]) -> None:
+    """Apply a change to every existing run, the last first so that none starts in between."""
+    folders = {run.folder for run in select.own_runs()}
+    error_toasts.change_each("sweep runs", [run for run in reversed(runs) if run.folder in folders], change)
 
 
-def _show_runs(now: SweepCourse) -> None:
-    """Every run with its state and a link to its own page."""
-    with st.expander(f"Every run ({len(now.items)})"):
+def _show_runs(sweep_course: SweepCourse) -> None:
+    """Show every run with its state and a link to its page."""
+    with st.expander(f"Every run ({len(sweep_course.items)})"):
         columns = [
             Column("Run", lambda item: item.label),
             Column("State", lambda item: item.state.name if item.state else "missing"),
@@ -260,40 +283,42 @@ def _show_runs(now: SweepCourse) -> None:
             Column("Open", lambda item: f"live?run={item.run.id}" if item.run else None, "link",
                    help="Opens the run's own page", display_text=r"run=(.*)$"),
         ]  # fmt: skip
-        data_table.show_data_table(columns, now.items, "The runs")
+        data_table.show_data_table(columns, sweep_course.items, "The runs")
 
 
-def _show_links(now: SweepCourse) -> None:
-    """The same runs on other pages."""
-    done = [item.run.id for item in now.items if item.state and item.state.name == "finished"]
-    going = [item.run.id for item in now.items if item.state and item.state.name in ("running", "starting")]
+def _show_links(sweep_course: SweepCourse) -> None:
+    """Show links to the same runs on other pages."""
+    finished_ids = [item.run.id for item in sweep_course.items if item.state and item.state.name == "finished"]
+    running_ids = [
+        item.run.id for item in sweep_course.items if item.state and item.state.name in ("running", "starting")
+    ]
     with st.container(horizontal=True, gap="medium"):
-        if done:
+        if finished_ids:
             st.page_link(
                 "pages/compare.py",
                 label="Compare these runs",
                 icon=":material/balance:",
-                query_params={"run": done[:_MOST_IN_ADDRESS]},
+                query_params={"run": finished_ids[:_MOST_IN_ADDRESS]},
                 width="content",
             )
             st.page_link(
                 "pages/effects.py",
                 label="Which setting matters",
                 icon=":material/tune:",
-                query_params=_effect(now) | {"run": done[:_MOST_IN_ADDRESS]},
+                query_params=_effects_query(sweep_course) | {"run": finished_ids[:_MOST_IN_ADDRESS]},
                 width="content",
             )
-        if going:
+        if running_ids:
             st.page_link("pages/live.py", label="Watch running runs", icon=":material/show_chart:", width="content",
-                         query_params={"run": going[:8]})  # fmt: skip
+                         query_params={"run": running_ids[:8]})  # fmt: skip
 
 
-def _effect(now: SweepCourse) -> dict[str, str]:
-    """The setting that the Effects page is to show."""
-    if isinstance(now.asked, presets.PresetRequest):
-        setting = presets.PRESETS[now.asked.preset].setting
+def _effects_query(sweep_course: SweepCourse) -> dict[str, str]:
+    """Return the query parameters of the page Effects: the first varied setting."""
+    if isinstance(sweep_course.request, presets.PresetRequest):
+        setting = presets.PRESETS[sweep_course.request.preset].setting
     else:
-        setting = next(iter(now.asked.varied), "") if now.asked else ""
+        setting = next(iter(sweep_course.request.varied), "") if sweep_course.request else ""
     return {"setting": setting} if setting and not setting.startswith("split.") else {}
 
 
@@ -301,7 +326,7 @@ def _effect(now: SweepCourse) -> dict[str, str]:
 
 
 def _show_downloads(name: str) -> None:
-    """Files that are made when they are asked for, of what has finished by then."""
+    """Show downloads; their files are made at the click, from the runs finished by then."""
     offers = {
         f"Report ({export_buttons.explain_report()})": (
             "html",
@@ -317,7 +342,7 @@ def _show_downloads(name: str) -> None:
         for label, (kind, mime, icon, about) in offers.items():
             st.download_button(
                 label,
-                lambda kind=kind: _made(name, kind).encode("utf-8", "replace"),
+                lambda kind=kind: _render_file(name, kind).encode("utf-8", "replace"),
                 file_name=f"{stem}.{kind}",
                 mime=mime,
                 key=f"sweep_{kind}",
@@ -327,16 +352,20 @@ def _show_downloads(name: str) -> None:
             )
 
 
-def _made(name: str, kind: str) -> str:
-    """The file of a sweep as it is now."""
-    known = _find(name)
-    if known is None:
+def _render_file(name: str, kind: str) -> str:
+    """Return the current file of a sweep; kind: html, csv or tex."""
+    record = _find_sweep(name)
+    if record is None:
         return ""
-    now = course(known)
+    sweep_course = read_course(record)
     if kind == "html":
-        return sweep_report.render_sweep_report(known, select.runs_root(), _SCORING)
-    scored, sheet = finished_scores(now), sweep_charts.paper_table_of(now.asked)
+        return sweep_report.render_sweep_report(record, select.runs_root(), _SCORING)
+    scored, paper_table = finished_scores(sweep_course), sweep_charts.paper_table_of(sweep_course.request)
     if kind == "csv":
-        return table.as_csv(sheet, scored)
-    caption = now.asked.command(name) if now.asked else cli_args.format_command("compare", tag=known.tag)
-    return table.as_latex(sheet, scored, caption)
+        return table.as_csv(paper_table, scored)
+    caption = (
+        sweep_course.request.command(name)
+        if sweep_course.request
+        else cli_args.format_command("compare", tag=record.tag)
+    )
+    return table.as_latex(paper_table, scored, caption)

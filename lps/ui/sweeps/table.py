@@ -18,48 +18,48 @@ from lps.ui.shared.plot import code_of, plot
 from lps.wording import capitalized
 
 
-def show_sheet(name: str, sheet: PaperTable, scored: Sequence[Scored]) -> None:
-    """Table and curve of the sweep `name` of a preset."""
-    groups = preset_tables.fill_table(sheet, scored)
-    show_grid(preset_tables.build_grid(sheet, groups))
-    group_differences.show_differences(preset_tables.named_groups(sheet, groups), "against")
-    for words, figure, alt in figures(sheet, groups, theme.current_palette()):
-        if words:
-            st.markdown(f"**{escape.markdown(words)}**")
-        code = code_of("sweep_curve", name, words.partition(",")[0], root=select.runs_root().absolute())
-        plot(figure.update_layout(uirevision=words), f"sweep_curve_{words}", alt, code=code)
+def show_paper_table(name: str, paper_table: PaperTable, scored: Sequence[Scored]) -> None:
+    """Show table and curves of the sweep `name` of a preset."""
+    groups = preset_tables.fill_table(paper_table, scored)
+    show_grid(preset_tables.build_grid(paper_table, groups))
+    group_differences.show_differences(preset_tables.named_groups(paper_table, groups), "against")
+    for caption, figure, alt in figures(paper_table, groups, theme.current_palette()):
+        if caption:
+            st.markdown(f"**{escape.markdown(caption)}**")
+        code = code_of("sweep_curve", name, caption.partition(",")[0], root=select.runs_root().absolute())
+        plot(figure.update_layout(uirevision=caption), f"sweep_curve_{caption}", alt, code=code)
 
 
 def show_grid(grid: Grid) -> None:
-    """The table in the paper's layout, one for each of its sections."""
+    """Show the table in the paper's layout, one for each section."""
     for section in dict.fromkeys(section for section, _, _ in grid.rows):
         if section:
             st.markdown(f"**{escape.markdown(section)}**")
-        alt = f"{grid.first} by {', '.join(words for words, _ in grid.heads)}"
-        st.dataframe(_styled(grid, section), width="stretch", height="content", alt=alt)
+        alt = f"{grid.first} by {', '.join(heading for heading, _ in grid.heads)}"
+        st.dataframe(_style_section(grid, section), width="stretch", height="content", alt=alt)
     st.caption("  \n".join(escape.markdown(f"{capitalized(note)}.") for note in grid.notes))
 
 
-def _styled(grid: Grid, section: str):
-    """The rows of a section: what is bold of ours, the paper's numbers in grey."""
-    columns = [(words, column) for words, names in grid.heads for column in names]
-    places = [place for place, row in enumerate(grid.rows) if row[0] == section]
-    index = pd.Index([grid.rows[place][1] for place in places], name=grid.first)
+def _style_section(grid: Grid, section: str):
+    """Return the styled rows of a section: the best of our numbers bold, the paper's numbers grey."""
+    columns = [(heading, column) for heading, names in grid.heads for column in names]
+    positions = [position for position, row in enumerate(grid.rows) if row[0] == section]
+    index = pd.Index([grid.rows[position][1] for position in positions], name=grid.first)
     table = pd.DataFrame(
-        [grid.rows[place][2] for place in places], index=index, columns=pd.MultiIndex.from_tuples(columns)
+        [grid.rows[position][2] for position in positions], index=index, columns=pd.MultiIndex.from_tuples(columns)
     )
-    looks = pd.DataFrame("", index=table.index, columns=table.columns)
-    for row, place in enumerate(places):
-        for k, (words, _) in enumerate(columns):
-            if words.startswith("Paper"):
-                looks.iloc[row, k] = f"color: {theme.current_palette().muted}"
-            elif (place, k) in grid.bold:
-                looks.iloc[row, k] = "font-weight: 650"
-    return table.style.apply(lambda _: looks, axis=None)
+    styles = pd.DataFrame("", index=table.index, columns=table.columns)
+    for row, position in enumerate(positions):
+        for k, (heading, _) in enumerate(columns):
+            if heading.startswith("Paper"):
+                styles.iloc[row, k] = f"color: {theme.current_palette().muted}"
+            elif (position, k) in grid.bold:
+                styles.iloc[row, k] = "font-weight: 650"
+    return table.style.apply(lambda _: styles, axis=None)
 
 
 def show_groups(scored: Sequence[Scored]) -> None:
-    """The groups of an own layout, as on the Compare page."""
+    """Show the groups of a sweep that is no preset, as on the page Compare."""
     if scored:
         groups = group_tables.sorted_groups(scored)
         scores.show_table(groups)
@@ -71,21 +71,21 @@ def show_groups(scored: Sequence[Scored]) -> None:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def as_latex(sheet: PaperTable | None, scored: Sequence[Scored], caption: str) -> str:
-    """The table as LaTeX."""
-    if sheet is None:
+def as_latex(paper_table: PaperTable | None, scored: Sequence[Scored], caption: str) -> str:
+    """Return the table as LaTeX."""
+    if paper_table is None:
         return score_tables.format_table(group_tables.sorted_groups(scored), "latex") if scored else ""
-    groups = preset_tables.fill_table(sheet, scored)
-    comparison = differences.compare_groups(preset_tables.named_groups(sheet, groups))
-    tables_of_both = [
-        preset_tables.latex_of_grid(preset_tables.build_grid(sheet, groups), caption),
+    groups = preset_tables.fill_table(paper_table, scored)
+    comparison = differences.compare_groups(preset_tables.named_groups(paper_table, groups))
+    tables = [
+        preset_tables.latex_of_grid(preset_tables.build_grid(paper_table, groups), caption),
         score_tables.latex_differences(comparison),
     ]
-    return "\n".join(filter(None, tables_of_both))
+    return "\n".join(filter(None, tables))
 
 
-def as_csv(sheet: PaperTable | None, scored: Sequence[Scored]) -> str:
-    """The table as comma-separated values, fractions."""
-    if sheet is None:
+def as_csv(paper_table: PaperTable | None, scored: Sequence[Scored]) -> str:
+    """Return the table as comma-separated values, as fractions."""
+    if paper_table is None:
         return score_tables.format_table(group_tables.sorted_groups(scored), "csv") if scored else ""
-    return tables.csv_text(preset_tables.csv_rows(sheet, preset_tables.fill_table(sheet, scored)))
+    return tables.csv_text(preset_tables.csv_rows(paper_table, preset_tables.fill_table(paper_table, scored)))
