@@ -81,7 +81,7 @@ class Importance:
 # ---------------------------------------------------------------------------------------------------- backgrounds
 
 
-def is_looked_at(key: str) -> bool:
+def can_be_studied(key: str) -> bool:
     """Return whether a setting can be studied: it is not a repetition and does not change the split."""
     return key not in (*REPEATED, *_OUTSIDE) and not key.startswith(_OUTSIDE_GROUPS)
 
@@ -93,7 +93,7 @@ def varied_settings(configs: Iterable[Config]) -> dict[str, list]:
     for config in configs:
         own_settings |= set(config.hyperparameters)
         for key, value in config.flat().items():
-            if is_looked_at(key):
+            if can_be_studied(key):
                 values_by_setting.setdefault(key, set()).add(value)
     several = {key: sort_values(values) for key, values in values_by_setting.items() if len(values) > 1}
     return dict(sorted(several.items(), key=lambda item: item[0] not in own_settings))
@@ -115,7 +115,7 @@ def find_backgrounds(scored: Iterable[Scored], settings: Sequence[str]) -> list[
     candidates = [Background(settings, *key, _groups(members, settings)) for key, members in runs_by_background.items()]
 
     def is_counted(key: str) -> bool:
-        return is_looked_at(key) and key not in settings
+        return can_be_studied(key) and key not in settings
 
     candidates.sort(key=lambda background: max(member.run.id for member in background.members), reverse=True)
     return sorted(candidates, key=lambda b: (-len(b.groups), -len(b.members), count_unusual(b.config, is_counted)))

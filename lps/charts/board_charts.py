@@ -90,7 +90,7 @@ def lines_of_runs(
     """
     tables = [measurement_table(history, chart) for history in histories]
     runs = [entry.run for entry in entries]
-    if by := grouping.names_of([chart.by], entries) if chart.by else []:
+    if by := grouping.grouping_names([chart.by], entries) if chart.by else []:
         table_by_run = {run.id: table for run, table in zip(runs, tables)}
         groups = grouping.group_runs(entries, by)
         keys = [f"{chart.by}~{group.id}" for group in groups]

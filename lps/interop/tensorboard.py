@@ -137,7 +137,7 @@ class Bridge:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_json(self.folder / MARK, {"to": "tensorboard", "run": self.run.id})
             self._file = EventFile(self.folder / FILE)
-        self._file.put(self._encoder.head(self._history[0]["time"]) + self._encoder.encode(self._history))
+        self._file.replace_content(self._encoder.head(self._history[0]["time"]) + self._encoder.encode(self._history))
 
     def _epoch(self) -> int:
         """Return the epoch whose features are exported, -1 if there is none; raises `UserError`."""
@@ -172,7 +172,7 @@ class EventFile:
         while data:
             data = data[os.write(self._descriptor, data) :]
 
-    def put(self, data: bytes) -> None:
+    def replace_content(self, data: bytes) -> None:
         """Make `data`, which begins with a session, the valid content: append what the file lacks, else all."""
         stored_bytes = os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
         if data.startswith(stored_bytes):  # also where an export was killed in the middle of a record

@@ -112,7 +112,7 @@ def gpu_processes(gpus: Iterable[Gpu]) -> dict[int, int]:
     return dict(memory_by_pid)
 
 
-def of_runner(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Share | None:
+def read_runner_usage(process: Mapping, on_gpus: Mapping[int, int] | None = None) -> Share | None:
     """Return the usage of a run's runner and its descendants; None if it does not run on this machine.
 
     process: the run's process.json. on_gpus: the result of `gpu_processes`, if available. A pid that was reused is

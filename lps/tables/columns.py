@@ -59,7 +59,7 @@ def _differing(configs: Sequence[Config | None]) -> set[str]:
     return differing
 
 
-def in_order(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:
+def sort_rows(entries: Sequence[RunRow], name: Name, falling: bool) -> list[RunRow]:
     """Sort rows by a column, numbers before texts; equal rows keep their order, rows without a value come last."""
     with_value = [entry for entry in entries if name.read_value(entry) not in ((), None)]
     sorted_ids = {id(entry) for entry in with_value}

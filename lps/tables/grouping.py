@@ -47,7 +47,7 @@ class RunGroup:
         return estimates.mean_and_std([value for value in values if isinstance(value, int | float)])
 
 
-def names_of(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
+def grouping_names(by: Sequence[str], entries: Sequence[RunRow]) -> list[Name]:
     """Return the grouping names of an address; `EVERYTHING` is method, data set and every setting that varies."""
     vocabulary = Vocabulary(entries)
     if EVERYTHING not in by:

@@ -37,15 +37,15 @@ class SavedViews:
             return {}
         return {name: stored[name] for name in sorted(stored, key=str.casefold)}
 
-    def put(self, name: str, value: object) -> str:
+    def save(self, name: str, value: object) -> str:
         """Save `value` under a name, replacing an earlier one, and return the cleaned name; raises `UserError`."""
-        called = clean_line(name, _LONGEST_NAME + 1)
-        if not called or len(called) > _LONGEST_NAME:
+        cleaned = clean_line(name, _LONGEST_NAME + 1)
+        if not cleaned or len(cleaned) > _LONGEST_NAME:
             raise UserError("name", f"{shorten(name)} is not a name of 1 to {_LONGEST_NAME} characters")
-        self._change(lambda stored: stored | {called: value})
-        return called
+        self._change(lambda stored: stored | {cleaned: value})
+        return cleaned
 
-    def drop(self, name: str) -> None:
+    def delete(self, name: str) -> None:
         """Delete the view of this name."""
         self._change(lambda stored: {key: value for key, value in stored.items() if key != name})
 

@@ -50,11 +50,13 @@ def child():
 @pytest.mark.slow
 def test_what_a_run_uses_is_what_its_processes_use(run, child):
     write_json(run.folder / "process.json", {"runner_pid": child.pid, "runner_ticks": start_ticks(child.pid)})
-    share = usage.of_runner(run.read_json("process.json"))
+    share = usage.read_runner_usage(run.read_json("process.json"))
     assert share.processes == 2 and share.gpu_memory is None
     assert SIZE * MIB < share.memory < (SIZE + 200) * MIB
     assert 0.2 <= share.processor_s < 60
-    assert usage.of_runner(run.read_json("process.json"), {child.pid: 3 * MIB, 1: 5 * MIB}).gpu_memory == 3 * MIB
+    assert (
+        usage.read_runner_usage(run.read_json("process.json"), {child.pid: 3 * MIB, 1: 5 * MIB}).gpu_memory == 3 * MIB
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,9 +65,9 @@ def test_what_a_run_uses_is_what_its_processes_use(run, child):
 def test_a_pid_that_belongs_to_somebody_else_is_noticed(run, change):
     known = {"runner_pid": os.getpid(), "runner_ticks": start_ticks(os.getpid())}
     write_json(run.folder / "process.json", known)
-    assert usage.of_runner(run.read_json("process.json")) is not None
+    assert usage.read_runner_usage(run.read_json("process.json")) is not None
     write_json(run.folder / "process.json", known | change)
-    assert usage.of_runner(run.read_json("process.json")) is None
+    assert usage.read_runner_usage(run.read_json("process.json")) is None
 
 
 def test_the_machine_is_the_one_that_the_kernel_describes(tmp_path, monkeypatch):

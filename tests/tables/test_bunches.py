@@ -44,14 +44,14 @@ def test_what_only_recordings_vary_comes_last():
 
 def test_rows_are_sorted_by_any_column_and_those_without_it_come_last():
     have = [entry("b", lr=0.2, novel=0.5), entry("a", lr=0.05, novel=0.9), entry("c", lr=0.1)]
-    order = lambda key, falling: [one.name for one in columns.in_order(have, Vocabulary().find(key), falling)]  # noqa: E731
+    order = lambda key, falling: [one.name for one in columns.sort_rows(have, Vocabulary().find(key), falling)]  # noqa: E731
     assert order("lr", False) == ["a", "c", "b"] and order("lr", True) == ["b", "c", "a"]
     assert order("novel", True) == ["a", "b", "c"] and order("novel", False) == ["b", "a", "c"]
     assert order("name", True) == ["c", "b", "a"]
 
 
 def test_a_group_has_mean_spread_and_number():
-    by = grouping.names_of(["margin_scale"], runs())
+    by = grouping.grouping_names(["margin_scale"], runs())
     low, high = grouping.group_runs(runs(), by)
     assert low.values == ("0",) and high.values == ("5",) and len(low.members) == 3
     values = [novel().display_value(one) for one in high.members]
@@ -63,25 +63,25 @@ def test_a_group_has_mean_spread_and_number():
 
 def test_everything_is_all_that_varies_but_the_seed():
     found = runs() + [dataclasses.replace(one, method="orca") for one in runs()]
-    assert [name.key for name in grouping.names_of(["everything"], found)] == ["method", "margin_scale"]
-    assert [name.key for name in grouping.names_of(["everything"], runs())] == ["method", "margin_scale"]
+    assert [name.key for name in grouping.grouping_names(["everything"], found)] == ["method", "margin_scale"]
+    assert [name.key for name in grouping.grouping_names(["everything"], runs())] == ["method", "margin_scale"]
 
 
 def test_a_run_is_in_the_group_of_each_of_its_tags():
     found = [entry("a", tags=("x", "y")), entry("b", tags=("y",)), entry("c")]
-    grouped = grouping.group_runs(found, grouping.names_of(["tag"], found))
+    grouped = grouping.group_runs(found, grouping.grouping_names(["tag"], found))
     assert {one.values[0]: len(one.members) for one in grouped} == {"x": 1, "y": 2, "–": 1}
 
 
 def test_numbers_are_in_the_order_of_their_size():
     found = runs(margins=(10.0, 5.0, 0.0))
-    ordered = grouping.group_runs(found, grouping.names_of(["margin_scale"], found))
+    ordered = grouping.group_runs(found, grouping.grouping_names(["margin_scale"], found))
     assert [one.values[0] for one in ordered] == ["0", "5", "10"]
 
 
 def test_differences_are_taken_run_by_run_where_nothing_else_differs():
     found = runs() + runs(lr=0.2)
-    by = grouping.names_of(["margin_scale"], found)
+    by = grouping.grouping_names(["margin_scale"], found)
     low, high = grouping.group_runs(found, by)
     held = grouping.compare_to_baseline([low, high], low, novel(), by)[1]
     assert held.pairs == 6, "two learning rates with three seeds"
@@ -93,7 +93,7 @@ def test_differences_are_taken_run_by_run_where_nothing_else_differs():
 
 def test_what_does_not_compare_is_said_so():
     found = runs(seeds=(0, 1)) + runs((7.0,), (0, 1), split__labeled_ratio=0.1)
-    by = grouping.names_of(["margin_scale"], found)
+    by = grouping.grouping_names(["margin_scale"], found)
     grouped = grouping.group_runs(found, by)
     held = grouping.compare_to_baseline(grouped, grouped[0], novel(), by)
     assert held[2] is None and differences.verdict(held[2]) == "other data or split"

@@ -11,20 +11,20 @@ VIEW = {"find": ["lr>0.05"], "columns": ["lr", "accuracy/novel"]}
 
 
 def test_a_view_is_kept_replaced_and_dropped(tmp_path):
-    shelf = saved_views.run_views(tmp_path / "runs")
-    assert shelf.read_views() == {} and shelf.put("  mine\n", VIEW) == "mine"
-    shelf.put("b", {"sort": ["-lr"]})
-    shelf.put("b", {"sort": ["lr"]})
-    assert shelf.read_views() == {"b": {"sort": ["lr"]}, "mine": VIEW}
-    shelf.drop("b")
-    shelf.drop("b")
-    assert list(shelf.read_views()) == ["mine"]
+    views = saved_views.run_views(tmp_path / "runs")
+    assert views.read_views() == {} and views.save("  mine\n", VIEW) == "mine"
+    views.save("b", {"sort": ["-lr"]})
+    views.save("b", {"sort": ["lr"]})
+    assert views.read_views() == {"b": {"sort": ["lr"]}, "mine": VIEW}
+    views.delete("b")
+    views.delete("b")
+    assert list(views.read_views()) == ["mine"]
 
 
 @pytest.mark.parametrize("name", ["", " \n", "x" * 61])
 def test_what_is_no_name_is_refused(tmp_path, name):
     with pytest.raises(UserError, match="is not a name of 1 to 60 characters"):
-        saved_views.run_views(tmp_path).put(name, VIEW)
+        saved_views.run_views(tmp_path).save(name, VIEW)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_is_no_name_is_refused(tmp_path, name):
 def test_what_is_not_of_the_right_form_counts_as_not_there(tmp_path, content):
     (tmp_path / ".views.json").write_bytes(content)
     assert saved_views.run_views(tmp_path).read_views() == {}
-    saved_views.run_views(tmp_path).put("mine", VIEW)
+    saved_views.run_views(tmp_path).save("mine", VIEW)
     assert saved_views.run_views(tmp_path).read_views() == {"mine": VIEW}
 
 
@@ -43,15 +43,15 @@ def test_the_file_of_a_newer_program_is_not_written_over(tmp_path):
     text = b'{"version": 2, "kept": {}}'
     (tmp_path / ".views.json").write_bytes(text)
     with pytest.raises(UserError, match="newer LPS Studio"):
-        saved_views.run_views(tmp_path).put("mine", VIEW)
+        saved_views.run_views(tmp_path).save("mine", VIEW)
     assert saved_views.run_views(tmp_path).read_views() == {} and (tmp_path / ".views.json").read_bytes() == text
 
 
 def test_there_is_an_end_to_it(tmp_path, monkeypatch):
     monkeypatch.setattr(saved_views, "MOST", 2)
-    shelf = saved_views.run_views(tmp_path)
+    views = saved_views.run_views(tmp_path)
     for name in "ab":
-        shelf.put(name, VIEW)
+        views.save(name, VIEW)
     with pytest.raises(UserError, match="2 views are already saved"):
-        shelf.put("c", VIEW)
-    assert list(shelf.read_views()) == ["a", "b"]
+        views.save("c", VIEW)
+    assert list(views.read_views()) == ["a", "b"]

@@ -44,8 +44,8 @@ class _BoardRuns:
 
 def main() -> None:
     """Draw the page."""
-    shelf = saved_views.chart_boards(select.runs_root())
-    saved_view_menu.open_default_view(shelf)
+    views = saved_views.chart_boards(select.runs_root())
+    saved_view_menu.open_default_view(views)
     page_head.show_title("Charts")
     runs = select.open_runs()
     if page_head.are_all_missing(runs, "Charts"):
@@ -103,7 +103,7 @@ def _usual_grouping(entries: Sequence[RunRow]) -> str:
         return ""
     numbers = {}
     for key in (grouping.EVERYTHING, "method", *columns.varying_settings(entries)):
-        numbers[key] = len(grouping.group_runs(entries, grouping.names_of([key], entries)))
+        numbers[key] = len(grouping.group_runs(entries, grouping.grouping_names([key], entries)))
     readable = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
     return max(readable, key=numbers.get, default=grouping.EVERYTHING)
 

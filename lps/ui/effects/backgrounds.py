@@ -37,7 +37,7 @@ def describe_changes(backgrounds: Sequence[Background]) -> list[tuple[str, str]]
     """
     flats = [background.config.flat() for background in backgrounds]
     usual = backgrounds[0].config.defaults()
-    keys = [key for key in usual if effects.is_looked_at(key) and key not in backgrounds[0].settings]
+    keys = [key for key in usual if effects.can_be_studied(key) and key not in backgrounds[0].settings]
     shared = [key for key in keys if all(flat[key] == flats[0][key] for flat in flats)]
 
     def changed(flat: Mapping[str, object], is_shared: bool) -> str:

@@ -10,10 +10,10 @@ _FIELD_KEYS = {"find", "hidden"}
 _USUAL = "usual"  # what the page begins with, where something has this name
 
 
-def open_default_view(shelf: SavedViews) -> None:
+def open_default_view(views: SavedViews) -> None:
     """Show the default view if the page is opened without parameters."""
     is_new = "find" not in st.session_state  # the box forgets itself when the page is left
-    if is_new and not st.query_params and (usual_draft := shelf.read_views().get(_USUAL)):
+    if is_new and not st.query_params and (usual_draft := views.read_views().get(_USUAL)):
         _open_view(usual_draft)
 
 
@@ -27,33 +27,33 @@ def _open_view(query: dict[str, list[str]]) -> None:
     st.session_state["hidden"] = query.get("hidden") == ["true"]
 
 
-def show_view_menu(shelf: SavedViews, label: str) -> None:
+def show_view_menu(views: SavedViews, label: str) -> None:
     """Show the menu of views: open, save, delete; and the link to the current view."""
     with st.popover(label, icon=":material/bookmarks:", type="tertiary"):
-        for name, query in shelf.read_views().items():
+        for name, query in views.read_views().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 words, more = escape.markdown(name), {"type": "tertiary", "width": "stretch"}
                 if st.button(words, key=f"open_{name}", on_click=_open_view, args=(query,), **more):
                     st.rerun()  # the boxes above the table, too
                 more = {"icon": ":material/delete:", "type": "tertiary", "key": f"drop_{name}"}
-                st.button("Delete", on_click=_delete_view, args=(shelf, name), **more)
+                st.button("Delete", on_click=_delete_view, args=(views, name), **more)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
             help_text = f"The view {_USUAL} opens when you visit the page"
             st.text_input("Save view as", key="view_name", max_chars=60, help=help_text, width=220)
-            st.button("Save view", icon=":material/bookmark_add:", key="keep_view", on_click=_save_view, args=(shelf,))
+            st.button("Save view", icon=":material/bookmark_add:", key="keep_view", on_click=_save_view, args=(views,))
         error_toasts.show_errors("kept")
         st.caption("Link to the current view")
         st.code(url_fields.page_link(), language=None, wrap_lines=True)
 
 
-def _save_view(shelf: SavedViews) -> None:
+def _save_view(views: SavedViews) -> None:
     query = {key: st.query_params.get_all(key) for key in st.query_params}
     with error_toasts.keep_errors("kept"):
         if not query:
             raise UserError("keep", "this is the default view; filter the list or change a choice before you save")
-        shelf.put(st.session_state["view_name"], query)
+        views.save(st.session_state["view_name"], query)
 
 
-def _delete_view(shelf: SavedViews, name: str) -> None:
+def _delete_view(views: SavedViews, name: str) -> None:
     with error_toasts.keep_errors("kept"):
-        shelf.drop(name)
+        views.delete(name)

@@ -103,7 +103,7 @@ def _show_state(run: Run, state: State, history: History) -> None:
         st.warning(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/help:")
     elif state.is_alive:
         share, text = estimates.describe_progress(run, state, history, time.time())
-        usage_of_run = usage.of_runner(run.read_json("process.json"))
+        usage_of_run = usage.read_runner_usage(run.read_json("process.json"))
         text += f" · {data_size(usage_of_run.memory)} of memory" if usage_of_run else ""
         if backend := run.desired().on:
             text += f" · {executors.executor_title(backend)} job {run.read_json(RECORD).get('job')}"

@@ -237,7 +237,7 @@ def _show_running_job(item: RunningJob, now: float, place_words: str, on_gpus: d
     if item.since:
         words.append(f"since {overview.time_of_day(item.since, now)}")
     words.append(overview.time_left_in_words(item.time_left))
-    used = usage.of_runner(item.run.read_json("process.json"), on_gpus)
+    used = usage.read_runner_usage(item.run.read_json("process.json"), on_gpus)
     if used is not None:
         words.append(f"{data_size(used.memory)} of memory")
         words += [] if used.gpu_memory is None else [f"{data_size(used.gpu_memory)} on the GPU"]

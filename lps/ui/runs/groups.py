@@ -41,7 +41,7 @@ def pick_grouping(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Nam
             format_func=lambda key: _LABELS.get(key, key),
             placeholder="No groups",
         )
-    return grouping.names_of(requested, entries)
+    return grouping.grouping_names(requested, entries)
 
 
 def show_groups(

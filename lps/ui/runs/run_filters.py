@@ -76,7 +76,7 @@ def filter_entries(entries: Sequence[RunRow], filters: RunFilters) -> list[RunRo
     if filters.sort in SORTS:
         return sort_entries(matches, filters.sort)
     column = columns.known_columns([filters.sort.removeprefix("-")], vocabulary)
-    return columns.in_order(matches, column[0], filters.sort.startswith("-")) if column else matches
+    return columns.sort_rows(matches, column[0], filters.sort.startswith("-")) if column else matches
 
 
 def _fits_filters(entry: RunRow, filters: RunFilters) -> bool:
