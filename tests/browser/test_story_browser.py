@@ -59,7 +59,7 @@ def test_every_card_has_its_chart(open_page):
     assert all(charts.nth(i).evaluate("image => image.naturalWidth > 0") for i in range(charts.count()))
 
 
-@pytest.mark.parametrize("name", share(PAGES, 0, 3))
+@pytest.mark.parametrize("name", share(PAGES, 0, 9))
 def test_no_page_of_a_fresh_installation_has_an_error_or_leaves_the_server(profile, studio, name):
     """Where nobody has trained: charts, tables, maps and pictures of the recordings, all from here."""
     with watched_tab(profile, studio.address) as watch:
