@@ -121,12 +121,15 @@ def test_the_command_keeps_a_table_up_to_date_until_it_is_ended(run, tmp_path):
     folder, table = saved(tmp_path / "new", digits(run)[:5]), tmp_path / "labels.csv"
     words = ["predict", run.id, str(folder), "--runs", str(run.root), "--watch", "--every", "0.1", "--to", str(table)]
     command = [sys.executable, "-m", "lps", *words]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
-        until(lambda: table.exists() and len(table.read_text().splitlines()) == 6, 60)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=os.environ)
+    try:
+        until(lambda: table.exists() and len(table.read_text().splitlines()) == 6, 120)
         saved(folder, digits(run)[5:9], "b{:03d}.png")
-        until(lambda: len(table.read_text().splitlines()) == 10, 60)
+        until(lambda: len(table.read_text().splitlines()) == 10)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
     assert process.returncode == 130 and "5 new pictures: " in said and "4 new pictures: " in said
 
 
