@@ -43,6 +43,10 @@ def name(cluster, text):
     return {"do": "name", "id": cluster, "name": text}
 
 
+def plan(run, rule="all", from_weights=False, **more):
+    return continued_training.plan_continued_training(run, rule=rule, from_weights=from_weights, **more)
+
+
 def view(run):
     split, _ = read_split(run.folder)
     return split, read_assignment(run, EPOCH, split)
@@ -61,7 +65,7 @@ def pictures(planned, class_id):
 
 def test_a_named_cluster_becomes_a_seen_class(run):
     say(run, name(7, "seven"), name(5, "five"))
-    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    planned = plan(run)
     assert planned.new_classes == ("five", "seven") and planned.confirmed.names == planned.new_classes
     assert pictures(planned, 5) == members(run, 5).tolist() and pictures(planned, 6) == members(run, 7).tolist()
     assert planned.config.split_num_novel == 3 == planned.looked_for == planned.novel
@@ -75,12 +79,7 @@ def test_a_named_cluster_becomes_a_seen_class(run):
 def test_how_many_pictures_count_is_asked(run):
     some = members(run, 6)[:3].tolist()
     say(run, name(7, "seven"), {"do": "assign", "images": some, "to": 7})
-    counts = {
-        rule: continued_training.plan_continued_training(
-            run, rule=rule, threshold=0.9, from_weights=False
-        ).confirmed.images.tolist()
-        for rule in continued_training.RULES
-    }
+    counts = {rule: plan(run, rule=rule, threshold=0.9).confirmed.images.tolist() for rule in continued_training.RULES}
     assert counts["all"] == sorted({*members(run, 7).tolist(), *some}) and counts["looked-at"] == some
     assert counts["confident"] == sorted({*members(run, 7, 0.9).tolist(), *some}) and len(counts["confident"]) > 3
 
@@ -89,14 +88,14 @@ def test_a_class_of_single_pictures_takes_the_place_of_the_cluster_they_come_fro
     some, others = members(run, 7)[:3].tolist(), members(run, 8)[:2].tolist()
     say(run, {"do": "split", "images": [*some, *others], "new": 10}, name(10, "odd"))
     say(run, {"do": "assign", "images": [*some, *others], "to": 10})
-    planned = continued_training.plan_continued_training(run, rule="looked-at", from_weights=False)
+    planned = plan(run, rule="looked-at")
     assert (planned.new_classes, planned.novel, planned.looked_for) == (("odd",), 4, 4)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 6, 8, 9]
 
 
 def test_merged_clusters_are_one_class_and_one_may_add_to_a_seen_one(run):
     say(run, {"do": "merge", "id": 8, "into": 7}, name(7, "seven"), {"do": "merge", "id": 9, "into": 2})
-    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    planned = plan(run)
     assert planned.new_classes == ("seven",) and planned.added == ("2",)
     assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
     assert pictures(planned, 2) == members(run, 9).tolist()  # and none that the network itself put in class 2
@@ -108,7 +107,7 @@ def test_what_a_person_took_out_is_not_labeled(run):
     wrong, nothing = members(run, 7)[:2].tolist(), members(run, 7)[2:4].tolist()
     say(run, name(7, "seven"), {"do": "wrong", "images": wrong, "id": 7}, {"do": "nothing", "images": nothing})
     say(run, name(8, "eight"), {"do": "reject", "id": 8})
-    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    planned = plan(run)
     assert planned.confirmed.images.tolist() == members(run, 7)[4:].tolist() and planned.confirmed.named == 1
     assert not np.isin(view(run)[0].validation, planned.confirmed.images).any()
     told = planned.notices()[-1]
@@ -117,23 +116,19 @@ def test_what_a_person_took_out_is_not_labeled(run):
 
 def test_a_dissolved_cluster_is_continued_by_no_class(run):
     say(run, name(7, "seven"))
-    planned = continued_training.plan_continued_training(
-        run, rule="all", from_weights=False, unnamed={6: None, 9: None}
-    )
+    planned = plan(run, unnamed={6: None, 9: None})
     assert (planned.novel, planned.looked_for, planned.dissolved) == (2, 2, 2)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, 5, 8]
     assert not set(members(run, 6).tolist()) & set(planned.confirmed.images.tolist())
     assert planned.in_words().endswith("; 2 clusters without a name stay novel, 2 clusters are dissolved")
-    all_dissolved = continued_training.plan_continued_training(
-        run, rule="all", from_weights=False, unnamed=dict.fromkeys((5, 6, 8, 9))
-    )
+    all_dissolved = plan(run, unnamed=dict.fromkeys((5, 6, 8, 9)))
     assert all_dissolved.in_words().endswith("; 4 clusters are dissolved")
     assert planned.config.split_num_novel == 2
 
 
 def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
     say(run, name(7, "seven"))
-    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False, unnamed={8: 7})
+    planned = plan(run, unnamed={8: 7})
     assert pictures(planned, 5) == sorted([*members(run, 7).tolist(), *members(run, 8).tolist()])
     assert (planned.novel, planned.looked_for, planned.dissolved) == (3, 3, 0)
     assert naming.naming_of_epoch(naming.read_entries(run), EPOCH).parents == {}, "nothing is written"
@@ -150,14 +145,12 @@ def test_a_cluster_without_a_name_is_merged_into_one_that_has_one(run):
 def test_only_clusters_without_a_name_are_dissolved_or_merged(run, unnamed, words):
     say(run, name(7, "seven"))
     with pytest.raises(UserError, match=re.escape(words)):
-        continued_training.plan_continued_training(run, rule="all", from_weights=False, unnamed=unnamed)
+        plan(run, unnamed=unnamed)
 
 
 def test_where_all_others_are_dissolved_one_class_is_looked_for(run):
     say(run, name(7, "seven"))
-    planned = continued_training.plan_continued_training(
-        run, rule="all", from_weights=False, unnamed=dict.fromkeys([5, 6, 8, 9])
-    )
+    planned = plan(run, unnamed=dict.fromkeys([5, 6, 8, 9]))
     assert (planned.novel, planned.looked_for, planned.dissolved) == (0, 1, 4)
     assert planned.confirmed.rows.tolist() == [0, 1, 2, 3, 4, 7, -1]
 
@@ -166,19 +159,16 @@ def test_shares_of_the_first_run_are_told_for_the_new_seen_classes(tmp_path):
     given = " ".join(["0.2", "0.2", "0.1", "0.1", "0.1", "0.12", "0.08", "0.05", "0.03", "0.02"])
     run = make_run(tmp_path, epochs=EPOCH, settings=SETTINGS | {"prior": "given", "prior.shares": given})
     say(run, name(9, "nine"), name(6, "six"))
-    (notice,) = continued_training.plan_continued_training(run, rule="all", from_weights=False).notices()
+    (notice,) = plan(run).notices()
     assert ": six 0.12, nine 0.08." in notice and "prior.shares" in notice
     for changes in ({"prior.shares": " ".join(["0.1"] * 10)}, {"prior": "labeled", "prior.shares": None}):
-        assert (
-            continued_training.plan_continued_training(run, rule="all", from_weights=False, changes=changes).notices()
-            == []
-        )
+        assert plan(run, changes=changes).notices() == []
 
 
 def test_a_name_without_a_picture_that_counts_waits(run):
     some = members(run, 6)[:3].tolist()
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": some, "to": 7})
-    planned = continued_training.plan_continued_training(run, rule="looked-at", from_weights=False)
+    planned = plan(run, rule="looked-at")
     assert planned.new_classes == ("seven",) and planned.without_labels == ("eight",) and planned.looked_for == 4
     (notice,) = planned.notices()
     assert "novel" in notice and notice.endswith(": eight.")
@@ -189,7 +179,7 @@ def test_a_cluster_without_an_image_waits_too(run):
     say(run, name(7, "seven"), name(8, "eight"), {"do": "assign", "images": rest, "to": 9})
     looked = continued_training.read_clusters(run)
     assert looked.size(8) == 0
-    planned = continued_training.plan_continued_training(run, rule="confident", from_weights=False)
+    planned = plan(run, rule="confident")
     assert planned.without_labels == ("eight",) and planned.looked_for == 4 and len(planned.notices()) == 1
     assert planned.confirmed.named == 2 == len(planned.new_classes) + len(planned.without_labels)
     words = "; 3 clusters without a name and 1 name without labeled pictures stay novel"
@@ -198,14 +188,12 @@ def test_a_cluster_without_an_image_waits_too(run):
 
 def test_one_class_is_looked_for_even_where_all_have_names(run):
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
-    planned = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    planned = plan(run)
     assert (planned.novel, planned.looked_for) == (0, 1)
     (notice,) = planned.notices()
     assert "one novel class" in notice and "entropy_weight=0, use_margin=false" in notice
     assert planned.config.hyperparameters["entropy_weight"] == 0 and not planned.config.hyperparameters["use_margin"]
-    wished = continued_training.plan_continued_training(
-        run, rule="all", from_weights=False, changes={"entropy_weight": 1.0}
-    )
+    wished = plan(run, changes={"entropy_weight": 1.0})
     assert wished.config.hyperparameters["entropy_weight"] == 1
     assert "Nothing forces" in wished.notices()[0] and "has use_margin=false" in wished.notices()[0]
 
@@ -225,7 +213,7 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
 def test_what_cannot_be_is_one_sentence(run, how, words):
     say(run, name(7, "seven"))
     with pytest.raises(UserError, match=words):
-        continued_training.plan_continued_training(run, **{"from_weights": False} | how)
+        plan(run, **{"rule": "confident"} | how)
 
 
 def test_a_confidence_that_nothing_reaches(run, monkeypatch):
@@ -234,16 +222,16 @@ def test_a_confidence_that_nothing_reaches(run, monkeypatch):
     unsure = replace(looked, network=replace(looked.network, confidence=looked.network.confidence / 2))
     monkeypatch.setattr(continued_training, "read_clusters", lambda *asked: unsure)
     with pytest.raises(UserError, match="90 % sure of any picture of a named cluster; lower the confidence"):
-        continued_training.plan_continued_training(run, from_weights=False)
+        plan(run, rule="confident")
 
 
 def test_without_weights_or_names(run):
     with pytest.raises(UserError, match="names: do not exist at epoch 3; name clusters on the page Clusters"):
-        continued_training.plan_continued_training(run)
+        plan(run, from_weights=True, rule="confident")
     say(run, name(7, "seven"))
     shutil.rmtree(run.checkpoints)
     with pytest.raises(UserError, match="were not found: it has no checkpoint"):
-        continued_training.plan_continued_training(run, rule="all")
+        plan(run, from_weights=True)
 
 
 # ---------------------------------------------------------------------------------------------------- the new run
@@ -257,7 +245,7 @@ def launched(planned, monkeypatch, **how):
 
 def test_what_keeps_classes_in_use_is_on_again_where_one_has_no_name(run, monkeypatch):
     say(run, *(name(i, f"class {i}") for i in range(5, 10)))
-    child = launched(continued_training.plan_continued_training(run, rule="all", from_weights=False), monkeypatch)
+    child = launched(plan(run), monkeypatch)
     assert not child.config().hyperparameters["use_margin"]
     assert continued_training._spreading(child, True) == {"entropy_weight": 1.0, "use_margin": True}
     assert continued_training._spreading(child, False) == {"entropy_weight": 0.0, "use_margin": False}
@@ -265,7 +253,7 @@ def test_what_keeps_classes_in_use_is_on_again_where_one_has_no_name(run, monkey
 
 def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
     say(run, name(7, "seven"))
-    planned = continued_training.plan_continued_training(run, rule="all")
+    planned = plan(run, from_weights=True)
     child = launched(planned, monkeypatch)
     assert child.title == "digits + 1 name" and inherited_files.parent_of(child) == run.id
     count = len(members(run, 7))
@@ -280,11 +268,11 @@ def test_the_new_run_stands_on_its_own(run, tmp_path, monkeypatch):
 
 def test_a_second_round_keeps_the_labels_of_the_first(run, monkeypatch):
     say(run, name(7, "7"))
-    first = continued_training.plan_continued_training(run, rule="all", from_weights=False)
+    first = plan(run)
     child = make_run(run.root, epochs=EPOCH, run=launched(first, monkeypatch))
     naming.record_steps(child, EPOCH, [name(7, "eight or so")])
     naming.record_steps(child, EPOCH, [{"do": "reject", "id": 8}])
-    second = continued_training.plan_continued_training(child, rule="all", from_weights=False)
+    second = plan(child)
     assert second.confirmed.names == ("7", "eight or so") and second.confirmed.decisions == 3
     assert set(first.confirmed.images) < set(second.confirmed.images) and second.confirmed.named == 1
     assert (second.confirmed.given[np.isin(second.confirmed.images, first.confirmed.images)] == 5).all()
@@ -296,16 +284,15 @@ def test_the_family_of_a_run_begins_with_the_oldest_and_a_circle_ends():
     parents = {"b": "a", "c": "b", "d": "a", "x": "w", "lost": ""}
     for one in "abcd":
         assert inherited_files.run_family(one, parents) == {"a": "", "b": "a", "d": "a", "c": "b"}
-    assert inherited_files.run_family("x", parents) == {"w": "", "x": "w"} and inherited_files.run_family(
-        "z", parents
-    ) == {"z": ""}
+    assert inherited_files.run_family("x", parents) == {"w": "", "x": "w"}
+    assert inherited_files.run_family("z", parents) == {"z": ""}
     assert inherited_files.run_family("lost", parents) == {"lost": ""}
     assert set(inherited_files.run_family("p", {"p": "q", "q": "p"})) == {"p", "q"}
 
 
 def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, monkeypatch):
     say(run, name(7, "seven"))
-    child = launched(continued_training.plan_continued_training(run, rule="all"), monkeypatch)
+    child = launched(plan(run, from_weights=True), monkeypatch)
     again = create_run(run.root, configure(child.config().flat() | {"seed": 4}))
     assert inherited_files.read_confirmed(again).digest == inherited_files.read_confirmed(child).digest
     assert (again.folder / "start.pt").read_bytes() == (child.folder / "start.pt").read_bytes()
@@ -316,10 +303,10 @@ def test_settings_that_name_such_labels_find_them_in_a_run_here(run, tmp_path, m
 @pytest.mark.parametrize("damage", [b"", b"PK not an archive", None])
 def test_damaged_labels_are_told(run, monkeypatch, damage):
     say(run, name(7, "seven"))
-    child = launched(continued_training.plan_continued_training(run, rule="all"), monkeypatch)
+    child = launched(plan(run, from_weights=True), monkeypatch)
     path = child.folder / inherited_files.LABELS
     if damage is None:
-        other = continued_training.plan_continued_training(run, rule="confident", from_weights=False).confirmed
+        other = plan(run, rule="confident").confirmed
         path.unlink()
         inherited_files.write_inherited(child.folder, other, None)
     else:
@@ -335,14 +322,10 @@ def test_damaged_labels_are_told(run, monkeypatch, damage):
 
 def test_it_travels(run, tmp_path, monkeypatch):
     say(run, name(7, "7"))
-    child = make_run(
-        run.root, epochs=EPOCH, run=launched(continued_training.plan_continued_training(run, rule="all"), monkeypatch)
-    )
+    child = make_run(run.root, epochs=EPOCH, run=launched(plan(run, from_weights=True), monkeypatch))
     (found,) = imports.import_runs(archives.pack_run(child, tmp_path / "out"), tmp_path / "there")
-    assert (
-        not found.notes
-        and inherited_files.read_confirmed(found.run).digest == inherited_files.read_confirmed(child).digest
-    )
+    assert not found.notes
+    assert inherited_files.read_confirmed(found.run).digest == inherited_files.read_confirmed(child).digest
     assert checkpoints.load_checkpoint(found.run.folder, inherited_files.WEIGHTS) == {"method": {}}
     (found,) = imports.import_runs(archives.pack_run(child, tmp_path / "light", light=True), tmp_path / "lightly")
     assert not (found.run.folder / "start.pt").exists() and inherited_files.parent_of(found.run) == run.id
@@ -367,7 +350,7 @@ def test_on_the_command_line(run, capsys):
     assert main(["train-on", run.id, "--dry-run", "--labels", "all", "--afresh", *here]) == 0
     told, planned = (
         capsys.readouterr().err,
-        continued_training.plan_continued_training(run, rule="all", from_weights=False),
+        plan(run),
     )
     assert "2 names: 2 new seen classes" in told
     assert all(f"{name}: {planned.labeled[name]} pictures" in told for name in ("seven", "five"))
