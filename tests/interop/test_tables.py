@@ -97,11 +97,6 @@ def test_runs_and_their_settings(runs, tmp_path, form):
     assert own and all(rows[0][key] and not rows[1][key] for key in own)
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@a", "\t=1", "\r=1"])
-def test_text_in_a_table_is_no_formula(text):
-    assert event_tables._cell(text)[0] == "'" and event_tables._cell(-0.5) == "-0.5" and event_tables._cell(None) == ""
-
-
 def test_damaged_events_and_settings_end_nothing(tmp_path):
     run = make_damaged(tmp_path / "runs")
     before = len(list(event_tables.long_rows(run)))

@@ -57,19 +57,15 @@ def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictu
     first = found.findings[0]
     assert found.count == 52 and first.kind == "duplicate" and first.pictures == (2, 51)
     assert first.parts == ("labeled", "test") and "across labeled and test, with different labels" in first.in_words
-    assert (
-        audit_files.read_findings(audit_files.audit_path(config, root)) == found
-        and audit_files.remaining_pictures(first) == 51
-    )
+    assert audit_files.read_findings(audit_files.audit_path(config, root)) == found
+    assert audit_files.remaining_pictures(first) == 51
     audit_files.record_finding_decision(config, "leave out", [2], why="duplicate")
     assert not audit_files.is_open(first, audit_files.decisions_of(config))
     assert len(sources.images_of(small(pictures)).labels) == 51
     assert audit_files.audit_path(small(pictures), root) == audit_files.audit_path(config, root)
     audit_files.undo_finding_decision(config, 1)
-    assert (
-        audit_files.is_open(first, audit_files.decisions_of(config))
-        and len(sources.images_of(small(pictures)).labels) == 52
-    )
+    assert audit_files.is_open(first, audit_files.decisions_of(config))
+    assert len(sources.images_of(small(pictures)).labels) == 52
 
 
 def test_the_command_finds_decides_lists_and_takes_back(root, pictures, capsys):
