@@ -150,9 +150,8 @@ def test_flags_have_words_for_people():
     titles = {key: flag.text for key, flag in clusters.FLAGS.items()}
     assert titles == {"split": "part of a class", "merge": "mixes classes", "mixed": "looks mixed"}
     for key, flag in clusters.FLAGS.items():
-        assert flag.meaning in clusters.explain_flag(key) and f"What to do**: {flag.advice}" in clusters.explain_flag(
-            key
-        )
+        assert flag.meaning in clusters.explain_flag(key)
+        assert f"What to do**: {flag.advice}" in clusters.explain_flag(key)
 
 
 def test_flags():
@@ -200,13 +199,6 @@ def test_a_few_withheld_labels_are_no_truth_about_a_cluster():
     assert [(c.withheld, c.known, c.purity) for c in found] == [(2, 2, 1.0), (2, 2, 1.0)]
     assert [c.is_trusted for c in found] == [False, True] and found[0].matched == -1
     assert found[0].flags == found[1].flags == (), "two of six say too little for a split"
-
-
-def test_many_classes_and_images():
-    random = np.random.default_rng(0)
-    truth = random.integers(0, 100, 20_000)
-    found = described(truth, truth, range(100), 100, earlier=[truth] * 5)
-    assert all(c.matched == c.id and c.purity == c.stability == 1 and not c.flags for c in found)
 
 
 # ---------------------------------------------------------------------------------------------------- one image

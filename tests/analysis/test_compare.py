@@ -14,6 +14,7 @@ import pytest
 
 from lps.__main__ import main
 from lps.analysis import differences, paper_results, run_groups, run_scores, score_tables
+from lps.analysis.paper_results import matching_row
 from lps.analysis.run_groups import Group, group_runs
 from lps.analysis.run_scores import Scored, score_run
 from lps.charts import group_tables
@@ -84,12 +85,10 @@ def test_other_scores_of_a_run_without_predictions_are_refused_with_the_reason(t
 def test_mean_and_sample_deviation_over_seeds():
     values = [0.9, 0.92, 0.97]
     (group,) = group_runs([scored(seed=seed, all=value) for seed, value in enumerate(values)])
-    assert group.mean("all") == pytest.approx(np.mean(values)) and group.std("all") == pytest.approx(
-        np.std(values, ddof=1)
-    )
-    assert (
-        score_tables.format_cell(group, "all") == "93.0 ± 3.6" and score_tables.format_cell(group, "time") == "60 ± 0"
-    )
+    assert group.mean("all") == pytest.approx(np.mean(values))
+    assert group.std("all") == pytest.approx(np.std(values, ddof=1))
+    assert score_tables.format_cell(group, "all") == "93.0 ± 3.6"
+    assert score_tables.format_cell(group, "time") == "60 ± 0"
     (single,) = group_runs([scored()])
     assert math.isnan(single.std("all")) and score_tables.format_cell(single, "all") == "90.0"
 
@@ -421,11 +420,11 @@ def test_the_audit_of_table_1():
 
 
 def test_the_counterpart_of_a_run_as_in_the_paper():
-    row, reasons = paper_results.matching_row(as_in_paper())
+    row, reasons = matching_row(as_in_paper())
     assert reasons == [] and (row.seen, row.novel, row.all, row.nmi) == (90.2, 93.4, 92.4, 86.45)
-    assert paper_results.matching_row(as_in_paper("openncd", ratio=0.1))[0].all == 85.3
-    assert paper_results.matching_row(as_in_paper("gcd", "imagenet100"))[0].all == 68.2
-    assert paper_results.matching_row(replace(as_in_paper(), split_num_seen=5))[0] is not None
+    assert matching_row(as_in_paper("openncd", ratio=0.1))[0].all == 85.3
+    assert matching_row(as_in_paper("gcd", "imagenet100"))[0].all == 68.2
+    assert matching_row(replace(as_in_paper(), split_num_seen=5))[0] is not None
 
 
 @pytest.mark.parametrize(
@@ -440,7 +439,7 @@ def test_the_counterpart_of_a_run_as_in_the_paper():
     ],
 )
 def test_the_counterpart_of_an_ablation(own, expected):
-    row, _ = paper_results.matching_row(as_in_paper(**own))
+    row, _ = matching_row(as_in_paper(**own))
     assert (row.seen, row.novel, row.all) == expected
 
 
@@ -468,27 +467,23 @@ def test_the_counterpart_of_an_ablation(own, expected):
     ],
 )
 def test_every_reason_against_a_counterpart(changed, reason):
-    row, reasons = paper_results.matching_row(replace(as_in_paper(), **changed))
+    row, reasons = matching_row(replace(as_in_paper(), **changed))
     assert row is None and reason in reasons
 
 
 def test_a_ratio_that_the_paper_does_not_have_is_the_only_reason():
-    assert paper_results.matching_row(as_in_paper(ratio=0.3)) == (None, ["30 % labels"])
+    assert matching_row(as_in_paper(ratio=0.3)) == (None, ["30 % labels"])
 
 
 def test_changed_settings_and_another_way_to_score_have_no_counterpart():
-    assert paper_results.matching_row(as_in_paper(margin_scale=7.0)) == (None, ["margin_scale=7.0"])
-    assert paper_results.matching_row(as_in_paper(use_margin=False, temperature=0.2))[1] == [
-        "use_margin=false, temperature=0.2"
-    ]
-    assert paper_results.matching_row(as_in_paper("gcd", freeze="none"))[1] == ["nothing frozen"]
-    assert paper_results.matching_row(as_in_paper(), "strict")[1] == ["protocol strict"]
-    assert paper_results.matching_row(as_in_paper(), select="oracle")[1] == ["epoch chosen by an oracle"]
-    assert paper_results.matching_row(as_in_paper(), seen_is_matched=True)[1] == ["seen accuracy matched, not raw"]
-    assert paper_results.matching_row(as_in_paper("gcd"), seen_is_matched=False)[1] == [
-        "seen accuracy raw, not matched"
-    ]
-    assert paper_results.matching_row(as_in_paper("gcd"), seen_is_matched=True)[1] == []
+    assert matching_row(as_in_paper(margin_scale=7.0)) == (None, ["margin_scale=7.0"])
+    assert matching_row(as_in_paper(use_margin=False, temperature=0.2))[1] == ["use_margin=false, temperature=0.2"]
+    assert matching_row(as_in_paper("gcd", freeze="none"))[1] == ["nothing frozen"]
+    assert matching_row(as_in_paper(), "strict")[1] == ["protocol strict"]
+    assert matching_row(as_in_paper(), select="oracle")[1] == ["epoch chosen by an oracle"]
+    assert matching_row(as_in_paper(), seen_is_matched=True)[1] == ["seen accuracy matched, not raw"]
+    assert matching_row(as_in_paper("gcd"), seen_is_matched=False)[1] == ["seen accuracy raw, not matched"]
+    assert matching_row(as_in_paper("gcd"), seen_is_matched=True)[1] == []
 
 
 def test_the_notes_on_the_paper_read_well():
@@ -502,9 +497,8 @@ def test_the_notes_on_the_paper_read_well():
     assert "| 90.2 / 93.4 / 92.4 |" in score_tables.format_table([published, digits[0]], "markdown")
     assert "paper |" not in score_tables.format_table(digits, "markdown")
     doubted = Group("GCD", (replace(scored("gcd", matched=True), config=as_in_paper("gcd", "cifar10")),))
-    assert score_tables.paper_cell(published) == "90.2 / 93.4 / 92.4" and score_tables.paper_cell(doubted).endswith(
-        "79.1 †"
-    )
+    assert score_tables.paper_cell(published) == "90.2 / 93.4 / 92.4"
+    assert score_tables.paper_cell(doubted).endswith("79.1 †")
     assert score_tables.notes_on_paper([published, doubted]) == [
         "† GCD, paper: the table has the same three numbers at 10 % labels"
     ]
@@ -518,9 +512,8 @@ def test_a_run_on_weights_that_know_imagenets_classes_is_never_held_against_the_
     assert score_tables.paper_cell(known[0]) == "-"
     assert score_tables.notes_on_paper(known)[-1] == ABOUT_LABELS
     assert score_tables.notes_on_paper([*own, *known])[-1] == f"{known[0].label}: {ABOUT_LABELS}"
-    assert ABOUT_LABELS in score_tables.format_table(known, "markdown") and ABOUT_LABELS in score_tables.format_table(
-        known, "latex"
-    )
+    assert ABOUT_LABELS in score_tables.format_table(known, "markdown")
+    assert ABOUT_LABELS in score_tables.format_table(known, "latex")
     assert not any(ABOUT_LABELS in note for note in score_tables.table_notes(own))
 
 
@@ -591,9 +584,9 @@ def test_runs_whose_test_images_were_clustered_otherwise_are_told_apart():
 @pytest.mark.parametrize("dataset", ["cifar10", "cifar100", "imagenet100"])
 def test_the_papers_recipes_train_in_fp32_and_other_precisions_do_not_compare(dataset):
     config = as_in_paper(dataset=dataset)
-    assert config.precision == "fp32" and paper_results.matching_row(config)[0] is not None
+    assert config.precision == "fp32" and matching_row(config)[0] is not None
     for other in ("auto", "bf16"):
-        assert paper_results.matching_row(as_in_paper(dataset=dataset, precision=other)) == (
+        assert matching_row(as_in_paper(dataset=dataset, precision=other)) == (
             None,
             [f"precision={other}"],
         )

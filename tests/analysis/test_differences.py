@@ -66,10 +66,8 @@ def test_pairs_of_another_pretraining_are_none():
 
 def test_what_has_no_number_has_no_difference():
     assert compare_samples(drawn(0.5, math.nan), drawn(0.5, 0.6)) is None and compare_samples({}, drawn(0.5)) is None
-    assert (
-        compare_samples(drawn(0.5, math.inf), drawn(0.5, 0.6)) is None
-        and compare_samples(drawn(0.5), drawn(-math.inf)) is None
-    )
+    assert compare_samples(drawn(0.5, math.inf), drawn(0.5, 0.6)) is None
+    assert compare_samples(drawn(0.5), drawn(-math.inf)) is None
 
 
 def test_a_run_without_a_number_does_not_change_who_is_paired():
@@ -80,25 +78,6 @@ def test_a_run_without_a_number_does_not_change_who_is_paired():
     paired = compare_samples(five | {1: math.nan}, {0: 0.1, 1: 0.2, 2: 0.3}, skips_missing=True)
     assert (paired.pairs, paired.counts) == (2, (4, 3))
     assert compare_samples({0: math.nan}, {0: 0.1}, skips_missing=True) is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shared", [0.0, 1.0])
-def test_of_groups_that_share_some_seeds_a_large_gap_is_found(shared):
-    """5 against 3 seeds, two of them in both, three standard deviations apart. shared: spread of what a seed does.
-
-    Two pairs with one degree of freedom find the gap in 18 of 100 of these draws; Welch's t in 82, or 60 where seeds
-    matter as much as chance.
-    """
-    random, draws, found = np.random.default_rng(0), 2000, {0.0: 0, 3.0: 0}
-    for gap in found:
-        for _ in range(draws):
-            of_seed = random.normal(0, shared, 6)
-            one = {seed: gap + of_seed[seed] + random.normal() for seed in range(5)}
-            other = {seed: of_seed[seed] + random.normal() for seed in (3, 4, 5)}
-            found[gap] += compare_samples(one, other).is_distinguishable_alone
-    assert found[0.0] / draws <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / draws)
-    assert found[3.0] / draws >= (0.8 if shared == 0 else 0.5)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +101,8 @@ def test_what_is_said_of_a_difference_and_how_many_seeds_it_would_take(first, se
 
 def test_a_cell_has_points_and_the_interval_where_there_is_one():
     assert differences.format_difference(compare_samples(drawn(0.9, 0.92), drawn(0.8, 0.81))) == "+10.5 [+4.1, +16.9]"
-    assert (
-        differences.format_difference(compare_samples(drawn(0.5), drawn(0.62))) == "-12.0"
-        and differences.format_difference(None) == "-"
-    )
+    assert differences.format_difference(compare_samples(drawn(0.5), drawn(0.62))) == "-12.0"
+    assert differences.format_difference(None) == "-"
 
 
 # ---------------------------------------------------------------------------------------------------- many groups

@@ -262,18 +262,6 @@ def test_shares_equal_a_loop_over_setups():
         assert next(i.share for i in found if i.setting == setting) == pytest.approx(between / total)
 
 
-@pytest.mark.slow
-def test_the_chance_level_is_the_mean_share_of_a_setting_without_effect():
-    draw = np.random.default_rng(0)
-    shares = []
-    for _ in range(120):
-        found, _ = setting_importance(grid_of(lambda c, t, lr: draw.normal(0.5, 0.1), seeds=(0,)), "novel")
-        shares.append({item.setting: item.share for item in found})
-    for setting, chance in {"margin_scale": 2 / 11, "temperature": 1 / 11}.items():
-        values = [share[setting] for share in shares]
-        assert abs(np.mean(values) - chance) < 4 * np.std(values) / math.sqrt(len(values))
-
-
 def test_too_little_is_refused():
     runs = grid_of(lambda c, t, lr: 0.3 + 0.02 * c)
     with pytest.raises(UserError, match="at least 8 different configurations; these runs have 7"):

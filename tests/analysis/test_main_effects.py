@@ -82,10 +82,8 @@ def test_effects_that_round_to_nothing_are_not_named(scored):
 
 
 def test_nothing_varied_has_no_effect(scored):
-    assert (
-        main_effects([scored(0.5), scored(0.6, 1)], "novel") == []
-        and best_value.describe_main_effects([], "novel") == ""
-    )
+    assert main_effects([scored(0.5), scored(0.6, 1)], "novel") == []
+    assert best_value.describe_main_effects([], "novel") == ""
 
 
 def test_the_chart_has_a_bar_for_each_setting_the_largest_on_top(scored):

@@ -32,23 +32,20 @@ def test_unit_rows_and_zeros():
     assert rows.tolist() == [[0.6, 0.8], [0.0, 0.0]]
 
 
-def test_plane_is_that_of_sklearn_up_to_sign():
-    values = features()
+@pytest.mark.parametrize("width", [12, 2000])
+def test_plane_is_that_of_sklearn_up_to_sign(width):
+    values = features(300, width)
+    values[:, :2] *= (10, 5)
     ours = fit_plane(values).project(values)
     theirs = PCA(2, svd_solver="full").fit_transform(unit_rows(values).astype(float))
     signs = np.sign((ours * theirs).sum(axis=0))
-    assert np.allclose(ours * signs, theirs, atol=1e-4)
-
-
-def test_plane_does_not_depend_on_the_order_of_images():
-    values = features()
-    shuffled = np.random.default_rng(1).permutation(len(values))
-    assert np.allclose(fit_plane(values).axes, fit_plane(values[shuffled]).axes, atol=1e-4)
+    assert np.allclose(ours * signs, theirs, atol=1e-4 if width == 12 else 1e-3)
 
 
 def test_plane_of_one_feature_and_of_equal_images():
     assert fit_plane(features(width=1)).project(features(width=1)).shape == (80, 2)
-    assert np.isfinite(fit_plane(np.ones((5, 4), np.float32)).project(np.ones((5, 4), np.float32))).all()
+    for same in (np.ones((5, 4), np.float32), np.ones((5, 2000), np.float32)):
+        assert np.isfinite(fit_plane(same).project(same)).all()
 
 
 def test_turn_undoes_a_rotation_and_a_reflection():
@@ -230,10 +227,8 @@ def test_every_map_begins_from_that_of_the_nearest_epoch(maker):
         started[epoch] = json.loads(str(snapshots.read_arrays(path, ("parameters",))["parameters"]))["begun_from"]
     assert started == {4: None, 5: 4, 3: 4, 6: 5, 2: 3, 1: 2}
     assert projection.stored_epochs(run, "umap") == [1, 2, 3, 4, 5, 6] and not projection.stored_epochs(run, "tsne")
-    assert (
-        projection.progress_of_all_maps(run, "umap").state == "done"
-        and projection.progress_of_all_maps(run, "tsne").state == "absent"
-    )
+    assert projection.progress_of_all_maps(run, "umap").state == "done"
+    assert projection.progress_of_all_maps(run, "tsne").state == "absent"
 
 
 def test_maps_that_are_there_stay_and_damaged_ones_are_not_begun_from(maker):
@@ -304,11 +299,3 @@ def test_a_map_of_very_many_images_has_them_all(run):
     snapshots.write_arrays(path, points=np.ones((count, 2), np.float32), index=np.arange(count))
     found = projection.read_map(run, "umap", 3)
     assert len(found.points) == len(found.index) == count and found.index[[0, -1]].tolist() == [0, count - 1]
-
-
-def test_the_plane_of_wide_features_is_theirs_too():
-    values = np.random.default_rng(0).normal(size=(300, 2000)).astype(np.float32)
-    values[:, :2] *= (40, 20)
-    points, theirs = fit_plane(values).project(values), PCA(2, svd_solver="full").fit_transform(unit_rows(values))
-    assert np.allclose(np.abs(points), np.abs(theirs), atol=1e-3)
-    assert np.isfinite(fit_plane(np.ones((5, 2000), np.float32)).project(np.ones((5, 2000), np.float32))).all()

@@ -27,9 +27,8 @@ def test_features_are_computed_once_and_read_as_they_were_written():
     told = []
     store, asked = make("a", report=lambda done, total: told.append((done, total)))
     assert is_right(store) and asked == [(view, start) for view in VIEWS for start in (0, 256, 512)]
-    assert (
-        told[0] == (0, 1200) and told[-1] == (1200, 1200) and [done for done, _ in told] == sorted(d for d, _ in told)
-    )
+    assert told[0] == (0, 1200) and told[-1] == (1200, 1200)
+    assert [done for done, _ in told] == sorted(d for d, _ in told)
     again, asked = make("a")
     assert again == store and asked == []
     assert not store.lock.exists() and (store.count, store.width, store.key) == (COUNT, WIDTH, "a")
@@ -119,9 +118,8 @@ def test_a_write_that_fails_names_the_store(monkeypatch):
     monkeypatch.setattr(disk, "write", full)
     with pytest.raises(OSError, match="No space left") as error:
         make("a")
-    assert error.value.filename == str(feature_store.stores_folder() / "a") and not list(
-        feature_store.stores_folder().glob("*.lock")
-    )
+    assert error.value.filename == str(feature_store.stores_folder() / "a")
+    assert not list(feature_store.stores_folder().glob("*.lock"))
 
 
 @pytest.mark.slow
@@ -285,9 +283,8 @@ def test_what_is_no_store_or_file_of_its_own_is_neither_followed_nor_waited_for(
         make("a")
     assert {path: path.read_bytes() for path in before} == before
     kind, words = explain_failure(error.value)
-    assert (
-        kind == "io_error" and str(feature_store.stores_folder() / "a") in words and words.endswith("fix it and resume")
-    )
+    assert kind == "io_error" and str(feature_store.stores_folder() / "a") in words
+    assert words.endswith("fix it and resume")
 
 
 def test_a_link_to_nowhere_in_a_store_does_not_hide_it_from_the_list():

@@ -275,9 +275,8 @@ def test_start_features_of_a_network_are_those_of_the_backbone_up_to_a_turn():
 
 
 def test_the_views_of_a_run_on_stored_features_are_what_is_kept():
-    assert views_of(config())["mirrored"] == "weak" and views_of(config()).keys() == views_of_pictures(
-        config()
-    ).keys() - {"simclr"}
+    assert views_of(config())["mirrored"] == "weak"
+    assert views_of(config()).keys() == views_of_pictures(config()).keys() - {"simclr"}
 
 
 @pytest.mark.slow
@@ -290,9 +289,8 @@ def test_what_is_decided_about_pictures_costs_no_other_store(monkeypatch, tmp_pa
     edit_log.record_decision("digits", None, "relabel", [keys[5]], label="9", of=of)
     rest = np.delete(np.arange(200), [3, 70])
     kept = made(config())
-    assert len(kept) == len(prepare(config()).truth) == 198 and np.array_equal(
-        features.plain_features(config()), table[rest]
-    )
+    assert len(kept) == len(prepare(config()).truth) == 198
+    assert np.array_equal(features.plain_features(config()), table[rest])
     ids = torch.arange(198)
     (ours,), (theirs,) = kept.seen(ids, ["plain"]), whole.seen(torch.from_numpy(rest), ["plain"])
     assert torch.equal(ours, theirs) and feature_store.list_stores() == [before]

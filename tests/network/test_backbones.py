@@ -88,10 +88,8 @@ def test_every_model_of_torchvision_loses_a_classifier_of_a_thousand_classes():
         last = whole.get_submodule(ours.classifier)
         assert {getattr(last, "out_features", 0), getattr(last, "out_channels", 0)} == {0, 1000}, name
         assert size(whole) - size(ours) == size(last)
-        assert len(ours.stages()) >= 1 and ours.eval()(torch.empty(2, 3, 224, 224, device="meta")).shape == (
-            2,
-            ours.num_features,
-        )
+        assert len(ours.stages()) >= 1
+        assert ours.eval()(torch.empty(2, 3, 224, 224, device="meta")).shape == (2, ours.num_features)
 
 
 def test_training_passes_draw_no_random_numbers():
