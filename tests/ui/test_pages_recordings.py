@@ -11,14 +11,14 @@ from lps.charts import drawings
 from lps.charts.palette import LIGHT
 from lps.scheduler import launcher
 from lps.settings.config import configure
-from lps.store import run_folders, titles
+from lps.store import run_folders
 from lps.store.run_folders import recorded_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split
 from lps.ui.explain import distribution
 from lps.ui.forms import demo
 from lps.ui.home import recordings_gallery
-from lps.ui.shared import recordings
+from lps.ui.shared import recordings, select
 from lps.ui.shared.history import read_history
 from lps.ui.story import page as story
 from tests import sample_runs
@@ -191,7 +191,8 @@ def test_every_page_shows_something_at_once(root, page):
 def test_they_are_told_apart_and_come_after_own_runs(root):
     own = sample_runs.make_run(root, "finished")
     labels = visit("projection").selectbox[0].options
-    assert labels == [titles.run_label(own), *(f"{name} (recorded)" for name in NAMES)]
+    assert labels == [select.option_label(run) for run in (own, *map(named, NAMES))]
+    assert all(label.endswith("(recorded)") for label in labels[1:])
 
 
 @pytest.mark.parametrize("state", ["queued", "stopped", "finished"])
@@ -448,8 +449,7 @@ def test_a_recording_of_another_kind_has_a_plain_sentence(root, monkeypatch, tmp
 
 def test_a_race_that_has_no_epoch_yet_leads_to_a_recorded_one(root):
     waiting = sample_runs.make_run(root, "queued")
-    links = {link.proto.label: link.proto.query_string for link in visit("pace", run=waiting.id).get("page_link")}
-    (found,) = [query for label, query in links.items() if "recorded race" in label]
-    assert found == f"run={LPS}&run={named('LPS without margin').id}"
-    raced = visit("pace", run=LPS)
-    assert not [link for link in raced.get("page_link") if "recorded race" in link.proto.label]
+    page = visit("pace", run=waiting.id)
+    page.button("recorded_race").click().run()
+    assert page.query_params["run"] == [LPS, named("LPS without margin").id]
+    assert "recorded_race" not in [button.key for button in page.button]
