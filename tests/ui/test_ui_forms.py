@@ -194,7 +194,7 @@ def test_labels_and_formulas_are_made_for_people():
 
 
 def shown(draft, key):
-    return form.shown_text(parameters("lps")[key], draft.text(key))
+    return form.text_in_field(parameters("lps")[key], draft.text(key))
 
 
 def test_no_value_is_an_empty_field():

@@ -23,18 +23,22 @@ def show_work(job: BackgroundJob) -> None:
     """Show one line: the progress with a cancel button, or the result."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if job.is_working:
-            left = overview.time_left_in_words(job.time_left) if job.time_left else _time_so_far(job)
-            words = f"{job.title} · {job.phase_in_words} · {left}"
-            st.progress(job.share or 0.0, text=f":small[{escape.markdown(words)}]")
+            time_text = overview.time_left_in_words(job.time_left) if job.time_left else _time_so_far(job)
+            progress_text = f"{job.title} · {job.phase_in_words} · {time_text}"
+            st.progress(job.share or 0.0, text=f":small[{escape.markdown(progress_text)}]")
             _offer_cancel(job)
             return
         st.markdown(f":small[{escape.markdown(f'{job.title} · {_describe_outcome(job)}')}]", width="stretch")
         if not job.settings:
             return
-        own = cli_args.format_settings(
+        changed_settings = cli_args.format_settings(
             {key: value for key, value in job.settings.items() if key not in ("dataset", "seed")}
         )
-        link = {"dataset": str(job.settings.get("dataset")), "seeds": str(job.settings.get("seed")), "set": own}
+        link = {
+            "dataset": str(job.settings.get("dataset")),
+            "seeds": str(job.settings.get("seed")),
+            "set": changed_settings,
+        }
         st.page_link("pages/launch.py", label="Open in Launch", icon=":material/edit:", query_params=link)
 
 
@@ -47,8 +51,8 @@ def _offer_cancel(job: BackgroundJob) -> None:
     if detached_jobs.is_cancelled(job.path):
         st.button("Ending", key=f"cancel-{job.id}", icon=":material/hourglass_top:", disabled=True)
     else:
-        words = escape.markdown(capitalized(job.remains)) or None
-        st.button("Cancel", key=f"cancel-{job.id}", icon=":material/close:", help=words, on_click=_cancel_job,
+        help_text = escape.markdown(capitalized(job.remains)) or None
+        st.button("Cancel", key=f"cancel-{job.id}", icon=":material/close:", help=help_text, on_click=_cancel_job,
                   args=(job,))  # fmt: skip
 
 
@@ -61,28 +65,24 @@ def _describe_outcome(job: BackgroundJob) -> str:
     if job.state != "done" or job.path.parent.name != class_count.FOLDER:
         return f"failed: {job.message}" if job.state == "failed" else job.state
     try:
-        class_count_found = class_count.read_class_count(job.path)
+        count = class_count.read_class_count(job.path)
     except UserError as error:
         return str(error)
-    return (
-        "done"
-        if class_count_found is None
-        else f"{class_count_found.total} classes, {class_count_found.novel} of them novel"
-    )
+    return "done" if count is None else f"{count.total} classes, {count.novel} of them novel"
 
 
 # ---------------------------------------------------------------------------------------------------- questions
 
 
 def offer_work(
-    work: str, standing: JobState, cancelled: str, about: str, label: str, icon: str, begin: Callable[[], object]
+    work: str, job: JobState, cancelled: str, explanation: str, label: str, icon: str, begin: Callable[[], object]
 ) -> None:
     """Show how the last `work` ended, what it would do, and the button that starts it by `begin`."""
-    if standing.state == "failed":
-        fields.show_error_or_help(f"The {work} failed: {standing.message}")
-    elif standing.state == "cancelled":
+    if job.state == "failed":
+        fields.show_error_or_help(f"The {work} failed: {job.message}")
+    elif job.state == "cancelled":
         st.caption(cancelled)
-    st.caption(about)
+    st.caption(explanation)
     if st.button(label, icon=icon):
         try:
             begin()
@@ -92,12 +92,12 @@ def offer_work(
         st.rerun()
 
 
-def wait_for_work(path: Path, about: str) -> None:
+def wait_for_work(path: Path, explanation: str) -> None:
     """Show the progress of the work on the result `path`; draw the whole page again when it ends."""
 
     def draw(work: BackgroundJob) -> None:
         show_work(work)
-        st.caption(about)
+        st.caption(explanation)
 
     live_part.wait_for_end(
         lambda: background_jobs.job_at(path, time.time()),

@@ -24,9 +24,9 @@ from lps.ui.pictures.frames import Frame
 from lps.ui.shared import escape, select
 from lps.wording import ago, capitalized, counted
 
-_AT_ONCE = 5  # findings of a kind that are shown, and that each click adds
-_MEMBERS = 6  # pictures of one
-_DECISIONS = 20  # that are listed
+_PER_CLICK = 5  # findings of a kind that are shown, and that each click adds
+_MOST_PICTURES = 6  # pictures of one
+_MOST_DECISIONS = 20  # that are listed
 _SIZE = 72  # pixels
 _LONGEST = 22  # characters below a picture
 
@@ -38,71 +38,75 @@ def show_data_check(config: Config | None) -> None:
     try:
         decisions = audit_files.decisions_of(config)
         path = audit_files.audit_path(config, select.runs_root())
-        standing = detached_jobs.job_state(path)
-        findings = audit_files.read_findings(path) if standing.state == "done" else None
+        job = detached_jobs.job_state(path)
+        findings = audit_files.read_findings(path) if job.state == "done" else None
     except UserError as error:
         fields.show_error_or_help(form.error_sentence(error))
         return
     say = nouns.of_dataset(config.dataset)
     _show_effect(decisions, say)
-    left = [finding for finding in findings.findings if audit_files.is_open(finding, decisions)] if findings else []
-    title = say("Is something wrong with the pictures?") + (f" · {_count_findings(left)}" if left else "")
-    with st.expander(title, expanded=standing.state == "working", key="checks"):
+    open_findings = (
+        [finding for finding in findings.findings if audit_files.is_open(finding, decisions)] if findings else []
+    )
+    title = say("Is something wrong with the pictures?") + (
+        f" · {_count_findings(open_findings)}" if open_findings else ""
+    )
+    with st.expander(title, expanded=job.state == "working", key="checks"):
         if problem := st.session_state.pop("check_problem", ""):
             fields.show_error_or_help(problem)
-        if standing.state == "working":
+        if job.state == "working":
             background_work.wait_for_work(path, "The check continues after you close this page.")
         elif findings is None:
-            _offer_check(config, standing)
+            _offer_check(config, job)
         else:
-            _show_findings(config, findings, left)
+            _show_findings(config, findings, open_findings)
         _show_decisions(config)
 
 
-def _count_findings(left: Sequence[Doubt]) -> str:
+def _count_findings(open_findings: Sequence[Doubt]) -> str:
     """Count findings by kind: "54 near duplicates, 10 outliers"."""
-    counts = {kind: sum(finding.kind == kind for finding in left) for kind in KINDS}
+    counts = {kind: sum(finding.kind == kind for finding in open_findings) for kind in KINDS}
     return ", ".join(f"{KINDS[kind].lower()}: {count:,}" for kind, count in counts.items() if count)
 
 
 def _show_effect(decisions: Decisions, say: Callable[[str], str]) -> None:
     """Show how the next runs differ from the files."""
-    parts = [f"leave out {counted(len(decisions.left_out), 'picture')}"] if decisions.left_out else []
-    parts += [f"relabel {counted(len(decisions.labels), 'picture')}"] if decisions.labels else []
-    if parts:
-        st.caption(say(f":material/rule: With your decisions below, the next runs {' and '.join(parts)}."))
+    effects = [f"leave out {counted(len(decisions.left_out), 'picture')}"] if decisions.left_out else []
+    effects += [f"relabel {counted(len(decisions.labels), 'picture')}"] if decisions.labels else []
+    if effects:
+        st.caption(say(f":material/rule: With your decisions below, the next runs {' and '.join(effects)}."))
 
 
-def _offer_check(config: Config, standing: detached_jobs.JobState) -> None:
+def _offer_check(config: Config, job: detached_jobs.JobState) -> None:
     say = nouns.of_dataset(config.dataset)
-    about = say(
+    explanation = say(
         "Finds near duplicates (also between the training and the test set), outliers (unusual pictures), and labels "
         "that differ from the labels of all similar pictures. Nothing changes until you decide, and your files never "
         "change."
     )
-    kept = background_jobs.remains_in_words(audit_files.undecided_config(config))
+    remains = background_jobs.remains_in_words(audit_files.undecided_config(config))
     background_work.offer_work(
-        "check", standing, f"The check was cancelled. {capitalized(kept)}.", about, say("Check the pictures"),
+        "check", job, f"The check was cancelled. {capitalized(remains)}.", explanation, say("Check the pictures"),
         ":material/troubleshoot:", lambda: audit_files.start_audit(config, select.runs_root()),
     )  # fmt: skip
 
 
-def _show_findings(config: Config, audited: Audited, left: Sequence[Doubt]) -> None:
+def _show_findings(config: Config, audited: Audited, open_findings: Sequence[Doubt]) -> None:
     if audited.recall is not None:
         from lps.scores.neighbours import recall_in_words  # imports scikit-learn
 
         st.caption(nouns.of_dataset(config.dataset)(capitalized(recall_in_words(audited.recall))) + ".")
-    if not left:
+    if not open_findings:
         among = f"among {counted(audited.count, nouns.of_dataset(config.dataset)('picture'))}"
-        is_decided = f"You have decided on everything that was found {among}."
-        st.caption(is_decided if audited.findings else f"Nothing unusual was found {among}.")
+        decided_text = f"You have decided on everything that was found {among}."
+        st.caption(decided_text if audited.findings else f"Nothing unusual was found {among}.")
         return
-    ones = {kind: [finding for finding in left if finding.kind == kind] for kind in KINDS}
-    kinds = [kind for kind in KINDS if ones[kind]]
+    findings_by_kind = {kind: [finding for finding in open_findings if finding.kind == kind] for kind in KINDS}
+    kinds = [kind for kind in KINDS if findings_by_kind[kind]]
     if st.session_state.get("check_kind") not in kinds:
         st.session_state["check_kind"] = kinds[0]
     kind = st.segmented_control(
-        "What was found", kinds, format_func=lambda kind: f"{KINDS[kind]} ({len(ones[kind])})",
+        "What was found", kinds, format_func=lambda kind: f"{KINDS[kind]} ({len(findings_by_kind[kind])})",
         key="check_kind", label_visibility="collapsed", required=True,
     )  # fmt: skip
     try:
@@ -112,13 +116,13 @@ def _show_findings(config: Config, audited: Audited, left: Sequence[Doubt]) -> N
         fields.show_error_or_help(form.error_sentence(error))
         return
     rows = dict(zip(keys, range(len(keys))))
-    shown = st.session_state.get(f"check_shown:{kind}", _AT_ONCE)
-    for finding in ones[kind][:shown]:
+    shown_count = st.session_state.get(f"check_shown:{kind}", _PER_CLICK)
+    for finding in findings_by_kind[kind][:shown_count]:
         _show_finding(config, finding, images, rows)
-    if len(ones[kind]) > shown:
-        more = min(_AT_ONCE, len(ones[kind]) - shown)
-        st.button(f"Show {more} more", icon=":material/expand_more:", type="tertiary", key="check_more",
-                  on_click=_show_more, args=(kind, shown + more))  # fmt: skip
+    if len(findings_by_kind[kind]) > shown_count:
+        next_count = min(_PER_CLICK, len(findings_by_kind[kind]) - shown_count)
+        st.button(f"Show {next_count} more", icon=":material/expand_more:", type="tertiary", key="check_more",
+                  on_click=_show_more, args=(kind, shown_count + next_count))  # fmt: skip
 
 
 def _show_more(kind: str, count: int) -> None:
@@ -130,18 +134,18 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
     with st.container(border=True, gap="small"):
         st.markdown(escape.markdown(capitalized(finding.in_words)) + ".")
         say = nouns.of_dataset(config.dataset)
-        shown_keys = [key for key in finding.pictures if key in rows]
-        frames.show_frames([("", [_make_frame(images, key, rows[key], say) for key in shown_keys[:_MEMBERS]])], _SIZE)
-        if len(shown_keys) > _MEMBERS:
-            st.caption(f"and {len(shown_keys) - _MEMBERS:,} more")
+        keys = [key for key in finding.pictures if key in rows]
+        frames.show_frames([("", [_make_frame(images, key, rows[key], say) for key in keys[:_MOST_PICTURES]])], _SIZE)
+        if len(keys) > _MOST_PICTURES:
+            st.caption(f"and {len(keys) - _MOST_PICTURES:,} more")
         with st.container(horizontal=True, gap="small"):
-            for label, icon, do, pictures, more in _list_choices(finding, shown_keys):
+            for label, icon, do, pictures, new_label in _list_choices(finding, keys):
                 st.button(
                     escape.markdown(label),
                     icon=icon,
                     key=f"check:{finding.kind}:{finding.pictures[0]}:{label}",
                     on_click=_record_decision,
-                    args=(config, do, pictures, more, finding.kind),
+                    args=(config, do, pictures, new_label, finding.kind),
                 )
 
 
@@ -151,30 +155,30 @@ def _make_frame(images: Images, key: Key, row: int, say: Callable[[str], str]) -
     text = str(key)
     short = text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
     is_test = row >= len(images.labels) - images.num_test
-    words = f"{short}" if images.file_names else f"{short}: {name}"
+    caption = f"{short}" if images.file_names else f"{short}: {name}"
     return Frame(
-        images.pixels[row], images.sides(row), "", f"{say('Picture')} {text}, {name}", f"{words}{' (test)' * is_test}"
+        images.pixels[row], images.sides(row), "", f"{say('Picture')} {text}, {name}", f"{caption}{' (test)' * is_test}"
     )
 
 
-def _list_choices(finding: Doubt, shown_keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
+def _list_choices(finding: Doubt, keys: Sequence[Key]) -> list[tuple[str, str, str, list[Key], str]]:
     """Return (label, icon, action, its pictures, the new label) for every button."""
-    right = ("Keep as it is", ":material/check:", "ignore", list(finding.pictures), "")
+    ignore = ("Keep as it is", ":material/check:", "ignore", list(finding.pictures), "")
     if finding.kind == "duplicate":
-        kept_key = audit_files.remaining_pictures(finding)
-        copies = [key for key in shown_keys if key != kept_key]
-        words = "copy" if len(copies) == 1 else f"{len(copies)} copies"
-        return [(f"Leave out the {words}", ":material/block:", "leave out", copies, ""), right]
-    out = ("Leave it out", ":material/block:", "leave out", list(finding.pictures), "")
+        remaining_key = audit_files.remaining_pictures(finding)
+        copies = [key for key in keys if key != remaining_key]
+        copies_text = "copy" if len(copies) == 1 else f"{len(copies)} copies"
+        return [(f"Leave out the {copies_text}", ":material/block:", "leave out", copies, ""), ignore]
+    leave_out = ("Leave it out", ":material/block:", "leave out", list(finding.pictures), "")
     if finding.kind == "label":
-        new = (f"Label it {finding.other}", ":material/label:", "relabel", list(finding.pictures), finding.other)
-        return [new, out, right]
-    return [out, right]
+        relabel = (f"Label it {finding.other}", ":material/label:", "relabel", list(finding.pictures), finding.other)
+        return [relabel, leave_out, ignore]
+    return [leave_out, ignore]
 
 
-def _record_decision(config: Config, do: str, pictures: list[Key], label: str, why: str) -> None:
+def _record_decision(config: Config, action: str, pictures: list[Key], label: str, reason: str) -> None:
     """Record a decision (callback)."""
-    _try_change(lambda: audit_files.record_finding_decision(config, do, pictures, label=label, why=why))
+    _try_change(lambda: audit_files.record_finding_decision(config, action, pictures, label=label, why=reason))
 
 
 def _try_change(act: Callable[[], object]) -> None:
@@ -190,15 +194,15 @@ def _show_decisions(config: Config) -> None:
     if not log_entries:
         return
     st.markdown(f"**{counted(len(log_entries), 'decision')}**")
-    for number, entry in log_entries[:_DECISIONS]:
+    for number, entry in log_entries[:_MOST_DECISIONS]:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            when = ago(max(0.0, time.time() - entry.get("time", time.time())))
-            st.markdown(f":small[{escape.markdown(edit_log.entry_in_words(entry))} :gray[· {when}]]", width="stretch")
+            age = ago(max(0.0, time.time() - entry.get("time", time.time())))
+            st.markdown(f":small[{escape.markdown(edit_log.entry_in_words(entry))} :gray[· {age}]]", width="stretch")
             st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
                       on_click=_try_change,
                       args=(lambda n=number: audit_files.undo_finding_decision(config, n),))  # fmt: skip
-    if len(log_entries) > _DECISIONS:
+    if len(log_entries) > _MOST_DECISIONS:
         st.caption(
-            f"and {len(log_entries) - _DECISIONS:,} older decisions. To list them, run python -m lps audit "
+            f"and {len(log_entries) - _MOST_DECISIONS:,} older decisions. To list them, run python -m lps audit "
             f"{config.dataset} --decided"
         )

@@ -8,6 +8,6 @@ SETTINGS = {"epochs": 20, "entropy_weight": 0.5, "threads": 1}  # beside the usu
 RUNS = {"Demo": {}, "Demo without the margin": {"use_margin": False}}  # name: what else is set
 
 
-def setting_texts(**more: str) -> dict[str, str]:
+def setting_texts(**changes: str) -> dict[str, str]:
     """Return the settings as typed into the launch form, and any others."""
-    return {key: str(value) for key, value in SETTINGS.items()} | more
+    return {key: str(value) for key, value in SETTINGS.items()} | changes

@@ -18,8 +18,8 @@ from lps.ui.forms import fields, form
 from lps.ui.shared import escape, url_fields
 from lps.wording import capitalized
 
-_KEPT = "place"  # in the session: {"on": place, option: text}
-_KNOWN_S = 60  # how long the values that a place knows are kept
+_STORED_TARGET = "place"  # in the session: {"on": place, option: text}
+_CACHE_S = 60  # how long the values that a place knows are kept
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,21 @@ class ExecutionTarget:
 
 def read_target() -> ExecutionTarget:
     """Return the values of the fields."""
-    stored_options = st.session_state.get(_KEPT, {})
-    on = stored_options.get("on")
-    if on not in executors.available_executors():
+    stored_options = st.session_state.get(_STORED_TARGET, {})
+    executor = stored_options.get("on")
+    if executor not in executors.available_executors():
         return ExecutionTarget(None, {})
     texts, errors = [], {}
-    for name, option in executors.AWAY[on].OPTIONS.items():
+    for name, option in executors.AWAY[executor].OPTIONS.items():
         typed = stored_options.get(name, "")
         lines = [line for line in (typed.splitlines() if option.is_list else [typed]) if line.strip()]
         sentences = [f"{name}={line.strip()}" for line in lines]
         try:
-            executors.AWAY[on].read_options(sentences)
+            executors.AWAY[executor].read_options(sentences)
         except UserError as error:
             errors[name] = form.error_sentence(error)
         texts += sentences
-    return ExecutionTarget(None if errors else executors.AWAY[on].read_options(texts), errors, on)
+    return ExecutionTarget(None if errors else executors.AWAY[executor].read_options(texts), errors, executor)
 
 
 def check_target(target: ExecutionTarget) -> None:
@@ -88,66 +88,66 @@ def _option_label(option: Option) -> str:
     return option.label or form.setting_label(option.parameter.name)
 
 
-def command_with_target(line: str, target: ExecutionTarget) -> str:
+def command_with_target(commands: str, target: ExecutionTarget) -> str:
     """Add the target to every line of a command that starts runs."""
-    return "\n".join(f"{one} {shlex.join(target.words)}".rstrip() for one in line.splitlines())
+    return "\n".join(f"{command} {shlex.join(target.words)}".rstrip() for command in commands.splitlines())
 
 
-def show_target(several: bool = False) -> None:
-    """Show the choice of the target and a field for each of its options. several: whether several runs would start."""
+def show_target(is_several: bool = False) -> None:
+    """Show the choice of the target and a field for each of its options. is_several: for several runs."""
     titles = {"here": "This machine"} | {
         name: executors.executor_title(name) for name in executors.available_executors()
     }
     if len(titles) == 1:
         return
-    target, stored_options = read_target(), st.session_state.get(_KEPT, {})
-    words = {"format_func": titles.get, "required": True}
-    _draw_kept_field(st.segmented_control, "on", target.name or "here", "Where", list(titles), **words)
+    target, stored_options = read_target(), st.session_state.get(_STORED_TARGET, {})
+    widget_options = {"format_func": titles.get, "required": True}
+    _draw_stored_field(st.segmented_control, "on", target.name or "here", "Where", list(titles), **widget_options)
     if not target.name:
         return
     options = executors.AWAY[target.name].OPTIONS
-    fitting = {name: option for name, option in options.items() if name != "at_once" or several}
+    offered = {name: option for name, option in options.items() if name != "at_once" or is_several}
     with fields.field_grid():
-        for name, option in fitting.items():
+        for name, option in offered.items():
             if not option.is_list:
                 with st.container(gap="xxsmall"):
                     _ask_option(target.name, name, option)
                     help_text = f"{capitalized(option.parameter.help)}, such as {option.example}"
                     fields.show_error_or_help(target.errors.get(name), escape.markdown(help_text))
-    for name, option in fitting.items():
+    for name, option in offered.items():
         if option.is_list:
             help_text = {"placeholder": option.example, "height": 80}
-            _draw_kept_field(
+            _draw_stored_field(
                 st.text_area, name, stored_options.get(name, ""), f"{_option_label(option)}, one per line", **help_text
             )
             fields.show_error_or_help(target.errors.get(name))
-    words = "one job array" if several else "one job"
+    job_text = "one job array" if is_several else "one job"
     st.caption(
-        f"{'The runs are' if several else 'The run is'} submitted as {words}. A run that is preempted or reaches its "
-        "time limit continues from its checkpoint."
+        f"{'The runs are' if is_several else 'The run is'} submitted as {job_text}. A run that is preempted or reaches "
+        "its time limit continues from its checkpoint."
     )
 
 
-def _ask_option(on: str, name: str, option: Option) -> None:
-    text, choices = st.session_state.get(_KEPT, {}).get(name, ""), _known_values(on, name)
+def _ask_option(executor: str, name: str, option: Option) -> None:
+    text, choices = st.session_state.get(_STORED_TARGET, {}).get(name, ""), _known_values(executor, name)
     if choices and text in ("", *choices):
         usual = f"Default ({choices[0]})"
-        _draw_kept_field(
-            st.selectbox, name, text, _option_label(option), ["", *choices], format_func=lambda word: word or usual
+        _draw_stored_field(
+            st.selectbox, name, text, _option_label(option), ["", *choices], format_func=lambda choice: choice or usual
         )
     else:
-        _draw_kept_field(st.text_input, name, text, _option_label(option), placeholder="Cluster default")
+        _draw_stored_field(st.text_input, name, text, _option_label(option), placeholder="Cluster default")
 
 
-def _draw_kept_field(widget: Callable, name: str, text: str, *args, **options) -> None:
+def _draw_stored_field(widget: Callable, name: str, text: str, *args, **options) -> None:
     """Show a widget whose text lasts for the visit."""
 
-    def take(new: str | None) -> None:
-        st.session_state.setdefault(_KEPT, {})[name] = new or ""
+    def store(text_or_none: str | None) -> None:
+        st.session_state.setdefault(_STORED_TARGET, {})[name] = text_or_none or ""
 
-    url_fields.draw_field(widget, f"place:{name}", text, take, *args, **options)
+    url_fields.draw_field(widget, f"place:{name}", text, store, *args, **options)
 
 
-@st.cache_data(ttl=_KNOWN_S, show_spinner=False)
-def _known_values(on: str, name: str) -> list[str]:
-    return executors.AWAY[on].known(name)
+@st.cache_data(ttl=_CACHE_S, show_spinner=False)
+def _known_values(executor: str, name: str) -> list[str]:
+    return executors.AWAY[executor].known(name)

@@ -45,9 +45,9 @@ def current_draft() -> Draft:
     return form.valid_draft(st.session_state.setdefault("draft", Draft()))
 
 
-def keep_draft(new: Draft) -> None:
-    """Store `new` as the form's content, from the next run of the script on or from a callback."""
-    st.session_state["draft"] = new
+def keep_draft(draft: Draft) -> None:
+    """Store a draft as the form's content, from the next run of the script on or from a callback."""
+    st.session_state["draft"] = draft
 
 
 def write_link() -> None:
@@ -56,8 +56,8 @@ def write_link() -> None:
         key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(current_draft()).items()
     }
     if link != _form_query():
-        others = {key: st.query_params.get_all(key) for key in st.query_params.keys() - _form_query().keys()}
-        st.query_params.from_dict(others | link)
+        other_parameters = {key: st.query_params.get_all(key) for key in st.query_params.keys() - _form_query().keys()}
+        st.query_params.from_dict(other_parameters | link)
     st.session_state["launch_link"] = link
 
 
@@ -69,7 +69,7 @@ def show_title() -> None:
             st.button(
                 "Start over", icon=":material/restart_alt:", type="tertiary", on_click=keep_draft, args=(Draft(),)
             )
-        words = {"format_func": _VIEWS.get, "required": True, "label_visibility": "collapsed"}
+        options = {"format_func": _VIEWS.get, "required": True, "label_visibility": "collapsed"}
         url_fields.draw_field(
             st.segmented_control,
             "form:view",
@@ -77,23 +77,23 @@ def show_title() -> None:
             _store_view,
             "Which settings to show",
             list(_VIEWS),
-            **words,
+            **options,
         )
 
 
 def chosen_view() -> str:
     """Return the view of the form, one of `_VIEWS`: from the URL, otherwise this visitor's last choice."""
     requested = st.query_params.get("view")
-    shown_view = requested if requested in _VIEWS else st.session_state.get("launch_view", "simple")
-    _store_view(shown_view)
-    return shown_view
+    view = requested if requested in _VIEWS else st.session_state.get("launch_view", "simple")
+    _store_view(view)
+    return view
 
 
 def show_groups(groups: Mapping[str, list[Parameter]], errors: Mapping[str, str]) -> None:
     """Show a method's settings under their headings; consecutive groups with a single setting are side by side."""
-    for are_single, groups_of_kind in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
+    for are_single, run_of_groups in groupby(groups.items(), key=lambda group: len(group[1]) == 1):
         with field_grid() if are_single else st.container():
-            for title, members in groups_of_kind:
+            for title, members in run_of_groups:
                 with st.container():
                     st.markdown(
                         group_heading(
@@ -115,8 +115,8 @@ def show_field(parameter: Parameter, error: str | None) -> None:
     """Show one setting: switch, choice or line of text, a reset button once changed, and its meaning or error."""
     key = parameter.name
     changed = key in current_draft().texts
-    standing = "changed" if changed else "usual"  # the label is plain, since screen readers read it as it is written
-    with st.container(key=f"{standing}-{key}", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
+    state_key = "changed" if changed else "usual"  # the label is plain, since screen readers read it as it is written
+    with st.container(key=f"{state_key}-{key}", horizontal=True, vertical_alignment="bottom", gap="xsmall"):
         _show_widget(
             parameter, form.setting_label(key), current_draft().text(key), f"set:{key}", partial(_store_text, key)
         )
@@ -154,8 +154,8 @@ def are_hints(errors: Mapping[str, str]) -> bool:
 def show_error_or_help(error: str | None, otherwise: str = "", is_hint: bool = False) -> None:
     """Show the error of a field, or markdown that explains it. is_hint: the field is still untouched."""
     if error and is_hint:
-        words = error.removeprefix("nothing is given; ")
-        st.caption(escape.markdown(capitalized(words)))
+        hint = error.removeprefix("nothing is given; ")
+        st.caption(escape.markdown(capitalized(hint)))
     elif error:
         st.markdown(f":small[:red[{escape.markdown(capitalized(error))}]]")
     elif otherwise:
@@ -165,21 +165,27 @@ def show_error_or_help(error: str | None, otherwise: str = "", is_hint: bool = F
 def draw_draft_field(widget: Callable, key: str, label: str, value, *args, as_text: Callable = str, **options) -> None:
     """Show a widget for the setting `key` with `value`; a change is stored in the draft by `as_text`."""
     url_fields.draw_field(
-        widget, f"set:{key}", value, lambda new: _store_text(key, as_text(new)), label, *args, **options
+        widget,
+        f"set:{key}",
+        value,
+        lambda changed_value: _store_text(key, as_text(changed_value)),
+        label,
+        *args,
+        **options,
     )
 
 
 def draw_text_field(key: str, label: str, error: str | None, **options) -> None:
     """Show a line of text for the setting `key`."""
     parameter = parameters(current_draft().method)[key]
-    draw_draft_field(st.text_input, key, label, form.shown_text(parameter, current_draft().text(key)), **options)
+    draw_draft_field(st.text_input, key, label, form.text_in_field(parameter, current_draft().text(key)), **options)
     show_error_or_help(error, is_hint=key not in current_draft().texts)
 
 
 def choose_dataset_or_method(key: str, label: str, titles: Mapping[str, str], broken: Mapping[str, str]) -> None:
     """Show the choice of the data set or the method, and name files that are broken."""
-    words = {"format_func": titles.get, "label_visibility": "collapsed"}
-    _ask_choice(st.selectbox, key, label, list(titles), **words)
+    options = {"format_func": titles.get, "label_visibility": "collapsed"}
+    _ask_choice(st.selectbox, key, label, list(titles), **options)
     for reason in broken.values():
         show_error_or_help(reason)
 
@@ -212,10 +218,10 @@ def show_formulas(method: MethodInfo, settings: Mapping[str, object]) -> None:
         for formula in form.split_formulas(method.sections.get("Objective", "")):
             st.latex(formula)
         for term in term_formulas.FORMULAS if method.name == "lps" and settings else ():
-            found = term_formulas.formula_of(term, settings)
+            formula_text = term_formulas.formula_of(term, settings)
             st.markdown(f"The term **{escape.markdown(form.setting_label(term))}**:")
-            st.latex(found.latex)
-            st.caption(f"{found.numbers} {found.letters}")
+            st.latex(formula_text.latex)
+            st.caption(f"{formula_text.numbers} {formula_text.letters}")
         for section in ("Citation", "Deviations"):
             st.markdown(method.sections.get(section, ""))
 
@@ -233,19 +239,19 @@ def _ask_choice(widget: Callable, key: str, label: str, *args, **options) -> Non
     )
 
 
-def choose_device(error: str | None, is_here: bool = True) -> None:
-    """Show the choice of the device, and why there is no GPU. is_here: False if a cluster's nodes train."""
-    devices_found = devices.list_devices() if is_here else []
-    labels = {"auto": "Automatic"} | {device.name: device.label for device in devices_found if device.available}
-    if not is_here:
+def choose_device(error: str | None, on_this_machine: bool = True) -> None:
+    """Show the choice of the device, and why there is no GPU. on_this_machine: False if a cluster's nodes train."""
+    all_devices = devices.list_devices() if on_this_machine else []
+    labels = {"auto": "Automatic"} | {device.name: device.label for device in all_devices if device.available}
+    if not on_this_machine:
         labels |= {"cpu": "CPU of the node", "cuda": "GPU of the node"}
     requested_device = current_draft().text("device")
     labels |= {} if requested_device in labels else {requested_device: requested_device}
-    missing = [f"{device.label}: {device.reason}" for device in devices_found if not device.available]
-    missing += [] if is_here else ["the job uses a device of its cluster node; to use a GPU, request one below"]
+    reasons = [f"{device.label}: {device.reason}" for device in all_devices if not device.available]
+    reasons += [] if on_this_machine else ["the job uses a device of its cluster node; to use a GPU, request one below"]
     with st.container(gap="xxsmall"):
         draw_draft_field(st.selectbox, "device", "Device", requested_device, list(labels), format_func=labels.get)
-        show_error_or_help(error, escape.markdown("; ".join(missing)))
+        show_error_or_help(error, escape.markdown("; ".join(reasons)))
 
 
 def _store_text(key: str, text: str) -> None:
@@ -253,15 +259,15 @@ def _store_text(key: str, text: str) -> None:
 
     Other pictures may have another default effort, which is used unless the user chose one.
     """
-    old = current_draft()
-    new = old.with_text(key, text)
-    follows = key == "dataset.path" and old.effort == form.default_effort(old)
-    keep_draft(new.with_effort(form.default_effort(new)) if follows else new)
+    previous = current_draft()
+    draft = previous.with_text(key, text)
+    follows = key == "dataset.path" and previous.effort == form.default_effort(previous)
+    keep_draft(draft.with_effort(form.default_effort(draft)) if follows else draft)
 
 
 def _store_choice(key: str, text: str) -> None:
-    new = current_draft().with_choice(**{key: text})
-    keep_draft(new.with_effort(form.default_effort(new)) if key == "dataset" else new)
+    draft = current_draft().with_choice(**{key: text})
+    keep_draft(draft.with_effort(form.default_effort(draft)) if key == "dataset" else draft)
 
 
 def _store_view(name: str) -> None:
@@ -277,20 +283,20 @@ def group_heading(title: str, members: list[Parameter], errors: Mapping[str, str
     return " · ".join(filter(None, parts))
 
 
-def _show_widget(parameter: Parameter, label: str, text: str, key: str, take: Callable[[str], object]) -> None:
-    """Show a switch, choices or a line of text with the value `text`; `take` gets the changed text."""
-    choices, about = parameter.choices, {"width": "stretch"}
-    words = [parameter.shown(choice) for choice in choices]
+def _show_widget(parameter: Parameter, label: str, text: str, key: str, store: Callable[[str], object]) -> None:
+    """Show a switch, choices or a line of text with the value `text`; `store` gets the changed text."""
+    choices, options = parameter.choices, {"width": "stretch"}
+    titles = [parameter.shown(choice) for choice in choices]
     if parameter.kind == "bool":
-        url_fields.draw_field(st.toggle, key, text == "true", lambda new: take(text_of(new)), label, **about)
-    elif words and sum(map(len, words)) <= _SIDE_BY_SIDE:
-        about |= {"required": True, "format_func": dict(zip(choices, map(escape.markdown, words))).get}
-        url_fields.draw_field(st.segmented_control, key, text, take, label, choices, **about)
-    elif words:
-        url_fields.draw_field(st.selectbox, key, text, take, label, choices, format_func=parameter.shown, **about)
+        url_fields.draw_field(st.toggle, key, text == "true", lambda new: store(text_of(new)), label, **options)
+    elif titles and sum(map(len, titles)) <= _SIDE_BY_SIDE:
+        options |= {"required": True, "format_func": dict(zip(choices, map(escape.markdown, titles))).get}
+        url_fields.draw_field(st.segmented_control, key, text, store, label, choices, **options)
+    elif titles:
+        url_fields.draw_field(st.selectbox, key, text, store, label, choices, format_func=parameter.shown, **options)
     else:
-        about |= {"placeholder": form.NONE if parameter.optional else None}
-        url_fields.draw_field(st.text_input, key, form.shown_text(parameter, text), take, label, **about)
+        options |= {"placeholder": form.NONE if parameter.optional else None}
+        url_fields.draw_field(st.text_input, key, form.text_in_field(parameter, text), store, label, **options)
 
 
 def _form_query() -> dict[str, list[str]]:
@@ -316,8 +322,8 @@ def _draft_from_query() -> tuple[Draft, list[str]]:
 def settings_of_methods(methods: Iterable[str]) -> dict[str, Parameter]:
     """Return every setting of some methods, the methods' own first; none of methods whose file is broken."""
     methods = [method for method in methods if method in catalog.method_names()]
-    own = {name: p for method in methods for name, p in catalog.method_info(method).parameters.items()}
-    return own | {name: p for method in methods for name, p in parameters(method).items()}
+    method_settings = {name: p for method in methods for name, p in catalog.method_info(method).parameters.items()}
+    return method_settings | {name: p for method in methods for name, p in parameters(method).items()}
 
 
 def default_value(parameter: Parameter, dataset: str, method: str = ""):
@@ -348,8 +354,12 @@ def explained_field(
 
 def _about_all(parameter: Parameter, methods: Iterable[str]) -> str:
     """Describe a setting in each of the methods that have it, once if it is the same in all, as markdown."""
-    known = {method: settings_of_methods([method]).get(parameter.name) for method in methods}
-    meanings = {titles.method_title(method): _describe_setting(own) for method, own in known.items() if own}
+    parameter_by_method = {method: settings_of_methods([method]).get(parameter.name) for method in methods}
+    meanings = {
+        titles.method_title(method): _describe_setting(documented)
+        for method, documented in parameter_by_method.items()
+        if documented
+    }
     if len({*meanings.values()}) < 2:
         return _describe_setting(parameter)
     return "  \n".join(f"**{escape.markdown(title)}**: {meaning}" for title, meaning in meanings.items())
@@ -360,11 +370,11 @@ def ask_seeds(kind: str, usual: str, about: str) -> str:
     return url_fields.text_field("Seeds", f"{kind}_seeds", usual, help=about)
 
 
-def ask_name(kind: str, does: str, most: int) -> str:
-    """Return the name of the sweep or search. kind: see `ask_seeds`; does: "covers", for its help; most: letters."""
+def ask_name(kind: str, verb: str, max_chars: int) -> str:
+    """Return the name of the sweep or search. kind: see `ask_seeds`; verb: "covers", for its help."""
     help_text = f"All runs of the {kind} get the tag {kind}:NAME. If you give no name, the {kind} is named after "
-    help_text += f"what it {does}"
-    return url_fields.text_field("Name", f"{kind}_name", max_chars=most, placeholder="Automatic", help=help_text)
+    help_text += f"what it {verb}"
+    return url_fields.text_field("Name", f"{kind}_name", max_chars=max_chars, placeholder="Automatic", help=help_text)
 
 
 def menu_of_settings(names: Iterable[str]) -> dict[str, str]:
@@ -388,7 +398,7 @@ def ask_fixed(
     name: of the menu in the URL; prefix: of the fields; methods: see `explained_field`.
     """
     text_by_name = {}
-    chosen = url_fields.choose_many(
+    selected = url_fields.choose_many(
         label,
         name,
         menu_of_settings(parameters_by_name),
@@ -396,7 +406,7 @@ def ask_fixed(
         placeholder="None: all other settings have their defaults",
     )
     with field_grid(width):
-        for key in chosen:
+        for key in selected:
             with explained_field(parameters_by_name[key], errors, methods=methods):
                 text_by_name[key] = _ask_setting(
                     parameters_by_name[key], f"{prefix}{key}", text_of(default_value(parameters_by_name[key], dataset))
@@ -410,5 +420,11 @@ def _ask_setting(parameter: Parameter, name: str, usual: str) -> str:
     text = st.query_params.get(name, usual).strip() or (form.NONE if parameter.optional else "")
     offered = ("true", "false") if parameter.kind == "bool" else parameter.choices
     text = usual if offered and text not in offered else text
-    _show_widget(parameter, parameter.name, text, name, lambda new: url_fields.set_unless_default(usual, name, new))
+    _show_widget(
+        parameter,
+        parameter.name,
+        text,
+        name,
+        lambda changed_text: url_fields.set_unless_default(usual, name, changed_text),
+    )
     return text

@@ -67,24 +67,24 @@ class Draft:
         The path and the split belong to one data set: another one begins without them.
         """
         draft = replace(self, **changes)
-        kept_texts = self.texts
+        texts = self.texts
         if draft.dataset != self.dataset:
-            others = self.with_effort("full").texts
-            kept_texts = {
-                key: text for key, text in others.items() if key.partition(".")[0] not in ("dataset", "split")
+            light_texts = self.with_effort("full").texts
+            texts = {
+                key: text for key, text in light_texts.items() if key.partition(".")[0] not in ("dataset", "split")
             }
-        plain = default_settings(draft.dataset, draft.method, kept_texts)
+        defaults = default_settings(draft.dataset, draft.method, texts)
         return replace(
-            draft, texts={k: v for k, v in kept_texts.items() if k not in plain or v.strip() != text_of(plain[k])}
+            draft, texts={k: v for k, v in texts.items() if k not in defaults or v.strip() != text_of(defaults[k])}
         )
 
     def with_text(self, key: str, text: str) -> "Draft":
         """Return the draft after `text` was typed into the field of `key`; a default counts as untouched."""
         if not text.strip() and parameters(self.method)[key].optional:
             text = NONE
-        others = {k: v for k, v in self.texts.items() if k != key}
-        untouched = text.strip() == text_of(default_settings(self.dataset, self.method, others)[key])
-        return replace(self, texts=others if untouched else others | {key: text})
+        other_texts = {k: v for k, v in self.texts.items() if k != key}
+        untouched = text.strip() == text_of(default_settings(self.dataset, self.method, other_texts)[key])
+        return replace(self, texts=other_texts if untouched else other_texts | {key: text})
 
     def without(self, keys: Iterable[str]) -> "Draft":
         """Return the draft with these settings at their defaults."""
@@ -94,8 +94,12 @@ class Draft:
     def effort(self) -> str:
         """Return the effort (`recipes.training_efforts`) whose settings the draft has, otherwise "full"."""
         offered = recipes.training_efforts(self.dataset).items()
-        fitting = (name for name, own in offered if all(self.text(k) == text_of(v) for k, v in own.items()))
-        return next(fitting, "full")
+        matching = (
+            name
+            for name, effort_settings in offered
+            if all(self.text(k) == text_of(v) for k, v in effort_settings.items())
+        )
+        return next(matching, "full")
 
     def with_effort(self, effort: str) -> "Draft":
         """Return the draft with the settings of another effort; settings that belong to neither effort stay."""
@@ -162,13 +166,13 @@ def group_by_heading(members: Iterable[Parameter]) -> dict[str, list[Parameter]]
 
 def group_settings(method: str) -> dict[str, list[Parameter]]:
     """Group the settings of a form by heading: the method's own first, then the protocol's by prefix."""
-    own = catalog.method_info(method).parameters
-    parameters_by_heading: dict[str, list[Parameter]] = {"method": list(own.values()), "training": []} | {
+    method_settings = catalog.method_info(method).parameters
+    parameters_by_heading: dict[str, list[Parameter]] = {"method": list(method_settings.values()), "training": []} | {
         group: [] for group in GROUPS
     }
     for key, parameter in parameters(method).items():
         prefix, dot, _ = key.partition(".")
-        if key not in own and key not in OWN_PLACE:
+        if key not in method_settings and key not in OWN_PLACE:
             parameters_by_heading[prefix if dot or key == "prior" else "training"].append(parameter)
     return {group: members for group, members in parameters_by_heading.items() if members}
 
@@ -223,7 +227,7 @@ def parse_seeds(text: str) -> list[int]:
     seeds: list[int] = []
     for part in text.replace(",", " ").split():
         first, dash, last = part.partition("-")
-        if not all(_is_seed(end) for end in ([first, last] if dash else [first])):
+        if not all(_is_seed(number) for number in ([first, last] if dash else [first])):
             raise UserError(
                 "seed", f"{shorten(part)} is not a whole number from 0 to {2**31 - 1}, nor a range such as 0-4"
             )
@@ -249,16 +253,16 @@ def error_sentence(error: UserError) -> str:
 
 def setting_label(key: str) -> str:
     """Return the label of a setting: `split.labeled_ratio` is "Labeled ratio"."""
-    words = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
-    return _LABELS.get(key, capitalized(words))
+    label = " ".join(_SPELLED.get(word, word) for word in key.rpartition(".")[2].split("_"))
+    return _LABELS.get(key, capitalized(label))
 
 
 def full_label(key: str) -> str:
     """Return the label with its group, for places without the heading: `network.name` is "Network name"."""
-    group, _, rest = key.rpartition(".")
+    group, _, name = key.rpartition(".")
     if key in _LABELS or group in ("", "split"):
         return setting_label(key)
-    return f"{_SPELLED.get(group, group).capitalize()} {setting_label(rest).lower()}"
+    return f"{_SPELLED.get(group, group).capitalize()} {setting_label(name).lower()}"
 
 
 def split_formulas(objective: str) -> list[str]:
@@ -282,8 +286,8 @@ def draft_from_link(query: Mapping[str, list[str]]) -> tuple[Draft, list[str]]:
     The link has `dataset`, `method`, `seeds`, `name`, and any number of `set=key=value`.
     """
     draft = Draft(name=(query.get("name") or [""])[-1])
-    chosen = {_CHOSEN[key]: (query.get(key) or [getattr(draft, key)])[-1] for key in _CHOSEN}
-    return change_settings(draft, [*cli_args.format_settings(chosen), *query.get("set", [])])
+    choices = {_CHOSEN[key]: (query.get(key) or [getattr(draft, key)])[-1] for key in _CHOSEN}
+    return change_settings(draft, [*cli_args.format_settings(choices), *query.get("set", [])])
 
 
 def change_settings(draft: Draft, parts: list[str]) -> tuple[Draft, list[str]]:
@@ -327,22 +331,24 @@ def link_to_draft(draft: Draft) -> dict[str, str | list[str]]:
     return query | ({"set": typed} if typed else {})
 
 
-def changed_settings(draft: Draft, shown: Iterable[str]) -> list[Parameter]:
-    """Return the settings that differ from the defaults, except those `shown` and those of the effort."""
-    away = {*shown, *recipes.training_efforts(draft.dataset).get(draft.effort, {})}
-    return [changed for key, changed in parameters(draft.method).items() if key in draft.texts.keys() - away]
+def changed_settings(draft: Draft, shown_keys: Iterable[str]) -> list[Parameter]:
+    """Return the settings that differ from the defaults, except `shown_keys` and those of the effort."""
+    excluded = {*shown_keys, *recipes.training_efforts(draft.dataset).get(draft.effort, {})}
+    return [changed for key, changed in parameters(draft.method).items() if key in draft.texts.keys() - excluded]
 
 
 def launch_commands(draft: Draft, reading: FormReading) -> str:
     """Return the equivalent commands, one per line."""
     effort, usual = draft.effort, _light_effort(draft)
     is_light = effort != "full" and effort in (usual, "light")
-    lighter = recipes.training_efforts(draft.dataset)[effort] if is_light else {}
-    own = {key: value for key, value in reading.values.items() if key not in lighter}
-    own |= {"features": "live"} if is_light and effort != usual else {}  # else --light would be stored features here
-    more = {"light": is_light, "set": own, "name": draft.name.strip()}
+    effort_settings = recipes.training_efforts(draft.dataset)[effort] if is_light else {}
+    settings = {key: value for key, value in reading.values.items() if key not in effort_settings}
+    settings |= (
+        {"features": "live"} if is_light and effort != usual else {}
+    )  # else --light would be stored features here
+    options = {"light": is_light, "set": settings, "name": draft.name.strip()}
     return "\n".join(
-        cli_args.format_command("launch", **cli_args.task_options(config), **more) for config in reading.configs
+        cli_args.format_command("launch", **cli_args.task_options(config), **options) for config in reading.configs
     )
 
 
@@ -351,25 +357,25 @@ def summarize_launch(draft: Draft, reading: FormReading) -> str:
     runs = len(reading.configs)
     count = "One run" if runs == 1 else f"{runs} runs"
     effort = draft.effort
-    own = reading.values.keys() - recipes.training_efforts(draft.dataset).get(effort, {}).keys()
-    changed = f" · {len(own)} changed" if own else ""
+    changed_keys = reading.values.keys() - recipes.training_efforts(draft.dataset).get(effort, {}).keys()
+    changed = f" · {len(changed_keys)} changed" if changed_keys else ""
     dataset = ", ".join([draft.dataset, *_EFFORTS.get(effort, ())])
     return f"**{count}** · {dataset} · {catalog.method_info(draft.method).title}{changed}"
 
 
 def blocked_by(errors: Mapping[str, str], dataset: str = "") -> str:
     """Return why nothing can be launched: the first error and how many others. dataset: for the label of its path."""
-    key, first = next(iter(errors.items()))
-    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    key, sentence = next(iter(errors.items()))
+    more_text = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     name = catalog.dataset_info(dataset).path if dataset and key == "dataset.path" else setting_label(key)
-    return f"{name or setting_label(key)}: {first}{more}"
+    return f"{name or setting_label(key)}: {sentence}{more_text}"
 
 
 def _is_seed(text: str) -> bool:
     return text.isascii() and text.isdigit() and int(text[:11]) < 2**31 and len(text) <= 10
 
 
-def shown_text(parameter: Parameter, text: str) -> str:
+def text_in_field(parameter: Parameter, text: str) -> str:
     """Return what a line of text shows for `text`: nothing if there is no value."""
     return "" if text == NONE and parameter.optional else text
 
@@ -385,10 +391,10 @@ def _fits_a_widget(parameter: Parameter, text: str) -> bool:
     return True
 
 
-def _collect_error(errors: dict[str, str], make, otherwise):
-    """Return what `make` returns, or `otherwise` if it raises `UserError`; `errors` keeps the first one per key."""
+def _collect_error(errors: dict[str, str], compute, otherwise):
+    """Return the result of `compute`, or `otherwise` if it raises `UserError`; `errors` keeps the first one per key."""
     try:
-        return make()
+        return compute()
     except UserError as error:
         errors.setdefault(error.name, error_sentence(error))
         return otherwise

@@ -12,47 +12,53 @@ _FEW = 8  # listed at once; the older ones are folded away
 
 
 def show_list(
-    page: str, word: str, things: Sequence, form: Callable, line: Callable, one: Callable, example: str = ""
+    page: str,
+    noun: str,
+    items: Sequence,
+    draw_form: Callable,
+    draw_line: Callable,
+    draw_item: Callable,
+    example: str = "",
 ) -> None:
-    """Draw the page: the item in the URL, drawn by `one`, otherwise the form and a line for each item.
+    """Draw the page: the item in the URL, drawn by `draw_item`, otherwise the form and a line for each item.
 
-    page: name of its file; word: what an item is called, also in the URL; things: newest first, each with a `name`;
-    line: draws what follows the name in the list; example: a command, shown while the list is empty.
+    page: name of its file; noun: for an item, also in the URL; items: newest first, each with a `name`;
+    draw_line: draws what follows the name in the list; example: a command, shown while the list is empty.
     """
     page_head.show_title(page.capitalize(), offers_runs=False)
-    error_toasts.show_errors(word)
-    name = st.query_params.get(word, "")
-    named = next((thing for thing in things if thing.name == name), None)
-    if named is not None:
+    error_toasts.show_errors(noun)
+    name = st.query_params.get(noun, "")
+    open_item = next((item for item in items if item.name == name), None)
+    if open_item is not None:
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.subheader(markdown(f"{word.capitalize()} {name}"), anchor=False, width="stretch")
+            st.subheader(markdown(f"{noun.capitalize()} {name}"), anchor=False, width="stretch")
             st.page_link(f"pages/{page}.py", label="Back to the list", icon=":material/arrow_back:", width="content")
-        one(named)
+        draw_item(open_item)
         return
     if name:
-        url_fields.set_values(word, None)  # or the form would remember the dead address
-        st.warning(markdown(f"No {word} is called {name[:80]}."), icon=":material/link_off:")
+        url_fields.set_values(noun, None)  # or the form would remember the dead address
+        st.warning(markdown(f"No {noun} is called {name[:80]}."), icon=":material/link_off:")
     try:
-        form()
+        draw_form()
     except UserError as error:
         st.error(markdown(str(error)), icon=":material/extension_off:")
         return
-    if not things:
-        st.caption(f"No {word} has been started yet.{' An example from a terminal:' * bool(example)}")
+    if not items:
+        st.caption(f"No {noun} has been started yet.{' An example from a terminal:' * bool(example)}")
         if example:
             st.code(example, language="bash", wrap_lines=True)
         return
     st.subheader("Started", anchor=False)
-    for thing in things[:_FEW]:
-        _show_line(page, word, thing, line)
-    if len(things) > _FEW:
-        with st.expander(f"{len(things) - _FEW} more"):
-            for thing in things[_FEW:]:
-                _show_line(page, word, thing, line)
+    for item in items[:_FEW]:
+        _show_line(page, noun, item, draw_line)
+    if len(items) > _FEW:
+        with st.expander(f"{len(items) - _FEW} more"):
+            for item in items[_FEW:]:
+                _show_line(page, noun, item, draw_line)
 
 
-def _show_line(page: str, word: str, thing, line: Callable) -> None:
+def _show_line(page: str, noun: str, item, draw_line: Callable) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", gap="medium"):
-        link = {"label": f"**{markdown(thing.name)}**", "query_params": {word: thing.name}}
+        link = {"label": f"**{markdown(item.name)}**", "query_params": {noun: item.name}}
         st.page_link(f"pages/{page}.py", width="content", **link)
-        line(thing)
+        draw_line(item)

@@ -7,14 +7,14 @@ from lps.tables.saved_views import SavedViews
 from lps.ui.shared import error_toasts, escape, url_fields
 
 _FIELD_KEYS = {"find", "hidden"}
-_USUAL = "usual"  # what the page begins with, where something has this name
+_DEFAULT_VIEW = "usual"  # what the page begins with, where something has this name
 
 
 def open_default_view(views: SavedViews) -> None:
     """Show the default view if the page is opened without parameters."""
-    is_new = "find" not in st.session_state  # the box forgets itself when the page is left
-    if is_new and not st.query_params and (usual_draft := views.read_views().get(_USUAL)):
-        _open_view(usual_draft)
+    is_first_run = "find" not in st.session_state  # the box forgets itself when the page is left
+    if is_first_run and not st.query_params and (default_view := views.read_views().get(_DEFAULT_VIEW)):
+        _open_view(default_view)
 
 
 def _open_view(query: dict[str, list[str]]) -> None:
@@ -32,13 +32,13 @@ def show_view_menu(views: SavedViews, label: str) -> None:
     with st.popover(label, icon=":material/bookmarks:", type="tertiary"):
         for name, query in views.read_views().items():
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                words, more = escape.markdown(name), {"type": "tertiary", "width": "stretch"}
-                if st.button(words, key=f"open_{name}", on_click=_open_view, args=(query,), **more):
+                view_title, options = escape.markdown(name), {"type": "tertiary", "width": "stretch"}
+                if st.button(view_title, key=f"open_{name}", on_click=_open_view, args=(query,), **options):
                     st.rerun()  # the boxes above the table, too
-                more = {"icon": ":material/delete:", "type": "tertiary", "key": f"drop_{name}"}
-                st.button("Delete", on_click=_delete_view, args=(views, name), **more)
+                options = {"icon": ":material/delete:", "type": "tertiary", "key": f"drop_{name}"}
+                st.button("Delete", on_click=_delete_view, args=(views, name), **options)
         with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-            help_text = f"The view {_USUAL} opens when you visit the page"
+            help_text = f"The view {_DEFAULT_VIEW} opens when you visit the page"
             st.text_input("Save view as", key="view_name", max_chars=60, help=help_text, width=220)
             st.button("Save view", icon=":material/bookmark_add:", key="keep_view", on_click=_save_view, args=(views,))
         error_toasts.show_errors("kept")

@@ -29,9 +29,9 @@ def take_request(page: str):
     return st.session_state.pop(f"{page}_asked", None)
 
 
-def request_start(page: str, *what) -> None:
+def request_start(page: str, *arguments) -> None:
     """Let the next run of the page start what was clicked; a second click requests the same start."""
-    st.session_state[f"{page}_asked"] = what
+    st.session_state[f"{page}_asked"] = arguments
 
 
 def start_requested(page: str, begin: Callable[..., str | None]) -> str | None:
@@ -39,9 +39,9 @@ def start_requested(page: str, begin: Callable[..., str | None]) -> str | None:
 
     Returns None without a request or on failure; `error_toasts.show_errors(page)` shows the reason of a failure.
     """
-    what = take_request(page)
+    arguments = take_request(page)
     with error_toasts.keep_errors(page):
-        return begin(*what) if what else None
+        return begin(*arguments) if arguments else None
 
 
 def start_runs(
@@ -55,9 +55,11 @@ def start_runs(
         execution_target.check_target(target)
     for config in configs[:1]:  # they differ in nothing but the seed
         start_check.check_start_in_subprocess(config)
-    away = {} if target is None or target.on is None else {"array": name, "on": target.on}
+    job_options = {} if target is None or target.on is None else {"array": name, "on": target.on}
     with as_user_error("runs", f"{select.runs_root()} cannot be used"):
-        runs = submit.create_runs(select.runs_root(), [RunRequest(config, name, visit) for config in configs], **away)
+        runs = submit.create_runs(
+            select.runs_root(), [RunRequest(config, name, visit) for config in configs], **job_options
+        )
     st.session_state.pop(f"{page}_visit", None)
     return [run.id for run in runs]
 

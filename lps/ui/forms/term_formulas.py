@@ -23,27 +23,29 @@ def formula_of(term: str, settings: Settings) -> Formula | None:
 
 
 def _adaptive_margin(settings: Settings) -> Formula:
-    first, second = _weak_views(settings)
+    view, guess_view = _weak_views(settings)
     sums = (
-        rf"\frac1{{B_l}}\sum_{{l}}\ell(z^{{{first}}}_l,y_l)"
+        rf"\frac1{{B_l}}\sum_{{l}}\ell(z^{{{view}}}_l,y_l)"
         r"+\frac1{B_u}\sum_{u\text{ confident}}\ell(z^{s}_u,\hat y_u)"
     )
     scale = settings["margin_scale"] if settings["use_margin"] else 0
     if scale:
-        one = r"\ell(z,y)=-\log\frac{e^{z_y+\delta_y}}{e^{z_y+\delta_y}+\sum_{j\ne y}e^{z_j}}"
-        pair = r"\pi\,\|\,\hat\pi" if settings["kl_direction"] == margin_math.PRIOR_FIRST else r"\hat\pi\,\|\,\pi"
-        margin = rf"\delta_k={_format_number(scale)}\cdot\mathrm{{KL}}({pair})\cdot\hat\pi_k/\max_j\hat\pi_j"
+        cross_entropy = r"\ell(z,y)=-\log\frac{e^{z_y+\delta_y}}{e^{z_y+\delta_y}+\sum_{j\ne y}e^{z_j}}"
+        kl_arguments = (
+            r"\pi\,\|\,\hat\pi" if settings["kl_direction"] == margin_math.PRIOR_FIRST else r"\hat\pi\,\|\,\pi"
+        )
+        margin = rf"\delta_k={_format_number(scale)}\cdot\mathrm{{KL}}({kl_arguments})\cdot\hat\pi_k/\max_j\hat\pi_j"
         numbers = f"With the margin ${margin}$."
         unequal = r" With a prior $\pi$ other than equal shares, the last factor has $\hat\pi_k/\pi_k$ instead of "
         unequal += r"$\hat\pi_k$."
     else:
-        one = r"\ell(z,y)=-\log\frac{e^{z_y}}{\sum_{j}e^{z_j}}"
+        cross_entropy = r"\ell(z,y)=-\log\frac{e^{z_y}}{\sum_{j}e^{z_j}}"
         numbers, unequal = "The margin is off, so this is plain cross-entropy.", ""
     letters = (
-        rf"$l$: the $B_l$ labeled images of a batch, $u$: its $B_u$ other images. $z^{{{first}}}$, $z^{{s}}$: logits "
-        rf"of {_view_words(first)} and of the strong view. $\hat y$: the guess in {_view_words(second)}.{unequal}"
+        rf"$l$: the $B_l$ labeled images of a batch, $u$: its $B_u$ other images. $z^{{{view}}}$, $z^{{s}}$: logits "
+        rf"of {_view_words(view)} and of the strong view. $\hat y$: the guess in {_view_words(guess_view)}.{unequal}"
     )
-    return Formula(rf"\begin{{aligned}}&{sums}\\&{one}\end{{aligned}}", numbers, letters)
+    return Formula(rf"\begin{{aligned}}&{sums}\\&{cross_entropy}\end{{aligned}}", numbers, letters)
 
 
 def _pseudo_label_contrast(settings: Settings) -> Formula:
@@ -67,9 +69,9 @@ def _unsupervised_contrast(settings: Settings) -> Formula:
 
 
 def _entropy(settings: Settings) -> Formula:
-    first, _ = _weak_views(settings)
+    view, _ = _weak_views(settings)
     letters = (
-        rf"$\bar p$: the mean of the probabilities of all images of a batch in {_view_words(first)}. $\pi$: the prior, "
+        rf"$\bar p$: the mean of the probabilities of all images of a batch in {_view_words(view)}. $\pi$: the prior, "
         r"$K$: the number of classes. With equal shares this is $w\sum_k\bar p_k\log\bar p_k$."
     )
     weight = _format_number(settings["entropy_weight"])
@@ -91,15 +93,15 @@ _SIMILARITIES = {
 
 def _contrast(symbol: str, weight: str, count: str, rows: str, inner: str, letters: str, settings: Settings) -> Formula:
     """Return -weight / count times the sum of `inner` over `rows`. symbol: of the weight; weight: its setting."""
-    similarity, of_what = _SIMILARITIES[str(settings["contrast_space"])]
+    similarity, similarity_source = _SIMILARITIES[str(settings["contrast_space"])]
     value, temperature = _format_number(settings[weight]), _format_number(settings["temperature"])
-    numbers = rf"With ${symbol}={value}$, $\tau={temperature}$ and ${similarity}$ {of_what}."
+    numbers = rf"With ${symbol}={value}$, $\tau={temperature}$ and ${similarity}$ {similarity_source}."
     return Formula(rf"-\frac{{{symbol}}}{{{count}}}\sum_{{a\in {rows}}}{inner}", numbers, letters)
 
 
-def _fraction(pair: str, others: str) -> str:
+def _fraction(pair: str, denominator: str) -> str:
     """Return the share of a pair of rows among all pairs with row a."""
-    return rf"\frac{{e^{{s_{{{pair}}}/\tau}}}}{{\sum_{{{others}}}e^{{s_{{ac}}/\tau}}}}"
+    return rf"\frac{{e^{{s_{{{pair}}}/\tau}}}}{{\sum_{{{denominator}}}e^{{s_{{ac}}/\tau}}}}"
 
 
 def _weak_views(settings: Settings) -> tuple[str, str]:

@@ -139,7 +139,7 @@ def _show_other_settings(
         if draft.name:
             fields.draw_seeds_or_name("name", "Name", None, "Shown in the list of runs", max_chars=120)
     fields.show_grid(changed, errors)
-    execution_target.show_target(several=len(reading.configs) > 1)
+    execution_target.show_target(is_several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)
 
 
@@ -191,7 +191,7 @@ def _show_run(draft: Draft, reading: FormReading, target: ExecutionTarget, error
         fields.draw_seeds_or_name(
             "name", "Name", None, "Optional. Shown in the list of runs", placeholder="No name", max_chars=120
         )
-    execution_target.show_target(several=len(reading.configs) > 1)
+    execution_target.show_target(is_several=len(reading.configs) > 1)
     _show_notices(draft, reading, target)
     if reading.configs:
         export_buttons.show_command(execution_target.command_with_target(form.launch_commands(draft, reading), target))

@@ -27,7 +27,7 @@ from lps.wording import capitalized, counted, data_size
 _TICK_S = 3.0  # while something runs or waits
 _ROWS = 12  # of the table in sight
 _MOST_JOBS = 8  # background jobs listed at once
-_MOST_BROKEN = 20  # interrupted runs listed at once
+_MOST_INTERRUPTED = 20  # interrupted runs listed at once
 _DRIVER_S = 2.5  # how long an answer of the driver is reused
 _GB = 1e9
 
@@ -51,7 +51,7 @@ def _show_queue(snapshot: QueueSnapshot) -> None:
     _show_devices(snapshot, now)
     _show_jobs(snapshot)
     _show_waiting(snapshot, now)
-    _show_broken(snapshot)
+    _show_interrupted(snapshot)
     _explain_ranges(snapshot)
     _show_notifications()
 
@@ -91,12 +91,12 @@ def _show_head(snapshot: QueueSnapshot, now: float) -> None:
         st.markdown(escape.markdown(_summarize_queue(snapshot, now)), width="stretch")
         _show_switch(snapshot)
     if snapshot.stall_reason:
-        words = escape.markdown(snapshot.stall_reason)
-        st.warning(f"{capitalized(words)}.", icon=":material/hourglass_disabled:")
+        sentence = escape.markdown(snapshot.stall_reason)
+        st.warning(f"{capitalized(sentence)}.", icon=":material/hourglass_disabled:")
     if snapshot.switch.paused:
         since = f" since {overview.time_of_day(snapshot.switch.since, now)}" if snapshot.switch.since else ""
-        words = f"The queue is paused{since}. Running runs continue; waiting runs do not start."
-        st.info(words, icon=":material/pause_circle:")
+        sentence = f"The queue is paused{since}. Running runs continue; waiting runs do not start."
+        st.info(sentence, icon=":material/pause_circle:")
     if not _is_moving(snapshot):
         st.info("No runs are running or waiting.", icon=":material/event_available:")
         with st.container(horizontal=True):
@@ -108,12 +108,12 @@ def _summarize_queue(snapshot: QueueSnapshot, now: float) -> str:
     """Return the numbers of runs and the expected end: "2 running, 5 waiting (1 held); done at about 14:05"."""
     if not _is_moving(snapshot):
         return ""
-    held_words = f" ({snapshot.num_held} held)" if snapshot.num_held else ""
-    words = f"{len(snapshot.running)} running, {len(snapshot.waiting)} waiting{held_words}"
+    held_text = f" ({snapshot.num_held} held)" if snapshot.num_held else ""
+    numbers = f"{len(snapshot.running)} running, {len(snapshot.waiting)} waiting{held_text}"
     if snapshot.working_jobs:
-        words += f", {counted(len(snapshot.working_jobs), 'background job')}"
-    end = overview.end_in_words(snapshot, now)
-    return f"{words}; {end}." if end else f"{words}."
+        numbers += f", {counted(len(snapshot.working_jobs), 'background job')}"
+    end_text = overview.end_in_words(snapshot, now)
+    return f"{numbers}; {end_text}." if end_text else f"{numbers}."
 
 
 def _show_switch(snapshot: QueueSnapshot) -> None:
@@ -125,8 +125,8 @@ def _show_switch(snapshot: QueueSnapshot) -> None:
     else:
         label, icon, kind = "Resume the queue", ":material/play_arrow:", "primary"
     root = select.runs_root()
-    acts = [lambda: queue.set_paused(root, pause)]
-    st.button(label, key="queue_switch", icon=icon, type=kind, on_click=_try_all, args=(acts,))
+    changes = [lambda: queue.set_paused(root, pause)]
+    st.button(label, key="queue_switch", icon=icon, type=kind, on_click=_apply_all, args=(changes,))
 
 
 # ---------------------------------------------------------------------------------------------------- devices
@@ -134,7 +134,7 @@ def _show_switch(snapshot: QueueSnapshot) -> None:
 
 def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
     """Show one box per device: its load, and its slots with their runs."""
-    gpus, on_gpus, share = _read_devices()
+    gpus, gpu_memory_of_processes, share = _read_devices()
     names = list(snapshot.slots)
     gpu_names = {f"cuda-{gpu.index}" for gpu in gpus}
     labels = {device.index: device.label for device in devices.list_devices() if device.name != "cpu"}
@@ -144,14 +144,16 @@ def _show_devices(snapshot: QueueSnapshot, now: float) -> None:
             st.markdown(f"**CPU** :gray[{counted(machine.cores, 'core')}]")
             _show_bar("Processor", share, "" if machine.load is None else f"load {machine.load:.1f}")
             _show_memory(machine.memory_used, machine.memory_total)
-            _show_slots(snapshot, [name for name in names if name not in gpu_names], on_gpus, now)
+            _show_slots(snapshot, [name for name in names if name not in gpu_names], gpu_memory_of_processes, now)
             _show_cpu_slots(snapshot)
         for gpu in gpus:
             with st.container(border=True):
                 st.markdown(f"**GPU {gpu.index}** :gray[{escape.markdown(labels.get(gpu.index, ''))}]")
                 _show_bar("Processor", gpu.busy, "")
                 _show_memory(gpu.memory_used, gpu.memory_total)
-                _show_slots(snapshot, [name for name in names if name == f"cuda-{gpu.index}"], on_gpus, now)
+                _show_slots(
+                    snapshot, [name for name in names if name == f"cuda-{gpu.index}"], gpu_memory_of_processes, now
+                )
     _show_jobs_without_slot([item for item in snapshot.running if not set(item.slots) & set(names)], now)
 
 
@@ -184,21 +186,25 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
     root = select.runs_root()
     number = snapshot.cpu_slots
     is_automatic = run_slots.chosen_cpu_slots(root) is None
-    words = f"{counted(number, 'run')} at a time on the processor{' (automatic)' * is_automatic}"
+    slots_text = f"{counted(number, 'run')} at a time on the processor{' (automatic)' * is_automatic}"
     if run_slots.cpu_slots_from_environment() is not None:
-        st.caption(f"{words}, set by LPS_CPU_SLOTS when this dashboard was started. It overrides the setting here.")
+        st.caption(
+            f"{slots_text}, set by LPS_CPU_SLOTS when this dashboard was started. It overrides the setting here."
+        )
         return
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
-        st.caption(words, width="content")
+        st.caption(slots_text, width="content")
         with st.popover("Change", icon=":material/tune:", type="tertiary"):
-            new = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
+            chosen_slots = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
             st.caption(f"{overview.suggestion_in_words(snapshot)} Running runs are not stopped.")
-            acts = [lambda: queue.set_cpu_slots(root, int(new))]
-            st.button("Set", key="queue_slots_set", type="primary", on_click=_try_all, args=(acts,))
+            changes = [lambda: queue.set_cpu_slots(root, int(chosen_slots))]
+            st.button("Set", key="queue_slots_set", type="primary", on_click=_apply_all, args=(changes,))
             if not is_automatic:
-                acts = [lambda: queue.reset_cpu_slots(root)]
-                words = "As many runs at a time as their threads leave cores for"
-                st.button("Automatic", key="queue_slots_automatic", help=words, on_click=_try_all, args=(acts,))
+                changes = [lambda: queue.reset_cpu_slots(root)]
+                slots_text = "As many runs at a time as their threads leave cores for"
+                st.button(
+                    "Automatic", key="queue_slots_automatic", help=slots_text, on_click=_apply_all, args=(changes,)
+                )
 
 
 def _show_memory(used: int | None, total: int | None) -> None:
@@ -208,40 +214,42 @@ def _show_memory(used: int | None, total: int | None) -> None:
         _show_bar("Memory", used / total, f"{used / _GB:.1f} of {total / _GB:.1f} GB")
 
 
-def _show_bar(name: str, share: float | None, more: str) -> None:
+def _show_bar(name: str, share: float | None, detail: str) -> None:
     """Show a share as a bar; only words if it is unknown, since an empty bar would mean that nothing is in use."""
-    words = " · ".join(filter(None, [name if share is None else f"{name} {100 * share:.0f} %", more]))
+    text = " · ".join(filter(None, [name if share is None else f"{name} {100 * share:.0f} %", detail]))
     if share is None:  # the share of the processor is known from the second reading on; the load is shown until then
-        st.caption(words if more else f"{words} · share unknown")
+        st.caption(text if detail else f"{text} · share unknown")
     else:
-        st.progress(min(1.0, max(0.0, share)), text=f":small[{words}]")
+        st.progress(min(1.0, max(0.0, share)), text=f":small[{text}]")
 
 
-def _show_slots(snapshot: QueueSnapshot, names: Sequence[str], on_gpus: dict[int, int], now: float) -> None:
+def _show_slots(
+    snapshot: QueueSnapshot, names: Sequence[str], gpu_memory_of_processes: dict[int, int], now: float
+) -> None:
     is_starting = any(not item.slots for item in snapshot.running)
     for name in names:
         item = snapshot.on(name)
         if item is not None:
-            _show_running_job(item, now, name, on_gpus)
+            _show_running_job(item, now, name, gpu_memory_of_processes)
         elif snapshot.slots[name]:
-            words = "a run is starting" if is_starting else "in use by a run that was removed"
-            st.caption(f"{name} · {words}")
+            slot_state = "a run is starting" if is_starting else "in use by a run that was removed"
+            st.caption(f"{name} · {slot_state}")
         else:
             st.caption(f"{name} · free")
 
 
-def _show_running_job(item: RunningJob, now: float, place_words: str, on_gpus: dict[int, int]) -> None:
-    words = [place_words]
+def _show_running_job(item: RunningJob, now: float, place: str, gpu_memory_of_processes: dict[int, int]) -> None:
+    parts = [place]
     if item.state.name != "running":
-        words.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
+        parts.append(theme.BADGES.get(item.state.name, ("Unknown",))[0].lower())
     if item.since:
-        words.append(f"since {overview.time_of_day(item.since, now)}")
-    words.append(overview.time_left_in_words(item.time_left))
-    used = usage.read_runner_usage(item.run.read_json("process.json"), on_gpus)
+        parts.append(f"since {overview.time_of_day(item.since, now)}")
+    parts.append(overview.time_left_in_words(item.time_left))
+    used = usage.read_runner_usage(item.run.read_json("process.json"), gpu_memory_of_processes)
     if used is not None:
-        words.append(f"{data_size(used.memory)} of memory")
-        words += [] if used.gpu_memory is None else [f"{data_size(used.gpu_memory)} on the GPU"]
-    text = escape.markdown(" · ".join(words))
+        parts.append(f"{data_size(used.memory)} of memory")
+        parts += [] if used.gpu_memory is None else [f"{data_size(used.gpu_memory)} on the GPU"]
+    text = escape.markdown(" · ".join(parts))
     with st.container(gap="xxsmall"):
         query = {"run": item.run.id}
         st.page_link("pages/live.py", label=escape.markdown(titles.run_title(item.run)), query_params=query)
@@ -286,14 +294,14 @@ def _show_waiting(snapshot: QueueSnapshot, now: float) -> None:
         st.caption("No run is waiting for a slot.")
         return
     ids = [item.run.id for item in snapshot.waiting]
-    chosen_ids = set(st.session_state.get("queue_chosen", []))
+    selected_ids = set(st.session_state.get("queue_chosen", []))
     alt = "The waiting runs in their order of start"
-    places = data_table.tick_rows(
-        _waiting_columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, chosen_ids, _ROWS, alt
+    positions = data_table.tick_rows(
+        _waiting_columns(now), list(enumerate(snapshot.waiting, 1)), "queue", ids, selected_ids, _ROWS, alt
     )
-    chosen = [snapshot.waiting[position] for position in places]
-    st.session_state["queue_chosen"] = [item.run.id for item in chosen]
-    _show_actions(chosen, now)
+    selected = [snapshot.waiting[position] for position in positions]
+    st.session_state["queue_chosen"] = [item.run.id for item in selected]
+    _show_actions(selected, now)
 
 
 def _waiting_columns(now: float) -> list[Column]:
@@ -304,25 +312,25 @@ def _waiting_columns(now: float) -> list[Column]:
     about_id = "The end of the run's id; every command accepts it"
     submitted = {"format": "YYYY-MM-DD HH:mm", "timezone": st.context.timezone}
 
-    def of_run(cell: Callable[[QueuedJob], object]) -> Callable[[tuple[int, QueuedJob]], object]:
+    def column_of_run(cell: Callable[[QueuedJob], object]) -> Callable[[tuple[int, QueuedJob]], object]:
         return lambda row: cell(row[1])
 
-    waits = of_run(lambda item: desired_state.waiting_reason(item.desired, now))
-    takes = of_run(lambda item: "" if item.duration is None else costs.span_in_words(item.duration))
-    starts = of_run(lambda item: _start_in_words(item, now))
-    priority = of_run(lambda item: item.desired.priority)
+    waits = column_of_run(lambda item: desired_state.waiting_reason(item.desired, now))
+    takes = column_of_run(lambda item: "" if item.duration is None else costs.span_in_words(item.duration))
+    starts = column_of_run(lambda item: _start_in_words(item, now))
+    priority = column_of_run(lambda item: item.desired.priority)
     return [
         Column("Place", lambda row: row[0], "number", 40, label="#"),
-        Column("Name", of_run(lambda item: titles.run_title(item.run)), "text", 210, pinned=True),
+        Column("Name", column_of_run(lambda item: titles.run_title(item.run)), "text", 210, pinned=True),
         Column("Waits for", waits, "text", 190, about_wait, optional=True),
         Column("Priority", priority, "number", 64, "Runs of higher priority start first", optional=True),
         Column("Takes", takes, "text", 110, about_time, optional=True),
         Column("Starts", starts, "text", 110, "Estimated from the runs ahead of it", optional=True),
-        Column("Retries", of_run(_describe_retries), "text", 70, about_retries, optional=True),
-        Column("Method", of_run(lambda item: _id_part(item.run, 3).upper()), "text", 90),
-        Column("Data set", of_run(lambda item: _id_part(item.run, 2)), "text", 80),
-        Column("Submitted", of_run(lambda item: _as_datetime(item.desired.time)), "time", 130, **submitted),
-        Column("Id", of_run(lambda item: item.run.id[-6:]), "text", 75, about_id),
+        Column("Retries", column_of_run(_describe_retries), "text", 70, about_retries, optional=True),
+        Column("Method", column_of_run(lambda item: _id_part(item.run, 3).upper()), "text", 90),
+        Column("Data set", column_of_run(lambda item: _id_part(item.run, 2)), "text", 80),
+        Column("Submitted", column_of_run(lambda item: _as_datetime(item.desired.time)), "time", 130, **submitted),
+        Column("Id", column_of_run(lambda item: item.run.id[-6:]), "text", 75, about_id),
     ]
 
 
@@ -344,32 +352,32 @@ def _as_datetime(seconds: float) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC) if seconds else None
 
 
-def _show_actions(chosen: Sequence[QueuedJob], now: float) -> None:
+def _show_actions(selected: Sequence[QueuedJob], now: float) -> None:
     """Show the buttons for the selected rows; they are always visible, so that nothing moves when a row is selected."""
-    runs = [item.run for item in chosen]
-    delayed = [item.run for item in chosen if item.desired.held or queue.is_early(item.desired, now)]
+    runs = [item.run for item in selected]
+    delayed = [item.run for item in selected if item.desired.held or queue.is_early(item.desired, now)]
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="queue_bar"):
-        st.markdown(f"**{len(chosen)} selected**" if chosen else ":gray[Select rows]", width="content")
-        words = "Start before all other waiting runs"
-        _action_button("First", "queue_first", ":material/vertical_align_top:", words, runs[::-1], queue.put_first)
-        words = (
+        st.markdown(f"**{len(selected)} selected**" if selected else ":gray[Select rows]", width="content")
+        help_text = "Start before all other waiting runs"
+        _action_button("First", "queue_first", ":material/vertical_align_top:", help_text, runs[::-1], queue.put_first)
+        help_text = (
             "Start as soon as a slot is free, without waiting for the next retry. Also releases a run that an older "
             "version of LPS Studio put on hold"
         )
-        _action_button("Retry now", "queue_now", ":material/replay:", words, delayed, queue.retry_now)
-        words = "Remove the run from the queue; you can resume it later"
-        _action_button("Cancel", "queue_cancel", ":material/close:", words, runs, _cancel_waiting)
+        _action_button("Retry now", "queue_now", ":material/replay:", help_text, delayed, queue.retry_now)
+        help_text = "Remove the run from the queue; you can resume it later"
+        _action_button("Cancel", "queue_cancel", ":material/close:", help_text, runs, _cancel_waiting)
         with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
-            first = chosen[0].desired.priority if chosen else 0
-            words = "Runs of higher priority start first"
-            number = st.number_input(words, -MOST_PRIORITY, MOST_PRIORITY, first, 1, key="queue_priority")
+            priority = selected[0].desired.priority if selected else 0
+            help_text = "Runs of higher priority start first"
+            number = st.number_input(help_text, -MOST_PRIORITY, MOST_PRIORITY, priority, 1, key="queue_priority")
             _action_button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
 
 
-def _action_button(label: str, key: str, icon, help, runs: Sequence[Run], act: Callable[[Run], object]) -> None:
-    """Show a button that applies `act` to each of `runs`, in this order."""
-    acts = [lambda run=run: act(run) for run in runs]
-    st.button(label, key=key, icon=icon, help=help, disabled=not runs, on_click=_try_all, args=(acts,))
+def _action_button(label: str, key: str, icon, help, runs: Sequence[Run], change: Callable[[Run], object]) -> None:
+    """Show a button that applies `change` to each of `runs`, in this order."""
+    changes = [lambda run=run: change(run) for run in runs]
+    st.button(label, key=key, icon=icon, help=help, disabled=not runs, on_click=_apply_all, args=(changes,))
 
 
 def _cancel_waiting(run: Run) -> None:
@@ -380,28 +388,28 @@ def _cancel_waiting(run: Run) -> None:
         raise UserError("run", f"{run.id} was not cancelled because it is {queue.state_in_words(run)} now")
 
 
-def _try_all(acts: Sequence[Callable[[], object]]) -> None:
+def _apply_all(changes: Sequence[Callable[[], object]]) -> None:
     """Apply all changes, then start the runs that can start; each refusal is shown once."""
     root = select.runs_root()
-    for act in (*acts, lambda: launcher.dispatch(root)):
+    for change in (*changes, lambda: launcher.dispatch(root)):
         with error_toasts.keep_errors("queue"), as_user_error("runs", f"{root} cannot be written to"):
-            act()
+            change()
 
 
 # ---------------------------------------------------------------------------------------------------- interrupted
 
 
-def _show_broken(snapshot: QueueSnapshot) -> None:
+def _show_interrupted(snapshot: QueueSnapshot) -> None:
     """Show interrupted runs, whose processes vanished; a retry continues from the last checkpoint."""
     if not snapshot.interrupted:
         return
     with st.expander(f"Interrupted ({len(snapshot.interrupted)})", icon=":material/bolt:"):
-        for run in snapshot.interrupted[:_MOST_BROKEN]:
+        for run in snapshot.interrupted[:_MOST_INTERRUPTED]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 state = run.state()
                 theme.state_badge(state.name)
-                words = f"{escape.markdown(titles.run_label(run))} :gray[{escape.markdown(state.reason)}]"
-                st.markdown(words, width="stretch")
+                run_text = f"{escape.markdown(titles.run_label(run))} :gray[{escape.markdown(state.reason)}]"
+                st.markdown(run_text, width="stretch")
                 _action_button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
-        if len(snapshot.interrupted) > _MOST_BROKEN:
-            st.caption(f"and {len(snapshot.interrupted) - _MOST_BROKEN} more, on the page Runs")
+        if len(snapshot.interrupted) > _MOST_INTERRUPTED:
+            st.caption(f"and {len(snapshot.interrupted) - _MOST_INTERRUPTED} more, on the page Runs")

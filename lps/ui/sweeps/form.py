@@ -216,7 +216,7 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
 
 def _show_target() -> None:
     """Show the target of the runs and how many run at a time."""
-    execution_target.show_target(several=True)
+    execution_target.show_target(is_several=True)
     if not execution_target.read_target().is_here:
         return
     try:
