@@ -19,7 +19,10 @@ from lps.store.snapshots import MOST_POINTS, Snapshot
 def project_points(plane: Plane, snapshot: Snapshot, epoch: int) -> np.ndarray:
     """Return the points (m, 2) of an epoch; raises `UserError` if its features have another width than the plane."""
     if len(plane.axes) != snapshot.features.shape[1]:
-        raise UserError(f"epoch-{epoch:04d}.npz", "is damaged (its features have another width than the newest ones)")
+        raise UserError(
+            f"epoch-{epoch:04d}.npz",
+            "is damaged (its features do not have as many dimensions as those of the newest epoch)",
+        )
     return plane.project(analysis.features_for_map(snapshot, epoch))
 
 

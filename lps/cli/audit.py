@@ -133,7 +133,7 @@ def _print_findings(options, config, audited) -> None:
             )
             print(f"  {named}  {clean_line(finding.in_words, 200)}")
         if len(of_kind) > _SHOWN:
-            print(f"  and {len(of_kind) - _SHOWN} more, with --json")
+            print(f"  and {len(of_kind) - _SHOWN} more; --json lists all")
     if audited.recall is not None:
         print(recall_in_words(audited.recall))
     decided = len(audited.findings) - len(open_findings)

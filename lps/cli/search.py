@@ -69,7 +69,7 @@ def search(options) -> int:
             "name", f"{shorten(options.search)} and {shorten(options.name)} are two different names for one search"
         )
     if options.stop or options.resume:
-        raise UserError("search", "give the name of a search, without --space")
+        raise UserError("search", "give only the name of a search; leave out --space")
     request = searches.read_request(
         options.dataset,
         options.method,

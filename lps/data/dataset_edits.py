@@ -32,9 +32,7 @@ def apply_edits(
     files are ignored. source, content: as in `kept`, for pixels that do not fit in memory.
     """
     if decisions.of - {dataset_name}:
-        raise UserError(
-            SETTING, f"was made for other pictures than the data set has now; choose {NOTHING} to ignore it"
-        )
+        raise UserError(SETTING, f"was made when the data set had different pictures; choose {NOTHING} to ignore it")
     label_by_name = {name: label for label, name in enumerate(images.class_names)} | {UNKNOWN: -1}
     if lost := sorted(set(decisions.labels.values()) - set(label_by_name)):
         raise UserError(

@@ -211,7 +211,7 @@ def check_clock(machine: Machine) -> Iterator[tuple]:
     if now < _EARLIEST:
         yield PROBLEM, f"{time.strftime('%Y-%m-%d', time.gmtime(now))} is in the past"
     elif newest > now + _FUTURE_S:
-        yield NOTE, f"a run was changed {(newest - now) / 60:.0f} minutes in the future"
+        yield NOTE, f"the last change of a run is dated {(newest - now) / 60:.0f} minutes in the future"
     else:
         time_text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
         yield OK, f"{time_text}{'' if boot_id() else '; the system does not report its start time'}"

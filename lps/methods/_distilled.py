@@ -78,7 +78,7 @@ class Distilled(Method):
             (0.01, 10),
             ParameterDocs(
                 "Contrastive losses",
-                larger="the weights of near and far images differ less",
+                larger="similar and dissimilar images count more equally in the loss",
                 paper="1 (SimGCD's code)",
             ),
         ] = 1.0,
@@ -88,7 +88,7 @@ class Distilled(Method):
             (0.01, 10),
             ParameterDocs(
                 "Contrastive losses",
-                larger="the weights of near and far images differ less",
+                larger="similar and dissimilar images count more equally in the loss",
                 paper="0.07 (SimGCD's code)",
             ),
         ] = 0.07,

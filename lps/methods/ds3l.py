@@ -102,7 +102,7 @@ class DS3L(Method):
         rejection: Annotated[
             Literal["confidence", "weight", "novel_share"],
             "how novel images are recognized. With the choice 'the lowest weights', the images with the lowest weights "
-            "are novel; their number assumes classes of equal size",
+            "are novel; their number is computed as if all classes had the same size",
             ParameterDocs(
                 "Prediction",
                 words={

@@ -124,7 +124,7 @@ class DTC(Method):
             ParameterDocs(
                 "Stages",
                 larger="more epochs on labeled images, fewer on clusters",
-                paper="180 epochs before 110 of clustering on CIFAR-10 (authors' code)",
+                paper="180 epochs, then 110 epochs of clustering, on CIFAR-10 (authors' code)",
             ),
         ] = 0.3,
         warmup_share: Annotated[

@@ -74,7 +74,7 @@ class GCD(Method):
             (0.01, 10),
             ParameterDocs(
                 "Contrastive losses",
-                larger="the weights of near and far images differ less",
+                larger="similar and dissimilar images count more equally in the loss",
                 paper="1 (authors' code)",
             ),
         ] = 1.0,
@@ -84,7 +84,7 @@ class GCD(Method):
             (0.01, 10),
             ParameterDocs(
                 "Contrastive losses",
-                larger="the weights of near and far images differ less",
+                larger="similar and dissimilar images count more equally in the loss",
                 paper="0.07 (authors' code)",
             ),
         ] = 0.07,

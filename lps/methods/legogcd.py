@@ -1,4 +1,4 @@
-r"""LegoGCD: SimGCD without forgetting seen classes. A loss keeps confident seen predictions.
+r"""LegoGCD: SimGCD without forgetting seen classes. A loss keeps confident seen predictions stable.
 
 Citation:
     X. Cao, X. Zheng, G. Wang, W. Yu, Y. Shen, K. Li, Y. Lu, Y. Tian: Solving the Catastrophic Forgetting Problem in

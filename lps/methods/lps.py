@@ -138,7 +138,7 @@ class LPS(Method):
             (0.01, 10),
             ParameterDocs(
                 "Contrastive losses",
-                larger="the weights of near and far images differ less",
+                larger="similar and dissimilar images count more equally in the loss",
                 paper="0.4; tried 0.2 to 0.6",
             ),
         ] = 0.4,

@@ -69,7 +69,7 @@ class NACH(Method):
             (0, 1),
             ParameterDocs(
                 "Thresholds",
-                larger="fewer but more confident guesses are learned from",
+                larger="the model learns from fewer but more confident guesses",
                 paper="0.95 (third-party code)",
             ),
         ] = 0.95,

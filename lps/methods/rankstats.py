@@ -97,7 +97,7 @@ class RankStats(Method):
             ParameterDocs(
                 "Stages",
                 larger="more epochs on labeled images only, fewer on all images",
-                paper="100 epochs before 200 of joint training",
+                paper="100 epochs, then 200 epochs of joint training",
             ),
         ] = 0.0,
     ):

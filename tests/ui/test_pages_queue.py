@@ -144,7 +144,7 @@ def test_gpus_with_what_runs_on_them(root, alive, monkeypatch):
     said = words(visit("queue")).replace("\\", "")
     assert "**GPU 0** :gray[Fake 0]" in said and "**GPU 1** :gray[Fake 1]" in said
     assert "Memory 12 % · 1.0 of 8.0 GB" in said and "Memory 25 % · 2.0 of 8.0 GB" in said
-    assert "Processor 50 %" in said and "Processor · share unknown" in said
+    assert "Processor 50 %" in said and "Processor · not measured yet" in said
     assert "cuda-1 · since " in said and "3.0 GB on the GPU" in said and "cuda-0 · free" in said
 
 

@@ -158,7 +158,7 @@ def test_the_margin_is_told_by_what_becomes_of_the_novel_classes(root):
     split, targets = read_split(run.folder)
     fair = sum(target >= split.classes.seen for target in targets[split.unlabeled]) / split.classes.novel
     idle = sum(count < fair / 10 for count in counts(run)[2][split.classes.seen :])
-    assert idle > 0 and f"{idle} of {split.classes.novel} new clusters are almost empty" in told
+    assert idle > 0 and f"{idle} of the {split.classes.novel} clusters for novel classes are almost empty" in told
     weight = run.config().hyperparameters["entropy_weight"]
     assert weight == named("LPS").config().hyperparameters["entropy_weight"] != 1
     assert f"is {weight:g} instead of 1" in told

@@ -39,10 +39,8 @@ def show_exports(view: PredictionView, images: Images | None) -> None:
             icon=":material/download:",
         )
         if images is not None:
-            help_text = say(
-                "One folder of pictures per class, and the table of labels. Pictures that you rejected are in "
-            )
-            help_text += "the folder unlabeled"
+            help_text = say("One folder of pictures per class, and the table of labels. Pictures that you marked as ")
+            help_text += "“Not in this cluster” or “None of these” are in the folder unlabeled"
             export_buttons.offer_file(
                 "Download ZIP", downloads.labels_address(view.run, view.epoch), "folder_zip", help_text
             )

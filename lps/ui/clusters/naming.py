@@ -55,7 +55,7 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
             icon=":material/arrow_back:",
         )
         help_text = (
-            f"Each name of epoch {epoch} goes to the cluster of this epoch that consists mostly of images "
+            f"Each name from epoch {epoch} goes to the cluster of the shown epoch that consists mostly of images "
             "with that name"
         )
         st.button(

@@ -200,14 +200,11 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     """Return the columns of the table; true classes only if enough are known, otherwise the known labels."""
     percent, say = "%.0f %%", nouns.of(view.run)
     marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
-    overlap = say("How stable the cluster is: its overlap with the most similar cluster of an earlier epoch. The ")
-    overlap += say(
-        "overlap is the number of images in both clusters, divided by the number of images in either of them. "
+    overlap = say(
+        "How stable the cluster is: its mean overlap with the most similar cluster of each of the last "
+        f"{clusters.WINDOW} stored epochs. The overlap is the number of images in both clusters, divided by the number "
+        "of images in either of them. Clusters that you merged or split off have no value"
     )
-    overlap += (
-        f"The value is the mean over the last {clusters.WINDOW} epochs. Clusters that you merged or split off have "
-    )
-    overlap += "no value"
     about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"
     about_second = say("Second most frequent true class in the cluster and the share of images that have this class")

@@ -281,9 +281,9 @@ def _show_published() -> None:
     with st.expander("Numbers of the paper"):
         data_table.show_data_table(_published_columns(), published_rows(), "Table 1 of the LPS paper")
         st.caption(
-            "Table 1 of the LPS paper, means of 3 runs. If seen and novel accuracy each use their best matching of "
-            'clusters and classes, the accuracy "All" cannot be larger than their weighted mean. The last column marks '
-            "the rows of the paper that break this rule."
+            "Table 1 of the LPS paper, means of 3 runs. If seen and novel accuracy each have their own best matching "
+            "of clusters and classes, the accuracy “All” cannot be larger than the weighted mean of the two. The last "
+            "column marks the rows of the paper where it is."
         )
 
 

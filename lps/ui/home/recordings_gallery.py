@@ -144,7 +144,11 @@ def _describe_part(part: str, run: Run, run_history: event_log.History, parts: d
     if part == "no_margin":
         num_empty, num_new = recordings.empty_clusters(run)
         sentence = f"Without the margin, novel accuracy is {100 * run_history.last('accuracy/novel'):.0f} % at the end."
-        return f"{sentence} {num_empty} of {num_new} new clusters are almost empty." if num_empty else sentence
+        return (
+            f"{sentence} {num_empty} of the {num_new} clusters for novel classes are almost empty."
+            if num_empty
+            else sentence
+        )
     if part == "no_entropy":
         num_empty = int((recordings.cluster_sizes(run) == 0).sum())
         total = len(recordings.cluster_sizes(run))

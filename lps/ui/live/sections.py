@@ -177,7 +177,7 @@ def show_curves(run: Run, history: History) -> None:
         return
     epochs, colors = planned_epochs(run, history), theme.current_palette()
     if history.is_blind:
-        alt = "Accuracy on withheld labels, sizes of the clusters, confident shares and mean margins over the epochs"
+        alt = "Accuracy on withheld labels, cluster sizes, shares of confident predictions, mean margins by epoch"
         plot(
             _with_own_view(unknown_classes.draw_curves(run, history, epochs, colors), run),
             "pace",

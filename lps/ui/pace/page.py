@@ -156,8 +156,8 @@ def _show_all_curves(lanes: list[_Lane]) -> None:
     length = max(1, *(lane.length for lane in lanes))
     ranges = pace_charts.shared_ranges([lane.history for lane in lanes])
     legend = (
-        ":gray[grey: all classes, and KL · dotted: k-means before training · ▲: milestone, such as a closed gap · "
-        "click a chart to move the race there]"
+        ":gray[grey: accuracy on all classes (in the KL chart: KL) · dotted: k-means before training · "
+        "▲: milestone, such as a closed gap · click a chart to move the race there]"
     )
     st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {legend}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):

@@ -55,7 +55,7 @@ def show_upload_limits() -> None:
     """Say how much an upload may hold, and what happens to it."""
     file_limit = st.get_option("server.maxUploadSize")
     st.caption(
-        f"At most {MOST_PICTURES:,} pictures, of {data_size(MOST_BYTES)} together and {file_limit} MB each. An "
+        f"At most {MOST_PICTURES:,} pictures, up to {data_size(MOST_BYTES)} in total and {file_limit} MB per file. An "
         "archive is much faster than a folder of many files. The upload starts at once. Then the files are checked and "
         "saved in your folder on the server, and the pictures are shown."
     )

@@ -77,8 +77,8 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
     say = nouns.of(run)
     help_text = (
-        "Every picture has a distance to the training images. Choose how many percent of the pictures of known "
-        "classes should get a class. This sets a limit: so many of them are not farther away than the limit. Pictures "
+        "Every picture has a distance to the training images. Choose what percentage of the pictures of known "
+        "classes should get a class. The limit is the distance within which this percentage of them lies. Pictures "
         f'beyond the limit are marked "{NONE}". At 100 %, every picture gets a class.'
     )
     with st.container(border=True, gap="small"):

@@ -217,8 +217,8 @@ def _show_progress_of_all(job: detached_jobs.JobState, run: Run, method: str) ->
 
 
 def _show_progress(job: detached_jobs.JobState, method_name: str, cancel: Callable[[], None]) -> None:
-    since = duration(time.time() - job.since) if job.since else "a moment"
-    message = f"Computing {job.message or method_name}, since {since}"
+    since = f"{duration(time.time() - job.since)} so far" if job.since else "just started"
+    message = f"Computing {job.message or method_name}, {since}"
     st.info(escape.markdown(message), icon=":material/hourglass_top:")
     st.button("Cancel", icon=":material/cancel:", key="cancel_map", on_click=cancel)
 

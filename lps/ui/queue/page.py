@@ -201,9 +201,9 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
             st.button("Set", key="queue_slots_set", type="primary", on_click=_apply_all, args=(changes,))
             if not is_automatic:
                 changes = [lambda: queue.reset_cpu_slots(root)]
-                slots_text = "As many runs at a time as their threads leave cores for"
+                help_text = "As many runs at a time as there are free cores for their threads"
                 st.button(
-                    "Automatic", key="queue_slots_automatic", help=slots_text, on_click=_apply_all, args=(changes,)
+                    "Automatic", key="queue_slots_automatic", help=help_text, on_click=_apply_all, args=(changes,)
                 )
 
 
@@ -218,7 +218,7 @@ def _show_bar(name: str, share: float | None, detail: str) -> None:
     """Show a share as a bar; only words if it is unknown, since an empty bar would mean that nothing is in use."""
     text = " · ".join(filter(None, [name if share is None else f"{name} {100 * share:.0f} %", detail]))
     if share is None:  # the share of the processor is known from the second reading on; the load is shown until then
-        st.caption(text if detail else f"{text} · share unknown")
+        st.caption(text if detail else f"{text} · not measured yet")
     else:
         st.progress(min(1.0, max(0.0, share)), text=f":small[{text}]")
 

@@ -233,7 +233,7 @@ def _start_requested(entry: Search) -> None:
 def _show_charts(entry: Search, result: SearchResult) -> None:
     """Show all charts."""
     if all(trial.value is None for trial in result.trials):
-        st.caption("The charts appear with the first value of a trial.")
+        st.caption("The charts appear when the first trial has a value.")
         return
     _show_history(entry, result)
     with st.grid(columns="auto", min_column_width=_LEAST_CHART_WIDTH, gap="medium"):

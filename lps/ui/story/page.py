@@ -223,7 +223,7 @@ def _tell_swallowed(scene: Scene) -> str:
 def _note_scoring(scene: Scene) -> str:
     novel = scene.history("fixmatch").last("accuracy/novel")
     return (
-        f"On other pages, the novel accuracy of FixMatch is {100 * novel:.0f} %. They count differently: novel "
+        f"On other pages, the novel accuracy of FixMatch is {100 * novel:.0f} %, because they count differently: novel "
         "pictures with the same guess form a group, even if the guess is a seen class. Each group is matched with at "
         "most one novel class. So pictures of a novel class can count as correct although all get the same wrong guess."
     )
@@ -236,7 +236,7 @@ def _draw_swallowed(scene: Scene) -> None:
     )
     shares = {label: recordings.swallowed_share_by_epoch(scene.runs[part]) for part, label in _SWALLOWING.items()}
     figure = story_charts.swallowed(shares, theme.current_palette())
-    plot(figure, "story_swallowed", "The share grows with FixMatch and falls to almost nothing with LPS")
+    plot(figure, "story_swallowed", "The share rises for FixMatch and falls to almost nothing for LPS")
     st.markdown("Some pictures that FixMatch took for seen classes")
     frames.show_frames(_mistaken_frames(scene), _SIZE)
 
@@ -263,7 +263,7 @@ def _mistaken_frames(scene: Scene, rows: int = 2, max_images: int = 7) -> list[t
 def _tell_margin(scene: Scene) -> str:
     novel = {part: 100 * scene.history(part).last("accuracy/novel") for part in ("lps", "no_margin")}
     idle, total = recordings.empty_clusters(scene.runs["no_margin"])
-    without = f" Without the margin, {idle} of {total} new clusters are almost empty." if idle else ""
+    without = f" Without the margin, {idle} of the {total} clusters for novel classes are almost empty." if idle else ""
     return (
         "The model learns :blue[seen] classes first and :orange[novel] classes later. The difference is "
         "the **gap**. The more often LPS guesses a class, the more it holds this class back with a **margin**. At "

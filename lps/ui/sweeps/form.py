@@ -327,7 +327,7 @@ def _offer_start(sweep: Sweep, draft: _SweepDraft, target: ExecutionTarget) -> N
         st.error(escape.markdown(str(error)), icon=":material/block:")
         return
     new_count = len(sweep.items) - sweep.count("exists")
-    label = f"Start {counted(new_count, 'run')}" if new_count else "Open: all runs exist"
+    label = f"Start {counted(new_count, 'run')}" if new_count else "Open the sweep (all runs exist)"
     icon = ":material/rocket_launch:"
     # Not a callback: its arguments would be what stood here before a value that was typed just before the click.
     if st.button(label, key="sweep_start", type="primary", icon=icon):
