@@ -266,7 +266,7 @@ def _tell_margin(scene: Scene) -> str:
     without = f" Without the margin, {idle} of the {total} clusters for novel classes are almost empty." if idle else ""
     return (
         "The model learns :blue[seen] classes first and :orange[novel] classes later. The difference is "
-        "the **gap**. The more often LPS guesses a class, the more it holds this class back with a **margin**. At "
+        "the **gap**. The more often LPS guesses a class, the more a **margin** holds it back. At "
         f"the end, novel accuracy is {novel['lps']:.1f} % with the margin and {novel['no_margin']:.1f} % "
         f"without it.{without}"
     )
