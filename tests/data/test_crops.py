@@ -105,6 +105,11 @@ def test_a_resized_crop_is_torchs_antialiased_resizing_of_that_crop(new):
         assert torch.allclose(out[i], expected.flip(2) if mirror[i] else expected, atol=1e-5)
 
 
+def test_white_stays_white():
+    white = torch.full((4, 3, 40, 48), 255, dtype=torch.uint8)
+    assert torch.allclose(crops.resized_crop(white, seeded(CPU, 1), scale=(0.2, 1), size=32), torch.ones(()), atol=1e-6)
+
+
 def test_boxes_lie_inside_and_have_the_asked_areas_and_aspects():
     n = 20_000
     top, left, tall, wide = crops.random_boxes(torch.zeros(n, 1, 64, 64), seeded(CPU, 3), scale=(0.2, 1))
