@@ -295,19 +295,6 @@ def test_all_steps_of_an_entry_or_none(run):
     assert (run.folder / "names.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"{", b"[]", b'{"entries": 3}', b"\xff\xfe", b'{"version": 1}'])
-def test_a_damaged_file_is_reported_and_never_written_over(run, content):
-    (run.folder / "names.json").write_bytes(content)
-    for act in (
-        lambda: naming.read_entries(run),
-        lambda: naming.record_steps(run, 1, [name(1, "a")]),
-        lambda: naming.undo_last(run, 1),
-    ):
-        with pytest.raises(UserError, match="names.json: is damaged and was not changed"):
-            act()
-    assert (run.folder / "names.json").read_bytes() == content
-
-
 def test_entries_of_another_version_are_passed_over_and_kept(run):
     strange = {"epoch": "three", "wish": 1}
     impossible = {"epoch": 3, "steps": [{"do": "paint", "id": 1}, name(1, "cat")]}
@@ -328,14 +315,9 @@ BAD_STEPS = [
 ]  # fmt: skip
 BAD_ENTRIES = [
     *({"epoch": 3, "time": 1, "steps": [step]} for step in BAD_STEPS),
-    {"epoch": 3, "time": "x", "steps": [name(1, "a")]},
-    {"epoch": 3, "time": 1e300, "steps": [name(1, "a")]},
     {"epoch": 3, "snapshot": [1], "steps": [name(1, "a")]},
     {"epoch": 3, "steps": {"do": "name"}},
-    {"epoch": 3, "undo": "x", "steps": []},
     {"epoch": 3, "undo": 1},
-    {"epoch": 3, "restore": "1"},
-    {"epoch": 3, "steps": [name(1, "a")], "key": "short"},
     {"epoch": 2**53, "steps": []},
     {"epoch": 3},
 ]

@@ -68,7 +68,8 @@ def test_both_kinds_of_file_are_written_as_before(tmp_path):
         assert journal.entries() == [{"epoch": 3, "name": "zèbre"}, {"epoch": 3, "undo": True}]
 
 
-BAD = [[], "x", {"time": "x"}, {"time": -1}, {"undo": -1}, {"undo": "short"}, {"restore": True}, {"key": 3}, {"own": 0}]
+BAD = [[], "x", {"time": "x"}, {"time": -1}, {"time": 1e300}, {"undo": -1}, {"undo": "short"}, {"restore": True}]
+BAD += [{"restore": "1"}, {"key": 3}, {"key": "short"}, {"own": 0}]
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
@@ -88,12 +89,14 @@ def test_an_entry_that_cannot_be_read_is_passed_over_and_kept_or_damage(tmp_path
     assert json.dumps(bad) in (tmp_path / name).read_text()
 
 
-@pytest.mark.parametrize("text", ["[]", "3", "{}", '{"entries": 3}'])
-def test_a_file_without_a_list_of_entries_is_damage_and_stays(tmp_path, text):
-    (tmp_path / "a.json").write_text(text)
-    with pytest.raises(UnreadableJournal, match="a.json: is damaged"):
-        Journal(tmp_path / "a.json", lambda _: True, nullcontext).entries()
-    assert (tmp_path / "a.json").read_text() == text
+@pytest.mark.parametrize("content", [b"[]", b"3", b"{}", b'{"entries": 3}', b"{", b"\xff\xfe"])
+def test_a_file_without_a_list_of_entries_is_damage_and_stays(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    journal = Journal(tmp_path / "a.json", lambda _: True, nullcontext)
+    for act in (journal.entries, lambda: journal.append(lambda _: {"say": 2})):
+        with pytest.raises(UnreadableJournal, match="a.json: is damaged and was not changed"):
+            act()
+    assert (tmp_path / "a.json").read_bytes() == content
 
 
 def test_a_file_is_bounded_when_read_and_when_written(tmp_path):

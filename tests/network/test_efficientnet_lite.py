@@ -21,6 +21,7 @@ from lps.settings import backbone_names
 from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.training.loop import train
+from tests.network.published_layouts import waves
 
 RECORDED = [
     ((1, 32, 32, 32), (2.0359, 2.0779, 6.0, 1.134, 0.0)),
@@ -35,12 +36,6 @@ RECORDED = [
     ((1, 1280), (0.6255, 1.2319, 1.5013, 0.0, 0.0)),
 ]
 LITE0 = {"network.name": "efficientnet_lite0"}
-
-
-def waves(side: int) -> torch.Tensor:
-    """A picture that is the same everywhere."""
-    steps = torch.arange(3 * side * side, dtype=torch.float64).view(1, 3, side, side)
-    return torch.sin(steps**2 / 977).float()
 
 
 def shipped() -> nn.Module:

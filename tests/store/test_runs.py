@@ -17,7 +17,7 @@ from lps.__main__ import main
 from lps.errors import UserError
 from lps.files.atomic import clean_line, write_json, write_whole
 from lps.files.atomic_folder import draft_folder
-from lps.files.locks import boot_id, folder_lock, is_held, try_lock
+from lps.files.locks import boot_id, is_held, try_lock
 from lps.scheduler import launcher
 from lps.settings.config import configure
 from lps.store import events, run_folders, runs
@@ -522,21 +522,6 @@ def test_a_claim_wins_against_probes(run):
     for probe in probes:
         probe.kill()
         probe.wait()
-
-
-def test_locked_is_one_at_a_time(tmp_path):
-    inside, most = [], []
-
-    def enter(_):
-        with folder_lock(tmp_path):
-            inside.append(1)
-            most.append(len(inside))
-            time.sleep(0.002)
-            inside.pop()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(enter, range(12)))
-    assert max(most) == 1
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_temporary(tmp_path, monkeypatch):
