@@ -80,6 +80,7 @@ def carry_out(job: dict) -> int:
             del sys.argv[1]
             exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
         elif kind == "-m":
+            sys.modules.pop(f"{rest[0]}.__main__", None)  # else Python warns that it is imported already
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(kind, run_name="__main__")
