@@ -10,7 +10,7 @@ from tests.shares import ALL
 
 @pytest.mark.slow
 def test_a_real_run_whose_trainer_is_killed_ends_with_the_numbers_of_an_unbroken_one(tmp_path):
-    reference, seconds = unbroken(tmp_path / "unbroken")
-    kills = 3 if ALL else 1
-    trial = kill_again(tmp_path / "killed", kills, random.Random(0), seconds, reference)
+    kills, epochs = (3, 24) if ALL else (1, 8)
+    reference, seconds = unbroken(tmp_path / "unbroken", epochs)
+    trial = kill_again(tmp_path / "killed", kills, random.Random(0), seconds, reference, epochs)
     assert trial.wrong == [] and len(trial.phases) == kills

@@ -35,13 +35,13 @@ class Killed:
     wrong: list[str] = field(default_factory=list)
 
 
-def make(root: Path) -> Run:
-    return Run(create_run(root, configure(SETTINGS | {"epochs": EPOCHS})).folder.resolve())
+def make(root: Path, epochs: int) -> Run:
+    return Run(create_run(root, configure(SETTINGS | {"epochs": epochs})).folder.resolve())
 
 
-def unbroken(root: Path) -> tuple[dict, tuple[float, float]]:
+def unbroken(root: Path, epochs: int = EPOCHS) -> tuple[dict, tuple[float, float]]:
     """What a run that nobody kills ends with, and the seconds to its first record and from there to its last one."""
-    run, began = make(root), time.time()
+    run, began = make(root, epochs), time.time()
     launcher.launch(run)
     until(lambda: run.state().is_over, LIMIT_S)
     assert run.state().name == "finished", run.state()
@@ -49,15 +49,22 @@ def unbroken(root: Path) -> tuple[dict, tuple[float, float]]:
     return facts(run), (told[0]["time"] - began, told[-1]["time"] - told[0]["time"])
 
 
-def kill_again(root: Path, kills: int, draws: random.Random, seconds: tuple[float, float], reference: dict) -> Killed:
+def kill_again(
+    root: Path,
+    kills: int,
+    draws: random.Random,
+    seconds: tuple[float, float],
+    reference: dict,
+    epochs: int = EPOCHS,
+) -> Killed:
     """Kill the trainer of one run that often, each time at a random moment of its attempt, then let it finish."""
-    trial = Killed(make(root))
+    trial = Killed(make(root, epochs))
     run = trial.run
     launcher.launch(run)
     start_s, rest_s = seconds
     while len(trial.phases) < kills:
         is_early = draws.random() < EARLY
-        if not _kill_once(trial, is_early, draws.uniform(0, start_s if is_early else 1.5 * rest_s / kills)):
+        if not _kill_once(trial, is_early, draws.uniform(0, start_s if is_early else min(0.9, 1.5 / kills) * rest_s)):
             break
     if not until(lambda: run.state().is_over, LIMIT_S):
         trial.wrong.append(f"did not end: {run.state()}")
