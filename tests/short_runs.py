@@ -33,6 +33,11 @@ def _short(method: str, settings: dict) -> dict:
 def resumed_run(root, monkeypatch, method: str, at=(1, 4), **settings) -> Run:
     """Return a run like `finished_run`, but stopped after the step that `at` names as (epoch, step), and resumed."""
     run = create_run(root, configure(_short(method, settings)))
+    stop_and_resume(run, monkeypatch, at)
+    return run
+
+
+def stop_and_resume(run: Run, monkeypatch, at: tuple[int, int]) -> None:
     attempt = training.RunTraining(run)
 
     def stop_at(epoch, epochs, step, steps):
@@ -45,7 +50,6 @@ def resumed_run(root, monkeypatch, method: str, at=(1, 4), **settings) -> Run:
     attempt.events.close()
     assert events(run)[-1]["kind"] == "stop"
     assert training.train(run) == 0
-    return run
 
 
 def events(run: Run) -> list[dict]:

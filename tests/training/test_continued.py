@@ -16,7 +16,7 @@ from lps.store.run_folders import create_run
 from lps.store.snapshots import read_split
 from lps.training import loop as training
 from lps.training import parent_weights
-from tests.short_runs import assert_same_end, events, finished_run, numbers, state
+from tests.short_runs import assert_same_end, events, finished_run, numbers, state, stop_and_resume
 
 pytestmark = pytest.mark.slow  # they train
 
@@ -59,17 +59,7 @@ def child_trained_afresh(parent):
 def test_a_resumed_one_ends_with_the_same_numbers(parent, monkeypatch):
     whole, broken = child_of(parent), child_of(parent)
     assert training.train(whole) == 0
-    attempt = training.RunTraining(broken)
-
-    def stop_at(epoch, epochs, step, steps):
-        attempt._stop = (epoch, step) == (1, 4)
-        return training.methods.Progress(epoch, epochs, step, steps)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "Progress", stop_at)
-        assert attempt.carry_out() == 0
-    attempt.events.close()
-    assert training.train(broken) == 0
+    stop_and_resume(broken, monkeypatch, (1, 4))
     assert_same_end(whole, broken)
 
 

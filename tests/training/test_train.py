@@ -27,12 +27,11 @@ from lps.store.summary import summarize
 from lps.training import checkpoints
 from lps.training import end_reason as training_failure
 from lps.training import loop as training
-from tests.short_runs import FEW
+from tests.short_runs import FEW, assert_same_end, numbers
 
 pytestmark = pytest.mark.slow  # every one of them trains
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {"epochs": 3, "pretrain.epochs": 1, "threads": 1} | FEW
-TIMES = ("time/", "throughput/", "memory/", "eta_s")
 
 
 def make_run(root, **settings):
@@ -53,15 +52,6 @@ def once_more(finished, tmp_path):
 
 def history(run):
     return drop_repeated(read_events(run.events)[0])
-
-
-def numbers(run):
-    """Every train and eval number that is not a matter of time, by (kind, epoch)."""
-    return {
-        (e["kind"], e["epoch"]): {k: v for k, v in e["values"].items() if not k.startswith(TIMES)}
-        for e in history(run)
-        if e["kind"] in ("train", "eval")
-    }
 
 
 def test_progress_tells_how_long_a_stop_may_take(tmp_path, monkeypatch):
@@ -115,10 +105,8 @@ def test_the_snapshot_belongs_to_the_evaluation(finished):
 
     values = open_world(snapshot.predicted.astype(np.int64), truth[split.unlabeled], split.classes)
     assert values["accuracy/all"] == history(finished)[-2]["values"]["accuracy/all"]
-    assert set(snapshot.feature_index) <= set(split.unlabeled) and snapshot.features.shape == (
-        len(snapshot.feature_index),
-        64,
-    )
+    assert set(snapshot.feature_index) <= set(split.unlabeled)
+    assert snapshot.features.shape == (len(snapshot.feature_index), 64)
     assert snapshots.snapshot_epochs(finished.snapshots) == [1, 2, 3]
 
 
@@ -279,42 +267,13 @@ def test_a_training_without_a_runner_notices_within_a_second_that_its_run_was_de
     assert not (run.folder / "exit.json").exists() and not list(tmp_path.glob("*/checkpoints/*.pt"))
 
 
-def test_stopping_in_the_middle_of_an_epoch_and_resuming_changes_nothing(finished, tmp_path):
-    run = make_run(tmp_path)
-    attempt = training.RunTraining(run)
-    real = training.Progress
-
-    def stop_at(epoch, epochs, step, steps):
-        attempt._stop = (epoch, step) == (1, 4)
-        return real(epoch, epochs, step, steps)
-
-    training.Progress = stop_at
-    try:
-        assert attempt.carry_out() == 0
-    finally:
-        training.Progress = real
-        attempt.events.close()
-    assert history(run)[-1]["kind"] == "stop" and summarize(run)["epochs"] == 1
-    name, state, _ = checkpoints.load_newest(run.checkpoints)
-    assert (state["epoch"], state["step"]) == (1, 5)
-    assert training.train(run) == 0
-    assert numbers(run) == numbers(finished)
-    assert_same_weights(run, finished)
-
-
-def assert_same_weights(run, other):
-    ours, theirs = (checkpoints.load_newest(r.checkpoints)[1]["method"] for r in (run, other))
-    assert ours.keys() == theirs.keys() and all(torch.equal(ours[k], theirs[k]) for k in ours)
-
-
 def test_kill_9_and_resume_changes_nothing(finished, tmp_path):
     """A real process, killed after its first committed epoch; the next attempt ends with the unbroken run's numbers."""
     run = next(run for run in map(killed, [tmp_path] * 5) if history(run)[-1]["kind"] != "finish")
     assert training.train(run) == 0
     starts = [e for e in read_events(run.events)[0] if e["kind"] == "start"]
     assert starts[-1]["epoch"] >= 1 and history(run)[-1]["kind"] == "finish"
-    assert numbers(run) == numbers(finished)
-    assert_same_weights(run, finished)
+    assert_same_end(run, finished)
 
 
 def killed(root):
@@ -331,33 +290,21 @@ def killed(root):
     return run
 
 
-def test_a_damaged_checkpoint_is_passed_over(finished, tmp_path, capsys):
-    run = once_more(finished, tmp_path)
-    newest = sorted(run.checkpoints.glob("step-*.pt"))[-1]
-    data = bytearray(newest.read_bytes())
-    data[len(data) // 2] ^= 1
-    newest.write_bytes(data)
-    assert training.train(run) == 0
-    assert f"checkpoint {newest.stem} is damaged" in capsys.readouterr().out
-    assert numbers(run) == numbers(finished)
-
-
-def test_a_checkpoint_that_is_no_weights_is_passed_over_in_its_own_words(finished, tmp_path, capsys):
-    run = once_more(finished, tmp_path)
-    newest = sorted(run.checkpoints.glob("step-*.pt"))[-1]
-    write_checked(newest, b"\x80\x02].")  # an empty list, and its checksum is right
-    assert training.train(run) == 0
-    assert f"checkpoint {newest.stem} has the right checksum but contains more than weights" in capsys.readouterr().out
-    assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
-    assert numbers(run) == numbers(finished)
-
-
-@pytest.mark.parametrize("how", ["keys", "shape", "optimizer", "part", "type", "far"])
-def test_a_checkpoint_of_another_training_is_passed_over_in_its_own_words(finished, tmp_path, capsys, how):
+@pytest.mark.parametrize("how", ["damaged", "no weights", "keys", "shape", "optimizer", "part", "type", "far"])
+def test_a_checkpoint_that_cannot_be_gone_on_from_is_passed_over_in_its_own_words(finished, tmp_path, capsys, how):
     run = once_more(finished, tmp_path)
     name, state, _ = checkpoints.load_newest(run.checkpoints)
-    method, first = state["method"], next(iter(state["method"]))
-    if how == "keys":
+    method, first, path = state["method"], next(iter(state["method"])), run.checkpoints / f"{name}.pt"
+    words = f"checkpoint {name} belongs to another training"
+    if how == "damaged":
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        words = f"checkpoint {name} is damaged"
+    elif how == "no weights":
+        write_checked(path, b"\x80\x02].")  # an empty list, and its checksum is right
+        words = f"checkpoint {name} has the right checksum but contains more than weights"
+    elif how == "keys":
         method["other"] = method.pop(first)
     elif how == "shape":
         method[first] = torch.zeros(3, 3, 3)
@@ -367,9 +314,10 @@ def test_a_checkpoint_of_another_training_is_passed_over_in_its_own_words(finish
         del state["averages"]
     else:
         state["epoch"] = "two" if how == "type" else 10**6
-    checkpoints.save_checkpoint(run.checkpoints, name, state)
+    if "another training" in words:
+        checkpoints.save_checkpoint(run.checkpoints, name, state)
     assert training.train(run) == 0
-    assert f"checkpoint {name} belongs to another training" in capsys.readouterr().out
+    assert words in capsys.readouterr().out
     assert [event["kind"] for event in read_events(run.events)[0] if event["kind"] == "fail"] == []
     assert numbers(run) == numbers(finished)
 
@@ -430,8 +378,7 @@ def test_when_every_checkpoint_is_damaged_the_run_begins_again_and_ends(finished
     for path in run.checkpoints.glob("step-*.pt"):
         path.write_bytes(path.read_bytes()[:1000])
     assert training.train(run) == 0
-    assert numbers(run) == numbers(finished)
-    assert_same_weights(run, finished)
+    assert_same_end(run, finished)
 
 
 @pytest.mark.parametrize(
