@@ -16,7 +16,7 @@ from lps.scheduler.costs import KnownCosts, Pace
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
 from lps.store.runs import State
-from lps.studies import preset_tables, presets, sweep_records, sweeps
+from lps.studies import core_sharing, preset_tables, presets, sweep_records, sweeps
 from lps.studies.sweep_layout import SweepSpec
 from lps.ui.shared import export_buttons
 from lps.ui.sweeps import form, page
@@ -41,7 +41,8 @@ def fill(root, asked, states):
     made = []
     for (config, label), state in zip(presets.build_paper_table(asked).labeled_configs(), states):
         flat = config.flat()
-        own = {key: flat[key] for line in presets.PRESETS[asked.preset].lines for key in line.settings}
+        names = {*asked.fixed, *(key for line in presets.PRESETS[asked.preset].lines for key in line.settings)}
+        own = {key: flat[key] for key in names - {"epochs"}}
         more = {"written": 1} if state not in ("finished", "queued") else {}
         run = make_run(root, state, epochs=2, seed=config.seed, settings=own, name=label, **more)
         assert run.config() == config
@@ -81,7 +82,7 @@ def test_an_empty_page_lays_out_the_ablation_and_starts_nothing(root):
 def test_what_waits_on_this_machine_is_not_said_to_be_handed_over(root, monkeypatch):
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low"])
-    fill(root, ASKED, ["queued"] * 2)
+    fill(root, core_sharing.sweep_on_cores(ASKED, root)[0], ["queued"] * 2)
     for run in list_runs(root):
         write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0})
     at = visit("sweeps")
@@ -113,17 +114,18 @@ def test_a_click_starts_the_sweep_once(root, monkeypatch):
     at.multiselect(key="sweep_fixed").set_value(["epochs"]).run()
     at.text_input(key="fix:epochs").set_value("2").run()
     assert "15 runs: 15 new" in plain(at)
+    asked, _ = core_sharing.sweep_on_cores(ASKED, root)
     at.button(key="sweep_start").click().run()
     assert not at.exception and at.query_params["sweep"] in (ASKED.name, [ASKED.name])
     runs = list_runs(root)
     assert len(runs) == 15 and all(run.meta()["tags"] == [f"sweep:{ASKED.name}"] for run in runs)
     assert {run.state().name for run in runs} == {"queued"}
     assert {run.config().to_json() for run in runs} == {
-        c.to_json() for c, _ in presets.build_paper_table(ASKED).labeled_configs()
+        c.to_json() for c, _ in presets.build_paper_table(asked).labeled_configs()
     }
     (known,) = sweep_records.list_sweeps(root)
-    assert sweeps.from_record(known.request) == ASKED
-    at.session_state["sweep_asked"] = (ASKED.as_record(), ASKED.name, 0, form.THIS_MACHINE)  # the second click of two
+    assert sweeps.from_record(known.request) == asked
+    at.session_state["sweep_asked"] = (asked.as_record(), ASKED.name, 0, form.THIS_MACHINE)  # the second click of two
     at.run()
     assert not at.exception and len(list_runs(root)) == 15
 
