@@ -93,10 +93,24 @@ def _make_shard(originals: Path, target: Path, count: int, start: int) -> None:
                 _add(archive, f"{number:07d}.cls", f"class {label}".encode())
 
 
+def make_arrays(originals: Path, target: Path, count: int) -> None:
+    """Noise of 8 x 8 pixels, in one file."""
+    noise = np.random.default_rng(7).integers(0, 256, (count, 8, 8), np.uint8)
+    labels = [number % CLASSES if _is_labeled(number, number % CLASSES) else -1 for number in range(count)]
+    np.savez(_array_file(target), x_train=noise, y_train=labels)
+
+
+def _array_file(pictures: Path) -> Path:
+    return pictures.with_suffix(".npz")
+
+
 def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     head = tarfile.TarInfo(name)
     head.size = len(content)
     archive.addfile(head, io.BytesIO(content))
+
+
+MAKERS = {"folder": make_folder, "shards": make_shards, "arrays": make_arrays}
 
 
 def _is_labeled(number: int, label: int) -> bool:
@@ -141,8 +155,10 @@ _PLANTED = {}  # settings of planted features, which have a store of their own
 def _config(path: Path, **settings):
     from lps.settings.config import configure
 
+    is_arrays, pictures = path.parent.name == "arrays", path / "pictures"
     usual = {
-        "dataset": path.parent.name, "dataset.path": str(path / "pictures"), "dataset.image_size": SIDE,
+        "dataset": path.parent.name, "dataset.path": str(_array_file(pictures) if is_arrays else pictures),
+        "dataset.image_size": None if is_arrays else SIDE,
         "split.num_novel": CLASSES - SEEN, "features": "stored", "network.name": "digits_resnet",
         "network.start": "random", "network.image_size": None, "features.weak_views": 1, "features.strong_views": 1,
         "epochs": 1,
@@ -200,7 +216,8 @@ def plant() -> None:
 
     def begin(extraction: Extraction):
         files = sources.images_of(extraction._config).file_names
-        labels = np.array([int(Path(name).stem) % CLASSES for name in files])
+        numbers = [int(Path(name).stem) for name in files] or range(len(extraction._images))
+        labels = np.array(numbers) % CLASSES
         centres = np.random.default_rng(1).normal(0, 1, (CLASSES, _WIDTH))
 
         def compute(view: str, start: int, stop: int) -> bytes:
@@ -361,7 +378,7 @@ def go_through(originals: Path, home: Path, count: int, only: list[str], more: l
         shutil.rmtree(path, ignore_errors=True)
         began = time.perf_counter()
         path.mkdir(parents=True)
-        (make_shards if home.name == "shards" else make_folder)(originals, path / "pictures", count)
+        MAKERS[home.name](originals, path / "pictures", count)
         (path / "made").touch()
         print(f"{count:,} pictures made in {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     rows = []
@@ -399,7 +416,7 @@ def main() -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("originals", type=Path, metavar="FILE.npz", help="pictures of 10 classes, as CIFAR-10")
     parser.add_argument("--counts", type=int, nargs="+", default=[1000, 10_000, 100_000], help="pictures")
-    parser.add_argument("--dataset", choices=("folder", "shards"), default="folder")
+    parser.add_argument("--dataset", choices=MAKERS, default="folder")
     parser.add_argument("--home", type=Path, default=Path("/tmp/lps-scale"), help="where pictures and results lie")
     parser.add_argument("--only", nargs="+", choices=STAGES, default=list(STAGES)[:-1], metavar="STAGE")
     parser.add_argument("--planted", action="store_true", help="features by class, without a backbone")
