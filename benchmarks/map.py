@@ -171,10 +171,10 @@ def _memory(client: CDPSession) -> dict[str, int]:
     client.send("HeapProfiler.collectGarbage")
     heap = client.send("Runtime.getHeapUsage")
     arrays = heap["usedSize"] + heap.get("backingStorageSize", 0)
-    return {"heap MB": round(arrays / 1e6), "renderer MB": _largest_renderer()}
+    return {"heap MB": round(arrays / 1e6), "renderer MB": largest_renderer()}
 
 
-def _largest_renderer() -> int:
+def largest_renderer() -> int:
     """Megabytes of the largest renderer among the processes that this one has begun."""
     parents, renderers = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
