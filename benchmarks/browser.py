@@ -17,10 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from playwright.sync_api import BrowserContext, BrowserType, Page, sync_playwright
 
 from benchmarks.made_runs import make_large, make_many
 from benchmarks.report import section
+from lps.analysis import projection
 from lps.interop import tensorboard
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run
@@ -79,10 +81,49 @@ def opened(visitor: Visitor, url: str, rounds: int) -> dict[str, float]:
             table_is_there(page)
             page.wait_for_timeout(SETTLING_MS)
             began = time.perf_counter()
-            page.locator("[data-testid=stMain]").get_by_role("link", name="Live").click()
+            page.locator("[data-testid=stMain]").get_by_role("link", name="Live").first.click()
             curves_are_there(page)
             seconds.append(time.perf_counter() - began)
     return _summary(seconds)
+
+
+def measure_many(visitor: Visitor, folder: Path, count: int, rounds: int) -> Iterator[dict]:
+    """The page Runs with many runs."""
+    make_many(folder / "many", count)
+    yield from _measure_pages(visitor, folder / "many", {f"Runs, {count:,} runs": ("runs", table_is_there)}, rounds)
+
+
+def measure_points(visitor: Visitor, folder: Path, count: int, rounds: int) -> Iterator[dict]:
+    """The pages of many pictures, with a PCA of all."""
+    from benchmarks.map import make  # which imports this module
+
+    run = make(folder / "points", count)
+    projection.compute_map(run, "pca", 1)
+    pages = {
+        f"Clusters, {count:,} pictures": (f"clusters?run={run.id}", table_is_there),
+        f"Review, {count:,} pictures": (f"review?run={run.id}", card_is_there),
+        f"Projection, {count:,} pictures": (f"projection?run={run.id}&map=pca", points_are_there),
+    }
+    yield from _measure_pages(visitor, run.root, pages, rounds)
+
+
+def _measure_pages(visitor: Visitor, runs: Path, pages: dict, rounds: int) -> Iterator[dict]:
+    for name, (path, ready) in pages.items():
+        with Server.of_app(runs, runs.parent / "server.txt").answering() as server:
+            process = psutil.Process(server.process.pid)
+            before = sum(process.cpu_times()[:2])
+            with visitor.browser() as context:
+                seconds = [_visit(context, f"{server.address}/{path}", ready)]
+                cpu = sum(process.cpu_times()[:2]) - before
+                seconds += [_visit(context, f"{server.address}/{path}", ready) for _ in range(rounds)]
+            yield (
+                {"page": name}
+                | _summary(seconds)
+                | {
+                    "server CPU s, first visit": cpu,
+                    "server MB": round(process.memory_info().rss / 1e6),
+                }
+            )
 
 
 def _visit(context: BrowserContext, url: str, ready: Callable[[Page], None]) -> float:
@@ -114,6 +155,11 @@ def curves_are_there(page: Page) -> None:
 
 def points_are_there(page: Page) -> None:
     page.wait_for_selector(".st-key-map .lps-map[data-rested]")
+    _script_is_over(page)
+
+
+def card_is_there(page: Page) -> None:
+    page.wait_for_selector(".lps-deck-choice")
     _script_is_over(page)
 
 
@@ -195,22 +241,35 @@ def _frames(page: Page, url: str) -> dict[str, float]:
     return {"frames": len(gaps), "median frame s": gaps[len(gaps) // 2], "longest frame s": gaps[-1]}
 
 
+def _measure_all(visitor: Visitor, folder: Path, runs: Path, large: Run, options) -> Iterator[dict]:
+    yield measure_empty(visitor, folder, options.rounds)
+    yield from measure_studio(visitor, runs, large, options.rounds)
+    if not options.no_tensorboard:
+        yield measure_board(visitor, runs, folder / "logs", options.rounds)
+    if options.many:
+        yield from measure_many(visitor, folder, options.many, options.rounds)
+    if options.points:
+        yield from measure_points(visitor, folder, options.points, options.rounds)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.browser", description=__doc__)
     parser.add_argument("--runs", type=int, default=500, help="how many small runs")
     parser.add_argument("--rounds", type=int, default=4, help="visits of every page after the first")
+    parser.add_argument("--many", type=int, metavar="RUNS", help="also the page Runs with so many runs")
+    parser.add_argument("--points", type=int, metavar="PICTURES", help="also a run with so many pictures")
     parser.add_argument("--chromium", default=shutil.which("chromium"), help="path of the browser")
     parser.add_argument("--no-tensorboard", action="store_true", help="leave the reference out")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        runs, logs = Path(folder) / "runs", Path(folder) / "logs"
+        runs = Path(folder) / "runs"
         make_many(runs, options.runs)
         large = make_large(runs, Path(folder) / "pictures.npz")
         visitor = Visitor(playwright.chromium, options.chromium)
-        rows = [measure_empty(visitor, Path(folder), options.rounds)]
-        rows += measure_studio(visitor, runs, large, options.rounds)
-        if not options.no_tensorboard:
-            rows.append(measure_board(visitor, runs, logs, options.rounds))
+        rows = []
+        for row in _measure_all(visitor, Path(folder), runs, large, options):
+            rows.append(row)
+            print(row, file=sys.stderr, flush=True)
         note = (
             f"{options.runs} runs of 20 epochs, and one of {large.config().epochs} epochs, 100 classes, 50,000 points."
         )
