@@ -37,8 +37,8 @@ def table_notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
         lines.append(f"{' · '.join(nameless)}: ids are not tied to classes, so raw seen accuracy is at chance level")
     if any(group.seen_is_matched for group in groups):
         lines.append(
-            "* seen accuracy after ids were matched with classes; without a star, an image is correct if its id is "
-            "that of its class"
+            "* seen accuracy after ids were matched with classes; without a star, an image is correct if its "
+            "predicted id is the id of its class"
         )
     if any(group.is_clustered_apart for group in groups):
         lines.append(ABOUT_CLUSTERED_APART)

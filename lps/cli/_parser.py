@@ -190,7 +190,11 @@ def add_settings(sub: argparse.ArgumentParser, help: str = "for all runs") -> No
 def add_sharing(sub: argparse.ArgumentParser, with_what: str) -> None:
     """Add the options that let several processes share the work. with_what: what the processes have in common."""
     sub.add_argument(
-        "--workers", type=int, default=1, metavar="N", help=f"processes of this machine, 1 to {processes.MOST_WORKERS}"
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help=f"number of processes on this machine, 1 to {processes.MOST_WORKERS}",
     )
     help_text = f"share the work with other processes that run this command {with_what}"
     sub.add_argument("--join", action="store_true", help=help_text)

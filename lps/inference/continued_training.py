@@ -108,8 +108,9 @@ class TrainingPlan:
             expected = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.new_classes[:3], shares))
             expected += ", …" * (len(self.new_classes) > 3)
             sentences.append(
-                f"The new run uses the prior.shares of the run before, so these are the expected shares of the new "
-                f"seen classes: {expected}. If they are wrong, set prior.shares again and list the seen classes first."
+                f"The new run uses prior.shares of the previous run, so these are the expected shares of the new "
+                f"seen classes: {expected}. If they are wrong, set prior.shares again, with the shares of the seen "
+                "classes first."
             )
         if self.aside:
             stay = "stays" if self.aside == 1 else "stay"

@@ -13,9 +13,9 @@ Objective:
     + m \log \hat q\big)\Big), \qquad r_a = \mathrm{softmax}\big(\tfrac{\cos(h_a, W)}{\tau_r}\big)$$
 
 Views:
-    The views are those of SimGCD. LER is computed over the unlabeled rows $\mathcal{U}$ of both views. Gradients flow
-    through both arguments of its cross-entropy, even through the target r. DKL compares w1 with w2 over all images, and
-    gradients flow through both.
+    The views are those of SimGCD. $\mathcal{L}_{LER}$, the loss that keeps seen classes, is computed over the unlabeled
+    rows $\mathcal{U}$ of both views. Gradients flow through both arguments of its cross-entropy, even through r.
+    $\mathcal{L}_{DKL}$, the consistency loss, compares w1 with w2 over all images, and gradients flow through both.
 
 Deviations:
     - The deviations of SimGCD apply. All constants and the form of both terms are those of the authors' code.
@@ -75,7 +75,7 @@ class LegoGCD(Distilled, Method):
         ] = "official",
         known_threshold: Annotated[
             float,
-            "theta: confidence from which an image predicted as seen counts in the loss that keeps seen classes",
+            "theta: lowest confidence at which an image predicted as seen counts in the loss that keeps seen classes",
             (0, 1),
             ParameterDocs("Keeping seen classes", larger="fewer but more confident images count"),
         ] = 0.95,

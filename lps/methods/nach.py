@@ -18,8 +18,9 @@ Views:
     pseudo-labels, class distribution, confidence and neighbours.
 
 Deviations:
-    - There is no official code. We follow two third-party implementations. Two choices are ours: the rank of the filter
-      depends on the number of classes (theirs: 1 and 2), and the confidence gap is computed over all rows.
+    - There is no official code. We follow two third-party implementations. Two choices are ours: the
+      number k of the pair filter (`filter_rank`) depends on the number of classes (theirs: 1 and 2), and the confidence
+      gap is computed over all rows.
     - Learning rate, steps, batch and views follow the common protocol.
     - The pair loss is computed in log space. An image cannot be its own nearest neighbour (the diagonal is masked).
     - The partner of a labeled image is the next image of its class in the shuffled batch, so every other image of the

@@ -1,4 +1,4 @@
-r"""OpenNCD: learns many prototypes and merges those with many images in common into one class during training.
+r"""OpenNCD: learns many prototypes; during training, prototypes that share many images become one class.
 
 Citation:
     J. Liu, Y. Wang, T. Zhang, Y. Fan, Q. Yang, J. Shao: Open-world Semi-supervised Novel Class Discovery. IJCAI 2023.

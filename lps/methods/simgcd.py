@@ -16,7 +16,7 @@ Objective:
 Views:
     w1 and w2 are weak. The index a is a row: one view of one image. a' denotes the other view of the same image. P(a)
     are the other labeled rows of both views with the label of a. p, q and v are computed for every row, labeled ones
-    too. v are outputs of a projection head beside the classifier, at length 1.
+    too. v are outputs of a projection head beside the classifier, normalized to length 1.
     The mean prediction is the mean over both views.
     No gradient flows through the targets q.
 

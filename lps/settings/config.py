@@ -149,7 +149,7 @@ class Config:
     split_seen_classes: str = _setting("first", "which classes are seen: first, random, or class ids such as 0,3,5")
     split_labeled_ratio: float = _setting(
         0.5,
-        "of the images of seen classes, the share whose label is used; all other images are unlabeled",
+        "share of the images of seen classes whose label is used; all other images are unlabeled",
         minimum=1e-6,
         maximum=1,
     )
@@ -180,7 +180,8 @@ class Config:
     split_labeled_imbalance: float = _setting(
         1.0,
         "imbalance of the labels: the number of labels of the seen class with the most labels, divided by that of the "
-        "class with the fewest. Surplus labels are withheld. 1: all drawn labels are used",
+        "class with the fewest. Surplus labels are not used, and their images count as unlabeled. 1: all drawn labels "
+        "are used",
         minimum=1,
         maximum=100_000,
         larger="label counts differ more and fewer labels are used",
@@ -235,8 +236,8 @@ class Config:
     prior_every: int = _setting(
         10,
         "epochs between two estimates of the prior. With prior=given or prior=oracle, nothing is estimated. "
-        "Instead, each time this many epochs have passed, the novel shares are assigned to the novel ids again: the "
-        "largest share goes to the id that is predicted most often, and so on",
+        "Instead, at this interval, the shares of novel classes are matched with the novel clusters again: the largest "
+        "share goes to the cluster that is predicted most often, and so on",
         minimum=1,
         maximum=MOST_EPOCHS,
         larger="the estimate is older but costs less time",

@@ -248,7 +248,8 @@ def _text_test(name: Name, sign: str, text: str, at: int) -> Test:
     if sign != "=":
         raise UserError(
             "filter",
-            f"{name.key} is not a number, so {sign} before position {at} cannot compare it; choices: = != ~ !~",
+            f"{name.key} is not a number, so it cannot be compared with {sign} (before position {at}); "
+            "choices: = != ~ !~",
         )
     wanted_text = text.casefold()
     choices = ("true", "false") if name.kind == "flag" else name.choices

@@ -91,7 +91,7 @@ def test_it_finds(text, places):
         "schedule=cosin": "'cosin' at position 10 is not a schedule; choices: constant, cosine",
         "state=done": "'done' at position 7 is not a state; choices: queued, starting",
         "use_margin=maybe": "not a use_margin; choices: true, false",
-        "method<lps": "method is not a number, so < before position 8 cannot compare it",
+        "method<lps": "method is not a number, so it cannot be compared with < (before position 8)",
         "(method=lps": "the filter ends at position 12; expected and, or, or )",
         "method=lps)": "')' at position 11; expected and, or, or the end",
         "lr=": "the filter ends at position 4; expected a value to compare lr with",

@@ -283,7 +283,7 @@ def _show_published() -> None:
         st.caption(
             "Table 1 of the LPS paper, means of 3 runs. If seen and novel accuracy each have their own best matching "
             "of clusters and classes, the accuracy “All” cannot be larger than the weighted mean of the two. The last "
-            "column marks the rows of the paper where it is."
+            "column marks the rows of the paper in which it is larger."
         )
 
 

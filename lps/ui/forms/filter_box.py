@@ -6,8 +6,8 @@ from lps.tables import run_filter
 from lps.tables.run_names import FIELDS
 
 _ABOUT = (
-    "Words are searched in names, ids, notes, tags and states. You can also write conditions, such as lr>0.05. The "
-    "left side is a setting, a measurement (of the newest epoch, accuracies in percent) or one of "
+    "A word matches names, ids, notes, tags and states. You can also write conditions, such as lr>0.05. The left "
+    "side is a setting, a measurement (its value at the newest epoch; accuracies in percent) or one of "
     f"{', '.join(FIELDS)}. The operators are = != < <= > >=, and ~ for a regular expression. "
     "Combine conditions with and, or, not and brackets; lps|orca matches either. Put text with spaces in quotes."
 )

@@ -78,7 +78,7 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     say = nouns.of(run)
     help_text = (
         "Every picture has a distance to the training images. Choose what percentage of the pictures of known "
-        "classes should get a class. The limit is the distance within which this percentage of them lies. Pictures "
+        "classes should get a class. This percentage of the pictures of known classes lies within the limit. Pictures "
         f'beyond the limit are marked "{NONE}". At 100 %, every picture gets a class.'
     )
     with st.container(border=True, gap="small"):

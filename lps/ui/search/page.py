@@ -284,7 +284,7 @@ def _show_settings(entry: Search, result: SearchResult) -> None:
             code = _chart_code("search_setting", entry, dimension.name)
             plot(figure, f"search_slice_{entry.name}_{dimension.name}", f"Value over {dimension.name}", code=code)
     st.caption(
-        "Each dot is a trial, with any values of the other settings. Crosses are trials that were stopped early."
+        "Each dot is a trial; other settings may differ between the dots. Crosses are trials that were stopped early."
     )
 
 

@@ -158,7 +158,7 @@ def _explain_selection(columns: Sequence[int], cluster_position: int, margin: fl
     if margin < 0:
         return f"The most similar pictures are mostly in {names[0]}."
     other_names = [name for column, name in zip(columns, names) if column != cluster_position]
-    return f"It may also be {other_names[0]}." if other_names else "No other cluster is close."
+    return f"It may also belong to {other_names[0]}." if other_names else "No other cluster is close."
 
 
 def _make_sheet(images: Images | None, ids: Sequence[int], edge: int, side: int | None = None) -> tuple[dict, bytes]:

@@ -145,14 +145,14 @@ def show_alarms(run: Run) -> None:
 def show_damages(run: Run) -> None:
     """Show a line for each unreadable file of texts or requests, and how to replace it."""
     remedies = {
-        "meta.json": "Rename the run to write a new file",
-        "want.json": "Stop or resume the run to write a new file",
+        "meta.json": "If you rename the run, a new file is written",
+        "want.json": "If you stop or resume the run, a new file is written",
     }
     for damage in run.damages():
         remedy = (
             ""
             if "newer" in damage
-            else f" {remedies[damage.split()[0]]}. The damaged file is kept beside it; its name begins with damaged-."
+            else f" {remedies[damage.split()[0]]}. The damaged file stays beside it as damaged-…."
         )
         st.warning(escape.markdown(f"{damage}.{remedy}"), icon=":material/broken_image:")
 

@@ -53,8 +53,8 @@ def pick_scoring() -> Scoring:
     sentences = [f"{capitalized(PROTOCOLS[protocol])}."]
     if selection == "oracle":
         sentences.append(
-            ":orange[An oracle chose the epoch: it has the best accuracy on the true classes. In practice, you do not "
-            "know the true classes.]"
+            ":orange[An oracle chose the epoch: the one with the best accuracy on the true classes. In practice, you "
+            "do not know the true classes.]"
         )
     if selection == "validation":
         sentences.append("The epoch has the best accuracy on images whose label was withheld from training.")
