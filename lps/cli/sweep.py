@@ -51,8 +51,7 @@ def sweep(options) -> int:
         return _list_presets(options.json)
     request, name, on = _request(options), options.name, target_options(options)
     launcher.check_request(options.retries, None, on)
-    if on is None:
-        request, name = core_sharing.sweep_on_cores(request, options.runs, name)
+    request, name = core_sharing.sweep_on_cores(request, options.runs, name, on is None)
     planned = sweeps.plan_unchecked_sweep(request, options.runs, name)
     if options.dry_run:
         return _print_plan(planned, options, on)

@@ -35,7 +35,7 @@ OPERATIONS = (
     "translate_x",
     "translate_y",
 )
-MOVES = OPERATIONS[9:]  # operations that move pixels: one kernel with a matrix per image
+_MOVES = OPERATIONS[9:]  # operations that move pixels: one kernel with a matrix per image
 LEVELS = 10  # levels are 1 .. 9
 _ONE = 1 << 16  # of PIL's fixed-point coordinates
 
@@ -58,18 +58,18 @@ def apply_operations(images: Tensor, operation: Tensor, level: Tensor, sign: Ten
     If the choice is in host memory (a CPU generator), each kernel gets only the images that chose it.
     On a GPU the host would have to wait for the choice: each kernel gets all images, and a mask selects.
     """
-    kernel_of = operation.clamp(max=len(KERNELS) - 1)
+    kernel_of = operation.clamp(max=len(_KERNELS) - 1)
     if not _on_host(operation):
         out = images
-        for number, kernel in enumerate(KERNELS[1:], start=1):
+        for number, kernel in enumerate(_KERNELS[1:], start=1):
             out = torch.where(per_image(kernel_of == number), kernel(images, operation, level, sign), out)
         return out
     order = kernel_of.argsort(stable=True)
-    counts = torch.bincount(kernel_of, minlength=len(KERNELS)).tolist()
+    counts = torch.bincount(kernel_of, minlength=len(_KERNELS)).tolist()
     sorted_choice = (values[order].to(images.device, non_blocking=True) for values in (operation, level, sign))
     choices = zip(*(values.split(counts) for values in sorted_choice))
     out = images.index_select(0, order.to(images.device, non_blocking=True))
-    for kernel, part, choice in zip(KERNELS, out.split(counts), choices):
+    for kernel, part, choice in zip(_KERNELS, out.split(counts), choices):
         if len(part) and kernel is not _identity:
             part.copy_(kernel(part, *choice))
     return out.index_select(0, order.argsort().to(images.device, non_blocking=True))
@@ -144,7 +144,7 @@ def _solarize(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) ->
 def _moved(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Tensor:
     """Take the pixel at (x, y) from (a x + b y + c, d x + e y + f) in fixed point, rounded down; black outside."""
     height, width = images.shape[-2:]
-    number = (operation - OPERATIONS.index(MOVES[0])).clamp(min=0)
+    number = (operation - OPERATIONS.index(_MOVES[0])).clamp(min=0)
     matrix = matrices(height, width, images.device)[number, level, sign].view(-1, 6, 1, 1)
     y, x = (torch.arange(side, device=images.device, dtype=torch.int32) for side in (height, width))
     y = y.view(-1, 1)
@@ -155,7 +155,7 @@ def _moved(images: Tensor, operation: Tensor, level: Tensor, sign: Tensor) -> Te
     return pixels_at(images, inside_y, inside_x) * inside.unsqueeze(1)
 
 
-KERNELS = (
+_KERNELS = (
     _identity,
     _auto_contrast,
     _equalize,
@@ -166,7 +166,7 @@ KERNELS = (
     _posterize,
     _solarize,
     _moved,
-)  # in the order of OPERATIONS, the last one for all MOVES
+)  # in the order of OPERATIONS, the last one for all _MOVES
 
 
 def _blended(reference: Tensor, images: Tensor, level: Tensor) -> Tensor:
@@ -185,10 +185,10 @@ def _luma(images: Tensor) -> Tensor:
 
 @lru_cache(maxsize=8)
 def matrices(height: int, width: int, device: torch.device) -> Tensor:
-    """Return int32 (moves, levels, 2, 6): (a .. f) of `_moved` by MOVES, level and sign, in units of 1 / 65536."""
+    """Return int32 (moves, levels, 2, 6): (a .. f) of `_moved` by _MOVES, level and sign, in units of 1 / 65536."""
     table = [
         [[_fixed(_matrix(move, level, side, height, width)) for side in (-1, 1)] for level in range(LEVELS)]
-        for move in MOVES
+        for move in _MOVES
     ]
     return torch.tensor(table, dtype=torch.int32).to(device)
 

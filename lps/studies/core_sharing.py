@@ -19,23 +19,29 @@ _ONE_THREAD = {"threads": "1"}
 
 
 def sweep_on_cores(
-    request: SweepSpec | presets.PresetRequest, root: Path, name: str = ""
+    request: SweepSpec | presets.PresetRequest, root: Path, name: str = "", is_here: bool = True
 ) -> tuple[SweepSpec | presets.PresetRequest, str]:
     """Return the request with one thread for each run, and the name; both unchanged where this does not apply.
 
     It applies on the CPU, if the request does not say a number of threads, unless at least half of the runs exist
-    without one. Raises `UserError`.
+    without one. is_here: False if the runs are for another machine; then it only goes on with a sweep that has one
+    thread for each run. Raises `UserError`.
     """
     if "threads" in request.fixed or "threads" in getattr(request, "varied", ()):
         return request, name
-    sweep = sweeps.lay_out_sweep(request, name)
-    if not _can_share_cores([item.config for item in sweep.items]):
+    sweep, shared = sweeps.lay_out_sweep(request, name), replace(request, fixed={**request.fixed, **_ONE_THREAD})
+    num_existing = _count_existing(sweep, root)
+    if is_here:
+        applies = _can_share_cores([item.config for item in sweep.items]) and 2 * num_existing < len(sweep.items)
+    else:
+        applies = _count_existing(sweeps.lay_out_sweep(shared, name), root) > num_existing
+    if not applies:
         return request, name
-    num_existing = sum(item.action != "new" for item in sweeps.match_existing(sweep.items, root))
-    if 2 * num_existing >= len(sweep.items):
-        return request, name
-    is_preset = isinstance(request, presets.PresetRequest)
-    return replace(request, fixed={**request.fixed, **_ONE_THREAD}), name or (sweep.name if is_preset else "")
+    return shared, name or (sweep.name if isinstance(request, presets.PresetRequest) else "")
+
+
+def _count_existing(sweep: sweeps.Sweep, root: Path) -> int:
+    return sum(item.action != "new" for item in sweeps.match_existing(sweep.items, root))
 
 
 def search_on_cores(request: search.Request, root: Path, settings: Sequence[str], is_named: bool) -> search.Request:

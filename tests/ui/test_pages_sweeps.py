@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -83,13 +82,12 @@ def test_an_empty_page_lays_out_the_ablation_and_starts_nothing(root):
 def test_what_waits_on_this_machine_is_not_said_to_be_handed_over(root, monkeypatch):
     monkeypatch.setattr(slurm, "is_here", lambda: True)
     monkeypatch.setattr(slurm, "partitions", lambda: ["low"])
-    fill(root, replace(ASKED, fixed={**ASKED.fixed, "threads": "1"}), ["queued"] * 2)
+    fill(root, core_sharing.sweep_on_cores(ASKED, root)[0], ["queued"] * 2)
     for run in list_runs(root):
         write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0})
     at = visit("sweeps")
-    at.multiselect(key="sweep_fixed").set_value(["epochs", "threads"]).run()
+    at.multiselect(key="sweep_fixed").set_value(["epochs"]).run()
     at.text_input(key="fix:epochs").set_value("2").run()
-    at.text_input(key="fix:threads").set_value("1").run()
     assert "2 exist already" in plain(at) and not at.info
     at.segmented_control(key="place:on").set_value("slurm").run()
     (said,) = at.info

@@ -123,8 +123,8 @@ def _ask_layout() -> _SweepDraft:
 
 def _check_request(request: SweepSpec | presets.PresetRequest, name: str, retries: int) -> _SweepDraft:
     try:
-        if execution_target.read_target().is_here:
-            request, name = core_sharing.sweep_on_cores(request, select.runs_root(), name)
+        is_here = execution_target.read_target().is_here
+        request, name = core_sharing.sweep_on_cores(request, select.runs_root(), name, is_here)
         sweeps.lay_out_sweep(request, name)
     except UserError as error:
         return _SweepDraft(None, {error.name: form.error_sentence(error)})
