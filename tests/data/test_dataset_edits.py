@@ -112,7 +112,7 @@ def test_numbers_mean_nothing_in_another_file(tmp_path):
     write(np.arange(30) % 3)
     say(configure(config), "leave out", [0])
     write(np.arange(30) % 2)
-    with pytest.raises(UserError, match="dataset.decisions: was made for other pictures"):
+    with pytest.raises(UserError, match="dataset.decisions: was made when the data set had different pictures"):
         sources.images_of(configure(config))
     assert len(sources.images_of(configure(config | {"dataset.decisions": "0"})).labels) == 30
 
