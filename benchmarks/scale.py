@@ -304,11 +304,13 @@ def data_check(path: Path) -> None:
 def check_features(path: Path) -> None:
     """The same of the features in a snapshot: every second picture has its label."""
     from lps.analysis.audit import audit_features, parts_of
-    from lps.store.snapshots import read_snapshot, read_split
+    from lps.store.snapshots import open_features, read_split
 
     run = _newest(path)
     split, targets = read_split(run.folder)
-    features, labels = read_snapshot(run.snapshots, 1).features, targets[split.unlabeled]
+    labels = targets[split.unlabeled]
+    with open_features(run.snapshots, 1) as stored:  # a snapshot that is read whole has at most 256 MB
+        features = stored.rows("features", np.arange(len(labels)))
     labels[::2] = -1
     with _timed("data check of features"):
         audited = audit_features(features, labels, parts_of(labels, 0))
