@@ -371,7 +371,7 @@ def _check_events(run: Run) -> list[str]:
     if num_damaged > num_sound:
         raise UserError(
             "events.jsonl",
-            f"of {run.id} has {num_damaged} lines that are not events, but only {counted(num_sound, 'event')}",
+            f"of {run.id} has more damaged lines ({num_damaged}) than events ({num_sound})",
         )
     return [f"{num_damaged} damaged lines of events.jsonl are skipped"] if num_damaged else []
 

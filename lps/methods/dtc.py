@@ -103,7 +103,7 @@ class DTC(Method):
         ] = 0.05,
         average_decay: Annotated[
             float,
-            "TE, TEP: decay of an image's moving average",
+            "TE, TEP: decay of the moving average of an image's predictions",
             (0, 0.999),
             ParameterDocs("Consistency", larger="the average looks further back", paper="0.6 (authors' code)"),
         ] = 0.6,

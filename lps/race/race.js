@@ -138,7 +138,10 @@ function raceOutcome(race) {
     return `${run.letter} ${percent(end)}${lost}`;
   }).join(", ");
   const chance = race.runs.length > 1 ? " One run each: some of this may be chance." : "";
-  return `At the end: novel ${told("novel")}; seen ${told("seen")}.${chance}`;
+  const ends = (group) => race.runs.map((run) => known(run[group]).at(-1));
+  const lead = (group) => `${(100 * (ends(group)[0] - ends(group)[1])).toFixed(1)} points`.replace(/^(?!-)/, "+").replace("-", "\u2212");
+  const difference = race.runs.length === 2 ? ` ${race.runs[0].letter} compared with ${race.runs[1].letter}: novel ${lead("novel")}, seen ${lead("seen")}.` : "";
+  return `At the end: novel ${told("novel")}; seen ${told("seen")}.${difference}${chance}`;
 }
 
 // ------------------------------------------------------------------------------------------------ pictures

@@ -214,7 +214,7 @@ class Driver:
     def _follow_run(self, active: ActiveTrial) -> bool:
         state = active.run.state()  # read before the events, since a run that is over has written all of them
         if state.name == "unreadable" or not active.run.folder.is_dir():
-            return self._fail_trial(active, f"{active.run.id} {'is unreadable' if state.name else ''} or was deleted")
+            return self._fail_trial(active, f"{active.run.id} is unreadable or was deleted")
         measured = active.evaluations()
         if state.name == "finished":
             return self._finish_run(active, measured)

@@ -124,7 +124,9 @@ def _paired_combinations(varied: Mapping[str, tuple[str, ...]]) -> list[dict[str
     lengths = {name: len(values) for name, values in varied.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise UserError("vary", f"--mode list combines values in order and needs the same number of each; {counts}")
+        raise UserError(
+            "vary", f"--mode list combines values in order, so all settings need the same number of values; {counts}"
+        )
     return [dict(zip(varied, values)) for values in zip(*varied.values())] if varied else [{}]
 
 

@@ -285,9 +285,12 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
     said = page.inner_text(".race-news")
     for run in race_data.race_of_runs(runs)["runs"]:
         novel = [x for x in run["novel"] if x is not None]
-        lost = f" (after {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
+        lost = f" (best: {percent(max(novel))} at epoch {novel.index(max(novel)) + 1})"
         assert f"{run['letter']} {percent(novel[-1])}" in said
         assert (lost in said) == (max(novel) - novel[-1] > 0.05)
+    ends = [[x for x in run["novel"] if x is not None][-1] for run in race_data.race_of_runs(runs)["runs"]]
+    difference = f"{100 * (ends[0] - ends[1]):+.1f} points".replace("-", "\N{MINUS SIGN}")
+    assert (f"A compared with B: novel {difference}, seen " in said) == (len(ends) == 2)
     assert said.startswith("At the end: novel A ") and said.endswith("One run each: some of this may be chance.")
 
 

@@ -82,7 +82,7 @@ def test_grid_is_every_combination_once():
 def test_list_takes_values_side_by_side_and_demands_as_many():
     axes = {"lr": ("0.1", "0.2"), "epochs": ("7", "8")}
     assert combinations(axes, "list") == [{"lr": "0.1", "epochs": "7"}, {"lr": "0.2", "epochs": "8"}]
-    with pytest.raises(UserError, match="needs the same number of each; lr has 3, margin_scale has 2, epochs has 2"):
+    with pytest.raises(UserError, match="the same number of values; lr has 3, margin_scale has 2, epochs has 2"):
         combinations(AXES, "list")
 
 

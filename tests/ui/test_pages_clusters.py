@@ -52,6 +52,13 @@ def open_page(monkeypatch):
     return open_one
 
 
+def test_a_run_on_own_data_comes_before_a_newer_one_on_digits(tmp_path, open_page):
+    own = make_run(tmp_path, settings={"dataset.path": str(tmp_path / "pictures")})
+    newest = make_run(tmp_path)
+    assert open_page(tmp_path).selectbox("picked_run").value == own.id
+    assert open_page(tmp_path, run=newest.id).selectbox("picked_run").value == newest.id
+
+
 def heads(app) -> dict[str, dict]:
     """The first line of the data of every component, by name: charts and the sheet."""
     found = [json.loads(element.proto.bytes.partition(b"\n")[0]) for element in app.get("bidi_component")]

@@ -1,6 +1,7 @@
 """Fields of a form stand in the page's address, and come back from it."""
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from tests.visiting import visit
 
@@ -86,3 +87,21 @@ def test_a_setting_of_all_runs_is_the_field_that_launch_has():
     assert "--set threads=none" in at.code[0].value and not at.exception
     odd = visit("sweeps", kind="own", sweep_fixed=["use_margin"], **{"fix:use_margin": "perhaps"})
     assert odd.toggle(key="fix:use_margin").value is True
+
+
+def test_a_menu_whose_texts_change_shows_the_new_text():
+    """Streamlit sends a value again only if it is set; without that, a browser keeps the old text of the same value."""
+
+    def script():
+        import streamlit as st
+
+        from lps.ui.shared import url_fields
+
+        count = st.session_state.get("count", 3)
+        url_fields.choose_one(st.selectbox, "class", "Class", {"all": f"All ({count})", "cat": "cat (1)"})
+
+    at = AppTest.from_function(script, default_timeout=30).run()
+    assert not at.run().selectbox[0].proto.set_value  # nothing changed
+    at.session_state["count"] = 40
+    box = at.run().selectbox[0]
+    assert box.value == "all" and box.options[0] == "All (40)" and box.proto.set_value

@@ -55,7 +55,7 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
             icon=":material/arrow_back:",
         )
         help_text = (
-            f"Each name from epoch {epoch} goes to the cluster of the shown epoch that consists mostly of images "
+            f"A cluster of the shown epoch gets a name from epoch {epoch} if most of its images were in the cluster "
             "with that name"
         )
         st.button(
@@ -82,8 +82,8 @@ def _copy_names(view: PredictionView, epoch: int) -> None:
             name_field.record_steps(view, steps)
         if lost:
             sentence = (
-                f"Your decisions on {', '.join(lost)} could not be copied, because at this epoch no cluster consists "
-                "mostly of their images. "
+                f"Your decisions on {', '.join(lost)} could not be copied: at this epoch, no cluster consists mostly "
+                "of the images of one of these clusters. "
             )
             sentence += f"Open epoch {epoch} to see the decisions."
             st.session_state[_RESULT_NOTE] = sentence

@@ -88,7 +88,7 @@ def _pick_run_and_epoch(runs: list[Run]) -> tuple[Run, int]:
     """Return the run and the epoch, by default the one that was the newest when the page was opened."""
     left, right = st.columns(2, gap="medium", vertical_alignment="bottom")
     with left:
-        run = select.pick_run(runs)
+        run = select.pick_run(runs, prefers_own_data=True)
     stored, opened = points.stored_epochs(run), st.session_state.get("clusters_opened")
     if opened is None or opened[0] != run.id or opened[1] not in stored:
         opened = st.session_state["clusters_opened"] = (run.id, stored[-1])

@@ -282,8 +282,8 @@ def _show_published() -> None:
         data_table.show_data_table(_published_columns(), published_rows(), "Table 1 of the LPS paper")
         st.caption(
             "Table 1 of the LPS paper, means of 3 runs. If seen and novel accuracy each have their own best matching "
-            "of clusters and classes, the accuracy “All” cannot be larger than the weighted mean of the two. The last "
-            "column marks the rows of the paper in which it is larger."
+            "of clusters and classes, the accuracy “All” cannot be larger than the weighted mean of both. In the rows "
+            "that the last column marks, “All” is larger, so their numbers contradict each other."
         )
 
 

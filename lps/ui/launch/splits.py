@@ -326,7 +326,9 @@ def show_chips(config: Config, split: SplitPreview, colors: Palette) -> None:
             st.markdown(
                 f":gray[training looks for] :orange[**{classes}**] :gray[in {unknown} whose class is not known]"
             )
-    set_aside = [f"Labels of {split.validation:,} unlabeled images are withheld from training, to measure accuracy"]
+    set_aside = [
+        f"{split.validation:,} images count as unlabeled, but have a label that is withheld to measure accuracy"
+    ]
     set_aside += [f"Set aside for testing: {counted(split.test, 'image')}"]
     set_aside += [f"Left out to get the chosen class sizes: {counted(split.left_out, 'training image')}"]
     set_aside = [text for count, text in zip((split.validation, split.test, split.left_out), set_aside) if count]

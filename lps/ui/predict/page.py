@@ -45,7 +45,7 @@ def main() -> None:
     text = st.query_params.get("folder")
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="bottom")
     with left:
-        run = select.pick_run(predictable)
+        run = select.pick_run(predictable, prefers_own_data=True)
     with right:
         if text:
             options = {"icon": ":material/arrow_back:", "type": "tertiary", "key": "predict_back"}

@@ -78,8 +78,8 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     say = nouns.of(run)
     help_text = (
         "Every picture has a distance to the training images. Choose what percentage of the pictures of known "
-        "classes should get a class. This percentage of the pictures of known classes lies within the limit. Pictures "
-        f'beyond the limit are marked "{NONE}". At 100 %, every picture gets a class.'
+        "classes should get a class. The program sets a limit on the distance so that this percentage lies within it. "
+        f'Pictures beyond the limit are marked "{NONE}". At 100 %, every picture gets a class.'
     )
     with st.container(border=True, gap="small"):
         share = st.slider(

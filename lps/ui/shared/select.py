@@ -132,12 +132,16 @@ def pick_runs(runs: list[Run]) -> list[Run]:
     return runs_of_address(runs)
 
 
-def pick_run(runs: list[Run]) -> Run | None:
-    """Show a field for exactly one run and return it: the first one in the URL, otherwise the latest."""
+def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
+    """Show a field for exactly one run and return it: the first one in the URL, otherwise the latest.
+
+    prefers_own_data: otherwise the latest on a file or folder of the user, if there is one.
+    """
     if not runs:
         return None
     by_id = {run.id: run for run in runs}
-    chosen = (runs_of_address(runs) or [latest_run(runs)])[0]
+    own_runs = [run for run in runs if prefers_own_data and _has_own_data(run)]
+    chosen = (runs_of_address(runs) or [latest_run(own_runs or runs)])[0]
     url_fields.draw_field(
         st.selectbox,
         "picked_run",
@@ -148,6 +152,11 @@ def pick_run(runs: list[Run]) -> Run | None:
         format_func=lambda name: option_label(by_id[name]),
     )
     return chosen
+
+
+def _has_own_data(run: Run) -> bool:
+    config = run.config_if_readable()
+    return config is not None and config.dataset_path is not None and not run.is_recorded
 
 
 def any_moves(runs: Sequence[Run]) -> bool:

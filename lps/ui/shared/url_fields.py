@@ -20,7 +20,8 @@ def draw_field(widget: Callable, key: str, value, on_change: Callable, *args, **
 
     args, options: of the widget, its label first.
     """
-    set_widget(key, value)
+    format_func = options.get("format_func")
+    set_widget(key, value, format_func(value) if format_func and isinstance(value, str) else "")
     return widget(*args, key=key, on_change=_pass_value, args=(key, on_change), **options)
 
 
@@ -28,15 +29,16 @@ def _pass_value(key: str, on_change: Callable) -> None:
     on_change(st.session_state[key])
 
 
-def set_widget(key: str, value) -> None:
+def set_widget(key: str, value, text: str = "") -> None:
     """Make a widget show `value`; do nothing if it already does, so that nothing jumps.
 
-    For Streamlit, a widget with this key on another page is another widget, which begins without a value.
+    For Streamlit, a widget with this key on another page is another widget, which begins without a value. text: of the
+    value in a menu; the browser would go on showing an old text of the same value.
     """
-    pages, page = st.session_state.setdefault("field_pages", {}), _page()
-    if st.session_state.get(key) != value or pages.get(key) != page:
+    drawn_fields, drawn = st.session_state.setdefault("drawn_fields", {}), (_page(), text)
+    if st.session_state.get(key) != value or drawn_fields.get(key) != drawn:
         st.session_state[key] = value
-    pages[key] = page
+    drawn_fields[key] = drawn
 
 
 def _page() -> str:

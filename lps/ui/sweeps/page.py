@@ -335,7 +335,12 @@ def _show_downloads(name: str) -> None:
             "Table, curves, every run, and the command to repeat it",
         ),
         "Table, LaTeX": ("tex", "application/x-tex", ":material/table:", "The table, with booktabs"),
-        "Table, CSV": ("csv", "text/csv", ":material/csv:", "One number per row, as fractions"),
+        "Table, CSV": (
+            "csv",
+            "text/csv",
+            ":material/csv:",
+            "One number per row; accuracies from 0 to 1, not in percent",
+        ),
     }
     stem = "".join(c if c.isalnum() or c in "-_=." else "-" for c in name)
     with st.container(horizontal=True, gap="small"):
