@@ -23,7 +23,7 @@ from lps.charts.figures import (
 from lps.charts.measurements import draws, group_mean
 from lps.charts.palette import Palette, with_alpha
 
-_SHARE_RANGE = (-0.02, 1.03)  # y axis of accuracy and of other shares, with room for marks at 0 and 1
+_ACCURACY_AXIS_RANGE = (-0.02, 1.03)  # yaxis of accuracy and other shares: begins just below 0, for marks at 0 and 1
 QUALITY = {  # of start features: words and colour
     "pretrain/knn_accuracy": ("k nearest neighbours", 3),
     "pretrain/linear_accuracy": ("linear classifier", 4),
@@ -63,7 +63,7 @@ def pace(history: History, epochs: int, colors: Palette) -> Chart:
     kl, margin_kl = history.column("kl"), history.column("kl/margin")
     has_other_kl = len(margin_kl) > 0 and not margin_kl.equals(kl.rename("kl/margin"))
     panels = [
-        Panel("Accuracy", 0.5, ".0%", _SHARE_RANGE),
+        Panel("Accuracy", 0.5, ".0%", _ACCURACY_AXIS_RANGE),
         Panel("KL of the estimated class distribution" + ", dotted: the KL that the margin uses" * has_other_kl, 0.14),
         Panel("Mean margin", 0.2),
         Panel("Confidence threshold", 0.16, ".0%", (0, 1.06)),
@@ -98,9 +98,11 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
     """
     withheld = history.column("accuracy/validation")
     rates = {group: history.column(f"pseudo_label/rate/{group}") for group in ("seen", "novel")}
-    panels = [Panel("Withheld labels", 0.24, ".0%", _SHARE_RANGE)] if len(withheld) else []
+    panels = [Panel("Withheld labels", 0.24, ".0%", _ACCURACY_AXIS_RANGE)] if len(withheld) else []
     panels += [Panel("Share of the unlabeled images in each cluster", 0.4, ".0%")] if len(shares) else []
-    panels += [Panel("Share that is confident", 0.24, ".0%", _SHARE_RANGE)] if any(map(len, rates.values())) else []
+    panels += (
+        [Panel("Share that is confident", 0.24, ".0%", _ACCURACY_AXIS_RANGE)] if any(map(len, rates.values())) else []
+    )
     panels.append(Panel("Mean margin", 0.18))
     row = {panel.title: row_number for row_number, panel in enumerate(panels, 1)}
     figure = stacked_panels(panels, epochs, 200 * len(panels), colors)
@@ -121,7 +123,7 @@ def blind_pace(history: History, shares: pd.DataFrame, names: list[str], epochs:
 @draws("accuracy/balanced", "accuracy/many", "accuracy/medium", "accuracy/few", "accuracy/std", "prior/error")
 def class_sizes(history: History, epochs: int, colors: Palette) -> Chart:
     """Draw the accuracy of large, medium and small classes, their mean over classes, and the error of the prior."""
-    panels = [Panel("Accuracy", 0.66, ".0%", _SHARE_RANGE), Panel("Error of the prior", 0.34)]
+    panels = [Panel("Accuracy", 0.66, ".0%", _ACCURACY_AXIS_RANGE), Panel("Error of the prior", 0.34)]
     figure = stacked_panels(panels, epochs, 420, colors)
     dashes = {"many": "solid", "medium": "dash", "few": "dot"}
     titles = {"many": "Large classes", "medium": "Medium", "few": "Small"}
@@ -135,8 +137,8 @@ def class_sizes(history: History, epochs: int, colors: Palette) -> Chart:
 def pace_of_runs(histories: dict[str, History], epochs: int, colors: Palette) -> Chart:
     """Draw several runs by label: one colour per run, one panel per measurement."""
     panels = [
-        Panel("Novel accuracy", 0.29, ".0%", _SHARE_RANGE),
-        Panel("Seen accuracy", 0.29, ".0%", _SHARE_RANGE),
+        Panel("Novel accuracy", 0.29, ".0%", _ACCURACY_AXIS_RANGE),
+        Panel("Seen accuracy", 0.29, ".0%", _ACCURACY_AXIS_RANGE),
         Panel("KL of the estimated class distribution", 0.19),
         Panel("Mean margin of seen classes", 0.23),
     ]

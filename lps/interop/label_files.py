@@ -21,6 +21,7 @@ from lps.store.snapshots import read_split
 
 _COLUMNS = ("image", "file", "predicted", "cluster", "name", "confidence", "group", "source")
 _TABLE = "labels.csv"
+_OTHER_FILES = (".feather", ".json", ".jsonl", ".npz", ".tsv", ".txt", ".xls", ".xlsx")  # suffixes that no folder has
 _UNNAMED = "unlabeled"  # sub-folder of rejected images; the data set `folder` takes it for images of unknown class
 
 
@@ -33,6 +34,10 @@ def export(run: Run, to: Path, epoch: int | None = None, links: bool = False) ->
     split, targets = read_split(run.folder)
     exported = label_all(run, epoch)
     as_table = _TABLES.get(to.suffix.lower())
+    if to.suffix.lower() in _OTHER_FILES:
+        raise UserError(
+            "to", f"{shorten(str(to))} is neither a .csv nor a .parquet file; choose one of them, or a folder"
+        )
     if as_table is None:
         path = run.config().dataset_path
         write_folder(to, exported, load_pictures(run, split, targets), Path(path) if path else None, links)
@@ -87,7 +92,10 @@ def as_parquet(labels: Labels, file_names: tuple[str, ...] = ()) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-_TABLES = {".csv": lambda labels, names: as_csv(labels, names).encode(), ".parquet": as_parquet}
+_TABLES = {  # formats of `lps export RUN --to FILE`, by suffix
+    ".csv": lambda labels, names: as_csv(labels, names).encode(),
+    ".parquet": as_parquet,
+}
 
 
 # ---------------------------------------------------------------------------------------------------- a folder

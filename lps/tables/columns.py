@@ -11,8 +11,8 @@ from lps.tables.run_names import Name, Vocabulary
 
 NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
 # The default columns of the page Runs; their headings are `HEADS` in lps/ui/runs/run_filters.py.
-_BEFORE = ("state", *NUMBERS)
-_AFTER = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
+_COLUMNS_BEFORE_SETTINGS = ("state", *NUMBERS)
+_COLUMNS_AFTER_SETTINGS = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
 _MOST_VARYING = 6  # settings that a table shows by default
 _NEVER = (
     "method",
@@ -26,8 +26,8 @@ _varying_cache: list[tuple[list[Config | None], list[str]]] = []  # the last con
 
 def default_columns(entries: Sequence[RunRow]) -> list[str]:
     """Return the columns shown by default: state and accuracies, a few settings that vary, then the rest."""
-    varies = [key for key in varying_settings(entries) if key not in _AFTER]
-    return [*_BEFORE, *varies[:_MOST_VARYING], *_AFTER]
+    varies = [key for key in varying_settings(entries) if key not in _COLUMNS_AFTER_SETTINGS]
+    return [*_COLUMNS_BEFORE_SETTINGS, *varies[:_MOST_VARYING], *_COLUMNS_AFTER_SETTINGS]
 
 
 def varying_settings(entries: Sequence[RunRow]) -> list[str]:

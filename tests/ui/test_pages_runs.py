@@ -58,7 +58,7 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def shelved(root, made):
+def runs_by_name(root, made):
     """A copy of each of `made` among the runs."""
     return {name: copy(run, root) for name, run in made.items()}
 
@@ -73,7 +73,7 @@ def shown(at) -> list[str]:
 
 
 def buttons(at) -> list[str]:
-    return [button.label for button in at.button if (button.key or "").startswith("shelf_")]
+    return [button.label for button in at.button if (button.key or "").startswith("runs_")]
 
 
 def texts(at) -> str:
@@ -95,10 +95,10 @@ def test_without_anything_there_is_no_table(root):
 
 
 @pytest.mark.slow
-def test_the_table_says_what_the_records_say(root, shelved, recordings):
+def test_the_table_says_what_the_records_say(root, runs_by_name, recordings):
     table = visit("runs").dataframe[0].value.set_index("Name")
     row = table.loc["LPS, defaults"]
-    last = run_index.read_recent(shelved["finished"].events).newest_values
+    last = run_index.read_recent(runs_by_name["finished"].events).newest_values
     for head, name in (("Seen", "accuracy/seen"), ("Novel", "accuracy/novel"), ("All", "accuracy/all")):
         assert row[head] == pytest.approx(100 * last[name], abs=0.051)
     assert row["Gap"] == pytest.approx(row["Seen"] - row["Novel"], abs=0.11)
@@ -126,14 +126,14 @@ def test_every_state_has_a_row_and_nothing_breaks(root, recordings):
     assert {"Unreadable", "Recorded"} <= states and len(table) == len(runs) + len(recordings)
 
 
-def test_filters_and_search_are_in_the_address(root, shelved, recordings):
+def test_filters_and_search_are_in_the_address(root, runs_by_name, recordings):
     assert shown(visit("runs", find="swallowed")) == ["swallowed"]
     assert shown(visit("runs", find="LPS defaults")) == ["LPS, defaults"]
     assert shown(visit("runs", states=["stopped"])) == ["LPS, epochs=20 on digits, seed 3"]
     assert shown(visit("runs", methods=["orca"])) == ["ORCA"]
     at = visit("runs", find="no such run")
     assert at.info[0].value.startswith("No runs match") and not len(at.dataframe)
-    shelved["unlucky"].write_meta(tags=["bad", "look"])
+    runs_by_name["unlucky"].write_meta(tags=["bad", "look"])
     assert shown(visit("runs", tags=["look"])) == ["swallowed"]
 
 
@@ -147,9 +147,9 @@ def test_sorting(root, made, sort, first_two):
     assert shown(visit("runs", sort=sort)) == first_two
 
 
-def test_a_filter_that_cannot_be_read_is_one_sentence_and_hides_nothing(root, shelved):
+def test_a_filter_that_cannot_be_read_is_one_sentence_and_hides_nothing(root, runs_by_name):
     at = visit("runs", find="lrr>0.1 and method=lps")
-    assert "'lrr' at position 1" in at.error[0].value.replace("\\", "") and len(shown(at)) == len(shelved)
+    assert "'lrr' at position 1" in at.error[0].value.replace("\\", "") and len(shown(at)) == len(runs_by_name)
     assert shown(visit("runs", find="state=stopped seed>=3")) == ["LPS, epochs=20 on digits, seed 3"]
 
 
@@ -163,7 +163,7 @@ def heads(at, table=0) -> list[str]:
     return list(at.dataframe[table].value)
 
 
-def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_pinned(root, shelved):
+def test_settings_that_vary_are_columns_and_any_column_can_be_chosen_moved_and_pinned(root, runs_by_name):
     at = visit("runs")
     assert "Use margin" in heads(at) and heads(at).index("Use margin") < heads(at).index("Epochs")
     at.multiselect(key="shown_columns").set_value(["lr", "kl", "accuracy/novel"]).run()
@@ -192,7 +192,7 @@ def test_a_column_of_a_setting_has_its_label_and_says_its_key():
     assert "(network.name)" in table.make_column(vocabulary.find("network.name"), [], [], False).config["help"]
 
 
-def test_a_difference_of_two_numbers_is_a_column(root, shelved):
+def test_a_difference_of_two_numbers_is_a_column(root, runs_by_name):
     at = visit("runs", columns=["novel", "seen", "novel - seen", "state - seen"])
     assert heads(at) == ["Name", "Novel", "Seen", "Novel − Seen"] and not at.exception
     table = at.dataframe[0].value
@@ -208,7 +208,7 @@ def test_sorting_by_any_column(root, made):
     assert len(shown(visit("runs", sort="no such column"))) == 3
 
 
-def test_a_view_is_kept_opened_and_deleted(root, shelved):
+def test_a_view_is_kept_opened_and_deleted(root, runs_by_name):
     at = visit("runs", find="state=stopped", columns=["lr"])
     at.text_input(key="view_name").set_value("usual").run()
     at.button(key="keep_view").click().run()
@@ -216,7 +216,7 @@ def test_a_view_is_kept_opened_and_deleted(root, shelved):
     opened = visit("runs")
     assert shown(opened) == ["LPS, epochs=20 on digits, seed 3"] and heads(opened) == ["Name", "Learning rate"]
     opened.button(key="drop_usual").click().run()
-    assert len(shown(visit("runs"))) == len(shelved)
+    assert len(shown(visit("runs"))) == len(runs_by_name)
 
 
 def grouped(root, made, **query):
@@ -283,7 +283,7 @@ def test_runs_of_groups_are_chosen_one_by_one_or_all_at_once(root, made):
     assert "**2 chosen**" in texts(at) and buttons(at) == ["Tags", "Hide", "Resume 1", "Delete"]
     at.button(key="open_groups").click().run()
     assert list_of(at, "open") == [ids["true"]] and len(rows_of(at)) == 4 and "**2 chosen**" in texts(at)
-    at.button(key="shelf_delete").click().run()
+    at.button(key="runs_delete").click().run()
     assert [run.id for run in list_runs(root)] == [made["unlucky"].id] and "group" not in at.query_params
 
 
@@ -296,8 +296,8 @@ def test_a_tick_at_a_group_is_for_all_its_runs():
     assert after(drawn, set(), {"g/b"}, set("x")) == set("bx"), "what is chosen in closed groups stays"
 
 
-def test_one_run_can_be_what_the_others_are_held_against(root, shelved):
-    at = visit("runs", run=[shelved["finished"].id], columns=["accuracy/novel"])
+def test_one_run_can_be_what_the_others_are_held_against(root, runs_by_name):
+    at = visit("runs", run=[runs_by_name["finished"].id], columns=["accuracy/novel"])
     at.button(key="hold_run").click().run()
     table = at.dataframe[0].value.set_index("Name")
     assert table.loc["LPS, defaults", "Δ Novel"] == 0
@@ -307,8 +307,8 @@ def test_one_run_can_be_what_the_others_are_held_against(root, shelved):
     assert heads(at) == ["Name", "Novel"] and "against" not in at.query_params
 
 
-def test_two_chosen_runs_stand_beside_one_another(root, shelved):
-    at = visit("runs", run=[shelved["finished"].id, shelved["unlucky"].id])
+def test_two_chosen_runs_stand_beside_one_another(root, runs_by_name):
+    at = visit("runs", run=[runs_by_name["finished"].id, runs_by_name["unlucky"].id])
     table = at.dataframe[1].value
     assert list(table["Setting or fact"]) == ["use_margin"] and sorted(table.iloc[0, 2:4]) == ["false", "true"]
     numbers = at.dataframe[2].value.set_index("Measurement")
@@ -365,20 +365,20 @@ def test_hundreds_of_runs_in_one_table(root, made):
 # ---------------------------------------------------------------------------------------------------- actions
 
 
-def test_a_chosen_run_tells_what_it_costs_and_what_is_wrong(root, shelved):
-    at = visit("runs", run=[shelved["failed"].id])
+def test_a_chosen_run_tells_what_it_costs_and_what_is_wrong(root, runs_by_name):
+    at = visit("runs", run=[runs_by_name["failed"].id])
     assert {m.label: m.value for m in at.metric} == {
         "Peak memory": "0.70 GB", "Throughput": "2,700 images/s", "Step": "0.047 s",
     }  # fmt: skip
     assert "the loss is not finite" in at.error[0].value.replace("\\", "")
     assert buttons(at)[:-1] == ["Rename", "Note", "Tags", "Launch a copy", "Hide", "Resume"]
-    assert at.query_params["run"] == [shelved["failed"].id] or at.query_params["run"] == shelved["failed"].id
+    assert at.query_params["run"] == [runs_by_name["failed"].id] or at.query_params["run"] == runs_by_name["failed"].id
 
 
-def test_the_link_carries_choices_and_rows(root, shelved):
-    at = visit("runs", run=[shelved["failed"].id, shelved["finished"].id], find="l p&s")
+def test_the_link_carries_choices_and_rows(root, runs_by_name):
+    at = visit("runs", run=[runs_by_name["failed"].id, runs_by_name["finished"].id], find="l p&s")
     assert not shown(at)
-    at = visit("runs", run=[shelved["failed"].id, shelved["finished"].id], find="lps digits")
+    at = visit("runs", run=[runs_by_name["failed"].id, runs_by_name["finished"].id], find="lps digits")
     address = next(code.value for code in at.code if "?" in code.value)
     assert "find=lps%20digits" in address and address.count("run=") == 2 and "**2 chosen**" in texts(at)
 
@@ -406,30 +406,30 @@ def test_recordings_can_be_opened_and_copied_only(root, recordings):
     recorded = recordings[0]
     at = visit("runs", run=[recorded.id])
     assert buttons(at) == ["Launch a copy"] and "A recording is read-only" in texts(at)
-    at.button(key="shelf_copy").click().run()
+    at.button(key="runs_copy").click().run()
     assert not at.exception and at.title[0].value == "Launch"
 
 
-def test_actions_name_how_many_they_are_for(root, shelved, recordings):
-    at = visit("runs", run=[run.id for run in shelved.values()])
+def test_actions_name_how_many_they_are_for(root, runs_by_name, recordings):
+    at = visit("runs", run=[run.id for run in runs_by_name.values()])
     assert buttons(at) == ["Tags", "Hide", "Resume 2", "Delete"]
-    both = [shelved["stopped"].id, recordings[0].id]
+    both = [runs_by_name["stopped"].id, recordings[0].id]
     assert buttons(visit("runs", run=both)) == ["Tags 1", "Hide 1", "Resume 1", "Delete 1"]
 
 
-def test_delete_and_undo_many(root, shelved):
-    ids = [shelved["failed"].id, shelved["finished"].id]
+def test_delete_and_undo_many(root, runs_by_name):
+    ids = [runs_by_name["failed"].id, runs_by_name["finished"].id]
     at = visit("runs", run=ids)
-    at.button(key="shelf_delete").click().run()
+    at.button(key="runs_delete").click().run()
     assert not at.exception and not {run.id for run in list_runs(root)} & set(ids)
     assert "2 runs moved to the trash" in texts(at) and "run" not in at.query_params
-    at.button(key="shelf_undo_button").click().run()
+    at.button(key="runs_undo_button").click().run()
     assert not at.exception and {run.id for run in list_runs(root)} >= set(ids) and deleted_runs(root) == []
     assert "moved to the trash" not in texts(at)
 
 
-def test_restore_from_the_trash(root, shelved):
-    run = shelved["finished"]
+def test_restore_from_the_trash(root, runs_by_name):
+    run = runs_by_name["finished"]
     delete_run(run)
     at = visit("runs")
     assert "7 days left" in texts(at) and at.expander[-1].label == "Trash (1)"
@@ -437,66 +437,66 @@ def test_restore_from_the_trash(root, shelved):
     assert not at.exception and run.folder.is_dir() and "LPS, defaults" in shown(at)
 
 
-def test_hidden_runs_are_left_out_until_asked_for(root, shelved):
-    at = visit("runs", run=[shelved["unlucky"].id])
-    at.button(key="shelf_hide").click().run()
-    assert not at.exception and shelved["unlucky"].meta()["hidden"] and "swallowed" not in shown(at)
+def test_hidden_runs_are_left_out_until_asked_for(root, runs_by_name):
+    at = visit("runs", run=[runs_by_name["unlucky"].id])
+    at.button(key="runs_hide").click().run()
+    assert not at.exception and runs_by_name["unlucky"].meta()["hidden"] and "swallowed" not in shown(at)
     at.toggle(key="hidden").set_value(True).run()
     assert "swallowed (hidden)" in shown(at)
-    at = visit("runs", run=[shelved["unlucky"].id], hidden="true")
-    at.button(key="shelf_unhide").click().run()
-    assert not shelved["unlucky"].meta()["hidden"]
+    at = visit("runs", run=[runs_by_name["unlucky"].id], hidden="true")
+    at.button(key="runs_unhide").click().run()
+    assert not runs_by_name["unlucky"].meta()["hidden"]
 
 
-def test_stop_and_resume_reach_those_they_are_for(root, shelved, monkeypatch):
+def test_stop_and_resume_reach_those_they_are_for(root, runs_by_name, monkeypatch):
     asked = []
     monkeypatch.setattr(launcher, "resume", lambda run: asked.append(run.id))
-    at = visit("runs", run=[run.id for run in shelved.values()])
-    at.button(key="shelf_resume").click().run()
-    assert sorted(asked) == sorted([shelved["failed"].id, shelved["stopped"].id])
+    at = visit("runs", run=[run.id for run in runs_by_name.values()])
+    at.button(key="runs_resume").click().run()
+    assert sorted(asked) == sorted([runs_by_name["failed"].id, runs_by_name["stopped"].id])
 
 
-def test_a_refusal_is_a_sentence(root, shelved, monkeypatch):
+def test_a_refusal_is_a_sentence(root, runs_by_name, monkeypatch):
     def refuse(run):
         raise UserError("device", "cuda:0 is not available")
 
     monkeypatch.setattr(launcher, "resume", refuse)
-    at = visit("runs", run=[shelved["stopped"].id])
-    at.button(key="shelf_resume").click().run()
+    at = visit("runs", run=[runs_by_name["stopped"].id])
+    at.button(key="runs_resume").click().run()
     assert not at.exception and "is not available" in at.error[0].value
 
 
 def ask(at, question, run_ids, button="Save"):
     """Press a dialog's button. An `AppTest` draws the whole page for it, so the dialog has to be asked for again."""
     next(b for b in at.button if b.label == button).click()
-    at.session_state["shelf_question"] = (question, run_ids)
+    at.session_state["runs_question"] = (question, run_ids)
     at.run()
     assert not at.exception
 
 
 @pytest.mark.slow
-def test_rename_and_note(root, shelved):
-    run = shelved["finished"]
+def test_rename_and_note(root, runs_by_name):
+    run = runs_by_name["finished"]
     at = visit("runs", run=[run.id])
-    at.button(key="shelf_rename").click().run()
+    at.button(key="runs_rename").click().run()
     at.text_input(key="new_name").set_value("after *all*")
     ask(at, "rename", [run.id])
     assert run.meta()["name"] == "after *all*" and "after *all*" in shown(at)
-    at.button(key="shelf_note").click().run()
-    at.text_area(key="shelf_notes").set_value("two\nlines")
+    at.button(key="runs_note").click().run()
+    at.text_area(key="runs_notes").set_value("two\nlines")
     ask(at, "note", [run.id])
     assert run.meta()["notes"] == "two\nlines" and "two\nlines" in texts(at)
 
 
-def test_tags_of_many_keep_what_only_some_have(root, shelved):
-    first, second = shelved["finished"], shelved["failed"]
+def test_tags_of_many_keep_what_only_some_have(root, runs_by_name):
+    first, second = runs_by_name["finished"], runs_by_name["failed"]
     first.write_meta(tags=["both", "mine"])
     second.write_meta(tags=["both"])
     ids = [first.id, second.id]
     at = visit("runs", run=ids)
-    at.button(key="shelf_tag").click().run()
-    assert at.multiselect(key="shelf_tags").value == ["both"] and at.multiselect(key="shelf_some").options == ["mine"]
-    at.multiselect(key="shelf_tags").set_value([])
+    at.button(key="runs_tag").click().run()
+    assert at.multiselect(key="runs_tags").value == ["both"] and at.multiselect(key="runs_some").options == ["mine"]
+    at.multiselect(key="runs_tags").set_value([])
     ask(at, "tag", ids)
     assert first.meta()["tags"] == ["mine"] and second.meta()["tags"] == []
 
@@ -505,10 +505,10 @@ def test_tags_of_many_keep_what_only_some_have(root, shelved):
 
 
 @pytest.mark.slow
-def test_live_has_a_line_for_an_alarm_and_none_without(root, shelved):
-    words = [warning.value for warning in visit("live", run=shelved["failed"].id).warning]
+def test_live_has_a_line_for_an_alarm_and_none_without(root, runs_by_name):
+    words = [warning.value for warning in visit("live", run=runs_by_name["failed"].id).warning]
     assert len(words) == 1 and words[0].startswith("Loss not finite at epoch 8")
-    assert not len(visit("live", run=shelved["finished"].id).warning)
+    assert not len(visit("live", run=runs_by_name["finished"].id).warning)
 
 
 def test_news_are_told_once(root, made):
@@ -580,8 +580,8 @@ def test_a_collapse_is_told_when_it_begins_and_not_again(root, made):
 
 
 @pytest.mark.parametrize("name", ["failed", "finished"])
-def test_a_failed_run_that_is_picked_says_what_to_do(root, shelved, name):
-    run = shelved[name]
+def test_a_failed_run_that_is_picked_says_what_to_do(root, runs_by_name, name):
+    run = runs_by_name[name]
     at = visit("runs", run=run.id)
     advice = [button.label for button in at.button if button.key in (f"{run.id}-action", f"{run.id}-copy")]
     reasons = [error.value.replace("\\", "") for error in at.error]
@@ -591,10 +591,10 @@ def test_a_failed_run_that_is_picked_says_what_to_do(root, shelved, name):
         assert failures.advise(run.state().kind).remedy in "".join(caption.value for caption in at.caption)
 
 
-def test_resume_in_the_advice_does_it(root, shelved, monkeypatch):
+def test_resume_in_the_advice_does_it(root, runs_by_name, monkeypatch):
     asked = []
     monkeypatch.setattr(launcher, "resume", asked.append)
-    run = shelved["failed"]
+    run = runs_by_name["failed"]
     visit("runs", run=run.id).button(key=f"{run.id}-action").click().run()
     assert asked == [run]
 

@@ -32,7 +32,7 @@ def show_bar(selected: Sequence[RunRow], total: int, baseline: RunRow | None) ->
     if not selected:
         st.caption(f"{counted(total, 'run')}. Tick rows to open, name, tag, hide, stop, resume or delete them.")
         return
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_bar"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="runs_bar"):
         st.markdown(f"**{len(selected)} chosen**", width="content")
         _show_links(selected)
         for action, runs in _possible_actions(selected).items():
@@ -80,12 +80,12 @@ def _possible_actions(selected: Sequence[RunRow]) -> dict[str, list[RunRow]]:
 def _show_button(action: str, runs: list[RunRow], num_selected: int) -> None:
     label, icon = run_actions.LABELS[action]
     button_label = label if len(runs) == num_selected else f"{label} {len(runs)}"
-    if st.button(button_label, icon=icon, type="tertiary", key=f"shelf_{action}"):
+    if st.button(button_label, icon=icon, type="tertiary", key=f"runs_{action}"):
         ids = [entry.run.id for entry in runs]
         if action == "copy":
             routing.turn_to("launch", clone=ids[0])
         elif action in ("rename", "note", "tag"):
-            st.session_state["shelf_question"] = action, ids
+            st.session_state["runs_question"] = action, ids
         elif action == "delete":
             _delete_runs(runs)
         else:
@@ -104,7 +104,7 @@ def resume_run(entry: RunRow) -> None:
 
 def _delete_runs(entries: list[RunRow]) -> None:
     if deleted := _change_runs(entries, delete_run):
-        st.session_state["shelf_undo"] = [run.id for run in deleted]
+        st.session_state["runs_undo"] = [run.id for run in deleted]
     table.clear_selection()
 
 
@@ -116,25 +116,25 @@ _CHANGES = {
 
 
 def _change_runs(entries: list[RunRow], change: Callable[[Run], object]) -> list[Run]:
-    return error_toasts.change_each("shelf", [entry.run for entry in entries], change)
+    return error_toasts.change_each("runs", [entry.run for entry in entries], change)
 
 
 def show_outcome() -> None:
     """Show the errors of the last action, and a button that undoes a deletion."""
-    error_toasts.show_errors("shelf")
-    ids = st.session_state.get("shelf_undo", [])
+    error_toasts.show_errors("runs")
+    ids = st.session_state.get("runs_undo", [])
     if not ids:
         return
-    with st.container(horizontal=True, vertical_alignment="center", border=True, key="shelf_undone"):
+    with st.container(horizontal=True, vertical_alignment="center", border=True, key="runs_undone"):
         st.markdown(f":material/delete: {counted(len(ids), 'run')} moved to the trash.", width="content")
-        if st.button("Undo", icon=":material/undo:", key="shelf_undo_button"):
-            del st.session_state["shelf_undo"]
+        if st.button("Undo", icon=":material/undo:", key="runs_undo_button"):
+            del st.session_state["runs_undo"]
             _restore_runs(ids)
             st.rerun()
 
 
 def _restore_runs(ids: Sequence[str]) -> None:
-    error_toasts.change_each("shelf", ids, lambda name: restore_run(select.runs_root(), name))
+    error_toasts.change_each("runs", ids, lambda name: restore_run(select.runs_root(), name))
 
 
 # ---------------------------------------------------------------------------------------------------- dialogs
@@ -142,7 +142,7 @@ def _restore_runs(ids: Sequence[str]) -> None:
 
 def show_requested_dialog() -> None:
     """Show the dialog that an action requested, once."""
-    action, ids = st.session_state.pop("shelf_question", (None, []))
+    action, ids = st.session_state.pop("runs_question", (None, []))
     runs = [run for run in select.own_runs() if run.id in ids]
     if action and runs:
         if action == "tag":
@@ -159,7 +159,7 @@ def _ask_note(run: Run, meta: dict) -> None:
 
     meta: as it was when the dialog opened, so that a note which another user saved meanwhile is not overwritten.
     """
-    notes = st.text_area("Note", meta["notes"], max_chars=20_000, height=220, key="shelf_notes")
+    notes = st.text_area("Note", meta["notes"], max_chars=20_000, height=220, key="runs_notes")
     if st.button("Save", type="primary"):
         error_toasts.try_change(lambda: run.write_meta(notes=notes, rev=meta["rev"]))
 
@@ -176,9 +176,9 @@ def _ask_tags(runs: list[Run]) -> None:
         sorted(common),
         accept_new_options=True,
         placeholder="Choose or type",
-        key="shelf_tags",
+        key="runs_tags",
     )
-    dropped = st.multiselect("Remove the tag", partial_tags, key="shelf_some") if partial_tags else []
+    dropped = st.multiselect("Remove the tag", partial_tags, key="runs_some") if partial_tags else []
     if st.button("Save", type="primary"):
         change = {"add": set(selected_tags) - common, "drop": (common - set(selected_tags)) | set(dropped)}
         error_toasts.try_change(lambda: [run.write_meta(**change) for run in runs])
@@ -198,7 +198,7 @@ def show_trash() -> None:
                 name = escape.markdown(item.name or item.id)
                 st.markdown(f"{name}  \n:small[:gray[{item.time_left(time.time())}]]")
                 if st.button("Restore", icon=":material/undo:", type="tertiary", key=f"restore-{item.folder.name}"):
-                    st.session_state.pop("shelf_undo", None)
+                    st.session_state.pop("runs_undo", None)
                     _restore_runs([item.id])
                     st.rerun()
         if len(deletions) > _MAX_TRASH_ROWS:

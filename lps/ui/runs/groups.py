@@ -71,7 +71,7 @@ def show_groups(
 def _table_key(run_groups: Sequence[RunGroup]) -> str:
     """Return the same key while runs and groups are the same, so that the table stays in place while groups open."""
     member_keys = [f"{group.id} {entry.run.id}" for group in run_groups for entry in group.members]
-    table_number = st.session_state.get("shelf_turn", 0)
+    table_number = st.session_state.get("runs_turn", 0)
     return f"groups_{table_number}_" + hashlib.sha256("\n".join(member_keys).encode()).hexdigest()
 
 

@@ -66,7 +66,7 @@ def _show_runs(filters: run_filters.RunFilters, all_entries: list[run_index.RunR
         st.info("No runs match. Remove a filter above.", icon=":material/filter_alt_off:")
         return
     vocabulary = Vocabulary(entries)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="shelf_menus"):
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="runs_menus"):
         names = table.move_sorted_first(table.pick_columns(entries, vocabulary), filters.sort)
         grouping = groups.pick_grouping(entries, vocabulary)
         saved_view_menu.show_view_menu(saved_views.run_views(select.runs_root()), "Views")

@@ -45,7 +45,7 @@ def show_table(entries: Sequence[RunRow], names: Sequence[Name], baseline: RunRo
     """
     table_names = [FIELDS["name"], *names]
     ids = [entry.run.id for entry in entries]
-    key, url_ids = f"shelf_{st.session_state.get('shelf_turn', 0)}", set(st.query_params.get_all("run"))
+    key, url_ids = f"runs_{st.session_state.get('runs_turn', 0)}", set(st.query_params.get_all("run"))
     alt = "All runs with their state, settings and newest accuracies"
     pinned, shown_columns = {"name", *st.query_params.get_all("pinned")}, []
     for name in table_names:
@@ -63,7 +63,7 @@ def show_table(entries: Sequence[RunRow], names: Sequence[Name], baseline: RunRo
 
 def clear_selection() -> None:
     """Draw the next table without a selection."""
-    st.session_state["shelf_turn"] = st.session_state.get("shelf_turn", 0) + 1
+    st.session_state["runs_turn"] = st.session_state.get("runs_turn", 0) + 1
     url_fields.set_values("run", None, "group")
 
 
