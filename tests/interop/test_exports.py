@@ -251,7 +251,7 @@ def test_a_folder_can_be_trained_on(run, tmp_path):
     [
         (["--epoch", "9"], "epoch: 9 has no stored predictions"),
         (["--links"], "links: can only be made in folders; remove it"),
-        (["--to", "labels.jsonl"], "labels.jsonl is neither a .csv nor a .parquet file"),
+        (["--to", "labels.jsonl"], "is neither a .csv nor a .parquet file"),
     ],
 )
 def test_errors_are_one_line(run, tmp_path, capsys, more, words):
