@@ -170,4 +170,5 @@ def sweep_name(request: Request) -> str:
 def sweep_command(request: Request, trial: Trial, seeds: Sequence[int] = (0, 1, 2)) -> str:
     """Return the command that runs a trial's settings with several seeds."""
     options = {"dataset": request.base.dataset, "method": request.base.method, "seeds": cli_args.join_values(seeds)}
-    return cli_args.format_command("sweep", **options, name=sweep_name(request), set=settings_of(request, trial))
+    settings = {"threads": None} | settings_of(request, trial)  # a sweep that names no number uses one thread
+    return cli_args.format_command("sweep", **options, name=sweep_name(request), set=settings)

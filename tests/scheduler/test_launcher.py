@@ -600,7 +600,6 @@ def test_resume_only_what_is_over_and_not_finished(root):
     launcher.stop(run)
     over(run, "stopped")
     write_json(run.folder / "plan.json", {"do": "finish"})
-    launcher.resume(run, TRAINER)
     launcher.resume(run, (sys.executable, "-c", "pass"))
     state = over(run, "failed")
     assert state.attempt == 2 and "without a result" in state.reason, "an attempt is judged by its own events"

@@ -514,7 +514,8 @@ def test_a_preset_is_started_kept_and_found_again(root, capsys):
     assert command(root, *words, "--wait") == 0
     (known,) = sweep_records.list_sweeps(root)
     assert known.name == "ablation-demo-device=cpu-epochs=2" and len(known.runs) == 5
-    asked = presets.PresetRequest("ablation", "demo", (0,), (), {"device": "cpu", "epochs": "2"})
+    fixed = {"device": "cpu", "epochs": "2", "threads": "1"}  # one thread for each run on the CPU
+    asked = presets.PresetRequest("ablation", "demo", (0,), (), fixed)
     assert sweeps.from_record(known.request) == asked
     expected = {config.to_json() for config, _ in presets.build_paper_table(asked).labeled_configs()}
     assert {run.config().to_json() for run in known.runs} == expected and len(starts(root)) == 5
