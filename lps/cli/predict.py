@@ -95,13 +95,9 @@ def _stored_result(run: Run, pictures: Path) -> "PredictionResult | None":
     from lps.inference import prediction_files, prediction_job
 
     path = prediction_job.prediction_path(run, pictures) if pictures.is_dir() else None
-    if path is None or not path.exists():
-        return None
-    try:
-        prediction = prediction_files.read_predictions(path)
-    except UserError:  # it is damaged
-        return None
-    print_note("using the stored result of these pictures")
+    prediction = path and prediction_files.read_if_sound(path)
+    if prediction is not None:
+        print_note("using the stored result of these pictures")
     return prediction
 
 

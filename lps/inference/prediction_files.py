@@ -121,6 +121,16 @@ def write(path: Path, predicted: PredictionResult) -> None:
     write_arrays(path, about=header, **arrays)
 
 
+def read_if_sound(path: Path) -> PredictionResult | None:
+    """Read what `write` wrote; None if it is missing or damaged."""
+    if not path.exists():
+        return None
+    try:
+        return read_predictions(path)
+    except UserError:
+        return None
+
+
 def read_predictions(path: Path) -> PredictionResult:
     """Read what `write` wrote; raises `UserError` if it is missing or damaged."""
     stored = read_arrays(path, ("about", *_ROWS, *(f"curve_{name}" for name in _CURVES)))

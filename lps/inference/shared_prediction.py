@@ -55,9 +55,9 @@ class _SharedPrediction:
 
     def predict(self) -> PredictionResult:
         with as_user_error("runs", f"{shorten(str(self._path.parent))} cannot be used"):
-            if self._path.exists():
-                with suppress(UserError):  # it is damaged
-                    return prediction_files.read_predictions(self._path)
+            if (stored := prediction_files.read_if_sound(self._path)) is not None:
+                return stored
+            if self._path.exists():  # damaged
                 prediction_job.delete_result(self._path)
             prediction_job.forget_old(self._path.parent, self._path.suffix)
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
