@@ -30,11 +30,11 @@ def sweep_on_cores(
     if "threads" in request.fixed or "threads" in getattr(request, "varied", ()):
         return request, name
     sweep, shared = sweeps.lay_out_sweep(request, name), replace(request, fixed={**request.fixed, **_ONE_THREAD})
-    num_existing = _count_existing(sweep, root)
     if is_here:
-        applies = _can_share_cores([item.config for item in sweep.items]) and 2 * num_existing < len(sweep.items)
+        can_share = _can_share_cores([item.config for item in sweep.items])
+        applies = can_share and 2 * _count_existing(sweep, root) < len(sweep.items)
     else:
-        applies = _count_existing(sweeps.lay_out_sweep(shared, name), root) > num_existing
+        applies = _count_existing(sweeps.lay_out_sweep(shared, name), root) > _count_existing(sweep, root)
     if not applies:
         return request, name
     return shared, name or (sweep.name if isinstance(request, presets.PresetRequest) else "")

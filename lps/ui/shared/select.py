@@ -140,8 +140,9 @@ def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
     if not runs:
         return None
     by_id = {run.id: run for run in runs}
-    own_runs = [run for run in runs if prefers_own_data and _has_own_data(run)]
-    chosen = (runs_of_address(runs) or [latest_run(own_runs or runs)])[0]
+    named_runs = runs_of_address(runs)
+    preferred = [run for run in runs if _has_own_data(run)] if prefers_own_data and not named_runs else []
+    chosen = named_runs[0] if named_runs else latest_run(preferred or runs)
     url_fields.draw_field(
         st.selectbox,
         "picked_run",
