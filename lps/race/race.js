@@ -132,15 +132,19 @@ function raceOutcome(race) {
   const known = (column) => (column ?? []).filter((x) => x != null);
   if (race.runs.some((run) => !run.is_over || !known(run.seen).length || !known(run.novel).length)) return "";
   const percent = (x) => `${(100 * x).toFixed(1)} %`;
+  const last = (run, group) => known(run[group]).at(-1);
   const told = (group) => race.runs.map((run) => {
-    const end = known(run[group]).at(-1), best = Math.max(...known(run[group]));
+    const end = last(run, group), best = Math.max(...known(run[group]));
     const lost = best - end > RACE_LOST ? ` (best: ${percent(best)} at epoch ${race.epochs[run[group].indexOf(best)]})` : "";
     return `${run.letter} ${percent(end)}${lost}`;
   }).join(", ");
   const chance = race.runs.length > 1 ? " One run each: some of this may be chance." : "";
-  const ends = (group) => race.runs.map((run) => known(run[group]).at(-1));
-  const lead = (group) => `${(100 * (ends(group)[0] - ends(group)[1])).toFixed(1)} points`.replace(/^(?!-)/, "+").replace("-", "\u2212");
-  const difference = race.runs.length === 2 ? ` ${race.runs[0].letter} compared with ${race.runs[1].letter}: novel ${lead("novel")}, seen ${lead("seen")}.` : "";
+  const [a, b] = race.runs;
+  const lead = (group) => {
+    const points = 100 * (last(a, group) - last(b, group));
+    return `${points < 0 ? "\u2212" : "+"}${Math.abs(points).toFixed(1)} points`;
+  };
+  const difference = race.runs.length === 2 ? ` ${a.letter} compared with ${b.letter}: novel ${lead("novel")}, seen ${lead("seen")}.` : "";
   return `At the end: novel ${told("novel")}; seen ${told("seen")}.${difference}${chance}`;
 }
 
