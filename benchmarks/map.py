@@ -167,14 +167,18 @@ def _lasso(page: Page) -> float:
 
 
 def _memory(client: CDPSession) -> dict[str, int]:
-    """Megabytes of the page's JavaScript, and the largest of the renderers that this browser has."""
+    """Megabytes of the page's JavaScript, and of the largest renderer that this browser has."""
+    return {"heap MB": heap_mb(client), "renderer MB": _largest_renderer()}
+
+
+def heap_mb(client: CDPSession) -> int:
+    """Megabytes of the page's JavaScript objects and arrays, after garbage collection."""
     client.send("HeapProfiler.collectGarbage")
     heap = client.send("Runtime.getHeapUsage")
-    arrays = heap["usedSize"] + heap.get("backingStorageSize", 0)
-    return {"heap MB": round(arrays / 1e6), "renderer MB": largest_renderer()}
+    return round((heap["usedSize"] + heap.get("backingStorageSize", 0)) / 1e6)
 
 
-def largest_renderer() -> int:
+def _largest_renderer() -> int:
     """Megabytes of the largest renderer among the processes that this one has begun."""
     parents, renderers = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
