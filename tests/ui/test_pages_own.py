@@ -60,7 +60,8 @@ def test_a_folder_of_this_machine_is_found_and_looked_into(root, pictures):
     assert "folder" not in at.query_params and "Sort some of your pictures" in words_of(at)
 
 
-def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monkeypatch):
+@pytest.mark.parametrize("typed", [None, 4])
+def test_a_suggestion_counts_until_a_number_is_typed_and_one_click_starts(root, pictures, monkeypatch, typed):
     runs, _ = root
     monkeypatch.setattr(launcher, "launch", lambda run, on=None: None)
     monkeypatch.setattr("lps.scheduler.start_check.check_start_in_subprocess", lambda config: None)
@@ -68,19 +69,22 @@ def test_a_suggestion_fills_the_field_and_one_click_starts(root, pictures, monke
     count = ClassCount((3, 4, 5, 6), (0.7, 0.98, 0.99, 0.6), (0.1,) * 4, 0.02, 5, 2)
     class_count.write_class_count(class_count.class_count_path(config, runs), count)
     at = visit("own", folder=str(pictures))
-    assert at.number_input(key="own_novel").value == 3 and "3 suggested." in words_of(at)
+    field = at.number_input(key="own_novel")
+    assert field.value is None and "3" in field.placeholder and "3 suggested." in words_of(at)
+    assert "**3 novel classes** among 16 pictures" in words_of(at)
     assert "2 to 3 are plausible" in words_of(at)
     assert "ImageNet's labels" in words_of(at)
     ended = []
     monkeypatch.setattr(detached_jobs, "cancel_job", ended.append)
-    at.number_input(key="own_novel").set_value(4).run()
-    assert "**4 novel classes** among 16 pictures" in words_of(at)
+    if typed:
+        field.set_value(typed).run()
+        assert "**4 novel classes** among 16 pictures" in words_of(at)
     button(at, "Start").click().run()
     assert not at.exception
     assert ended == page._result_paths(page._config_for_checks(pictures)) and len(ended) == 2
     (run,) = list_runs(runs)
     config = run.config()
-    assert (config.dataset_path, config.split_num_novel, config.features) == (str(pictures), 4, "stored")
+    assert (config.dataset_path, config.split_num_novel, config.features) == (str(pictures), typed or 3, "stored")
     assert config.network_name == "efficientnet_lite0" and run.meta()["name"] == "shapes"
     assert config.dataset_image_size == config.network_image_size
 

@@ -28,6 +28,7 @@ from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
 _NOVEL = "own_novel"
+_SUGGESTED = "own_suggested"  # used while the field is empty
 _UNSORTED = "If one of these folders holds unsorted pictures, rename it to **unlabeled** and open this page again."
 _PRIOR = "own_prior"  # whether to train with the advised prior
 
@@ -58,7 +59,8 @@ def main() -> None:
 def _open_folder(folder: Path) -> None:
     st.query_params["folder"] = str(folder)
     st.session_state[_NEW] = str(folder)
-    st.session_state.pop(_NOVEL, None)
+    for key in (_NOVEL, _SUGGESTED):
+        st.session_state.pop(key, None)
 
 
 def _close_folder() -> None:
@@ -132,12 +134,11 @@ def _ask_novel(folder: Path, config: Config | None, folder_preview: FolderPrevie
     path = class_count.class_count_path(config, select.runs_root()) if config else None
     job = detached_jobs.job_state(path) if path else detached_jobs.JobState("absent")
     suggestion = _read_class_count(path) if job.state == "done" else None
-    if suggestion is not None and st.session_state.get(_NOVEL) is None:
-        st.session_state[_NOVEL] = max(1, suggestion.novel)
+    suggested = st.session_state[_SUGGESTED] = max(1, suggestion.novel) if suggestion else None
     with st.container(border=True, gap="small"):
         novel = st.number_input(
             "Novel classes to look for", 1, max(1, folder_preview.unlabeled), value=None, step=1, key=_NOVEL, width=240,
-            placeholder="How many?",
+            placeholder=f"{suggested} (suggested)" if suggested else "How many?",
         )  # fmt: skip
         if suggestion is not None:
             st.caption(_describe_suggestion(suggestion))
@@ -150,7 +151,7 @@ def _ask_novel(folder: Path, config: Config | None, folder_preview: FolderPrevie
                 "lists unusual ones.", "Suggest a number",
                 ":material/search:", lambda: _begin_checks(config, folder_preview),
             )  # fmt: skip
-    return novel
+    return novel or suggested
 
 
 def _read_class_count(path: Path) -> class_count.ClassCount | None:
@@ -161,7 +162,7 @@ def _read_class_count(path: Path) -> class_count.ClassCount | None:
 def _describe_suggestion(count: class_count.ClassCount) -> str:
     """Return the suggested number and the range of plausible ones."""
     lowest, highest = (max(0, number - count.seen) for number in count.plausible)
-    sentence = f"**{count.novel} suggested.** "
+    sentence = f"**{max(1, count.novel)} suggested.** Leave the field empty to use this number. "
     sentence += f"{lowest} to {highest} are plausible. " if lowest < highest else ""
     return (
         f"{sentence}If unsure, choose one more: surplus clusters stay nearly empty, and you can merge clusters later."
@@ -208,7 +209,7 @@ def _start_requested(text: str | None) -> None:
     with error_toasts.keep_errors("own"), st.spinner("Reading the pictures", show_time=True):
         folder = uploaded_folders.folder(text)
         prior = ADVISED if st.session_state.get(_PRIOR) else "uniform"
-        draft = draft_for_folder(folder, st.session_state.get(_NOVEL), prior)
+        draft = draft_for_folder(folder, st.session_state.get(_NOVEL) or st.session_state.get(_SUGGESTED), prior)
         reading = form.check_reading(form.read_draft(draft))
         if reading.errors:
             raise UserError("start", form.blocked_by(reading.errors))
