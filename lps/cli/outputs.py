@@ -41,7 +41,9 @@ def add(commands: Commands) -> None:
         help=f"{', '.join(_FORMS)}; for the labels of all images, a .csv or .parquet file or a new folder",
     )
     export.add_argument(
-        "--into", type=Path, help="folder to write to; default: exports/WHAT (labels go where --to says)"
+        "--into",
+        type=Path,
+        help="folder to write to; default: exports/ and the format, such as exports/csv; labels are written to --to",
     )
     export.add_argument("--follow", action="store_true", help="tensorboard: go on while the runs do; Ctrl-C ends it")
     export.add_argument(

@@ -39,7 +39,8 @@ def add(commands: Commands) -> None:
         "--keep",
         type=float,
         metavar="SHARE",
-        help="share of pictures of known classes to accept (0.95); 1: every picture gets a class",
+        help="how many of the pictures of known classes should get a class, from 0 to 1 (default: 0.95); 1: every "
+        "picture gets a class",
     )
     add_sharing(sub, "on the same run and pictures, on this machine or others")
     sub.add_argument("--watch", action="store_true", help="keep watching a folder for new pictures")

@@ -24,7 +24,9 @@ from lps.wording import counted
 
 
 def add(commands: Commands) -> None:
-    train = commands.add("train", _train_here, "train in the foreground; the last line is the run folder")
+    train = commands.add(
+        "train", _train_here, "train in the foreground; the last line of the output is the path of the run folder"
+    )
     train.add_argument(
         "--run", dest="folder", type=Path, help=argparse.SUPPRESS
     )  # used by the runner, which starts the trainer

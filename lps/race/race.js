@@ -446,7 +446,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
       flag.addEventListener("click", () => rest(race.epochs.indexOf(epoch)));
       return flag;
     }));
-    const steps = course.hasSteps ? " KL, margins and the share of guesses for seen classes are averages over a part of an epoch. They change when a part ends. Only guesses for unlabeled images count." : "";
+    const steps = course.hasSteps ? " Each epoch is divided into several parts. KL, margins and the share of guesses for seen classes are averages over one part, so they change only when a part ends. The share includes only guesses for unlabeled images." : "";
     const kl = race.runs.some((run) => run.kl) ? " KL measures how far the estimated class shares are from the prior." : "";
     const left = race.left_out ? ` ${race.left_out} epochs, evenly spread, are not shown.` : "";
     find(".race-rule").textContent = `Accuracy is measured only at the end of each epoch. In between, the symbols move smoothly to their next position. The race runs slower where accuracy and the estimated class shares change most.${kl}${steps}${left}`;
@@ -549,7 +549,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     if (run.margins) words = seen === null ? "margin" : `margin ${seen.toFixed(1)} on seen`;
     if (run.margins && novel !== null) words += `, ${novel.toFixed(1)} on novel`;
     if (run.margins && course.margin && run.margins.every((row) => !row || row.every((x) => !x))) words = "margin off";
-    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? `${words}; the bars show` : "no margin, no estimate; the bars show"} how many images are predicted as each class`;
+    if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? words : `${run.method} has no margin and estimates no class shares`}; the bars show how many images are predicted as each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
     texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "KL is not measured") : `0 means ${run.priors ? "equal to the prior" : "equal shares"}`;

@@ -45,8 +45,8 @@ def changes_in_words(changes: Sequence[_ClassChange]) -> str:
     sentences = [f"Fewer withheld labels are predicted correctly than in the run before: {listed}."] if worse else []
     if measured and not worse:
         sentences.append(
-            f"Classes with withheld labels: {len(measured)}. In each of them, at least as many of these labels are "
-            "predicted correctly as in the run before."
+            f"No class with withheld labels got worse ({len(measured)} checked): none has fewer correct predictions of "
+            "these labels than in the run before."
         )
     smaller_classes = [change for change in changes if not change.withheld and change.stayed < change.before]
     if smaller_classes:

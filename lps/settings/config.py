@@ -393,7 +393,7 @@ class Config:
 
     snapshot_images: int | None = _setting(
         2000,
-        "number of unlabeled images whose features every snapshot stores for maps; none: no limit",
+        "number of unlabeled images whose features are saved with an evaluation (the page Map needs them); none: all",
         minimum=1,
         maximum=10_000_000,
         kind="int",

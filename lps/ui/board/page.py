@@ -197,8 +197,9 @@ def _show_values(charts: Sequence[BoardChart], board_runs: _BoardRuns) -> None:
     columns = [_value_column(head, table[head]) for head in table]
     data_table.show_data_table(columns, table.index, "Last and best value of every run")
     st.caption(
-        "Best is the highest value, or the lowest for losses, KL, gap, conflict, time and memory. Fractions are in "
-        "percent."
+        "Best is the lowest value for losses, KL, gap, conflict, time and memory, and the highest value for "
+        "everything else. Conflict is accuracy lost because seen and novel classes share one matching. Accuracies and "
+        "shares are in percent."
     )
 
 

@@ -82,8 +82,8 @@ def _copy_names(view: PredictionView, epoch: int) -> None:
             name_field.record_steps(view, steps)
         if lost:
             sentence = (
-                f"Your decisions on {', '.join(lost)} could not be copied: at this epoch, no cluster consists mostly "
-                "of the images of one of these clusters. "
+                f"Your decisions on {', '.join(lost)} could not be copied, because no cluster of this epoch has mostly "
+                "the same images. "
             )
             sentence += f"Open epoch {epoch} to see the decisions."
             st.session_state[_RESULT_NOTE] = sentence

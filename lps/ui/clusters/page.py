@@ -201,9 +201,9 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     percent, say = "%.0f %%", nouns.of(view.run)
     marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
     overlap = say(
-        "How stable the cluster is: its mean overlap with the most similar cluster of each of the last "
-        f"{clusters.WINDOW} stored epochs. The overlap is the number of images in both clusters, divided by the number "
-        "of images in either of them. Clusters that you merged or split off have no value"
+        f"How stable the cluster is. In each of the last {clusters.WINDOW} stored epochs, the cluster with the largest "
+        "overlap is found. Stability is the mean of these overlaps. The overlap is the number of images in both "
+        "clusters, divided by the number in either of them. Clusters that you merged or split off have no value"
     )
     about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"

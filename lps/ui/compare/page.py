@@ -281,9 +281,9 @@ def _show_published() -> None:
     with st.expander("Numbers of the paper"):
         data_table.show_data_table(_published_columns(), published_rows(), "Table 1 of the LPS paper")
         st.caption(
-            "Table 1 of the LPS paper, means of 3 runs. If seen and novel accuracy each have their own best matching "
-            "of clusters and classes, the accuracy “All” cannot be larger than the weighted mean of both. In the rows "
-            "that the last column marks, “All” is larger, so their numbers contradict each other."
+            "Table 1 of the LPS paper, means of 3 runs. Seen and novel accuracy each use their own best matching of "
+            "clusters and classes. Therefore “All” cannot be larger than the weighted mean of “Seen” and “Novel”. The "
+            "last column marks rows in which it is larger: the numbers in such a row contradict each other."
         )
 
 

@@ -103,7 +103,7 @@ def _offer_rows(table: ablation.AblationTable) -> None:
         configs = [config for row in rows for config in lacking[row.name]]
         names = ", ".join(row.name.lower() for row in rows)
         subject = "all of them" if len(rows) > 1 else rows[0].name.lower()
-        missing_runs.offer_runs("ablation", f"one part switched off ({names})", configs, f"Launch {subject}")
+        missing_runs.offer_runs("ablation", f"runs with one part switched off ({names})", configs, f"Launch {subject}")
         if len(rows) > 1:
             with st.container(horizontal=True, gap="small"):
                 for index, row in enumerate(rows):

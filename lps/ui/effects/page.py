@@ -446,10 +446,10 @@ def _explain_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -
     """Explain what the bars mean and what they do not."""
     associated = effects.setting_associations(scored)
     sentences = [
-        "Runs that differ only in the seed are averaged. A bar shows the part of the variance between these averages "
-        "that only this setting explains. The model is linear with main effects only (type III sum of squares). The "
-        "black mark shows how long the bar would be on average if no setting had an effect. Interactions between "
-        "settings are not shown. The shares describe only these runs."
+        "Runs that differ only in the seed are averaged. A bar shows how much of the variance between these averages "
+        "is explained by this setting and by no other. To compute it, we fit a linear statistical model with main "
+        "effects only (type III sum of squares). The black mark shows how long the bar would be on average if no "
+        "setting had an effect. Interactions between settings are not shown. The shares describe only these runs."
     ]
     if not associated and not left_out:
         sentences.append(

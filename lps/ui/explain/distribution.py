@@ -131,7 +131,7 @@ def _ask_distribution(preset: str) -> ClassEstimate:
     usual = PRESETS[preset][1]
     labels = ("All seen classes together", "Imbalance among seen", "Imbalance among novel")
     if preset == _CORRECT_PRESET:
-        st.caption("These sliders set the true class shares. The model predicts exactly these shares.")
+        st.caption("These sliders set the true class shares. The example assumes that the model predicts them exactly.")
     limits = ((1, 99), (0, 100), (0, 100))
     values = [
         url_sliders.url_slider(label, name, *limit, value, 1, format="%d %%")

@@ -26,12 +26,13 @@ _WORLD = {
     "epochs": 20,
 }  # fmt: skip
 _ABOUT = (
-    "A novel point is correct if the predicted id is matched with its class (best one-to-one matching of novel ids and "
-    "novel classes). On 40 new sets of points, we trained once with the margin (C = 10) and once without it. These are "
-    "the shares of correct novel points, with 95 % intervals of the difference. Entropy weight 0.25: 78 % with the "
-    "margin, 44 % without (+23 to +46 points). Entropy weight 1: 78 % with the margin, 76 % without (−5 to +9 points, "
-    "so the difference may be chance). No entropy term: 44 % with the margin, 33 % without (+4 to +18 points). Margin "
-    "and entropy term do a similar job here. To see their effect on pictures, compare runs."
+    "The classifier gives novel points a number, not a name. Each number is paired with one novel class so that as "
+    "many points as possible are correct. On 40 new sets of points, we trained once with the margin (C = 10) and "
+    "once without it. These are the shares of correct novel points, with 95 % intervals of their difference. Entropy "
+    "weight 0.25: 78 % with the margin, 44 % without (+23 to +46 points). Entropy weight 1: 78 % with the margin, "
+    "76 % without (−5 to +9 points, so the difference may be chance). No entropy term: 44 % with the margin, 33 % "
+    "without (+4 to +18 points). Margin and entropy term do a similar job here. To see their effect on pictures, "
+    "compare runs."
 )
 _TONES = ("color-mix(in oklab, {}, var(--ink) {}%)", (0, 20, 36))
 

@@ -9,7 +9,8 @@ _ABOUT = (
     "A word matches names, ids, notes, tags and states. You can also write conditions, such as lr>0.05. The left "
     "side is a setting, a measurement (its value at the newest epoch; accuracies in percent) or one of "
     f"{', '.join(FIELDS)}. The operators are = != < <= > >=, and ~ for a regular expression. "
-    "Combine conditions with and, or, not and brackets; lps|orca matches either. Put text with spaces in quotes."
+    "Combine conditions with and, or, not and brackets. For example, method=lps|orca finds runs of LPS and of ORCA. "
+    "Put text with spaces in quotes."
 )
 
 

@@ -24,8 +24,8 @@ def show_gallery(is_brief: bool = False) -> None:
         "These recorded runs come with LPS Studio. You can open them on every page, but you cannot change them. The "
         "curves show accuracy on :blue[seen] and :orange[novel] classes after each epoch (one pass over the pictures). "
         "The upper edge of each chart is 100 %. The area between the two curves is the gap. To measure novel accuracy, "
-        "each novel class is matched with one cluster (a group that the model made); the pictures of the class in this "
-        "cluster count as correct."
+        "each novel class is paired with one cluster (a group that the model made). A picture of the class counts as "
+        "correct if it is in that cluster."
     )
     parts = recordings.recordings_by_part()
     names = {run.id: name for name, run in parts.items()}
@@ -75,7 +75,9 @@ def _show_links(runs: list[Run], is_brief: bool) -> None:
             st.page_link("pages/pace.py", label="Watch runs side by side", **link)
         if unequal := recordings.unequal_recordings():
             link = {"icon": ":material/bar_chart:", "query_params": {"run": [run.id for run in unequal]}}
-            st.page_link("pages/pace.py", label="Compare two priors on classes of unequal size", **link)
+            st.page_link(
+                "pages/pace.py", label="Classes of unequal size: two runs that expect different class sizes", **link
+            )
         link = {"icon": ":material/balance:", "query_params": {"run": [run.id for run in runs]}}
         st.page_link("pages/compare.py", label="Compare all recorded runs", **link)
 

@@ -157,7 +157,7 @@ def _show_all_curves(lanes: list[_Lane]) -> None:
     ranges = pace_charts.shared_ranges([lane.history for lane in lanes])
     legend = (
         ":gray[grey: accuracy on all classes (in the KL chart: KL) · dotted: k-means before training · "
-        "▲: milestone, such as a closed gap · click in a chart to move the race to that epoch]"
+        "▲: milestone, such as the first epoch with a small gap · click in a chart: the race jumps to this epoch]"
     )
     st.markdown(f"**All epochs** · :small[:blue[seen] · :orange[novel] · {legend}]", help=line_charts.MATCHING)
     for lane, column in zip(lanes, st.columns(len(lanes))):

@@ -201,7 +201,7 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
             st.button("Set", key="queue_slots_set", type="primary", on_click=_apply_all, args=(changes,))
             if not is_automatic:
                 changes = [lambda: queue.reset_cpu_slots(root)]
-                help_text = "As many runs at a time as there are free cores for their threads"
+                help_text = "Starts another run whenever enough cores are free for its threads"
                 st.button(
                     "Automatic", key="queue_slots_automatic", help=help_text, on_click=_apply_all, args=(changes,)
                 )

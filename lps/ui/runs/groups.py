@@ -184,8 +184,10 @@ def _show_help(
         st.button(label, key="open_groups", type="tertiary", icon=icon, on_click=_set_open, args=(group_ids, is_closed))
         if baseline:
             baseline_name = grouped_rows.describe_group(baseline, by)
-            pairs = "Runs with equal seeds and equal other settings are paired."
-            text = f"Compared with {baseline_name}, with {INTERVAL}s. {pairs}"
+            pairs = (
+                "Each run is paired with the baseline run of the same seed that differs only in the grouped settings."
+            )
+            text = f"The table compares every group with {baseline_name} and shows {INTERVAL}s. {pairs}"
             st.caption(escape.markdown(text), width="content")
             st.button("Clear baseline", key="held_back", type="tertiary", on_click=_set_baseline, args=(None,))
         elif len(selected_groups) == 1:
