@@ -39,8 +39,8 @@ def add(commands: Commands) -> None:
         "--keep",
         type=float,
         metavar="SHARE",
-        help="how many of the pictures of known classes should get a class, from 0 to 1 (default: 0.95); 1: every "
-        "picture gets a class",
+        help="share of the pictures of known classes that get a class, from 0 to 1 (default: 0.95); the others are "
+        '"none of these"; 1: every picture gets a class',
     )
     add_sharing(sub, "on the same run and pictures, on this machine or others")
     sub.add_argument("--watch", action="store_true", help="keep watching a folder for new pictures")

@@ -36,8 +36,8 @@ Views:
     labels of k. Second, that number of images is taken from each class, the most confident ones first.
 
 Prediction:
-    k-means clusters the unit features of all training images, without labels. The original does the same with test
-    images. Ids are matched with classes before seen accuracy is computed. A test image gets the id of the nearest
+    k-means clusters the unit features of all training images, without labels. The original clusters the test images
+    instead. Ids are matched with classes before seen accuracy is computed. A test image gets the id of the nearest
     centre.
 
 Deviations:

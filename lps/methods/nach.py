@@ -1,4 +1,4 @@
-r"""NACH: filtered pairs of similar images, and pseudo-labels whose novel threshold follows the gap in learning pace.
+r"""NACH: filtered pairs of similar images, and pseudo-labels. Their threshold for novel classes follows the pace gap.
 
 Citation:
     L.-Z. Guo, Y.-G. Zhang, Z.-F. Wu, J.-J. Shao, Y.-F. Li: Robust Semi-Supervised Learning when Not All Classes have
@@ -94,7 +94,7 @@ class NACH(Method):
         ] = 0.5,
         gap_start: Annotated[
             float,
-            "g: confidence gap in the first epoch, before one is measured",
+            "g: value used as confidence gap (seen minus novel) in the first epoch, before the gap is measured",
             (-1, 1),
             ParameterDocs(
                 "Thresholds",

@@ -26,8 +26,8 @@ Deviations:
       groups are computed for the first time, every prototype is its own group, and the cross-entropy is off; an
       evaluation during this time computes its own groups.
     - The number of classes is known. Images vote without augmentation (original: with augmentation).
-    - A prototype without votes is not in the graph. It joins the group of the prototype with votes
-      whose direction is most similar (cosine). For spectral clustering, a small constant is added to every edge
+    - A prototype without votes is not in the graph. It joins the group of another prototype: of those with votes, the
+      one with the most similar direction (cosine). For spectral clustering, a small constant is added to every edge
       of the graph.
     - Groups get their ids by a matching: seen classes by the labeled images in each group, novel ids by the prototypes
       that a group shares with the previous groups. So ids stay the same from epoch to epoch. If the numbers of labeled

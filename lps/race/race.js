@@ -552,7 +552,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     if (run.taken && raceShows(run, isTaken) === run.taken && run.taken !== run.shares) words = `${run.margins || run.shares ? words : `${run.method} has no margin and estimates no class shares`}; the bars show how many images are predicted as each class`;
     put(texts.brake, run.last ? words : "");
     put(texts.kl, now.kl === null ? "" : `KL ${now.kl.toFixed(2)}`);
-    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "KL is not measured") : `0 means ${run.priors ? "equal to the prior" : "equal shares"}`;
+    texts.kl.dataset.more = now.kl === null ? (run.kl || !run.last ? "" : "KL is not measured") : `0 means: ${run.priors ? "the shares equal the prior" : "all shares are equal"}`;
     const flag = now.isAtEnd && run.last ? ` ⚑ ${run.is_over ? "ended at" : "at"} epoch ${run.last}` : "";
     lanes[number].lane.querySelector("h3").dataset.flag = flag;
   }

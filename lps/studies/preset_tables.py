@@ -151,7 +151,7 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
         return []
     shared = [reason for reason in distinct[0] if all(reason in why for why in distinct)]
     if len(distinct) == len(reasons) and shared:
-        return [f"not comparable with the paper, whose numbers are only shown for orientation: {'; '.join(shared)}"]
+        return [f"not comparable with the paper ({'; '.join(shared)}); its numbers are only shown for orientation"]
     by_reason: dict[str, list[str]] = {}
     for label, why in reasons.items():
         if why:

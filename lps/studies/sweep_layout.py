@@ -13,7 +13,7 @@ from lps.settings.config import Config, configure, parameters, protocol_paramete
 
 MODES = {
     "grid": "every combination",
-    "list": "all first values together, then all second values, ...",
+    "list": "first the first value of every setting, then the second value of every setting, and so on",
     "random": "random combinations of the grid, drawn with a seed",
 }
 MOST_RUNS = 2000

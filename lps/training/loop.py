@@ -403,7 +403,7 @@ class RunTraining:
     def _stopped(self) -> int:
         self.log("stop", {})
         if self.is_first:
-            print(f"stopped in epoch {self.position.epoch + 1}; resume continues from here", flush=True)
+            print(f"stopped in epoch {self.position.epoch + 1}; to continue from here, resume the run", flush=True)
         parallel.leave()
         return 0
 

@@ -157,7 +157,7 @@ def test_without_pyarrow_it_is_one_sentence(runs, tmp_path, capsys, monkeypatch)
         (["--to", "tensorboard", "--light"], "light: cannot be used with --to tensorboard"),
         (
             ["--to", "labels.csv"],
-            "to: 'labels.csv' takes the labels of one run; give exactly one, or choose one of: tensorboard",
+            "to: 'labels.csv' can hold the labels of one run only; give one run or another format: tensorboard",
         ),
         (["--to", "csv", "--runs", "/nowhere"], "export: no run has started in /nowhere"),
     ],

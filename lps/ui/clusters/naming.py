@@ -55,8 +55,7 @@ def _show_other_names(view: PredictionView, epoch: int) -> None:
             icon=":material/arrow_back:",
         )
         help_text = (
-            f"A cluster of the shown epoch gets a name from epoch {epoch} if most of its images were in the cluster "
-            "with that name"
+            f"If most images of a cluster were in one named cluster at epoch {epoch}, the cluster gets this name"
         )
         st.button(
             "Copy the names",
@@ -82,8 +81,8 @@ def _copy_names(view: PredictionView, epoch: int) -> None:
             name_field.record_steps(view, steps)
         if lost:
             sentence = (
-                f"Your decisions on {', '.join(lost)} could not be copied, because no cluster of this epoch has mostly "
-                "the same images. "
+                f"Your decisions on {', '.join(lost)} could not be copied: no cluster of this epoch contains most of "
+                "the images of these clusters. "
             )
             sentence += f"Open epoch {epoch} to see the decisions."
             st.session_state[_RESULT_NOTE] = sentence

@@ -110,7 +110,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
             "Runs",
             list(run_by_id),
             format_func=lambda name: f"{titles.run_label(run_by_id[name])} · {states[name]}",
-            placeholder=f"{help_text}. Choose by name or state to compare others" if usual else "Choose runs",
+            placeholder=f"{help_text}. To compare other runs, choose them" if usual else "Choose runs",
             label_visibility="collapsed",
         )
         st.button("Read the runs again", icon=":material/refresh:", key="refresh", help="Read the runs again")

@@ -67,7 +67,7 @@ def main() -> None:
     scored = _score_runs(selection, scoring)
     if not scored:
         message = (
-            'None of the finished runs can be scored as chosen under "How the runs are scored". The reasons are above.'
+            'With your choices under "How the runs are scored", no finished run can be scored. The reasons are above.'
         )
         st.info(message, icon=":material/tune:")
         return
@@ -351,7 +351,7 @@ def _explain_curves(
     if num_backgrounds > 1:
         sentences.append("Runs that differ in other settings are not included; choose them above.")
     if axis_with_paper.kind == "places":
-        sentences.append("The values are evenly spaced.")
+        sentences.append("The axis is not to scale: neighbouring values have equal distances.")
     elif axis_with_paper.kind == "log":
         sentences.append("The axis is logarithmic.")
     if reasons:

@@ -218,7 +218,7 @@ def _show_ratio(error: str | None) -> None:
         fields.draw_text_field("split.labeled_ratio", "Labeled ratio", error)
         return
     help_text = nouns.of_dataset(fields.current_draft().dataset)(
-        "Seen classes keep the labels of this share of their images. All other images are unlabeled"
+        "Share of the images of seen classes that have a label. All other images are unlabeled"
     )
     options = {"format": "%d %%", "as_text": lambda value: text_of(value / 100), "help": help_text}
     fields.draw_draft_field(st.slider, "split.labeled_ratio", "Labeled ratio", percent, 1, 100, **options)

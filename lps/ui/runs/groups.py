@@ -185,7 +185,8 @@ def _show_help(
         if baseline:
             baseline_name = grouped_rows.describe_group(baseline, by)
             pairs = (
-                "Each run is paired with the baseline run of the same seed that differs only in the grouped settings."
+                "Each run is paired with the baseline run that has the same seed. Both differ only in the settings "
+                "that define the groups."
             )
             text = f"The table compares every group with {baseline_name} and shows {INTERVAL}s. {pairs}"
             st.caption(escape.markdown(text), width="content")
