@@ -74,7 +74,7 @@ CHECKS = (
     Check(
         "leftovers",
         runs_folder.check_leftovers,
-        "Look into the damaged file, save what you need, then delete it. If it happens again, check the disk (smartctl).",
+        "Look into the damaged file, save what you need and delete it. If it happens again, check the disk (smartctl).",
         "none",
     ),
     Check("runs", runs_folder.check_runs),

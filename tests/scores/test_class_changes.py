@@ -20,5 +20,5 @@ def test_right_predictions_and_pictures_that_stay_are_counted_by_class():
 
 def test_where_nothing_got_worse_it_says_so_with_the_number_of_classes():
     words = changes_in_words(compare_classes(["cat", "dog", "owl"], BEFORE, BEFORE, TRUTH))
-    assert ": 2." in words and "→" not in words
+    assert "(2 checked)" in words and "→" not in words
     assert changes_in_words([]) == ""
