@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
         "--keep",
         type=float,
         metavar="SHARE",
-        help="share of the pictures of known classes that get a class, from 0 to 1 (default: 0.95); the others are "
+        help="accepted share of the pictures that show known classes, from 0 to 1 (default: 0.95); the others are "
         '"none of these"; 1: every picture gets a class',
     )
     add_sharing(sub, "on the same run and pictures, on this machine or others")

@@ -38,7 +38,9 @@ def read_index_files(folder: str, labels: np.ndarray) -> IndexedImages:
     labeled, of_seen, of_novel = (_read(Path(folder), name) for name in NAMES)
     for name, ids in zip(NAMES, (labeled, of_seen, of_novel)):
         if not len(ids) or ids.min() < 0 or ids.max() >= len(labels):
-            raise UserError(SETTING, f"{name} has ids outside 0 to {len(labels) - 1:,}, the training images here")
+            raise UserError(
+                SETTING, f"{name} has ids that are not training images; their ids are 0 to {len(labels) - 1:,}"
+            )
     all_ids = np.concatenate([labeled, of_seen, of_novel])
     if len(np.unique(all_ids)) < len(all_ids):
         raise UserError(SETTING, f"{shorten(folder, 120)} names an image twice; expected each image once")

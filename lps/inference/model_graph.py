@@ -62,7 +62,8 @@ def write_graph(path: Path, model: TrainedModel, compared: ReferenceImages) -> N
     export_job.check_installed()
     if model.form.is_whole:
         raise UserError(
-            "to", "model cannot be exported for pictures resized without keeping their aspect ratio (imagenet100)"
+            "to",
+            "model cannot be exported for imagenet100, because its pictures are resized without their aspect ratio",
         )
     graph = _PredictionGraph(model, compared).eval()
     form = model.form

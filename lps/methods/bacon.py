@@ -27,9 +27,9 @@ Views:
 
     n are the estimated class sizes, one per class, and pi = n / sum n. Every `estimate_every` epochs, k-means finds K
     clusters in the unit features of all training images, computed by network 2. Each seen class is matched with one
-    cluster (Hungarian method, by the share of the cluster's images that are labeled as this class). The sizes of the
-    matched clusters are then assigned by rank: the largest to the seen class with most labels, and so on. The sizes of
-    the other clusters are assigned to the novel ids, the largest first.
+    cluster (Hungarian method, by the share of the cluster's images that are labeled as this class). This decides
+    only which clusters count as seen. Their sizes are then sorted: the seen class with the most labels gets the largest
+    size, and so on. The sizes of the other clusters are assigned to the novel ids, the largest first.
 
     Unlabeled images are selected in two steps. First, a random draw decides how many images of each class are used:
     each image predicted as class k counts with probability (min n / n_k)^beta, or (min n / n_k)^alpha if the batch has

@@ -95,7 +95,7 @@ class DTC(Method):
         ] = 10.0,
         ramp_share: Annotated[
             float,
-            "T: share of the epochs after the warm-up during which the consistency weight increases",
+            "T: how long the consistency weight increases, as a share of the epochs that follow the warm-up",
             (0, 1),
             ParameterDocs(
                 "Consistency", larger="the weight increases more slowly", paper="5 of 100 epochs (authors' code)"

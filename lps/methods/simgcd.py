@@ -25,10 +25,10 @@ Prediction:
     seen accuracy is raw. The original matches all ids with classes.
 
 Deviations:
-    - Common protocol: SimCLR start and the network that all methods share (original: DINO ViT-B/16 with its last block
-      trained); the optimizer, schedule (original: cosine to 1e-4), weight decay on everything (original: not on biases
-      and norms), steps and weak views of all methods; labeled and unlabeled images have the same proportion in a batch
-      as in the split (original: half and half).
+    - Common protocol: the start (SimCLR) and the network are those of all methods (original: DINO ViT-B/16 with its
+      last block trained). So are the optimizer, schedule, weight decay, steps and weak views. The original schedule is
+      a cosine to 1e-4, and its weight decay leaves out biases and norms. Labeled and unlabeled images have the same
+      proportion in a batch as in the split (original: half and half).
     - The temperature of the teacher decreases over the same share of the run as in the original (30 of 200 epochs).
     - The hidden layers of the projection head (original: 2048) are at most 4 times as wide as the features, which only
       matters for small backbones. Its weights start like those of torch layers (original: normal, deviation 0.02).

@@ -51,8 +51,8 @@ def nearest_neighbours(points: np.ndarray, count: int, report: Tell = lambda sha
         if len(points) > _EXACT_WITHOUT:
             raise UserError(
                 "pictures",
-                f"{len(points):,} images need the package umap-learn to be compared; expected at most "
-                f"{_EXACT_WITHOUT:,} without it. Install it: pip install umap-learn",
+                f"comparing {len(points):,} images needs the package umap-learn; without it, at most "
+                f"{_EXACT_WITHOUT:,} can be compared. Install it: pip install umap-learn",
             )
         return Neighbours(*_search_exactly(points, np.arange(len(points)), count, report))
     distances, rows = _search_approximately(points, count)

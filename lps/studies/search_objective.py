@@ -36,7 +36,7 @@ OBJECTIVES = {
             "balanced",
             "accuracy on withheld labels x evenness",
             "Accuracy on withheld labels of seen classes, multiplied by the evenness of the predicted class sizes. The "
-            "product penalizes runs whose seen classes absorb novel ones, without using labels of novel classes. It "
+            "product penalizes runs whose seen classes absorb novel ones. It needs no labels of novel classes. It "
             "assumes classes of about equal size. It does not notice when images of two novel classes are mixed up.",
         ),
         Objective(

@@ -78,7 +78,7 @@ def _pickled(path, thing) -> None:
 @pytest.mark.parametrize("thing, words", [
     (_Harmful(), "builtins.print|__builtin__.print"), ([1, 2], "not a list of whole numbers"),
     (np.zeros(3), "not a list of whole numbers"), (np.zeros((2, 2), int), "not a list"),
-    (np.array([0, 50_000]), "ids outside 0 to 49,999"), (np.array([-1]), "ids outside"),
+    (np.array([0, 50_000]), "not training images.* 0 to 49,999"), (np.array([-1]), "not training images"),
     (np.zeros(0, int), "cannot be read"), (np.array([1, 1]), "names an image twice"),
     (np.array([None, print]), "cannot be read|not one list"),
 ])  # fmt: skip

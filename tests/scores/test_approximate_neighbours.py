@@ -71,7 +71,9 @@ def test_without_the_package_few_are_compared_exactly_and_many_refused_in_a_sent
     monkeypatch.setattr(neighbours.importlib.util, "find_spec", lambda name: None)
     assert np.array_equal(nearest_neighbours(points, 5).rows, exact.rows)
     monkeypatch.setattr(neighbours, "_EXACT_WITHOUT", 599)
-    with pytest.raises(UserError, match="600 images need the package umap-learn .*at most 599.*pip install umap-learn"):
+    with pytest.raises(
+        UserError, match="600 images needs the package umap-learn.* at most 599.*pip install umap-learn"
+    ):
         nearest_neighbours(points, 5)
 
 

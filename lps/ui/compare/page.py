@@ -282,8 +282,9 @@ def _show_published() -> None:
         data_table.show_data_table(_published_columns(), published_rows(), "Table 1 of the LPS paper")
         st.caption(
             "Table 1 of the LPS paper, means of 3 runs. Seen and novel accuracy each use their own best matching of "
-            "clusters and classes. Therefore “All” cannot be larger than the weighted mean of “Seen” and “Novel”. The "
-            "last column marks rows in which it is larger: the numbers in such a row contradict each other."
+            "clusters and classes. “All” uses one matching for all images, so it cannot be larger than the "
+            "weighted mean of “Seen” and “Novel”. The last column marks rows in which it is larger: their "
+            "numbers contradict each other."
         )
 
 

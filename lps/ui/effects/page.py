@@ -138,9 +138,9 @@ def _show_bars(scored: Sequence[Scored], effect_list: Sequence[MainEffect], meas
     seeds = sorted({item.seeds for item in effect_list})
     number = "–".join(map(str, dict.fromkeys([seeds[0], seeds[-1]])))
     st.caption(
-        f"{MEASURES[measure]}, mean difference between runs that are equal in all other settings, over n = {number} "
-        f"{'seed' if seeds[-1] == 1 else 'seeds'}. For a setting with several values, the pair with the largest "
-        "difference is shown; its interval is corrected for the number of pairs."
+        f"{MEASURES[measure]}: a bar shows how it changes if only this setting changes (mean over pairs of runs, "
+        f"n = {number} {'seed' if seeds[-1] == 1 else 'seeds'}). For a setting with several values, the pair with the "
+        "largest difference is shown; its interval is corrected for the number of pairs."
     )
 
 

@@ -156,8 +156,8 @@ function begin(root, settings) {
     const [own, other] = state.runs.map((run) => run.judged);
     state.isPlaying = false;
     find("said").textContent =
-      `After ${settings.steps} steps ${percent(own.novel)} of the novel points are correct (${percent(other.novel)} ` +
-      `without the margin) and ${percent(own.seen)} of the seen points (${percent(other.seen)} without the margin).`;
+      `After ${settings.steps} steps, ${percent(own.novel)} of the novel points are correct (without the margin: ` +
+      `${percent(other.novel)}). Of the seen points, ${percent(own.seen)} are (without the margin: ${percent(other.seen)}).`;
   }
 
   find("play").onclick = () => {

@@ -84,8 +84,8 @@ def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
     plot(_draw_chart(result, theme.current_palette()), "class_count", alt)
     st.caption(
         f"**{result.in_words}**. The search measured the accuracy on the labels for each number of classes. It kept "
-        f"every number with an accuracy within one standard error ({100 * result.tolerance:.1f} points) of the best. "
-        "Of these numbers, it chose the one with the clearest separation of the clusters.  \n"
+        f"the numbers whose accuracy is at most {100 * result.tolerance:.1f} points (one standard error) below the "
+        "best. Of these, it chose the one with the clearest separation of the clusters.  \n"
         "If the number is too large, a class may be split over two clusters. You can give both clusters the same name "
         "or merge them. If the number is too small, two classes may share a cluster. You must then separate them "
         f"{with_noun('picture by picture')}. If you are unsure, choose one class more."

@@ -14,7 +14,7 @@ _COSTS = {
     "memory/device_gb": (
         "Peak GPU memory",
         "{:.2f} GB",
-        "Most GPU memory that the training process had allocated at once",
+        "The largest amount of GPU memory that the training process had allocated at one time",
     ),
     "throughput/images_per_s": (
         "Throughput",
