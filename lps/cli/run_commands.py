@@ -4,7 +4,7 @@ import argparse
 
 from lps.cli._parser import Commands, add_filter, filter_runs, print_json, print_note
 from lps.errors import UserError, shorten, shown
-from lps.store.run_folders import delete_run, find_run, list_runs, recorded_runs, restore_run
+from lps.store.run_folders import TRASH_DAYS, delete_run, find_run, list_runs, recorded_runs, restore_run
 from lps.wording import counted, step_in_words
 
 _SHOWN = 8  # printed numbers of a list
@@ -22,8 +22,8 @@ def add(commands: Commands) -> None:
     )
     commands.add("resume", _resume, "continue from the last checkpoint", run=True)
     commands.add("rename", _rename, "give a run a name", run=True).add_argument("name")
-    commands.add("delete", _delete, "move a run to the trash folder", run=True)
-    commands.add("restore", _restore, "restore a run from the trash folder", run=True)
+    commands.add("delete", _delete, f"move a run to the trash, where it stays for {TRASH_DAYS} days", run=True)
+    commands.add("restore", _restore, "restore a run from the trash", run=True)
     tags = commands.add("tag", _tag, "add tags to a run with +NAME, remove them with -NAME; prints its tags", run=True)
     tags.add_argument("changes", nargs=argparse.REMAINDER, metavar="+NAME|-NAME", help="may be repeated")
     commands.add("note", _write_note, "write a note to a run; an empty note removes it", run=True).add_argument("text")
@@ -128,7 +128,9 @@ def _rename(options) -> None:
 
 
 def _delete(options) -> None:
-    delete_run(find_run(options.runs, options.run))
+    run = find_run(options.runs, options.run)
+    delete_run(run)
+    print_note(f"{run.id} is in the trash. For {TRASH_DAYS} days, python -m lps restore {run.id} brings it back")
 
 
 def _restore(options) -> None:

@@ -21,7 +21,7 @@ from lps.store.runs import RUN_ID, Run, write_meta
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-TRASH_S = 7 * 86_400  # seconds; a deleted run stays in the trash (.trash) for 7 days, a week
+TRASH_DAYS = 7  # a deleted run can be restored for this long; the pages, `lps delete` and docs/formats.md say so
 _ENTRY = re.compile(r"(.+)\.[0-9a-f]{8}")  # id of the run, then letters that tell two deletions of one id apart
 INCOMING_S = 3600  # a half-made folder older than this is abandoned
 
@@ -169,7 +169,7 @@ def delete_run(run: Run) -> None:
             disk.sync_folder(run.root)
         finally:
             os.close(descriptor)
-    _purge(trash.glob("*"), TRASH_S)
+    _purge(trash.glob("*"), TRASH_DAYS * 86_400)
     _purge(
         abandoned_drafts(run.root / ".incoming", "*"), INCOMING_S
     )  # a locked draft stays, even if the clock is wrong
@@ -200,7 +200,7 @@ class DeletedRun:
 
     def days_left(self, now: float) -> float:
         """Return the days until the next deletion may remove the run for good."""
-        return max(0.0, (self.deleted_at + TRASH_S - now) / 86_400)
+        return max(0.0, TRASH_DAYS - (now - self.deleted_at) / 86_400)
 
     def time_left(self, now: float) -> str:
         """Return the days left in words."""

@@ -45,7 +45,7 @@ def test_a_run_from_the_first_command_to_the_trash(lps, tmp_path):
     (row,) = json.loads(lps("list", "--json", "--runs", tmp_path).stdout)
     assert row["name"] == "second" and row["state"] == "finished"
     assert "finished" in lps("resume", folder.name, "--runs", tmp_path, check=False).stderr
-    lps("delete", folder.name, "--runs", tmp_path)
+    assert "For 7 days" in lps("delete", folder.name, "--runs", tmp_path).stderr
     assert json.loads(lps("list", "--json", "--runs", tmp_path).stdout) == []
 
 

@@ -253,7 +253,7 @@ def test_delete_moves_to_the_trash_and_forgets_old_trash(run, monkeypatch):
     delete_run(run)
     trash = run.root / ".trash"
     assert list_runs(run.root) == [other] and [p.name.split(".")[0] for p in trash.iterdir()] == [run.id]
-    monkeypatch.setattr(run_folders, "TRASH_S", -1)
+    monkeypatch.setattr(run_folders, "TRASH_DAYS", -1)
     delete_run(other)
     assert list(trash.iterdir()) == []
 

@@ -9,7 +9,7 @@ import pytest
 from lps.__main__ import main
 from lps.errors import UserError
 from lps.settings.config import configure
-from lps.store.run_folders import TRASH_S, create_run, delete_run, deleted_runs, list_runs, restore_run
+from lps.store.run_folders import TRASH_DAYS, create_run, delete_run, deleted_runs, list_runs, restore_run
 
 CONFIG = configure({"device": "cpu"})
 
@@ -38,7 +38,7 @@ def test_the_trash_tells_names_and_days(run):
     delete_run(run)
     (item,) = deleted_runs(run.root)
     assert (item.id, item.name) == (run.id, "a name")
-    assert item.days_left(item.deleted_at) == TRASH_S / 86_400 == 7
+    assert item.days_left(item.deleted_at) == TRASH_DAYS == 7
     assert item.days_left(item.deleted_at + 2.5 * 86_400) == pytest.approx(4.5)
     assert item.days_left(item.deleted_at + 99 * 86_400) == 0
 

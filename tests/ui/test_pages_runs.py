@@ -422,7 +422,8 @@ def test_delete_and_undo_many(root, runs_by_name):
     at = visit("runs", run=ids)
     at.button(key="runs_delete").click().run()
     assert not at.exception and not {run.id for run in list_runs(root)} & set(ids)
-    assert "2 runs moved to the trash" in texts(at) and "run" not in at.query_params
+    assert "2 runs moved to the trash. Deleted runs can be restored for 7 days" in texts(at)
+    assert "run" not in at.query_params
     at.button(key="runs_undo_button").click().run()
     assert not at.exception and {run.id for run in list_runs(root)} >= set(ids) and deleted_runs(root) == []
     assert "moved to the trash" not in texts(at)

@@ -14,7 +14,7 @@ from lps.errors import UserError
 from lps.scheduler import costs, queue, run_actions
 from lps.settings.config import configure
 from lps.store import titles
-from lps.store.run_folders import TRASH_S, delete_run, find_run
+from lps.store.run_folders import TRASH_DAYS, delete_run, find_run
 from lps.store.run_progress import read_progress
 from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, start_runs
@@ -270,8 +270,8 @@ def _run_action(action: str, run: Run) -> None:
 
 @st.dialog("Delete run")
 def _ask_delete(run: Run) -> None:
-    name, days = escape.markdown(titles.run_label(run)), TRASH_S // 86_400
-    st.markdown(f"**{name}** moves to the trash. You can restore it on the page Runs for {days} days.")
+    name = escape.markdown(titles.run_label(run))
+    st.markdown(f"**{name}** moves to the trash. You can restore it on the page Runs for {TRASH_DAYS} days.")
     if st.button("Delete", type="primary", icon=":material/delete:"):
         error_toasts.try_change(lambda: delete_run(run))
 

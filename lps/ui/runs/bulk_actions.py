@@ -7,7 +7,7 @@ import streamlit as st
 
 from lps.analysis.run_index import RunRow
 from lps.scheduler import run_actions as actions
-from lps.store.run_folders import delete_run, deleted_runs, restore_run
+from lps.store.run_folders import TRASH_DAYS, delete_run, deleted_runs, restore_run
 from lps.store.runs import RUN_ID, Run
 from lps.ui.runs import table
 from lps.ui.server import routing
@@ -126,7 +126,8 @@ def show_outcome() -> None:
     if not ids:
         return
     with st.container(horizontal=True, vertical_alignment="center", border=True, key="runs_undone"):
-        st.markdown(f":material/delete: {counted(len(ids), 'run')} moved to the trash.", width="content")
+        text = f"{counted(len(ids), 'run')} moved to the trash. Deleted runs can be restored for {TRASH_DAYS} days."
+        st.markdown(f":material/delete: {text}", width="content")
         if st.button("Undo", icon=":material/undo:", key="runs_undo_button"):
             del st.session_state["runs_undo"]
             _restore_runs(ids)
