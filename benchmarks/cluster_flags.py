@@ -23,6 +23,7 @@ from benchmarks.report import section
 from lps.analysis.clusters import FLAGS, WINDOW, Cluster, describe_clusters, read_assignment
 from lps.analysis.mixed_clusters import PARTS
 from lps.analysis.mixed_clusters import split_features as split_parts
+from lps.scores.estimates import INTERVAL, INTERVAL_CONFIDENCE
 from lps.settings.config import Config, configure
 from lps.store.run_folders import create_run, list_runs
 from lps.store.runs import Run
@@ -161,13 +162,14 @@ def rates(found: Sequence[dict]) -> list[dict]:
 
 
 def share(part: np.ndarray, whole: np.ndarray, runs: np.ndarray) -> str:
-    """Per cent of `whole` that is `part`, with a 95 % bootstrap interval over runs (n,); "-" of nothing."""
+    """Per cent of `whole` that is `part`, with a bootstrap interval over runs (n,); "-" of nothing."""
     if not whole.any():
         return "-"
     counts = [np.bincount(runs, weights=each) for each in (part, whole)]
     draws = np.random.default_rng(0).integers(0, len(counts[0]), (2000, len(counts[0])))
     parts, wholes = (each[draws].sum(axis=1) for each in counts)
-    low, high = np.percentile(100 * parts[wholes > 0] / wholes[wholes > 0], (2.5, 97.5))
+    tail = (1 - INTERVAL_CONFIDENCE) / 2
+    low, high = np.quantile(100 * parts[wholes > 0] / wholes[wholes > 0], (tail, 1 - tail))
     return f"{100 * part.sum() / whole.sum():.0f} % ({low:.0f} to {high:.0f})"
 
 
@@ -195,7 +197,7 @@ def main() -> None:
     runs = make(root, asked.pictures.absolute(), asked.seeds, asked.only)
     found = [one for name, run in runs.items() for one in clusters_of(name, run)]
     about = f"{len(found)} clusters of {len(runs)} runs, seeds {asked.seeds[0]} to {asked.seeds[-1]}"
-    print(section("Flags of clusters", f"{about}; 95 % intervals over the runs.", rates(found)))
+    print(section("Flags of clusters", f"{about}; {INTERVAL}s over the runs.", rates(found)))
     print(section("Mixed clusters in parts", about, splits(found)))
 
 

@@ -98,7 +98,7 @@ def main() -> None:
 
 
 def report(found: dict[str, dict[int, dict[str, float]]]) -> str:
-    """Means with standard deviations; then the paired differences from the first prior with 95 % intervals."""
+    """Means with standard deviations; then the paired differences from the first prior with confidence intervals."""
     rows, reference = [], next(iter(found))
     for prior, by_seed in found.items():
         columns = {name: [scores[name] for scores in by_seed.values()] for name in SCORES}

@@ -19,7 +19,7 @@ from benchmarks.report import section
 from lps.analysis import clusters, review_order
 from lps.analysis.naming import Naming
 from lps.analysis.review_order import ReviewSession
-from lps.scores.estimates import MeanEstimate, of_mean, of_pairs
+from lps.scores.estimates import INTERVAL, MeanEstimate, of_mean, of_pairs
 from lps.store.runs import Run
 from lps.store.snapshots import stored_epochs
 
@@ -69,7 +69,7 @@ def gains(run: Run) -> dict[str, np.ndarray]:
 
 
 def table(found: list[dict[str, np.ndarray]]) -> list[dict]:
-    """A row for every number of decisions: means over the runs with 95 % intervals."""
+    """A row for every number of decisions: means over the runs with confidence intervals."""
     before = np.array([one["before"][0] for one in found])
     rows = [{"decisions": 0, "n": len(found), "accuracy": f"{before.mean():.1f}"}]
     for i, count in enumerate(DECISIONS):
@@ -90,7 +90,7 @@ def main() -> None:
     runs = [Run(path) for path in parser.parse_args().run]
     for data in sorted({run.config().dataset for run in runs}):
         found = [gains(run) for run in runs if run.config().dataset == data]
-        about = "accuracy: per cent of all unlabeled images; points: what decisions add, in brackets the 95 % interval"
+        about = f"accuracy: per cent of all unlabeled images; points: what decisions add, in brackets the {INTERVAL}"
         print(section(f"Decisions about single pictures, {data}", about, table(found)))
 
 

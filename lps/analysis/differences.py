@@ -2,7 +2,8 @@
 
 Runs with the same seed start alike (start weights, order of the images), so differences are taken seed by seed:
 Student's t on these. If the groups have different seeds: Welch's t. Intervals contain the true difference with
-`estimates.CONFIDENCE` if the scores are about normally distributed over seeds. Every comparison of groups is made here.
+`estimates.INTERVAL_CONFIDENCE` if the scores are about normally distributed over seeds. Every comparison of groups is
+made here.
 """
 
 import math
@@ -16,14 +17,14 @@ import numpy as np
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import HIGHER_IS_BETTER
 from lps.scores import estimates
-from lps.scores.estimates import CONFIDENCE, CONFIDENCE_TEXT, MAX_SAMPLE_SIZE, POWER
+from lps.scores.estimates import CONFIDENCE_TEXT, INTERVAL_CONFIDENCE, MAX_SAMPLE_SIZE, POWER
 from lps.settings.defaults import count_unusual
 from lps.wording import counted
 
 COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are compared
 _ABOUT_PAIRS = (
     "Runs with the same seed begin alike, so they are compared seed by seed (where seeds differ: group by group, "
-    f"Welch); {100 * CONFIDENCE:g} of 100 such intervals hold the true difference, and where one holds 0 these seeds "
+    f"Welch); {100 * INTERVAL_CONFIDENCE:g} of 100 such intervals hold the true difference, and where one holds 0 these seeds "
     "cannot tell"
 )
 _COLUMN_WORDS = {"seen": "seen", "novel": "novel", "all": "all", "nmi": "NMI", "gap": "gap"}
@@ -68,12 +69,12 @@ class Difference:
     @property
     def is_distinguishable(self) -> bool:
         """Whether 0 is excluded after correction for all comparisons made at once."""
-        return self.among < 1 - CONFIDENCE
+        return self.among < 1 - INTERVAL_CONFIDENCE
 
     @property
     def is_distinguishable_alone(self) -> bool:
         """Whether its own interval excludes 0."""
-        return self.chance < 1 - CONFIDENCE
+        return self.chance < 1 - INTERVAL_CONFIDENCE
 
     @cached_property
     def seeds_needed(self) -> int | None:

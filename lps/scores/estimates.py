@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy  # imports scipy.special on first use, which keeps the start of the dashboard fast
 
-CONFIDENCE = 0.95
-CONFIDENCE_TEXT = f"{100 * CONFIDENCE:g} %"  # confidence, wherever an interval is shown
+INTERVAL_CONFIDENCE = 0.95  # the "95 %" of every interval and of its texts
+CONFIDENCE_TEXT = f"{100 * INTERVAL_CONFIDENCE:g} %"
 INTERVAL = f"{CONFIDENCE_TEXT} interval"
 POWER = 0.8  # of the sample size of `sample_size_needed`
 MAX_SAMPLE_SIZE = 1000
@@ -46,7 +46,7 @@ def t_quantile(degrees: np.ndarray | float, comparisons: int = 1) -> np.ndarray 
 
     comparisons: number of intervals from which this one is reported (Bonferroni's correction).
     """
-    return scipy.special.stdtrit(degrees, 1 - (1 - CONFIDENCE) / 2 / comparisons)
+    return scipy.special.stdtrit(degrees, 1 - (1 - INTERVAL_CONFIDENCE) / 2 / comparisons)
 
 
 def mean_and_std(values: Sequence[float]) -> tuple[float, float]:

@@ -49,7 +49,7 @@ def test_what_one_file_uses_alone_begins_with_an_underscore():
 
 
 def test_the_confidence_of_intervals_is_typed_once():
-    """What pages and tables say of it follows `estimates.CONFIDENCE`; two recorded studies keep the one they had."""
+    """Pages, tables and benchmarks follow `estimates.INTERVAL_CONFIDENCE`; two recorded studies keep theirs."""
     recorded = {"lps/ui/explain/plane.py", "lps/ui/explain/what_if.py"}
-    found = {str(path.relative_to(ROOT)) for path in (ROOT / "lps").rglob("*.py") if INTERVAL in path.read_text()}
-    assert found <= recorded
+    sources = [path for folder in ("lps", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    assert {str(path.relative_to(ROOT)) for path in sources if INTERVAL in path.read_text()} <= recorded

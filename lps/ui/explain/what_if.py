@@ -51,7 +51,7 @@ def show_what_if() -> None:
     st.caption(_ABOUT)
 
 
-_ABOUT = (
+_ABOUT = (  # 95 %: as in the recorded study
     "What is real: pictures, labels, the split of a run of this app, every term of the loss, and the scores (seen by "
     "their ids, novel by the best matching, on the unlabeled images). What is not: the features, 16 principal "
     "components of the app's SimCLR start, stay as they are; noise on them stands for changed pictures; 120 steps of "
