@@ -33,7 +33,7 @@ def test_a_method_file_with_the_old_names_is_described_alike(tmp_path, monkeypat
 
 def test_old_names_of_classes_are_the_new_ones():
     assert errors.Refusal is errors.UserError and parameters.Told is parameters.ParameterDocs
-    assert jobs.Board is jobs.JobCache
+    assert jobs.Board is jobs.JobCache and jobs.BackendUnavailable("late", is_open=True).outcome_unknown
 
 
 def test_files_of_users_find_functions_under_their_old_names():

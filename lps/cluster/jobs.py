@@ -15,14 +15,18 @@ RECORD = "job.json"  # in a run's folder: token, name and id of its job, task in
 
 
 class BackendUnavailable(Exception):
-    """Raised if an executor gave no answer; the text says why. is_open: the request may still have been carried out.
+    """Raised if an executor gave no answer; the text says why.
 
-    since: unix seconds since when it has not answered.
+    The state of its runs is then "unknown" (Run._state_on_cluster in lps/store/runs.py). outcome_unknown: the request
+    may still have been carried out. since: unix seconds since when it has not answered. is_open: the name of
+    outcome_unknown up to 0.3.0, which backend files of users use.
     """
 
-    def __init__(self, reason: str, is_open: bool = False, since: float | None = None):
+    def __init__(
+        self, reason: str, outcome_unknown: bool = False, since: float | None = None, *, is_open: bool = False
+    ):
         super().__init__(reason)
-        self.is_open = is_open or "timed out" in reason
+        self.outcome_unknown = outcome_unknown or is_open or "timed out" in reason
         self.since = since
 
     def in_words(self) -> str:

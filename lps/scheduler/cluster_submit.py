@@ -68,7 +68,7 @@ def _submit_job(runs: list[Run], options: Options, trainer: Sequence[str], submi
     try:
         return executors.executor_named(options.executor).hand_over(submission_work, options)
     except BackendUnavailable as error:
-        if error.is_open:
+        if error.outcome_unknown:
             raise _OutcomeUnknown(
                 options.executor, f"it is unknown whether the cluster accepted the job: {error}"
             ) from None

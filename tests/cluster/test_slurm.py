@@ -228,7 +228,7 @@ def test_an_answer_that_is_no_job_id(cluster, answer):
     cluster.say("sbatch", answer)
     with pytest.raises(BackendUnavailable, match="no job id") as caught:
         slurm.submit(read_options([]), "a", "", "/t")
-    assert caught.value.is_open
+    assert caught.value.outcome_unknown
 
 
 @pytest.mark.slow
@@ -613,7 +613,7 @@ def test_a_stop_that_the_cluster_cannot_be_told_of_stays_a_wish(cluster, run):
         ({"out": "JobId=7 JobState=RUNNING Restarts=0"}, "going"),
         ({"out": "JobId=7 JobState=COMPLETING Restarts=1"}, "requeued"),
         ({"out": "JobId=7 JobState=COMPLETING Restarts=0"}, "ended"),
-        ({"code": 1}, "unknown"),
+        ({"code": 1}, "no answer"),
         ({"out": "nonsense"}, "ended"),
     ],
 )

@@ -54,7 +54,7 @@ class Executor(Protocol):
         """Return the id of the job around this process."""
 
     def own_fate(self) -> str:
-        """Return what happens to the job around this process after a SIGTERM: going, requeued, ended, or unknown."""
+        """Return what happens to the job around this process after a SIGTERM: going, requeued, ended or no answer."""
 
     def go_back(self) -> None:
         """Put the job around this process back into the queue under the same id; raises `BackendUnavailable`."""

@@ -213,7 +213,7 @@ def hand_over(work: Submission, options: Options) -> list[str]:
     try:
         job = submit(options, work.name, text, work.output, count if count > 1 else 0)
     except BackendUnavailable as error:
-        raise BackendUnavailable(f"{error}{_choices(str(error))}", error.is_open) from None
+        raise BackendUnavailable(f"{error}{_choices(str(error))}", error.outcome_unknown) from None
     return [f"{job}_{task}" for task in range(count)] if count > 1 else [job]
 
 
@@ -231,7 +231,7 @@ def submit(options: Options, name: str, script: str, output: str, tasks: int = 0
     answer = _call([*command, *options.arguments()], jobs.SUBMIT_PATIENCE_S, script)
     match = re.fullmatch(r"([0-9]+)(;[^;\s]*)?", answer.strip(), re.ASCII)
     if not match:
-        raise BackendUnavailable(f"sbatch returned no job id: {shorten(answer)}", is_open=True)
+        raise BackendUnavailable(f"sbatch returned no job id: {shorten(answer)}", outcome_unknown=True)
     return match[1]
 
 
@@ -296,7 +296,7 @@ def own_fate() -> str:
 
 
 def fate(job: str, restarts: int) -> str:
-    """Return what happens to a job after SIGTERM: "going", "requeued", "ended", or "unknown" without an answer.
+    """Return what happens to a job after SIGTERM: "going", "requeued", "ended" or "no answer".
 
     restarts: how often the job had been restarted when it began. A job that was signaled early (preemption or time
     limit ahead) is still going; one that the cluster requeues itself has one restart more.
@@ -304,7 +304,7 @@ def fate(job: str, restarts: int) -> str:
     try:
         answer = _call(["scontrol", "--oneliner", "show", "job", job], PATIENCE_S)
     except BackendUnavailable:
-        return "unknown"
+        return "no answer"
     fields = dict(re.findall(r"(JobState|Restarts)=(\S+)", answer))
     if fields.get("JobState") in SlurmJob.GOING:
         return "going"
@@ -341,7 +341,7 @@ def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
             env=_environment(),
         )
     except subprocess.TimeoutExpired:
-        raise BackendUnavailable(f"{command[0]} did not respond within {patience_s:g} s", is_open=True) from None
+        raise BackendUnavailable(f"{command[0]} did not respond within {patience_s:g} s", outcome_unknown=True) from None
     except OSError as error:
         raise BackendUnavailable(f"{command[0]} cannot be run ({error.strerror})") from None
     if answer.returncode:
