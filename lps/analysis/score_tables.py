@@ -19,7 +19,7 @@ from lps.store.events import RESOLVED
 FORMATS = ("markdown", "latex", "csv", "json")
 _DIFFERENCE_HEADS = ("method", "against", "seen", "novel", "all", "NMI", "gap", "seeds")
 DIFFERENCE_CSV = ("difference", "low", "high", "distinguishable", "seeds_needed")
-HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", "n", "paper")
+SCORE_TABLE_HEADS = ("method", "seen", "novel", "all", "NMI", "gap", "conflict", "time, s", "n", "paper")
 
 
 # ---------------------------------------------------------------------------------------------------- notes
@@ -150,7 +150,7 @@ def has_paper(groups: Sequence[Group]) -> bool:
 
 
 def _heads(groups: Sequence[Group]) -> tuple[str, ...]:
-    return HEADS if has_paper(groups) else HEADS[:-1]
+    return SCORE_TABLE_HEADS if has_paper(groups) else SCORE_TABLE_HEADS[:-1]
 
 
 def _rows(groups: Sequence[Group], escape, bold) -> list[list[str]]:

@@ -40,7 +40,7 @@ _COMMON = (
     "accuracy/conflict", "nmi/novel", "nmi/all", "kl",
 )  # fmt: skip
 FRACTIONS = ("accuracy/", "nmi/", "ari/", "pseudo_label/", "threshold/")
-HEADS = {
+SCORE_COLUMNS = {
     "seen": ("Seen", "Accuracy on images of seen classes, percent. *: after matching ids to classes"),
     "novel": ("Novel", "Accuracy on images of novel classes after their best matching, percent"),
     "all": ("All", "Accuracy on all unlabeled images with one matching, percent"),

@@ -15,7 +15,7 @@ from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import class_bars, confusion, group_tables, line_charts, palette
 from lps.charts.event_log import EventLog, History
-from lps.charts.group_tables import HEADS, Scoring
+from lps.charts.group_tables import SCORE_COLUMNS, Scoring
 from lps.charts.palette import LIGHT
 from lps.data.split import Split
 from lps.errors import UserError, shorten
@@ -429,17 +429,17 @@ def number_tables(groups: Sequence[Group]) -> list[Block]:
 def _group_table(groups: Sequence[Group]) -> Table:
     """Return the table of the Compare page."""
     has_paper = score_tables.has_paper(groups)
-    heads = ["Group", *(head for head, _ in HEADS.values()), "n", *["Paper"] * has_paper]
+    heads = ["Group", *(head for head, _ in SCORE_COLUMNS.values()), "n", *["Paper"] * has_paper]
     rows = [
         [
             g.label,
-            *(score_tables.format_cell(g, column) for column in HEADS),
+            *(score_tables.format_cell(g, column) for column in SCORE_COLUMNS),
             str(len(g.members)),
             *[score_tables.paper_cell(g)] * has_paper,
         ]
         for g in groups
     ]
-    column_numbers = {column: i for i, column in enumerate(HEADS, 1)}
+    column_numbers = {column: i for i, column in enumerate(SCORE_COLUMNS, 1)}
     bold = frozenset((row, column_numbers[column]) for row, column in differences.best_cells(groups))
     caption = "Mean ± sample standard deviation over n seeds; percent, points and seconds."
     published = "Paper: seen, novel and all accuracy of the same experiment in the LPS paper."
@@ -460,7 +460,7 @@ def _difference_table(groups: Sequence[Group]) -> list[Block]:
         sentence(remark)
         for remark in [*differences.explain_differences(comparison), *differences.undecided_in_words(comparison)]
     ]
-    heads = ["Group", "Baseline", *(HEADS[column][0] for column in columns), "Seeds"]
+    heads = ["Group", "Baseline", *(SCORE_COLUMNS[column][0] for column in columns), "Seeds"]
     return [Table("Differences, points", heads, score_tables.difference_rows(comparison), notes, bold, words=2)]
 
 
@@ -493,7 +493,7 @@ def _differing_settings(groups: Sequence[Group]) -> list[Block]:
 
 
 def _run_table(groups: Sequence[Group]) -> Table:
-    heads = ["Run", "Group", "Seed", "Epoch", *(head for head, _ in HEADS.values()), "Remark"]
+    heads = ["Run", "Group", "Seed", "Epoch", *(head for head, _ in SCORE_COLUMNS.values()), "Remark"]
     rows = []
     for group in groups:
         rows += [_run_row(group.label, m, "" if m.is_complete else "ended early") for m in group.members]
@@ -503,7 +503,7 @@ def _run_table(groups: Sequence[Group]) -> Table:
 
 def _run_row(label: str, member: Scored, remark: str) -> list[str]:
     single = Group(label, (member,))
-    number_tables = [score_tables.format_cell(single, column) for column in HEADS]
+    number_tables = [score_tables.format_cell(single, column) for column in SCORE_COLUMNS]
     return [titles.run_label(member.run), label, str(member.config.seed), str(member.epoch), *number_tables, remark]
 
 

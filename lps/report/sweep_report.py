@@ -21,6 +21,7 @@ from lps.files import disk
 from lps.report import run_report
 from lps.report.documents import Block, ChartBlock, Code, Facts, Paragraphs, Section, Table
 from lps.scheduler import costs
+from lps.scores.measurement_names import COSTS, cost_text
 from lps.scores.protocols import PROTOCOLS
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config
@@ -34,11 +35,7 @@ from lps.studies.sweep_records import SweepRecord
 from lps.wording import counted, data_size, estimated
 
 _MISSING = "–"
-_COSTS = {  # measurement -> (title, format)
-    "throughput/images_per_s": ("Speed", "{:,.0f} images/s"),
-    "memory/host_gb": ("Peak memory", "{:.2f} GB"),
-    "memory/device_gb": ("Peak GPU memory", "{:.2f} GB"),
-}
+_SHOWN_COSTS = ("throughput/images_per_s", "memory/host_gb", "memory/device_gb")
 _MACHINE_FACTS = {"device": "Device", "torch": "PyTorch", "python": "Python", "lps": "LPS Studio", "commit": "Commit"}
 
 
@@ -229,22 +226,22 @@ def _counted(item_facts: Sequence[_RunFacts], key: str) -> str:
 def _speeds(item_facts: Sequence[_RunFacts]) -> list[tuple[str, str]]:
     histories = [EventLog(item.run.events).read_history() for item in item_facts if item.scored]
     rows = []
-    for name, (title, text_format) in _COSTS.items():
+    for name in _SHOWN_COSTS:
         values = sorted(history.column(name).max() for history in histories if len(history.column(name)))
         if values and values[-1] > 0:
-            texts = dict.fromkeys(text_format.format(value) for value in (values[0], values[-1]))
-            rows.append((title, " to ".join(texts)))
+            texts = dict.fromkeys(cost_text(name, value) for value in (values[0], values[-1]))
+            rows.append((COSTS[name][0], " to ".join(texts)))
     return rows
 
 
 def _run_table(item_facts: Sequence[_RunFacts]) -> Table:
-    heads = ["Run", "Seed", "State", "Epoch", *(head for head, _ in group_tables.HEADS.values()), "Whole run, s", "Id"]
+    heads = ["Run", "Seed", "State", "Epoch", *(head for head, _ in group_tables.SCORE_COLUMNS.values()), "Whole run, s", "Id"]
     return Table("", heads, [_run_row(item) for item in item_facts], words=1)
 
 
 def _run_row(item: _RunFacts) -> list[str]:
     member = item.scored
-    columns = list(group_tables.HEADS)
+    columns = list(group_tables.SCORE_COLUMNS)
     numbers = (
         [score_tables.format_cell(Group("", (member,)), c) for c in columns] if member else [_MISSING] * len(columns)
     )

@@ -22,9 +22,24 @@ MEASUREMENT_NAMES = {
     "class/prior": "Prior of every class",
     "kl": "KL of the estimated class distribution",
 }
+COSTS = {  # measurement -> display name, format and unit
+    "memory/host_gb": ("Peak memory", ".2f", "GB"),
+    "memory/device_gb": ("Peak GPU memory", ".2f", "GB"),
+    "throughput/images_per_s": ("Throughput", ",.0f", "images/s"),
+    "time/step_s": ("Time per step", ".3f", "s"),
+}
 
 
 def measurement_name(key: str) -> str:
     """Return the display name for a key of the event log: "loss/pseudo_label" is "Loss, pseudo label"."""
-    words = key.replace("_", " ").replace("/", ", ")
-    return MEASUREMENT_NAMES.get(key, words[:1].upper() + words[1:])
+    if key in COSTS:
+        name, _, unit = COSTS[key]
+        return f"{name}, {unit}"
+    spelled_key = key.replace("_", " ").replace("/", ", ")
+    return MEASUREMENT_NAMES.get(key, spelled_key[:1].upper() + spelled_key[1:])
+
+
+def cost_text(key: str, value: float) -> str:
+    """Return the value of one of `COSTS` with its unit: "0.70 GB"."""
+    _, number_format, unit = COSTS[key]
+    return f"{value:{number_format}} {unit}"

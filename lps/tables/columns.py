@@ -10,7 +10,7 @@ from lps.settings.defaults import sort_key
 from lps.tables.run_names import Name, Vocabulary
 
 NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
-# The default columns of the page Runs; their headings are `HEADS` in lps/ui/runs/run_filters.py.
+# The default columns of the page Runs; their headings are `RUN_COLUMN_HEADS` in lps/ui/runs/run_filters.py.
 _COLUMNS_BEFORE_SETTINGS = ("state", *NUMBERS)
 _COLUMNS_AFTER_SETTINGS = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
 _MOST_VARYING = 6  # settings that a table shows by default

@@ -286,7 +286,7 @@ def test_markdown():
     differing = text.split("\n\n| ")[1].split("\n\n")[0].splitlines()
     assert len(table) == 4 and len(differing) == 3
     assert r"**-40.5 \[-46.9, -34.1\]**" in differing[2] and differing[2].startswith("| GCD | =cmd")
-    assert all(len(re.findall(r"(?<!\\)\|", line)) == len(score_tables.HEADS) for line in table)
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == len(score_tables.SCORE_TABLE_HEADS) for line in table)
     assert "**92.0 ± 2.8**" in table[2] and "50.0 ± 0.0\\*" in table[3]
     assert r"\<b>" in table[2] and r"\[b\](c)" in table[2] and r"\`d\`" in table[2] and r"\_a\_" in table[2]
     assert r"\* seen accuracy after ids" in text
@@ -303,7 +303,7 @@ def test_latex_prints_every_character_as_it_stands():
     assert len(rows) == 2
     for row in rows:
         cells = re.split(r"(?<!\\)&", row)
-        assert len(cells) == len(score_tables.HEADS) - 1  # the paper has nothing for them
+        assert len(cells) == len(score_tables.SCORE_TABLE_HEADS) - 1  # the paper has nothing for them
         for cell in cells:
             left = re.sub(r"\$\\(pm|cdot)\$|\{[\[\]]\}|\\[a-z]+\{\}|\\[&%$#_{}]", "", cell.strip())
             left = re.sub(r"^\\textbf\{(.*)\}$", r"\1", left)

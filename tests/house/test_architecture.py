@@ -1,6 +1,7 @@
 """Allowed imports between folders, read from the source; lazy imports count like all others."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -158,6 +159,19 @@ def test_pages_are_thin_and_do_not_import_each_other():
         assert len(path.read_text().splitlines()) <= 20, path
         assert not [name for name in imports(path) if name.startswith("pages")], path
         assert not {"torch", "torchvision"} & {name.split(".")[0] for name in imports(path)}, path
+
+
+def test_names_in_the_table_of_changes_occur_in_the_files_of_their_row():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = page.partition("## Where to change what")[2].partition("\n## ")[0]
+    rows = [re.findall(r"`([^`]+)`", line) for line in table.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 5
+    for quoted in rows:
+        paths = [ROOT / text for text in quoted if text.startswith(("lps/", "docs/"))]
+        files = [file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])]
+        words = {word for file in files for word in re.findall(r"\w+", file.read_text(encoding="utf-8"))}
+        names = {text for text in quoted if re.fullmatch(r"\w+(\.\w+)?", text) and not text.endswith(".json")}
+        assert {part for name in names for part in name.split(".")} <= words, quoted
 
 
 def loaded_by(*names: str) -> list[set[str]]:

@@ -185,6 +185,7 @@ def test_a_column_of_a_setting_has_its_label_and_says_its_key():
     assert run_filters.column_heading("split.num_novel") == "Novel classes"
     assert run_filters.column_heading("network.name") == "Network name" and run_filters.column_heading("epochs") == "Of"
     assert run_filters.column_heading("pretrain.epochs") == "Pretrain epochs"
+    assert run_filters.column_heading("memory/device_gb") == "Peak GPU memory, GB"
     assert run_filters.column_heading("accuracy/novel - accuracy/seen") == "Novel − Seen"
     vocabulary = Vocabulary()
     heads = [run_filters.column_heading(key) for key in vocabulary.settings]
@@ -368,7 +369,7 @@ def test_hundreds_of_runs_in_one_table(root, made):
 def test_a_chosen_run_tells_what_it_costs_and_what_is_wrong(root, runs_by_name):
     at = visit("runs", run=[runs_by_name["failed"].id])
     assert {m.label: m.value for m in at.metric} == {
-        "Peak memory": "0.70 GB", "Throughput": "2,700 images/s", "Step": "0.047 s",
+        "Peak memory": "0.70 GB", "Throughput": "2,700 images/s", "Time per step": "0.047 s",
     }  # fmt: skip
     assert "the loss is not finite" in at.error[0].value.replace("\\", "")
     assert buttons(at)[:-1] == ["Rename", "Note", "Tags", "Launch a copy", "Hide", "Resume"]

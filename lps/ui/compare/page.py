@@ -14,7 +14,7 @@ from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import group_tables, line_charts
 from lps.charts.group_tables import (
-    HEADS,
+    SCORE_COLUMNS,
     Scoring,
     compare_command,
     curve_groups,
@@ -157,7 +157,7 @@ def _run_columns() -> list[Column]:
     ]
     columns += [
         Column(head, lambda row, key=key: _score_number(row[1], key), "number", format="%.1f", help=meaning)
-        for key, (head, meaning) in HEADS.items()
+        for key, (head, meaning) in SCORE_COLUMNS.items()
     ]
     return [*columns, Column("Remark", lambda row: _remark_on_run(row[1], row[2]))]
 

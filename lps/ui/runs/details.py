@@ -4,24 +4,17 @@ import streamlit as st
 
 from lps.analysis.run_index import RunRow
 from lps.report import run_report
+from lps.scores.measurement_names import COSTS, cost_text
 from lps.store import inherited_files
 from lps.ui.runs import bulk_actions
 from lps.ui.shared import escape, export_buttons, run_actions, theme
 from lps.wording import capitalized
 
-_COSTS = {
-    "memory/host_gb": ("Peak memory", "{:.2f} GB", "Largest resident memory of the training process so far"),
-    "memory/device_gb": (
-        "Peak GPU memory",
-        "{:.2f} GB",
-        "The largest amount of GPU memory that the training process had allocated at one time",
-    ),
-    "throughput/images_per_s": (
-        "Throughput",
-        "{:,.0f} images/s",
-        "Images per second of training; every augmented view counts",
-    ),
-    "time/step_s": ("Step", "{:.3f} s", "Seconds per training step, mean of the newest epoch"),
+_COST_MEANINGS = {  # below the table; the default columns of the table are in lps/tables/columns.py
+    "memory/host_gb": "Largest resident memory of the training process so far",
+    "memory/device_gb": "The largest amount of GPU memory that the training process had allocated at one time",
+    "throughput/images_per_s": "Images per second of training; every augmented view counts",
+    "time/step_s": "Seconds per training step, mean of the newest epoch",
 }
 
 
@@ -66,10 +59,10 @@ def _list_remarks(entry: RunRow) -> list[str]:
 def _list_costs(entry: RunRow) -> list[tuple[str, str, str]]:
     """Return (name, value as text, meaning) of memory and speed, as far as the run has measured them."""
     costs = []
-    for name, (label, format_text, meaning) in _COSTS.items():
+    for name, meaning in _COST_MEANINGS.items():
         value = entry.measured.recent.number(name)
         if value is not None and (value or name != "memory/device_gb"):  # a run on the CPU has no GPU memory
-            costs.append((label, format_text.format(value), meaning))
+            costs.append((COSTS[name][0], cost_text(name, value), meaning))
     return costs
 
 

@@ -13,7 +13,7 @@ from lps.tables.grouping import EVERYTHING, RunGroup
 from lps.tables.run_names import Name, Vocabulary
 from lps.ui.runs import grouped_rows, table
 from lps.ui.runs.grouped_rows import LABEL, GroupedRow
-from lps.ui.runs.run_filters import HEADS
+from lps.ui.runs.run_filters import RUN_COLUMN_HEADS
 from lps.ui.shared import data_table, escape, url_fields
 from lps.ui.shared.data_table import Column
 from lps.wording import counted
@@ -21,7 +21,7 @@ from lps.wording import counted
 _ROWS = 14  # of a long table in sight
 _WIDTH = 210  # pixels of the names
 _FIRST_CHOICES = (EVERYTHING, "method", "dataset", "tag", "state", "seed")
-_LABELS = HEADS | {EVERYTHING: "All settings but the seed", "tag": "Tag"}
+_LABELS = RUN_COLUMN_HEADS | {EVERYTHING: "All settings but the seed", "tag": "Tag"}
 
 
 def pick_grouping(entries: Sequence[RunRow], vocabulary: Vocabulary) -> list[Name]:

@@ -24,7 +24,7 @@ SORTS = {
     "epochs": "Most epochs",
 }
 _DIRECTIONS = {"": "rising", "-": "falling"}
-HEADS = {  # of the table; other columns have the labels of their settings
+RUN_COLUMN_HEADS = {  # of the table; other columns have the labels of their settings
     "name": "Name", "state": "State", "accuracy/seen": "Seen", "accuracy/novel": "Novel", "accuracy/all": "All",
     "accuracy/gap": "Gap", "epoch": "Epochs", "epochs": "Of", "alarm": "Alarms", "method": "Method",
     "dataset": "Data set", "seed": "Seed", "tag": "Tags", "id": "Id", "launched": "Launched", "note": "Note",
@@ -38,8 +38,8 @@ def column_heading(key: str) -> str:
 
 
 def _heading_of_one(key: str) -> str:
-    if key in HEADS:
-        return HEADS[key]
+    if key in RUN_COLUMN_HEADS:
+        return RUN_COLUMN_HEADS[key]
     return measurement_name(key) if "/" in key or key in MEASUREMENT_NAMES else form.full_label(key)
 
 

@@ -9,7 +9,7 @@ from lps.analysis import differences, run_groups
 from lps.analysis.differences import GroupComparison
 from lps.analysis.run_groups import Group
 from lps.charts import difference_charts
-from lps.charts.group_tables import HEADS
+from lps.charts.group_tables import SCORE_COLUMNS
 from lps.scores.estimates import INTERVAL
 from lps.settings import catalog
 from lps.ui.shared import data_table, escape, scores, theme, url_fields
@@ -17,7 +17,7 @@ from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import capitalized
 
-_NAMES = {column: HEADS[column][0] for column in differences.COLUMNS}
+_NAMES = {column: SCORE_COLUMNS[column][0] for column in differences.COLUMNS}
 
 
 def show_differences(groups: Sequence[Group], field_name: str, default_group: Group | None = None) -> Group | None:

@@ -8,7 +8,7 @@ import streamlit as st
 from lps.analysis import differences, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.charts.group_tables import HEADS, IMAGES_WORDS, PROTOCOL_LABELS, SEEN_LABELS, SELECT_WORDS, Scoring
+from lps.charts.group_tables import SCORE_COLUMNS, IMAGES_WORDS, PROTOCOL_LABELS, SEEN_LABELS, SELECT_WORDS, Scoring
 from lps.files.atomic import fingerprint
 from lps.scores.protocols import PROTOCOLS
 from lps.store import titles
@@ -131,7 +131,7 @@ def _score_columns(groups: Sequence[Group]) -> list[Column]:
             help="Method, and the settings that differ between the rows",
         )
     ]
-    for column, (head, help_text) in HEADS.items():
+    for column, (head, help_text) in SCORE_COLUMNS.items():
         scale = 1 if column == "time" else 100
         numbers = [group.mean(column) * scale for group in groups]
         bold = [row for row in range(len(groups)) if (row, column) in winners]
