@@ -324,5 +324,5 @@ def undecided_in_words(comparison: GroupComparison) -> list[str]:
                 )
                 by_verdict.setdefault(verdict(difference), []).append(_COLUMN_WORDS[column] + need)
         whom = f"{comparison.groups[row].label} against {comparison.references[row].label}"
-        lines += [f"{whom}: {words}: {', '.join(columns)}" for words, columns in by_verdict.items()]
+        lines += [f"{whom}: {verdict_text}: {', '.join(columns)}" for verdict_text, columns in by_verdict.items()]
     return lines

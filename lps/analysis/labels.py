@@ -147,13 +147,13 @@ def build_labels(
     groups[has_label], sources = "seen", _spread(_SOURCES, np.full(len(images), _SOURCES.index("predicted")))
     names[rejected], groups[rejected], sources[rejected] = "", "", "rejected"
     sources[has_label], sources[is_labeled] = "withheld", "labeled"
-    words = (tuple(texts.tolist()) for texts in (names, groups, sources))
-    return Labels(epoch, images, predicted, cluster, confidence, *words)
+    columns = (tuple(texts.tolist()) for texts in (names, groups, sources))
+    return Labels(epoch, images, predicted, cluster, confidence, *columns)
 
 
-def _spread(words: Sequence[str], rows: np.ndarray) -> np.ndarray:
-    """Return words[rows] as objects (n,): every word is in memory once."""
-    return np.array(words, object)[rows]
+def _spread(texts: Sequence[str], rows: np.ndarray) -> np.ndarray:
+    """Return texts[rows] as objects (n,): every text is in memory once."""
+    return np.array(texts, object)[rows]
 
 
 def group_of_cluster(cluster: int, split: Split, decisions: Naming, defaults: Mapping[int, str]) -> str:

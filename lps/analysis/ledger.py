@@ -208,7 +208,7 @@ def _ours(group: Group) -> str:
 
 def ledger_page(claims: Sequence[Claim]) -> str:
     """Return the ledger as a page of `docs/`: introduction, how verdicts are made, the table, a command per group."""
-    verdict_lines = [f"- **{name}**: {words}." for name, words in _VERDICTS.items()]
+    verdict_lines = [f"- **{name}**: {explanation}." for name, explanation in _VERDICTS.items()]
     counts = ", ".join(f"{sum(line.verdict == name for line in claims)} {name}" for name in _VERDICTS)
     heads = [head for head in CLAIM_COLUMNS if head not in ("made by", "on")]
     cells = [line.cells() for line in claims]

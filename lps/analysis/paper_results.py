@@ -92,8 +92,8 @@ def matching_row(
     """
     dataset = DATASETS.get(config.dataset)
     reasons = [] if dataset else [f"it has no results on {config.dataset}"]
-    reasons += [words for is_met, words in _requirements(config, dataset) if not is_met]
-    reasons += [words for is_met, words in _scoring(config, protocol, select, seen_is_matched, images) if not is_met]
+    reasons += [reason for is_met, reason in _requirements(config, dataset) if not is_met]
+    reasons += [reason for is_met, reason in _scoring(config, protocol, select, seen_is_matched, images) if not is_met]
     row, reason = _line_of(config, dataset) if dataset else (None, "")
     reasons += [reason] if reason else []
     return (None, reasons) if reasons else (row, [])
@@ -173,9 +173,9 @@ def _line_of(config: Config, dataset: str) -> tuple[Row | None, str]:
         wanted_key = (row.dataset, row.labeled_ratio) == (dataset, config.split_labeled_ratio)
         if wanted_key and _reports(row, config.method, changed, tuned):
             return _with_nmi(row), ""
-    words = [f"{key}={str(value).lower()}" for key, value in changed.items()] + ["nothing frozen"] * tuned
+    deviations = [f"{key}={str(value).lower()}" for key, value in changed.items()] + ["nothing frozen"] * tuned
     reported = any(row.method.lower() == config.method for row in paper_rows())
-    return None, ", ".join(words) or ("" if reported else f"it has no results of {info.title}")
+    return None, ", ".join(deviations) or ("" if reported else f"it has no results of {info.title}")
 
 
 def _reports(row: Row, method: str, changed: dict[str, object], tuned: bool) -> bool:

@@ -123,7 +123,7 @@ def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[s
     differing = differing_settings(configs)
     names_defaults &= len(differing.keys() - {"method", "dataset"}) <= MOST_DEFAULTS
     labels = [_label(member.config, differing, names_defaults) for member in members]
-    labels = [", ".join([label, *words]) for label, words in zip(labels, _resolved(members))]
+    labels = [", ".join([label, *values]) for label, values in zip(labels, _resolved(members))]
     twice = {label for label in labels if labels.count(label) > 1}
     return [f"{label}, split {m.split}" if label in twice else label for label, m in zip(labels, members)]
 
@@ -131,24 +131,24 @@ def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[s
 def _resolved(members: Sequence[Scored]) -> list[list[str]]:
     """Return for each member the resolved values that differ under the same settings, in words."""
     differing = resolved_differences(members)
-    words_by_member = [[m.precision] if "precision" in differing else [] for m in members]
+    values_by_member = [[m.precision] if "precision" in differing else [] for m in members]
     clustered_apart = [
         m.test_clusters == "test" and m.config.hyperparameters["test_clusters"] != "test" for m in members
     ]
     return [
-        words + [CLUSTERED_APART] * (is_apart and "test_clusters" in differing)
-        for words, is_apart in zip(words_by_member, clustered_apart)
+        values + [CLUSTERED_APART] * (is_apart and "test_clusters" in differing)
+        for values, is_apart in zip(values_by_member, clustered_apart)
     ]
 
 
 def _label(config: Config, differing: dict[str, list], names_defaults: bool) -> str:
     flat, default = config.flat(), config.defaults()
-    words = [config.dataset] if "dataset" in differing else []
+    parts = [config.dataset] if "dataset" in differing else []
     for key in differing:
         is_named = key in flat and (names_defaults or key in TOLD or flat[key] != default[key])
         if is_named and key not in ("method", "dataset"):
-            words.append(setting_in_words(key, flat[key]))
-    return ", ".join([catalog.method_info(config.method).title, *words])
+            parts.append(setting_in_words(key, flat[key]))
+    return ", ".join([catalog.method_info(config.method).title, *parts])
 
 
 def setting_in_words(key: str, value) -> str:

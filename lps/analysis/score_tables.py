@@ -43,7 +43,7 @@ def table_notes(groups: Sequence[Group], scoring: bool = True) -> list[str]:
     if any(group.is_clustered_apart for group in groups):
         lines.append(ABOUT_CLUSTERED_APART)
     for group in groups:
-        lines += [f"{group.label}: {words}" for words in _notes_on_members(group)]
+        lines += [f"{group.label}: {note}" for note in _notes_on_members(group)]
     return lines + notes_on_paper(groups)
 
 
@@ -91,7 +91,7 @@ def notes_on_paper(groups: Sequence[Group]) -> list[str]:
     by_reason: dict[str, list[str]] = {}
     for label, reasons in missing.items():
         by_reason.setdefault("; ".join(reasons), []).append(label)
-    lines = [f"{' · '.join(labels)}: not comparable with the paper: {words}" for words, labels in by_reason.items()]
+    lines = [f"{' · '.join(labels)}: not comparable with the paper: {reason}" for reason, labels in by_reason.items()]
     for group in groups:
         lines += [
             f"† {group.label}, paper: {doubt}"
@@ -199,9 +199,9 @@ def _markdown(groups: Sequence[Group], comparison: GroupComparison) -> str:
     return text
 
 
-def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int) -> str:
-    """Format a Markdown table. words: how many of the first columns are text."""
-    lines = [heads, ["---"] * words + ["---:"] * (len(heads) - words), *rows]
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int) -> str:
+    """Format a Markdown table. text_columns: how many of the first columns are text."""
+    lines = [heads, ["---"] * text_columns + ["---:"] * (len(heads) - text_columns), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
@@ -233,10 +233,11 @@ def latex_differences(comparison: GroupComparison) -> str:
     )
 
 
-def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], words: int, notes: Sequence[str]) -> str:
-    """Format a LaTeX table. words: how many of the first columns are text. notes: comments above."""
+def _latex_table(heads: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int, notes: Sequence[str]) -> str:
+    """Format a LaTeX table. text_columns: how many of the first columns are text. notes: comments above."""
     comment = "".join(f"% {' '.join(note.split())}\n" for note in notes)
-    columns, head = "l" * words + "r" * (len(heads) - words), tables.latex_row(map(tables.escape_latex, heads))
+    head = tables.latex_row(map(tables.escape_latex, heads))
+    columns = "l" * text_columns + "r" * (len(heads) - text_columns)
     return comment + "\n".join(tables.latex_table(columns, [head], map(tables.latex_row, rows))) + "\n"
 
 
