@@ -209,8 +209,8 @@ def add_place(sub: argparse.ArgumentParser) -> None:
         help="where to run: this machine, or jobs on a cluster",
     )
     for name, backend in executors.AWAY.items():
-        words = "options of the jobs, may be repeated: " + ", ".join(backend.OPTIONS)
-        sub.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=words)
+        help_text = "options of the jobs, may be repeated: " + ", ".join(backend.OPTIONS)
+        sub.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=help_text)
 
 
 def target_options(options) -> Options | None:

@@ -30,15 +30,15 @@ def _open(options) -> None:
     if options.host is not None:
         _check_host(options.host)
     runs = options.runs.absolute()
-    words = [sys.executable, "-m", "streamlit", "run", str(DASHBOARD / "app.py")]
-    words += ["--server.port", str(options.port)] if options.port is not None else []
+    command = [sys.executable, "-m", "streamlit", "run", str(DASHBOARD / "app.py")]
+    command += ["--server.port", str(options.port)] if options.port is not None else []
     if options.host is not None:
-        words += ["--server.address", options.host]
+        command += ["--server.address", options.host]
         if not is_loopback(options.host):  # users open it by the address or by the name of the machine
-            words += [word for name in _allowed_hosts(options.host) for word in ("--server.allowedHosts", name)]
-    words += ["--server.headless", "true"] if options.no_browser else []
+            command += [word for name in _allowed_hosts(options.host) for word in ("--server.allowedHosts", name)]
+    command += ["--server.headless", "true"] if options.no_browser else []
     print(f"Runs are stored in {shown(runs)}", flush=True)
-    os.execve(sys.executable, words, os.environ | {"LPS_RUNS": str(runs)})
+    os.execve(sys.executable, command, os.environ | {"LPS_RUNS": str(runs)})
 
 
 def _check_host(host: str) -> None:

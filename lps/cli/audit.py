@@ -137,5 +137,5 @@ def _print_findings(options, config, audited) -> None:
     if audited.recall is not None:
         print(recall_in_words(audited.recall))
     decided = len(audited.findings) - len(open_findings)
-    words = f", {counted(decided, 'finding')} decided" if decided else ""
-    print(f"{counted(audited.count, 'picture')} checked{words}; decide with --leave-out, --relabel and --ignore")
+    note = f", {counted(decided, 'finding')} decided" if decided else ""
+    print(f"{counted(audited.count, 'picture')} checked{note}; decide with --leave-out, --relabel and --ignore")

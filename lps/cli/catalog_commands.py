@@ -25,8 +25,8 @@ def _list_methods(options) -> None:
     for info in infos:
         print(f"{info.name:12} {info.summary}")
         for parameter in info.parameters.values():
-            words = "".join(f"; {choice}: {meaning}" for choice, meaning in parameter.told.words.items())
-            print(f"    {parameter.name}={parameter.default}  {parameter.help} ({parameter.expectation()}{words})")
+            meanings = "".join(f"; {choice}: {meaning}" for choice, meaning in parameter.told.words.items())
+            print(f"    {parameter.name}={parameter.default}  {parameter.help} ({parameter.expectation()}{meanings})")
         for title, text in info.sections.items() if options.method else ():
             print(f"\n{title}\n" + "\n".join(f"    {line}".rstrip() for line in text.splitlines()))
     for name, reason in broken_methods.items():

@@ -18,13 +18,13 @@ from lps.wording import counted, data_size, duration
 def add(commands: Commands) -> None:
     top = commands.add("features", _list_stores, "list stored features and the runs that use them", as_json=True)
     actions = top.add_subparsers(dest="action", metavar="ACTION", parser_class=Parser)
-    for name, act, words in (
+    for name, act, help_text in (
         ("list", _list_stores, "list stored features and the runs that use them (the default)"),
         ("make", _make_features, "compute the features that runs with features=stored will need; prints their key"),
         ("check", _check_store, "verify stored features; damaged ones will be computed again when needed"),
         ("delete", _delete_store, "delete stored features; they will be computed again when needed"),
     ):
-        sub = actions.add_parser(name, help=words, description=words, allow_abbrev=False)
+        sub = actions.add_parser(name, help=help_text, description=help_text, allow_abbrev=False)
         sub.set_defaults(act=act)
         if name == "list":  # without defaults, so that the options also work before the word
             sub.add_argument("--runs", type=Path, default=argparse.SUPPRESS, help="folder of the runs")
@@ -57,10 +57,10 @@ def _in_words(entry: StoredEntry, runs: int) -> list[str]:
     num_complete = sum(rows == store.count for rows in entry.rows.values())
     size = settings.get("network.image_size")
     backbone = f"{settings.get('network.name', '?')} at {f'{size} pixels' if size else 'its default size'}"
-    words = [shown(str(backbone)), f"{store.count:,} pictures x {store.width}, {counted(num_complete, 'view')}"]
-    words += ["being computed"] if entry.is_written else ["unfinished"] if num_complete < len(entry.rows) else []
+    parts = [shown(str(backbone)), f"{store.count:,} pictures x {store.width}, {counted(num_complete, 'view')}"]
+    parts += ["being computed"] if entry.is_written else ["unfinished"] if num_complete < len(entry.rows) else []
     cost = f" in {duration(entry.seconds)}, {1000 * entry.picture_s:.1f} ms per view" if entry.picture_s else ""
-    return [*words, f"{data_size(entry.bytes)}{cost}", f"used by {counted(runs, 'run')}"]
+    return [*parts, f"{data_size(entry.bytes)}{cost}", f"used by {counted(runs, 'run')}"]
 
 
 def _as_json(entry: StoredEntry, runs: int) -> dict:

@@ -33,8 +33,8 @@ def add(commands: Commands) -> None:
     on.add_argument(
         "--confidence", type=float, default=0.9, help="minimum confidence for --labels confident, from 0 to 1"
     )
-    words = "dissolve an unnamed cluster: it is not a class of the new run, and its pictures stay unlabeled"
-    on.add_argument("--dissolve", type=int, metavar="CLUSTER", action="append", default=[], help=words)
+    help_text = "dissolve an unnamed cluster: it is not a class of the new run, and its pictures stay unlabeled"
+    on.add_argument("--dissolve", type=int, metavar="CLUSTER", action="append", default=[], help=help_text)
     start = on.add_mutually_exclusive_group()
     start.add_argument("--from-weights", action="store_true", help="start from the run's weights (the default)")
     start.add_argument("--afresh", action="store_true", help="start from the same start weights as the run")

@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
     project.add_argument(
         "--all", action="store_true", help="maps of up to 24 epochs; each starts from the map of the nearest epoch"
     )
-    forms = "; ".join(f"{name}: {words}" for name, words in _FORMS.items())
+    forms = "; ".join(f"{name}: {meaning}" for name, meaning in _FORMS.items())
     help_text = f"export runs for other programs. {forms}; FILE.csv, FILE.parquet or FOLDER: labels"
     export = commands.add("export", _export_runs, help_text, is_taken_away=True)
     export.add_argument(
@@ -61,8 +61,8 @@ def add(commands: Commands) -> None:
     recorder.add_argument("--thumbnails", action="store_true", help=help_text)
     help_text = "import runs of another machine: check and copy them; prints their folders"
     sub = commands.add("import", _import_paths, help_text, as_json=True)
-    words = "a run's folder, a folder of runs, a .zip or a .tar"
-    sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=words)
+    help_text = "a run's folder, a folder of runs, a .zip or a .tar"
+    sub.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=help_text)
     sub.add_argument("--dataset-path", metavar="PATH", help="path of these runs' data set on this machine")
     sub.add_argument(
         "--most-gb", type=float, default=16, help="reject archives that are larger than this when unpacked"

@@ -171,8 +171,8 @@ def _print_summary(prediction, threshold: float, say: Callable[[str], str]) -> N
         rule = f'only pictures in clusters that you marked as not a class are "{NONE}"'
     print_note(say(rule))
     for kind in prediction.kinds:
-        words, bracket, files = prediction.kind_in_words(kind).partition(" (")  # files keep their names
-        print_note(shown(say(words) + bracket + files, 500))
+        description, bracket, files = prediction.kind_in_words(kind).partition(" (")  # files keep their names
+        print_note(shown(say(description) + bracket + files, 500))
     if prediction.lost:
         print_note(f"names without a matching cluster at epoch {prediction.epoch}: {', '.join(prediction.lost)}")
     if prediction.skipped:

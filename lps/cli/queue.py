@@ -27,8 +27,8 @@ def add(commands: Commands) -> None:
         "pause: no waiting run starts; running runs continue",
     )
     _action(actions, "resume", lambda options: _set_paused(options, False), "start waiting runs again")
-    words = "set the number of runs at a time on the processor; without N, print it"
-    slots = _action(actions, "slots", _set_slots, words)
+    help_text = "set the number of runs at a time on the processor; without N, print it"
+    slots = _action(actions, "slots", _set_slots, help_text)
     slots.register("type", int, any_whole)
     slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS overrides it")
     _action(actions, "first", _put_first, "start a waiting run before all others", run=True)
@@ -38,11 +38,11 @@ def add(commands: Commands) -> None:
     priority.register("type", int, any_whole)
     priority.add_argument("number", type=int, metavar="N", help="a whole number; runs without one have 0")
     _action(actions, "cancel", _cancel, "remove a run from the queue, or cancel a background job", run=True)
-    words = (
+    help_text = (
         "as soon as a slot is free, start a run that ended early, waits for a retry, or was put on hold by an older "
+        "LPS Studio"
     )
-    words += "LPS Studio"
-    _action(actions, "retry", _retry, words, run=True)
+    _action(actions, "retry", _retry, help_text, run=True)
     for name in _REMOVED:
         removed = actions.add_parser(name)  # without a help text, so that it is not listed
         removed.set_defaults(act=_refuse_removed)
@@ -73,8 +73,8 @@ def show_queue(options) -> None:
         return
     for line in [*_slots_in_words(snapshot, now), *_jobs_in_words(snapshot), *_waiting_in_words(snapshot, now)]:
         print(line)
-    if words := overview.end_in_words(snapshot, now):
-        print(words)
+    if text := overview.end_in_words(snapshot, now):
+        print(text)
 
 
 def _put_first(options) -> None:
@@ -177,10 +177,10 @@ def _slots_in_words(snapshot, now: float) -> list[str]:
         if item is None:
             lines.append(f"{name:{width}}  {unknown if is_held else 'free'}")
             continue
-        words = [item.state.name, f"since {time_of_day(item.since, now)}" if item.since else ""]
-        words.append(f"{100 * item.share:.0f} % of this phase" if item.share is not None else "")
-        words.append(time_left_in_words(item.time_left))
-        line = ", ".join(filter(None, words))
+        parts = [item.state.name, f"since {time_of_day(item.since, now)}" if item.since else ""]
+        parts.append(f"{100 * item.share:.0f} % of this phase" if item.share is not None else "")
+        parts.append(time_left_in_words(item.time_left))
+        line = ", ".join(filter(None, parts))
         lines.append(f"{name:{width}}  {item.run.id:{run_width}}  {line}  {item.run.meta()['name']}".rstrip())
     without_slots = [item for item in snapshot.running if not item.slots]
     return lines + [f"{'...':{width}}  {item.run.id:{run_width}}  {item.state.name}" for item in without_slots]
@@ -193,8 +193,8 @@ def _jobs_in_words(snapshot) -> list[str]:
     lines = []
     for job in snapshot.working_jobs:
         share = "" if job.share is None else f"{100 * job.share:.0f} % of this phase, "
-        words = f"{job.phase_in_words}, {share}{time_left_in_words(job.time_left)}"
-        lines.append(clean_line(f"...  {job.id}  {words}  {job.title}", 300))
+        status = f"{job.phase_in_words}, {share}{time_left_in_words(job.time_left)}"
+        lines.append(clean_line(f"...  {job.id}  {status}  {job.title}", 300))
     return lines
 
 
@@ -208,13 +208,13 @@ def _waiting_in_words(snapshot, now: float) -> list[str]:
     lines = [", ".join(counts) + paused]
     rows = []
     for item in snapshot.waiting:
-        words = [f"priority {item.desired.priority}"] if item.desired.priority else []
-        words += [text] if (text := desired_state.waiting_reason(item.desired, now)) else []
-        words += [f"takes about {span_in_words(item.duration)}"] if item.duration is not None else []
-        rows.append((item.run.id, ", ".join(words), item.run.meta()["name"]))
+        parts = [f"priority {item.desired.priority}"] if item.desired.priority else []
+        parts += [text] if (text := desired_state.waiting_reason(item.desired, now)) else []
+        parts += [f"takes about {span_in_words(item.duration)}"] if item.duration is not None else []
+        rows.append((item.run.id, ", ".join(parts), item.run.meta()["name"]))
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    for position, (name, words, title) in enumerate(rows, 1):
-        lines.append(f"{position:4}  {name:{widths[0]}}  {words:{widths[1]}}  {title}".rstrip())
+    for position, (name, status, title) in enumerate(rows, 1):
+        lines.append(f"{position:4}  {name:{widths[0]}}  {status:{widths[1]}}  {title}".rstrip())
     return lines
 
 

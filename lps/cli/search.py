@@ -160,8 +160,8 @@ def _print_request(request, root) -> None:
         print_note(f"at most about {span_in_words(span)} if one run trains at a time, {source_in_words(span)}")
     disk_note = disk_warning([request.base] * request.trials * len(request.seeds), root)
     sharing = core_sharing.sharing_in_words([request.base], root)
-    for words in filter(None, (sharing, disk_note, *memory_warnings([request.base]))):
-        print_note(words)
+    for note in filter(None, (sharing, disk_note, *memory_warnings([request.base]))):
+        print_note(note)
 
 
 def _list_searches(options) -> int:

@@ -89,10 +89,10 @@ def _print_resource_notes(planned, options, on_this_machine: bool) -> None:
     from lps.scheduler.preflight import disk_warning, memory_warnings
 
     configs = [item.config for item in planned.items if item.action != "exists"]
-    for words in filter(
+    for note in filter(
         None, (disk_warning(configs, options.runs), *(memory_warnings(configs) if on_this_machine else ()))
     ):
-        print_note(words)
+        print_note(note)
 
 
 def _check_start(configs, on_this_machine: bool = True) -> None:
@@ -189,9 +189,9 @@ def _wait_for_items(items) -> int:
         for item in sweeps.watch_items(items):
             ended_runs.append(item)
             score = summarize(item.run)["last"].get("accuracy/all")
-            words = f", all {score:.2f}" if isinstance(score, float) else ""
+            score_text = f", all {score:.2f}" if isinstance(score, float) else ""
             reason = f": {item.state.reason}" if item.state.reason else ""
-            print_note(f"[{len(ended_runs)}/{len(items)}] {item.label}: {item.state.name}{reason}{words}")
+            print_note(f"[{len(ended_runs)}/{len(items)}] {item.label}: {item.state.name}{reason}{score_text}")
     except KeyboardInterrupt:
         print_note(
             f"stopped waiting; {len(items) - len(ended_runs)} runs are still running or in the queue (see list, stop)"

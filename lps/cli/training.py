@@ -134,9 +134,9 @@ def _create_run(options, **start_options) -> Run:
 
     on_this_machine = start_options.get("on") is None
     config = checked_config(options, on_this_machine=on_this_machine)
-    for words in (disk_warning([config], options.runs), *(memory_warnings([config]) if on_this_machine else ())):
-        if words:
-            print_note(words)
+    for note in (disk_warning([config], options.runs), *(memory_warnings([config]) if on_this_machine else ())):
+        if note:
+            print_note(note)
     if config.rests_on_labels:
         print_note(f"{ABOUT_LABELS}.")
     if advice := prior_advice(config):
