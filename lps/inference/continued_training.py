@@ -91,13 +91,13 @@ class TrainingPlan:
                     if hyperparameters[key] == value
                 }
             )
-            words = (
+            switched_off_text = (
                 f" Nothing forces pictures into it: the new run has {', '.join(switched_off)}." if switched_off else ""
             )
             reason = "No cluster stays novel" if self.dissolved else "Every cluster has a name"
             sentences.append(
                 f"{reason}, but the run adds one novel class for pictures that fit no name. This class may stay "
-                f"empty.{words}"
+                f"empty.{switched_off_text}"
             )
         if (
             self.new_classes

@@ -35,5 +35,5 @@ def start_export(run: Run) -> None:
     """Start the export in the background unless it is done or in progress; raises `UserError`."""
     check_installed()
     path = export_path(run)
-    words = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)
-    prediction_job.start_result(path, _MOST_RESULTS, JobSubject(titles.run_label(run)), "export", *words)
+    arguments = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)
+    prediction_job.start_result(path, _MOST_RESULTS, JobSubject(titles.run_label(run)), "export", *arguments)

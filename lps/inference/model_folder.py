@@ -136,8 +136,8 @@ def _card(model: TrainedModel, decisions: Naming, curve: TradeOff, label_facts: 
         "Settings": [f"`{provenance.train_command(config)}`"],
     }
     lines = []
-    for title, words in parts.items():
-        lines += [*([f"## {title}"] if title else []), "", *words, ""]
+    for title, paragraphs in parts.items():
+        lines += [*([f"## {title}"] if title else []), "", *paragraphs, ""]
     return "\n".join(lines).lstrip("\n")
 
 
@@ -193,8 +193,8 @@ def _scores(model: TrainedModel) -> list[str]:
         "test": len(split.test),
     }
     rows = [
-        f"| {words} | {100 * values[name]:.1f} % | {sizes[part]:,} |"
-        for name, (words, part) in _SCORES.items()
+        f"| {title} | {100 * values[name]:.1f} % | {sizes[part]:,} |"
+        for name, (title, part) in _SCORES.items()
         if isinstance(values.get(name), (int, float)) and sizes[part]
     ]
     if not rows:
@@ -239,18 +239,18 @@ def _start(model: TrainedModel) -> list[str]:
             "The model has no backbone. Compute new vectors with the program that made the training vectors; it has "
             "its own licence."
         ]
-    words = [f"`network.start` is {start}."]
+    sentences = [f"`network.start` is {start}."]
     if start in ("published", "torchvision") and name == backbone_names.LITE0:
-        words = [
+        sentences = [
             f"EfficientNet-Lite0, from the package {shipped_weights.PACKAGE.replace('_', '-')} (Apache License 2.0), "
             "trained by its authors on ImageNet, whose pictures have their own terms."
         ]
     elif start in ("published", "torchvision"):
-        words = [f"The published weights of {name}; read the licence of their publisher before you use them."]
+        sentences = [f"The published weights of {name}; read the licence of their publisher before you use them."]
     elif start == "checkpoint":
-        words = ["A user's file of weights; its licence is not known here."]
+        sentences = ["A user's file of weights; its licence is not known here."]
     elif start == "simclr":
-        words = ["Pretrained from scratch on the same pictures; no published weights were used."]
+        sentences = ["Pretrained from scratch on the same pictures; no published weights were used."]
     elif start == "random":
-        words = ["Random weights; no published weights were used."]
-    return words + ([f"{ABOUT_LABELS}."] if config.rests_on_labels else [])
+        sentences = ["Random weights; no published weights were used."]
+    return sentences + ([f"{ABOUT_LABELS}."] if config.rests_on_labels else [])

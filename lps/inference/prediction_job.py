@@ -55,10 +55,10 @@ def digest_of_inputs(inputs: tuple) -> str:
 
 def start_prediction(run: Run, pictures: Path) -> None:
     """Start the prediction in the background unless it is done or in progress; raises `UserError`."""
-    path, words = prediction_path(run, pictures), ("--runs", str(run.root.resolve()))
+    path, arguments = prediction_path(run, pictures), ("--runs", str(run.root.resolve()))
     subject = JobSubject(f"{pictures.name} by {titles.run_label(run)}")
     start_result(
-        path, _MOST_RESULTS, subject, "predict", *words, "--result", str(path.resolve()), "--", run.id, str(pictures)
+        path, _MOST_RESULTS, subject, "predict", *arguments, "--result", str(path.resolve()), "--", run.id, str(pictures)
     )
 
 

@@ -60,8 +60,8 @@ class PredictionResult:
     def kind_in_words(self, kind: tuple[int, ...]) -> str:
         """Describe one of `kinds` in a line, with its first pictures."""
         first = ", ".join(shorten(self.files[row]) for row in kind[:3])
-        words = f"{len(kind):,} pictures that are similar to each other and to no known class"
-        return f"possible novel class: {words} ({first}, …)"
+        pictures_text = f"{len(kind):,} pictures that are similar to each other and to no known class"
+        return f"possible novel class: {pictures_text} ({first}, …)"
 
 
 def check_share(share: float | None) -> None:

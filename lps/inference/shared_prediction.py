@@ -39,8 +39,8 @@ def predict_together(
     new_pictures.check_source(folder)
     if isinstance(folder, np.ndarray) or not os.path.isdir(folder):
         raise UserError("pictures", "are one file or array; several processes can only predict a folder")
-    words = ("predict", "--join", "--runs", str(run.root.resolve()), "--", run.id, os.fspath(folder))
-    with processes.workers(workers - 1, lps_command(*words)):
+    arguments = ("predict", "--join", "--runs", str(run.root.resolve()), "--", run.id, os.fspath(folder))
+    with processes.workers(workers - 1, lps_command(*arguments)):
         return _SharedPrediction(Predictor(run, available_cores()), Path(folder), report).predict()
 
 

@@ -194,5 +194,5 @@ def is_torchvision_transformer(name: str) -> bool:
 def check_file(checkpoint: str | None) -> None:
     """Raise `UserError` if `network.checkpoint` is given but is not a file; checking its content needs torch."""
     if checkpoint is not None and not os.path.isfile(checkpoint):
-        words = "a folder, not a file" if os.path.isdir(checkpoint) else "not a file"
-        raise BadSetting("network.checkpoint", f"{shorten(checkpoint, 120)} is {words}")
+        kind = "a folder, not a file" if os.path.isdir(checkpoint) else "not a file"
+        raise BadSetting("network.checkpoint", f"{shorten(checkpoint, 120)} is {kind}")

@@ -178,8 +178,8 @@ def _read_at(folder: Path, name: str, changed: int) -> MethodInfo | DatasetInfo 
 
 def error_in_words(error: BaseException) -> str:
     """Describe the error in a file on one line."""
-    words = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error) and shown(error)
-    return f"{type(error).__name__}: {words}" if words else type(error).__name__
+    message = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error) and shown(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def _import_dataset(path: Path) -> DatasetInfo:
@@ -278,8 +278,8 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> Parameter:
     try:
         parameter = _annotated(argument, default)
     except Exception:  # any other expression raises its own error
-        words = 'is not written as name: Annotated[type, "meaning", (minimum, maximum)] = default'
-        raise UserError(argument.arg, words) from None
+        problem = 'is not written as name: Annotated[type, "meaning", (minimum, maximum)] = default'
+        raise UserError(argument.arg, problem) from None
     parameter.check(parameter.default)
     return parameter
 

@@ -131,8 +131,8 @@ class Parameter:
         if self.choices:
             return "one of " + ", ".join(self.choices)
         noun = {"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a line of text"}
-        words = noun[self.kind] + (self._range_in_words() if self.kind in ("int", "float") else "")
-        return words + (' or "none"' if self.optional else "")
+        text = noun[self.kind] + (self._range_in_words() if self.kind in ("int", "float") else "")
+        return text + (' or "none"' if self.optional else "")
 
     def _in_range(self, value) -> bool:
         low = -math.inf if self.minimum is None else self.minimum
