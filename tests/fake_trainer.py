@@ -24,7 +24,7 @@ def event(kind, epoch=0, **more):
         file.write(json.dumps(line) + "\n")
 
 
-def until_asked(longest_s=60):
+def wait_for_sigterm(longest_s=60):
     """Wait for SIGTERM; return False if none arrives."""
     end = time.monotonic() + longest_s
     while not wishes and time.monotonic() < end:
@@ -38,13 +38,13 @@ def finish():
 
 
 def wait():
-    event("stop" if until_asked() else "finish", 1)
+    event("stop" if wait_for_sigterm() else "finish", 1)
 
 
 def step():
     """Obey a request to stop only after a long step, and state the length of a step beforehand."""
     (folder / "progress.json").write_text(json.dumps({"phase": "train", "stop_s": plan["told_s"]}))
-    until_asked()
+    wait_for_sigterm()
     time.sleep(plan["for_s"])
     event("stop", 1)
 

@@ -65,7 +65,7 @@ def numbers(run: Run) -> dict:
     }
 
 
-def assert_well_told(run: Run) -> None:
+def assert_numbers_documented(run: Run) -> None:
     """Assert that every name of a number is documented, and that the terms of the loss add up to it."""
     documented = FORMATS.read_text(encoding="utf-8")
     for (kind, _), values in numbers(run).items():

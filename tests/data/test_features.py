@@ -23,7 +23,7 @@ from lps.training.evaluate import infer_features
 from tests.short_runs import (
     SHORT,
     assert_same_end,
-    assert_well_told,
+    assert_numbers_documented,
     create_run,
     events,
     finished_run,
@@ -215,7 +215,7 @@ def test_values_that_are_not_finite_are_refused_in_a_sentence(monkeypatch):
 @pytest.mark.parametrize("method", catalog.method_names())
 def test_every_method_trains_on_stored_features(method, tmp_path):
     run = finished_run(tmp_path, method, **STORED)
-    assert_well_told(run)
+    assert_numbers_documented(run)
     last = events(run)[-2]["values"]
     assert last["accuracy/all"] > 0.2
     starts = [event for event in events(run) if event["kind"] == "start"]

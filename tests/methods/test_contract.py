@@ -17,7 +17,7 @@ from tests.methods.test_fixmatch import fixmatch
 from tests.methods.test_openncd import openncd
 from tests.methods.test_rankstats import rankstats
 from tests.scenes import WIDTH, Recorded, scene
-from tests.short_runs import assert_same_end, assert_well_told, events, finished_run, numbers, resumed_run, state
+from tests.short_runs import assert_same_end, assert_numbers_documented, events, finished_run, numbers, resumed_run, state
 
 TEMPERATURES = (0.05, 0.1, 0.4)
 CONTRASTS = [{"supervised_temperature": t, "unsupervised_temperature": t} for t in TEMPERATURES]
@@ -251,7 +251,7 @@ RUNS = {
 def test_a_short_run_is_well_told_and_resumes_to_the_same_end(name, tmp_path, monkeypatch):
     settings, check = RUNS.get(name, (PRIOR, own_prior))
     run = finished_run(tmp_path / "whole", name, **settings)
-    assert_well_told(run)
+    assert_numbers_documented(run)
     check(run)
     if "prior" in settings:
         own_prior(run)
