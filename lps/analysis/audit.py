@@ -215,10 +215,10 @@ def _doubtful_labels(
 
     near: (m, k) the nearest other labeled rows of each of `labeled_rows` (m,).
     """
-    denied, is_open = [], np.ones(len(labeled_rows), bool)
+    denied, is_contradicted = [], np.ones(len(labeled_rows), bool)
     for column in near[:, :_WITNESSES].T:  # a witness with the same label settles it
-        is_open &= (labels[column] != labels[labeled_rows]) | (groups[column] == groups[labeled_rows])
-    for row, neighbour_rows in zip(labeled_rows[is_open].tolist(), near[is_open]):
+        is_contradicted &= (labels[column] != labels[labeled_rows]) | (groups[column] == groups[labeled_rows])
+    for row, neighbour_rows in zip(labeled_rows[is_contradicted].tolist(), near[is_contradicted]):
         witnesses = labels[neighbour_rows[groups[neighbour_rows] != groups[row]][:_WITNESSES]]
         label, counts = int(labels[row]), np.bincount(witnesses, minlength=labels.max() + 1)
         top = int(counts.argmax())

@@ -119,7 +119,7 @@ def _print_findings(options, config, audited) -> None:
     from lps.studies import audit_files
 
     decisions = audit_files.decisions_of(config)
-    open_findings = [finding for finding in audited.findings if audit_files.is_open(finding, decisions)]
+    open_findings = [finding for finding in audited.findings if audit_files.is_undecided(finding, decisions)]
     if options.json:
         rows = [{"words": finding.in_words, **vars(finding)} for finding in open_findings]
         print_json({"pictures": audited.count, "total": audited.total, "open": rows, "recall": audited.recall})

@@ -172,7 +172,7 @@ def remaining_pictures(finding: Doubt) -> Key:
     return finding.pictures[-1 if "test" in finding.parts else 0]
 
 
-def is_open(finding: Doubt, decisions: Decisions) -> bool:
+def is_undecided(finding: Doubt, decisions: Decisions) -> bool:
     """Return whether no decision answers the finding yet."""
     if all((finding.kind, key) in decisions.ignored for key in finding.pictures):
         return False

@@ -60,11 +60,11 @@ def test_a_copy_among_the_test_pictures_is_found_stored_and_left_out(root, pictu
     assert audit_files.read_findings(audit_files.audit_path(config, root)) == found
     assert audit_files.remaining_pictures(first) == 51
     audit_files.record_finding_decision(config, "leave out", [2], why="duplicate")
-    assert not audit_files.is_open(first, audit_files.decisions_of(config))
+    assert not audit_files.is_undecided(first, audit_files.decisions_of(config))
     assert len(sources.images_of(small(pictures)).labels) == 51
     assert audit_files.audit_path(small(pictures), root) == audit_files.audit_path(config, root)
     audit_files.undo_finding_decision(config, 1)
-    assert audit_files.is_open(first, audit_files.decisions_of(config))
+    assert audit_files.is_undecided(first, audit_files.decisions_of(config))
     assert len(sources.images_of(small(pictures)).labels) == 52
 
 
@@ -164,12 +164,12 @@ def test_findings_that_were_answered_are_not_open():
     pair = Doubt("duplicate", (1, 2, 3), 0.1)
     doubt = Doubt("label", (4,), 0.9, label="cat", other="dog")
     said = edit_log.Decisions()
-    assert audit_files.is_open(pair, said) and audit_files.is_open(doubt, said)
-    assert audit_files.is_open(pair, replace(said, left_out=frozenset({1})))
-    assert not audit_files.is_open(pair, replace(said, left_out=frozenset({1, 3})))
-    assert not audit_files.is_open(pair, replace(said, ignored=frozenset(("duplicate", key) for key in (1, 2, 3))))
-    assert audit_files.is_open(pair, replace(said, ignored=frozenset(("label", key) for key in (1, 2, 3))))
-    assert not audit_files.is_open(doubt, replace(said, labels={4: "dog"}))
+    assert audit_files.is_undecided(pair, said) and audit_files.is_undecided(doubt, said)
+    assert audit_files.is_undecided(pair, replace(said, left_out=frozenset({1})))
+    assert not audit_files.is_undecided(pair, replace(said, left_out=frozenset({1, 3})))
+    assert not audit_files.is_undecided(pair, replace(said, ignored=frozenset(("duplicate", key) for key in (1, 2, 3))))
+    assert audit_files.is_undecided(pair, replace(said, ignored=frozenset(("label", key) for key in (1, 2, 3))))
+    assert not audit_files.is_undecided(doubt, replace(said, labels={4: "dog"}))
 
 
 @pytest.mark.parametrize("text", [

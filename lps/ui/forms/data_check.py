@@ -46,7 +46,7 @@ def show_data_check(config: Config | None) -> None:
     say = nouns.of_dataset(config.dataset)
     _show_effect(decisions, say)
     open_findings = (
-        [finding for finding in findings.findings if audit_files.is_open(finding, decisions)] if findings else []
+        [finding for finding in findings.findings if audit_files.is_undecided(finding, decisions)] if findings else []
     )
     title = say("Is something wrong with the pictures?") + (
         f" · {_count_findings(open_findings)}" if open_findings else ""
