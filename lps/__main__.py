@@ -23,9 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
         completion.answer()
     options = parser(words[0] if words else "").parse_args(words)
     before = os.umask(0)
-    os.umask(before if options.is_taken_away else _PRIVATE)
+    os.umask(before if options.has_shared_output else _PRIVATE)
     try:
-        with _leaving_in_order() if options.is_taken_away else nullcontext():
+        with _leaving_in_order() if options.has_shared_output else nullcontext():
             return options.act(options) or 0
     except UserError as error:
         print(f"lps: {one_line(str(error))}", file=sys.stderr)

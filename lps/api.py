@@ -250,14 +250,14 @@ def _options(given: Mapping[str, object]) -> Options:
     if not isinstance(given, Mapping):
         raise UserError("on", f"{shorten(given)} is not a dictionary of options such as {{'partition': 'gpu'}}")
     on, texts = str(given.get("place", "slurm")), []
-    if on not in executors.AWAY:
-        raise UserError("on", f"{shorten(on)} is not a known cluster system; choices: {', '.join(executors.AWAY)}")
+    if on not in executors.EXECUTORS:
+        raise UserError("on", f"{shorten(on)} is not a known cluster system; choices: {', '.join(executors.EXECUTORS)}")
     for name, value in given.items():
         if name == "place":
             continue
         texts += [f"{name}={item}" for item in (value if isinstance(value, (list, tuple)) else [value])]
-    options = executors.AWAY[on].read_options(texts)
-    executors.AWAY[on].check(options)
+    options = executors.EXECUTORS[on].read_options(texts)
+    executors.EXECUTORS[on].check(options)
     return options
 
 

@@ -120,15 +120,15 @@ class Commands:
         self.parsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
 
     def add(
-        self, name: str, act: Callable, help: str, *, run: bool = False, as_json: bool = False, is_taken_away=False
+        self, name: str, act: Callable, help: str, *, run: bool = False, as_json: bool = False, has_shared_output=False
     ) -> Parser:
         """Add a command and its common options: --runs always, RUN and --json on request.
 
-        is_taken_away: its output is for other places and follows the user's umask; other files are private to their
+        has_shared_output: its output is for other places and follows the user's umask; other files are private to their
         owner.
         """
         sub = self.parsers.add_parser(name, help=help, description=help, allow_abbrev=False)
-        sub.set_defaults(act=act, is_taken_away=is_taken_away)
+        sub.set_defaults(act=act, has_shared_output=has_shared_output)
         sub.add_argument("--runs", type=Path, default=str(runs_folder()), help="folder of the runs")
         if run:
             sub.add_argument("run", help="id of a run, the end of the id, or its folder")
@@ -204,11 +204,11 @@ def add_place(sub: argparse.ArgumentParser) -> None:
     """Add the options that say where runs are carried out; `target_options` reads them."""
     sub.add_argument(
         "--on",
-        choices=("here", *executors.AWAY),
+        choices=("here", *executors.EXECUTORS),
         default="here",
         help="where to run: this machine, or jobs on a cluster",
     )
-    for name, backend in executors.AWAY.items():
+    for name, backend in executors.EXECUTORS.items():
         help_text = "options of the jobs, may be repeated: " + ", ".join(backend.OPTIONS)
         sub.add_argument(f"--{name}", action="append", default=[], metavar="NAME=VALUE", help=help_text)
 
@@ -216,14 +216,14 @@ def add_place(sub: argparse.ArgumentParser) -> None:
 def target_options(options) -> Options | None:
     """Return the job options of an executor, None for this machine; raises `UserError`."""
     options_by_backend = {
-        name: backend.read_options(getattr(options, name)) for name, backend in executors.AWAY.items()
+        name: backend.read_options(getattr(options, name)) for name, backend in executors.EXECUTORS.items()
     }
     for name, backend_options in options_by_backend.items():
         if backend_options.given and name != options.on:
             raise UserError(name, f"its options cannot be used here; add --on {name}")
     if options.on == "here":
         return None
-    executors.AWAY[options.on].check(options_by_backend[options.on])
+    executors.EXECUTORS[options.on].check(options_by_backend[options.on])
     return options_by_backend[options.on]
 
 

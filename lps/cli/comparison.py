@@ -27,12 +27,12 @@ def add(commands: Commands) -> None:
     )
     compare.add_argument("--against", metavar="ROW", help=help_text)
     help_text = "write one HTML file with numbers, charts, settings, and the commands to repeat the runs"
-    report = commands.add("report", _write_report, help_text, is_taken_away=True)
+    report = commands.add("report", _write_report, help_text, has_shared_output=True)
     report.add_argument("--to", type=Path, required=True, help="the file, such as report.html")
     for sub in (compare, report):
         _add_scoring(sub)
     help_text = "write a race of one to three runs as one HTML file that works offline"
-    replay = commands.add("replay", _write_replay, help_text, is_taken_away=True)
+    replay = commands.add("replay", _write_replay, help_text, has_shared_output=True)
     replay.add_argument("ids", nargs="+", metavar="RUN", help="runs of the same split")
     replay.add_argument("--to", type=Path, required=True, help="the file, such as replay.html")
     help_text = "compare two runs: differences in settings, program, hardware, data and split, then their numbers"
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     help_text = (
         "compare published results of every method with those of finished runs, and say if the two are comparable"
     )
-    official = commands.add("ledger", _write_ledger, help_text, is_taken_away=True)
+    official = commands.add("ledger", _write_ledger, help_text, has_shared_output=True)
     official.add_argument("ids", nargs="*", metavar="RUN", help="runs; default: all finished runs")
     official.add_argument("--format", choices=("markdown", "csv"), default="markdown")
     official.add_argument("--to", type=Path, help="the file, such as ledger.md; default: print to the terminal")

@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
     )
     forms = "; ".join(f"{name}: {meaning}" for name, meaning in _FORMS.items())
     help_text = f"export runs for other programs. {forms}; FILE.csv, FILE.parquet or FOLDER: labels"
-    export = commands.add("export", _export_runs, help_text, is_taken_away=True)
+    export = commands.add("export", _export_runs, help_text, has_shared_output=True)
     export.add_argument(
         "ids", nargs="*", metavar="RUN", help="runs; default: all that have started; labels need exactly one"
     )
@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
     export.add_argument("--result", type=Path, help=argparse.SUPPRESS)  # for a page: the .zip file of the model
     export.add_argument("--links", action="store_true", help="labels: links to the picture files instead of copies")
     help_text = "make small read-only copies of finished runs to show elsewhere"
-    recorder = commands.add("record", _record_runs, help_text, is_taken_away=True)
+    recorder = commands.add("record", _record_runs, help_text, has_shared_output=True)
     recorder.add_argument("ids", nargs="+", metavar="RUN", help="finished runs")
     recorder.add_argument("--to", type=Path, required=True, help="folder of the recordings")
     recorder.add_argument("--name", default="", help="name of the recording; default: the run's name")

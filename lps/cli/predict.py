@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
         'predict the classes of new pictures, mark pictures of no known class as "none of these", and list the most '
         "similar training images"
     )
-    sub = commands.add("predict", _predict, help_text, run=True, is_taken_away=True)
+    sub = commands.add("predict", _predict, help_text, run=True, has_shared_output=True)
     sub.add_argument(
         "pictures", metavar="PICTURES", help="a folder (with its sub-folders), shards, or an .npz file with x"
     )

@@ -11,7 +11,7 @@ from typing import ClassVar
 MAX_AGE_S = 2.0  # age up to which an answer serves all readers of this process
 RETRY_S = 10.0  # between queries that are not answered
 SUBMIT_PATIENCE_S = 60.0  # timeout of a submission, which may still have been accepted
-RECORD = "job.json"  # in a run's folder: token, name and id of its job, task in an array, options
+JOB_FILE = "job.json"  # in a run's folder: token, name and id of its job, task in an array, options
 
 
 class BackendUnavailable(Exception):

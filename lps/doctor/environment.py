@@ -184,7 +184,7 @@ def check_exposure(machine: Machine) -> Iterator[tuple]:
 
 def check_cluster(machine: Machine) -> Iterator[tuple]:
     """Report whether runs can be sent to a cluster."""
-    for backend in executors.AWAY.values():
+    for backend in executors.EXECUTORS.values():
         missing = [name for name in backend.COMMANDS if shutil.which(name) is None]
         if len(missing) == len(backend.COMMANDS):
             yield OK, "not found; runs start on this machine", backend.TITLE

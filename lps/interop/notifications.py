@@ -29,7 +29,7 @@ from lps.store.summary import summarize
 from lps.wording import counted
 
 SETTING, DETAILS = "LPS_NOTIFY", "LPS_NOTIFY_DETAILS"
-RECORD = "messages.json"  # in a run's folder: time of every message by its key
+_MESSAGES_FILE = "messages.json"  # in a run's folder: time of every message by its key
 SENT = ".messages.json"  # in the folder of the runs: times of the messages of the last hour
 MOST, PERIOD_S = 10, 3600.0
 _ENDS = {"finished": "finished", "failed": "failed", "crashed": "failed"}
@@ -126,10 +126,10 @@ def _result(run: Run) -> str:
 def send_due_messages(run: Run) -> int:
     """Send the due messages that were not sent before; returns how many arrived."""
     with folder_lock(run.folder):
-        sent_record = run.read_json(RECORD)
+        sent_record = run.read_json(_MESSAGES_FILE)
         fresh = [message for message in _due_messages(run) if message.key not in sent_record]
         if fresh:
-            write_json(run.folder / RECORD, sent_record | {message.key: time.time() for message in fresh})
+            write_json(run.folder / _MESSAGES_FILE, sent_record | {message.key: time.time() for message in fresh})
     return sum(send_message(run.root, message) for message in fresh)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lps.cluster import executors
 from lps.cluster.executors import Executor
-from lps.cluster.jobs import RECORD, BackendUnavailable
+from lps.cluster.jobs import JOB_FILE, BackendUnavailable
 from lps.files.atomic import clean_line, write_json
 from lps.files.locks import folder_lock, try_lock
 from lps.machine.processes import become_subreaper
@@ -67,7 +67,7 @@ def _enter(run: Run, token: str) -> tuple[int, int] | None:
         return None
     with folder_lock(run.folder):
         desired, begun = run.desired(), run.begun_attempt()
-        is_ours = desired.on in executors.AWAY and run.read_json(RECORD).get("token") == token
+        is_ours = desired.on in executors.EXECUTORS and run.read_json(JOB_FILE).get("token") == token
         if not is_ours or desired.attempt == begun == run.ended_attempt():
             print(f"{run.id}: nothing to do for this job", file=sys.stderr)
             os.close(lock)
@@ -137,18 +137,18 @@ class _JobAttempt(Attempt):
     def _request_next(self, idle: int) -> None:
         with folder_lock(self.run.folder):
             if self._still_asks(self.number):
-                write_json(self.run.folder / RECORD, self.run.read_json(RECORD) | {"idle": idle})
+                write_json(self.run.folder / JOB_FILE, self.run.read_json(JOB_FILE) | {"idle": idle})
                 queue.write_desired_state(self.run, replace(self.run.desired(), attempt=self.number + 1))
 
     def _still_asks(self, attempt: int) -> bool:
         """Return whether `want.json` still asks this job for the attempt; the caller holds its lock."""
         desired = self.run.desired()
-        is_ours = desired.on == self.backend.NAME and self.run.read_json(RECORD).get("token") == self.token
+        is_ours = desired.on == self.backend.NAME and self.run.read_json(JOB_FILE).get("token") == self.token
         return is_ours and desired.want == "run" and desired.attempt == attempt
 
     def _count_idle(self) -> int:
         """Return how many attempts in a row, this one included, took no step."""
-        previous = self.run.read_json(RECORD).get("idle")
+        previous = self.run.read_json(JOB_FILE).get("idle")
         return (previous if type(previous) is int else 0) + 1 if self._progress() == self._start_progress else 0
 
     def _progress(self) -> tuple:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from lps.cluster import executors
 from lps.cluster.job_options import Options
-from lps.cluster.jobs import RECORD, BackendUnavailable, Submission
+from lps.cluster.jobs import JOB_FILE, BackendUnavailable, Submission
 from lps.errors import UserError
 from lps.files import disk
 from lps.files.atomic import write_json
@@ -78,29 +78,29 @@ def _submit_job(runs: list[Run], options: Options, trainer: Sequence[str], submi
 def _record_desired_state(run: Run, backend_name: str, submission: dict, earlier: dict[Run, tuple[dict, dict]]) -> None:
     """Ask for the next attempt in `want.json` if one is due, and store the previous content in `earlier`."""
     with folder_lock(run.folder):
-        previous, state = (run.read_json("want.json"), run.read_json(RECORD)), run.state()
+        previous, state = (run.read_json("want.json"), run.read_json(JOB_FILE)), run.state()
         if previous[0] and (not state.is_over or state.name == "finished"):
             return
         earlier[run] = previous
         # The index in the array is stored now: the submission may be cut off before its answer is recorded.
-        write_json(run.folder / RECORD, submission | {"task": len(earlier) - 1, "time": time.time()})
+        write_json(run.folder / JOB_FILE, submission | {"task": len(earlier) - 1, "time": time.time()})
         queue.request_attempt(run, "run", state.attempt + 1 if previous[0] else 1, on=backend_name)
 
 
 def _record_submission(run: Run, token: str, facts: dict) -> None:
     """Add facts to `job.json`, unless the run has another job by now."""
     with folder_lock(run.folder):
-        record = run.read_json(RECORD)
+        record = run.read_json(JOB_FILE)
         if record.get("token") == token:
-            write_json(run.folder / RECORD, record | facts)
+            write_json(run.folder / JOB_FILE, record | facts)
 
 
 def _restore_files(earlier: dict[Run, tuple[dict, dict]], token: str) -> None:
     for run, previous in earlier.items():
         with contextlib.suppress(OSError), folder_lock(run.folder):
-            if run.read_json(RECORD).get("token") != token:
+            if run.read_json(JOB_FILE).get("token") != token:
                 continue
-            for name, value in zip(("want.json", RECORD), previous):
+            for name, value in zip(("want.json", JOB_FILE), previous):
                 if value:
                     write_json(run.folder / name, value)
                 else:
@@ -115,7 +115,7 @@ def end_job(run: Run, kill: bool) -> None:
     on = run.desired().on
     try:
         backend = executors.executor_named(on)
-        job = backend.job_of(run.read_json(RECORD)).id
+        job = backend.job_of(run.read_json(JOB_FILE)).id
         if job:
             backend.cancel(job, waiting_only=not kill)
     except BackendUnavailable as error:
@@ -131,7 +131,7 @@ def options_of(run: Run) -> Options | None:
     if not on:
         return None
     try:
-        return executors.executor_named(on).read_options(run.read_json(RECORD).get("options") or [])
+        return executors.executor_named(on).read_options(run.read_json(JOB_FILE).get("options") or [])
     except BackendUnavailable as error:
         raise UserError("on", str(error)) from None
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lps.cluster import executors, job_options
-from lps.cluster.jobs import RECORD
+from lps.cluster.jobs import JOB_FILE
 from lps.errors import UserError, shorten, shown
 from lps.files.atomic import disk_error_in_words
 from lps.files.locks import boot_id, is_held, try_lock
@@ -108,7 +108,7 @@ def _request_attempts(
             if attempt := find_attempt(run):
                 request = {"retries": retries, "priority": priority, "last_order": last_order, "on": ""}
                 last_order = queue.request_attempt(run, "run", attempt, **request).order
-                (run.folder / RECORD).unlink(missing_ok=True)  # of the job that carried it out before
+                (run.folder / JOB_FILE).unlink(missing_ok=True)  # of the job that carried it out before
     for root in dict.fromkeys(run.root for run in runs):
         dispatch(root, trainer)
 
@@ -123,7 +123,7 @@ def check_request(retries: int | None, priority: int | None, on: job_options.Opt
             continue
         check(number)
         if on is not None:
-            raise UserError(name, f"{number} cannot be used {executors.AWAY[on.executor].INSTEAD[name]}; remove it")
+            raise UserError(name, f"{number} cannot be used {executors.EXECUTORS[on.executor].INSTEAD[name]}; remove it")
 
 
 def resume(run: Run, trainer=TRAINER) -> State:

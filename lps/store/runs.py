@@ -34,7 +34,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lps.cluster import executors
-from lps.cluster.jobs import RECORD, BackendUnavailable, state_from_job
+from lps.cluster.jobs import JOB_FILE, BackendUnavailable, state_from_job
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
 from lps.files.atomic import clean_line, disk_error_in_words, read_small, remove_abandoned, write_json
@@ -344,7 +344,7 @@ class Run:
             return recorded_state
         if desired.attempt > started and desired.want != "run":
             return _cancelled_state(desired.attempt)
-        submission, attempt = self.read_json(RECORD), max(desired.attempt, started)
+        submission, attempt = self.read_json(JOB_FILE), max(desired.attempt, started)
         try:
             job = executors.executor_named(desired.on).job_of(submission)
         except BackendUnavailable as error:

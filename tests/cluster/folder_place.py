@@ -127,7 +127,7 @@ def go_back():
 
 def _main(job, command):
     """In the job: wait for the machine, then be the command, `python -m MODULE ARGUMENTS`."""
-    executors.AWAY[NAME] = sys.modules["__main__"]
+    executors.EXECUTORS[NAME] = sys.modules["__main__"]
     os.environ["LPS_TEST_JOB"] = job
     while not _path(job).exists() or _read(_path(job))["pid"] != os.getpid() or _has("full"):
         time.sleep(0.02)

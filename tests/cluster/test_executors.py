@@ -14,8 +14,8 @@ import pytest
 from lps import api
 from lps.__main__ import main
 from lps.cluster import executors, jobs
-from lps.cluster.executors import AWAY, Executor
-from lps.cluster.jobs import RECORD
+from lps.cluster.executors import EXECUTORS, Executor
+from lps.cluster.jobs import JOB_FILE
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.scheduler import launcher
@@ -37,7 +37,7 @@ def place(tmp_path, monkeypatch):
     folder = tmp_path / "jobs"
     folder.mkdir()
     monkeypatch.setenv("LPS_TEST_JOBS", str(folder))
-    monkeypatch.setitem(AWAY, folder_place.NAME, folder_place)
+    monkeypatch.setitem(EXECUTORS, folder_place.NAME, folder_place)
     monkeypatch.setattr(folder_place, "board", folder_place.FolderBoard())
     monkeypatch.setattr(jobs, "RETRY_S", 0.0)
     yield folder
@@ -71,7 +71,7 @@ def test_every_place_offers_what_the_house_asks_for(place):
     offered = {*Executor.__annotations__, *(name for name, _ in inspect.getmembers(Executor, inspect.isfunction))}
     offered = {name for name in offered if name[0] != "_"}
     assert len(offered) > 10
-    for name, module in AWAY.items():
+    for name, module in EXECUTORS.items():
         assert name == module.NAME and not {one for one in offered if not hasattr(module, one)}, name
         assert set(module.INSTEAD) == {"retries", "priority"}
         for function, asked in inspect.getmembers(Executor, inspect.isfunction):
@@ -85,7 +85,7 @@ def test_a_run_is_carried_from_launch_to_finished(run):
     begin(run)
     assert run.desired().on == "folder_place" and run.waiting_attempt() == 0, "nobody here starts it"
     assert launcher.wait_for_end(run, PATIENCE_S).name == "finished"
-    assert run.read_json("process.json")["slot"] == f"folder_place-{run.read_json(RECORD)['job']}"
+    assert run.read_json("process.json")["slot"] == f"folder_place-{run.read_json(JOB_FILE)['job']}"
     assert kinds(run) == ["start", "finish"]
 
 
@@ -97,7 +97,7 @@ def test_a_run_is_stopped_and_resumed_there(run, place):
     assert (state.name, state.reason) == ("stopped", "stopped by request")
     write_json(run.folder / "plan.json", {"do": "finish"})
     launcher.resume(run, TRAINER)
-    assert run.desired().on == "folder_place" and run.read_json(RECORD)["job"] == "1", "it goes back, as another job"
+    assert run.desired().on == "folder_place" and run.read_json(JOB_FILE)["job"] == "1", "it goes back, as another job"
     state = launcher.wait_for_end(run, PATIENCE_S)
     assert (state.name, state.attempt) == ("finished", 2)
 
@@ -122,7 +122,7 @@ def test_a_machine_that_is_taken_away_lets_the_run_go_on_later(run, place):
     assert until(lambda: run.state().name == "queued")
     (place / "full").unlink()
     state = launcher.wait_for_end(run, PATIENCE_S)
-    assert (state.name, state.attempt) == ("finished", 2) and run.read_json(RECORD)["job"] == "0", "the same job"
+    assert (state.name, state.attempt) == ("finished", 2) and run.read_json(JOB_FILE)["job"] == "0", "the same job"
 
 
 @pytest.mark.slow
@@ -139,7 +139,7 @@ def test_a_job_that_is_lost_is_a_crash(run, place):
 def test_several_runs_are_handed_over_together(tmp_path, place):
     runs = [create_run(tmp_path / "runs", configure({"device": "cpu", "seed": seed})) for seed in (0, 1)]
     launcher.launch_all(runs, TRAINER, on=PLAIN, name="two")
-    assert [run.read_json(RECORD)["job"] for run in runs] == ["0_0", "0_1"]
+    assert [run.read_json(JOB_FILE)["job"] for run in runs] == ["0_0", "0_1"]
     assert [launcher.wait_for_end(run, PATIENCE_S).name for run in runs] == ["finished"] * 2
 
 
@@ -147,7 +147,7 @@ def test_what_the_place_refuses_is_one_sentence_and_leaves_the_run_as_it_was(run
     (place / "closed").touch()
     with pytest.raises(UserError, match="^folder_place: job submission failed: the folder is closed$"):
         launcher.launch(run, TRAINER, on=PLAIN)
-    assert not (run.folder / "want.json").exists() and not (run.folder / RECORD).exists()
+    assert not (run.folder / "want.json").exists() and not (run.folder / JOB_FILE).exists()
     with pytest.raises(UserError, match="^retries: 2 cannot be used in a folder, which has none; remove it$"):
         launcher.launch(run, TRAINER, on=PLAIN, retries=2)
     words = ["launch", "--runs", str(run.root), "--on", "folder_place", "--folder_place"]

@@ -18,7 +18,7 @@ from lps.cluster.executors import slurm
 from lps.cluster.executors.slurm import SlurmJob as Job
 from lps.cluster.executors.slurm import SlurmJobCache as Board
 from lps.cluster.executors.slurm import read_jobs, read_options
-from lps.cluster.jobs import RECORD, BackendUnavailable, state_from_job
+from lps.cluster.jobs import JOB_FILE, BackendUnavailable, state_from_job
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.scheduler import cluster_submit, launcher
@@ -74,7 +74,7 @@ def record(run, **more):
     """What a run that was handed over has."""
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": time.time(), "on": "slurm"})
     about = {"token": "t", "name": "a.t", "task": 0, "time": time.time(), "options": [], "job": "7"}
-    write_json(run.folder / RECORD, about | more)
+    write_json(run.folder / JOB_FILE, about | more)
     return run
 
 
@@ -286,7 +286,7 @@ def test_a_refusal_names_what_there_is_and_leaves_the_run_as_it_was(cluster, run
         launcher.launch(run, on=read_options(["partition=x"]))
     words = "slurm: job submission failed: Batch job submission failed: Invalid partition; choices: high, low"
     assert str(caught.value) == words
-    assert not (run.folder / "want.json").exists() and not (run.folder / RECORD).exists()
+    assert not (run.folder / "want.json").exists() and not (run.folder / JOB_FILE).exists()
 
 
 @pytest.mark.slow
@@ -299,7 +299,7 @@ def test_a_submission_without_an_answer_may_have_been_taken(cluster, run, monkey
         UserError, match="it is unknown whether the cluster accepted the job: sbatch did not respond within 0.3 s"
     ):
         launcher.launch(run, on=read_options([]))
-    about = run.read_json(RECORD)
+    about = run.read_json(JOB_FILE)
     time.sleep(0.3)
     assert run.state().name == "stopped" and "cut off" in run.state().reason
     cluster.say("squeue", f"12|PENDING|Priority||{about['name']}\n")
@@ -310,7 +310,7 @@ def test_many_runs_are_one_array_and_know_their_place(cluster, tmp_path):
     cluster.say("sbatch", "40\n")
     runs = [create_run(tmp_path / "runs", configure({"seed": seed, "device": "cpu"})) for seed in range(3)]
     launcher.launch_all(runs, on=read_options(["at_once=2"]), name="a sweep; rm")
-    assert [run.read_json(RECORD)["job"] for run in runs] == ["40_0", "40_1", "40_2"]
+    assert [run.read_json(JOB_FILE)["job"] for run in runs] == ["40_0", "40_1", "40_2"]
     (call,) = cluster.calls("sbatch")
     assert "--array=0-2%2" in call["argv"] and "--at_once" not in " ".join(call["argv"])
     name = next(word for word in call["argv"] if word.startswith("--job-name="))
@@ -330,7 +330,7 @@ def test_a_stopped_job_started_here_waits_in_the_queue_of_this_machine(cluster, 
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
     launcher.launch_all([run])
     assert (run.state().name, run.waiting_attempt(), run.desired().on) == ("queued", 2, "")
-    assert waiting_runs(run.root) == [run] and not (run.folder / RECORD).exists()
+    assert waiting_runs(run.root) == [run] and not (run.folder / JOB_FILE).exists()
     assert cluster_submit.options_of(run) is None and not cluster.calls("sbatch"), "resuming it stays here from now on"
 
 
@@ -341,7 +341,7 @@ def test_resuming_a_stopped_job_goes_back_to_the_cluster(cluster, run):
     write_json(run.folder / "process.json", {"attempt": 1, "started": 1000.0})
     write_json(run.folder / "exit.json", {"attempt": 1, "state": "stopped", "time": 1060.0})
     assert main(["queue", "retry", run.id, "--runs", str(run.root)]) == 0
-    assert (run.desired().on, run.desired().attempt, run.read_json(RECORD)["job"]) == ("slurm", 2, "12")
+    assert (run.desired().on, run.desired().attempt, run.read_json(JOB_FILE)["job"]) == ("slurm", 2, "12")
     (call,) = cluster.calls("sbatch")
     assert "--partition=low" in call["argv"] and not run.waiting_attempt()
 

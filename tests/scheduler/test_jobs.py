@@ -21,7 +21,7 @@ from lps.__main__ import main
 from lps.cluster import jobs
 from lps.cluster.executors import slurm
 from lps.cluster.executors.slurm import read_options
-from lps.cluster.jobs import RECORD
+from lps.cluster.jobs import JOB_FILE
 from lps.data import feature_store
 from lps.errors import UserError
 from lps.files.atomic import write_json
@@ -76,7 +76,7 @@ def fresh_board(monkeypatch):
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("LPS_STOP_GRACE", "20")
     yield tmp_path / "runs"
-    jobs = [job for run in list_runs(tmp_path / "runs") if (job := run.read_json(RECORD).get("job"))]
+    jobs = [job for run in list_runs(tmp_path / "runs") if (job := run.read_json(JOB_FILE).get("job"))]
     if jobs:
         subprocess.run(["scancel", *jobs], check=False, capture_output=True)
     until(lambda: not squeue("--states=PENDING,RUNNING"))
@@ -114,7 +114,7 @@ def squeue(*options) -> list[str]:
 
 
 def job_of(run: Run) -> str:
-    return run.read_json(RECORD)["job"]
+    return run.read_json(JOB_FILE)["job"]
 
 
 def kinds(run: Run) -> list[str]:
@@ -215,8 +215,8 @@ def test_what_the_cluster_refuses_leaves_the_run_as_it_was(root, option, words):
         slurm.check(read_options([option]))
     stopped = submitted(make(root), HELD)
     launcher.stop(stopped)
-    about, wish = stopped.read_json(RECORD), stopped.desired()
-    write_json(stopped.folder / RECORD, about | {"options": [option]})
+    about, wish = stopped.read_json(JOB_FILE), stopped.desired()
+    write_json(stopped.folder / JOB_FILE, about | {"options": [option]})
     with pytest.raises(UserError, match=words):
         launcher.resume(stopped, TRAINER)
     assert stopped.desired() == wish and stopped.state().name == "stopped" and not squeue()
@@ -226,7 +226,7 @@ def test_a_job_leaves_a_run_alone_that_has_another_one(root):
     """A submission of which nobody knew whether it was taken, and the one after it."""
     run = submitted(make(root), HELD)
     first = job_of(run)
-    write_json(run.folder / RECORD, run.read_json(RECORD) | {"token": "another"})
+    write_json(run.folder / JOB_FILE, run.read_json(JOB_FILE) | {"token": "another"})
     subprocess.run(["scontrol", "release", first], check=True)
     until(lambda: not squeue())
     assert not (run.folder / "process.json").exists() and not is_held(run.lock)
@@ -234,8 +234,8 @@ def test_a_job_leaves_a_run_alone_that_has_another_one(root):
 
 def test_a_submission_that_was_cut_off_is_found_by_its_name(root):
     run = submitted(make(root, "wait"), HELD)
-    about = run.read_json(RECORD)
-    write_json(run.folder / RECORD, {key: value for key, value in about.items() if key != "job"})
+    about = run.read_json(JOB_FILE)
+    write_json(run.folder / JOB_FILE, {key: value for key, value in about.items() if key != "job"})
     assert run.state().name == "queued" and about["job"] in run.state().reason
     launcher.stop(run)
     until(lambda: not squeue())
@@ -302,7 +302,7 @@ def test_a_time_limit_is_an_interruption_too(root):
 
 def test_a_run_that_never_comes_to_a_step_is_not_put_back_for_ever(root, monkeypatch):
     run = at_work(submitted(make(root, "wait")))
-    write_json(run.folder / RECORD, run.read_json(RECORD) | {"idle": 2})
+    write_json(run.folder / JOB_FILE, run.read_json(JOB_FILE) | {"idle": 2})
     subprocess.run(["scancel", "--signal=TERM", job_of(run)], check=True)
     assert "3 times in a row" in over(run, "stopped").reason
     until(lambda: not squeue())

@@ -6,7 +6,7 @@ import pytest
 
 from lps.cli._parser import parser, target_options
 from lps.cluster.executors import slurm
-from lps.cluster.jobs import RECORD
+from lps.cluster.jobs import JOB_FILE
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.scheduler import launcher
@@ -142,7 +142,7 @@ def test_a_device_that_this_machine_lacks_is_no_obstacle_there(root, handed_over
 def test_the_live_page_says_what_the_cluster_says(root, monkeypatch, answer, badge, words):
     run = create_run(root, configure())
     write_json(run.folder / "want.json", {"want": "run", "attempt": 1, "time": 1.0, "on": "slurm"})
-    write_json(run.folder / RECORD, {"job": "7", "token": "t"})
+    write_json(run.folder / JOB_FILE, {"job": "7", "token": "t"})
 
     def job_of(about):
         if isinstance(answer, Exception):

@@ -60,7 +60,7 @@ class Executor(Protocol):
         """Put the job around this process back into the queue under the same id; raises `BackendUnavailable`."""
 
 
-AWAY: dict[str, Executor] = {
+EXECUTORS: dict[str, Executor] = {
     module.name: importlib.import_module(f"{__name__}.{module.name}")
     for module in pkgutil.iter_modules(__path__)
     if not module.name.startswith("_")
@@ -69,16 +69,16 @@ AWAY: dict[str, Executor] = {
 
 def available_executors() -> list[str]:
     """Return the names of the executors that this machine can submit jobs to."""
-    return [name for name, backend in AWAY.items() if backend.is_here()]
+    return [name for name, backend in EXECUTORS.items() if backend.is_here()]
 
 
 def executor_named(name: str) -> Executor:
     """Return the executor that a run was submitted to; raises `BackendUnavailable` if this version does not know it."""
-    if name not in AWAY:
-        raise BackendUnavailable(f"{name} is not a known cluster system; choices: {', '.join(AWAY)}")
-    return AWAY[name]
+    if name not in EXECUTORS:
+        raise BackendUnavailable(f"{name} is not a known cluster system; choices: {', '.join(EXECUTORS)}")
+    return EXECUTORS[name]
 
 
 def executor_title(name: str) -> str:
     """Return the display name of an executor."""
-    return AWAY[name].TITLE if name in AWAY else name
+    return EXECUTORS[name].TITLE if name in EXECUTORS else name

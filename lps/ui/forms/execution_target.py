@@ -53,7 +53,7 @@ class ExecutionTarget:
 
     def without(self, name: str) -> str:
         """Return why a job has no retries or priorities of this machine's queue."""
-        return f"This setting has no effect {executors.AWAY[self.name].INSTEAD[name]}"
+        return f"This setting has no effect {executors.EXECUTORS[self.name].INSTEAD[name]}"
 
 
 def read_target() -> ExecutionTarget:
@@ -63,25 +63,25 @@ def read_target() -> ExecutionTarget:
     if executor not in executors.available_executors():
         return ExecutionTarget(None, {})
     texts, errors = [], {}
-    for name, option in executors.AWAY[executor].OPTIONS.items():
+    for name, option in executors.EXECUTORS[executor].OPTIONS.items():
         typed = stored_options.get(name, "")
         lines = [line for line in (typed.splitlines() if option.is_list else [typed]) if line.strip()]
         sentences = [f"{name}={line.strip()}" for line in lines]
         try:
-            executors.AWAY[executor].read_options(sentences)
+            executors.EXECUTORS[executor].read_options(sentences)
         except UserError as error:
             errors[name] = form.error_sentence(error)
         texts += sentences
-    return ExecutionTarget(None if errors else executors.AWAY[executor].read_options(texts), errors, executor)
+    return ExecutionTarget(None if errors else executors.EXECUTORS[executor].read_options(texts), errors, executor)
 
 
 def check_target(target: ExecutionTarget) -> None:
     """Ask the backend whether it would accept such jobs; raises `UserError`."""
     if target.errors:
         name, sentence = next(iter(target.errors.items()))
-        raise UserError(_option_label(executors.AWAY[target.name].OPTIONS[name]), sentence)
+        raise UserError(_option_label(executors.EXECUTORS[target.name].OPTIONS[name]), sentence)
     if target.on is not None:
-        executors.AWAY[target.name].check(target.on)
+        executors.EXECUTORS[target.name].check(target.on)
 
 
 def _option_label(option: Option) -> str:
@@ -105,7 +105,7 @@ def show_target(is_several: bool = False) -> None:
     _draw_stored_field(st.segmented_control, "on", target.name or "here", "Where", list(titles), **widget_options)
     if not target.name:
         return
-    options = executors.AWAY[target.name].OPTIONS
+    options = executors.EXECUTORS[target.name].OPTIONS
     offered = {name: option for name, option in options.items() if name != "at_once" or is_several}
     with fields.field_grid():
         for name, option in offered.items():
@@ -150,4 +150,4 @@ def _draw_stored_field(widget: Callable, name: str, text: str, *args, **options)
 
 @st.cache_data(ttl=_CACHE_S, show_spinner=False)
 def _known_values(executor: str, name: str) -> list[str]:
-    return executors.AWAY[executor].known(name)
+    return executors.EXECUTORS[executor].known(name)

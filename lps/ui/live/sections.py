@@ -15,7 +15,7 @@ from lps.analysis.labels import cluster_names
 from lps.charts import class_bars, figures, line_charts, measurements
 from lps.charts.event_log import History, planned_epochs
 from lps.cluster import executors
-from lps.cluster.jobs import RECORD
+from lps.cluster.jobs import JOB_FILE
 from lps.errors import UserError
 from lps.machine import usage
 from lps.scheduler import launcher, overview, queue
@@ -106,7 +106,7 @@ def _show_state(run: Run, state: State, history: History) -> None:
         usage_of_run = usage.read_runner_usage(run.read_json("process.json"))
         text += f" · {data_size(usage_of_run.memory)} of memory" if usage_of_run else ""
         if backend := run.desired().on:
-            text += f" · {executors.executor_title(backend)} job {run.read_json(RECORD).get('job')}"
+            text += f" · {executors.executor_title(backend)} job {run.read_json(JOB_FILE).get('job')}"
         st.progress(share, text=escape.markdown(text))
     elif state.name == "queued" and run.desired().on:
         st.info(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/schedule:")
