@@ -23,7 +23,7 @@ from tests.servers import Server
 ROOT = Path(__file__).resolve().parents[1]
 TUTORIALS = ROOT / "docs" / "start"
 WIDTH, COLOURS = 1200, 128
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 PATIENCE_MS = 60_000
 SETTLING_MS = 4_000  # until late charts have been drawn
 
@@ -71,7 +71,7 @@ def _carry_out(line: str, work: Path, environment: dict[str, str]) -> None:
 
 
 def photograph(page: Page, server: Server, shot: Shot, names: dict[str, str], to: Path) -> Path:
-    """One picture in `to`. Raises `ValueError` if its file is larger than `MOST_BYTES`."""
+    """One picture in `to`. Raises `ValueError` if its file is larger than `MAX_BYTES`."""
     page.set_viewport_size({"width": WIDTH, "height": shot.height})
     page.goto(f"{server.address}/{shot.address.format(**names)}")
     page.locator(shot.ready).first.wait_for(timeout=PATIENCE_MS)
@@ -80,8 +80,8 @@ def photograph(page: Page, server: Server, shot: Shot, names: dict[str, str], to
     page.screenshot(path=path)
     with Image.open(path) as picture:
         picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
-    if path.stat().st_size > MOST_BYTES:
-        raise ValueError(f"{path} has {path.stat().st_size} bytes; at most {MOST_BYTES} are allowed")
+    if path.stat().st_size > MAX_BYTES:
+        raise ValueError(f"{path} has {path.stat().st_size} bytes; at most {MAX_BYTES} are allowed")
     return path
 
 

@@ -23,8 +23,8 @@ _CORRELATED = 0.95  # or if their thumbnails, one perhaps mirrored, have at leas
 FAR = 2.5  # robust standard deviations beyond the median of the distances to the 30th neighbour
 _WITNESSES = 20  # labeled neighbours; a label is doubted if none of them has it and `_AGREED` of them agree on another
 _AGREED = 0.5
-MOST = 1_000_000  # pictures that are compared with each other, at most
-_MOST_VALUES = 1 << 28  # numbers in the features of more than `_ALWAYS` of them: 1 GB, of which there are two copies
+MAX_COMPARED_PICTURES = 1_000_000  # pictures that are compared with each other, at most
+_MAX_VALUES = 1 << 28  # numbers in the features of more than `_ALWAYS` of them: 1 GB, of which there are two copies
 _ALWAYS = 100_000  # pictures that are compared for any number of features
 _NEIGHBOURS = 10  # their distance normalizes the distance of a pair
 _WIDE = 30  # an outlier is far from all of so many neighbours, so a few outliers of one kind are still found
@@ -121,9 +121,9 @@ def audit_features(
 
 def check_count(count: int, width: int = 1) -> None:
     """Raise `UserError` for too few or too many pictures with features of `width` numbers."""
-    most = max(_ALWAYS, min(MOST, _MOST_VALUES // width))
+    most = max(_ALWAYS, min(MAX_COMPARED_PICTURES, _MAX_VALUES // width))
     if not _NEIGHBOURS < count <= most:
-        kind = f" with {width:,} features each" if most < MOST else ""
+        kind = f" with {width:,} features each" if most < MAX_COMPARED_PICTURES else ""
         raise UserError(
             "pictures",
             f"{count:,} images{kind} cannot be compared; expected {_NEIGHBOURS + 1} to {most:,}. Set "

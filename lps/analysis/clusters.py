@@ -54,7 +54,7 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on d
     ),
 }
 _PIECE = 512  # images whose unit features are in memory at once
-_MOST_LOOKED_UP = 10_000  # largest id of a table by which many images find their cluster
+_MAX_LOOKED_UP = 10_000  # largest id of a table by which many images find their cluster
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def cluster_indices(assigned: np.ndarray, ids: np.ndarray) -> np.ndarray:
     """Return the index in `ids` (ascending) of each image's cluster; -1 for a cluster that is not in `ids`."""
     if len(ids) == 0:
         return np.full(len(assigned), -1)
-    if ids[0] >= 0 and ids[-1] < _MOST_LOOKED_UP < len(assigned):
+    if ids[0] >= 0 and ids[-1] < _MAX_LOOKED_UP < len(assigned):
         table = np.full(int(ids[-1]) + 2, -1)
         table[ids] = np.arange(len(ids))  # the last entry is that of all other ids
         return table[np.where(assigned < 0, len(table) - 1, np.minimum(assigned, len(table) - 1))]

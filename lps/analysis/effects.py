@@ -23,7 +23,7 @@ from lps.settings.config import Config, configure
 from lps.settings.defaults import count_unusual, sort_key
 
 _DECADES = 100.0  # positive values get a log axis if the largest is at least this many times the smallest
-_LEAST_ASSOCIATION = 0.3  # of two settings, as Cramer's V
+_MIN_ASSOCIATION = 0.3  # of two settings, as Cramer's V
 _FEWEST_SETUPS = 8  # fewest setups for shares of variance
 _FOLLOWS = "its values are determined by other settings, so its effect cannot be separated from theirs"
 _OUTSIDE = ("dataset", "method")  # no settings of an effect, nor is anything of these groups:
@@ -257,7 +257,7 @@ def setting_associations(scored: Sequence[Scored]) -> list[tuple[str, str, float
     """Return (setting, setting, Cramer's V) of settings that were varied together, the strongest first.
 
     V is 0 if all values of the two are crossed equally often, and 1 if one follows from the
-    other. Pairs below `_LEAST_ASSOCIATION` are left out.
+    other. Pairs below `_MIN_ASSOCIATION` are left out.
     """
     levels = _levels(list({run_groups.group_key(member): member.config for member in scored}.values()))
     pairs = []
@@ -266,7 +266,7 @@ def setting_associations(scored: Sequence[Scored]) -> list[tuple[str, str, float
         np.add.at(counts, (levels[first], levels[second]), 1)
         expected = counts.sum(1, keepdims=True) * counts.sum(0) / counts.sum()
         strength = math.sqrt(((counts - expected) ** 2 / expected).sum() / counts.sum() / (min(counts.shape) - 1))
-        if strength >= _LEAST_ASSOCIATION:
+        if strength >= _MIN_ASSOCIATION:
             pairs.append((first, second, strength))
     return sorted(pairs, key=lambda item: -item[2])
 

@@ -16,7 +16,7 @@ FEWEST = 8  # smallest cluster that is judged
 PARTS = (2, 3)  # numbers of parts that a cluster can be split into
 _NEIGHBOURS = 10
 _DIRECTIONS, _ROUNDS = 10, 15
-_MOST_IMAGES = 5000  # sample size of the neighbour search
+_MAX_IMAGES = 5000  # sample size of the neighbour search
 
 
 def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.ndarray) -> np.ndarray:
@@ -25,8 +25,8 @@ def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.
     features (m, d); cluster_places (m,): index of each picture's cluster, -1 for none; confidence (count,): mean over
     each cluster's pictures.
     """
-    if len(cluster_places) > _MOST_IMAGES:
-        rows = np.linspace(0, len(cluster_places) - 1, _MOST_IMAGES).round().astype(int)
+    if len(cluster_places) > _MAX_IMAGES:
+        rows = np.linspace(0, len(cluster_places) - 1, _MAX_IMAGES).round().astype(int)
         features, cluster_places = features[rows], cluster_places[rows]
     sizes = np.bincount(cluster_places[cluster_places >= 0], minlength=len(confidence))
     return (

@@ -24,7 +24,7 @@ from lps.wording import counted
 
 FILE = "names.json"
 NAME_LIMIT = 80  # characters
-_MOST_CLUSTERS = 1 << 17  # upper limit, since ids index arrays
+_MAX_CLUSTERS = 1 << 17  # upper limit, since ids index arrays
 _REMEDY = "merge the two, or choose another name"
 
 
@@ -188,7 +188,7 @@ def _cluster_of_step(naming: Naming, step: Mapping, key: str = "id") -> int:
 
 
 def _is_cluster(value) -> bool:
-    return is_count(value) and value < _MOST_CLUSTERS
+    return is_count(value) and value < _MAX_CLUSTERS
 
 
 def clean_name(text) -> str:

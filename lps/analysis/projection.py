@@ -25,7 +25,7 @@ from lps.files.atomic import as_user_error, write_json
 from lps.machine import detached_jobs
 from lps.store.runs import Run
 from lps.store.snapshots import (
-    MOST_POINTS,
+    MAX_POINTS,
     Snapshot,
     open_features,
     read_arrays,
@@ -41,7 +41,7 @@ _WIDE = 1024  # from this width only the two largest directions are computed: al
 _PIECE = 1024  # images that are compared with all others in one step
 _SELECTED = 32  # images whose nearest are selected in one step: their distances stay in the cache of a core
 _LAYERS = 16  # columns of a group
-MOST_EPOCHS = 24  # maps that `compute_all_maps` makes
+MAX_EPOCHS = 24  # maps that `compute_all_maps` makes
 LANDMARKS = 20_000
 _GROUPS, _LOOKED_AT = 128, 8
 _NEAREST = 8  # landmarks that determine the position of an image
@@ -187,7 +187,7 @@ def compute_map(run: Run, method: str, epoch: int | None = None) -> Path:
         raise UserError("epoch", f"{epoch} has no snapshot; choices: {', '.join(map(str, epochs)) or 'none yet'}")
     path = _path(run, method, epoch)
     count = feature_count(run, epoch)
-    if count > MOST_POINTS:
+    if count > MAX_POINTS:
         points, index, parameters = _project_many(run, method, epoch, count)
     else:
         points, index, parameters = _project_few(run, method, epoch)
@@ -267,7 +267,7 @@ def _fit_map(
 
 
 def compute_all_maps(run: Run, method: str, epoch: int | None = None) -> list[Path]:
-    """Run `compute_map` for up to `MOST_EPOCHS` epochs, evenly spread: `epoch` first, then outwards in both directions.
+    """Run `compute_map` for up to `MAX_EPOCHS` epochs, evenly spread: `epoch` first, then outwards in both directions.
 
     Existing maps are kept. Raises `UserError`.
     """
@@ -285,7 +285,7 @@ def compute_all_maps(run: Run, method: str, epoch: int | None = None) -> list[Pa
     return paths
 
 
-def spread_epochs(epochs: Sequence[int], count: int = MOST_EPOCHS) -> list[int]:
+def spread_epochs(epochs: Sequence[int], count: int = MAX_EPOCHS) -> list[int]:
     """Return at most `count` epochs, evenly spread, with the first and the last; at least two if there are two."""
     positions = np.linspace(0, len(epochs) - 1, min(len(epochs), max(2, count))).round().astype(int)
     return [epochs[position] for position in sorted(set(positions.tolist()))]

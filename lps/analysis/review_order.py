@@ -25,8 +25,8 @@ from lps.store.snapshots import read_split, read_thinned_features
 NEIGHBOURS = 20
 _SAME = 5  # nearest pictures that are too similar to be reviewed one after another
 _APART = 10  # pictures between two similar ones
-_MOST = 10_000  # pictures: their mutual nearest neighbours take half a second of a core
-_MOST_BELIEFS = 1 << 23  # pictures x clusters
+_MAX_PICTURES = 10_000  # pictures: their mutual nearest neighbours take half a second of a core
+_MAX_BELIEFS = 1 << 23  # pictures x clusters
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def read_review_session(run: Run, epoch: int) -> ReviewSession:
     """Read the data for reviewing an epoch; raises `UserError` if files are missing or damaged."""
     split, targets = read_split(run.folder)
     network = read_assignment(run, epoch, split)
-    most = min(_MOST, _MOST_BELIEFS // split.classes.total)
+    most = min(_MAX_PICTURES, _MAX_BELIEFS // split.classes.total)
     surroundings = _surroundings(*read_thinned_features(run.snapshots, epoch, most))
     rows = cluster_indices(surroundings.images, split.unlabeled)
     if not len(rows) or (rows < 0).any():

@@ -12,7 +12,7 @@ from lps.scores import estimates
 from lps.settings import catalog, cli_args
 from lps.settings.config import Config, parameters, protocol_parameters
 
-MOST_DEFAULTS = 3  # settings; a label with more would be too long to read
+MAX_DEFAULTS = 3  # settings; a label with more would be too long to read
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ def _changed(config: Config) -> Sequence[str]:
 def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[str]:
     """Return for each member its method and the settings that differ from the others, in the words of `--set`.
 
-    names_defaults: include settings with their default value, if at most `MOST_DEFAULTS` settings differ.
+    names_defaults: include settings with their default value, if at most `MAX_DEFAULTS` settings differ.
     """
     configs = [member.config for member in members]
     differing = differing_settings(configs)
-    names_defaults &= len(differing.keys() - {"method", "dataset"}) <= MOST_DEFAULTS
+    names_defaults &= len(differing.keys() - {"method", "dataset"}) <= MAX_DEFAULTS
     labels = [_label(member.config, differing, names_defaults) for member in members]
     labels = [", ".join([label, *values]) for label, values in zip(labels, _resolved(members))]
     twice = {label for label in labels if labels.count(label) > 1}

@@ -16,7 +16,7 @@ from lps.store import snapshots, titles
 from lps.store.events_tail import RecentEvents, read_recent
 from lps.store.runs import RUN_ID, Run, State
 
-_MOST_KNOWN = 20_000  # runs whose measurements are cached
+_MAX_KNOWN = 20_000  # runs whose measurements are cached
 _ENTRY_FILES = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
 DAMAGED = "Damaged file"
 
@@ -80,7 +80,7 @@ class _Readings:
 
     def keep(self, table: dict, key: str, value: tuple) -> None:
         with self.lock:
-            if len(table) > _MOST_KNOWN:  # drop runs that may no longer exist
+            if len(table) > _MAX_KNOWN:  # drop runs that may no longer exist
                 table.clear()
             table[key] = value
 

@@ -11,7 +11,7 @@ from lps.charts.palette import Palette
 
 _FEW = 24  # rows or columns up to which all have names, and cells show their counts
 _CELL = 30  # pixels
-_MOST_PIXELS = 760
+_MAX_PIXELS = 760
 
 
 def row_order(clusters: Sequence[Cluster]) -> list[int]:
@@ -30,7 +30,7 @@ def figure(
     height, width = counts.shape
     sizes = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, sizes, out=np.zeros(counts.shape), where=sizes > 0)
-    pixels = min(_MOST_PIXELS, max(200, _CELL * height))
+    pixels = min(_MAX_PIXELS, max(200, _CELL * height))
     chart = figures.blank_figure(pixels, colors)
     rows, columns = [figures.escape_text(text) for text in rows], [figures.escape_text(text) for text in columns]
     names = np.array([[f"{row}, of class {column}" for column in columns] for row in rows])

@@ -30,8 +30,8 @@ COLUMNS = ("seen", "novel", "all", "gap")
 NAMES = {"novel": "Novel", "seen": "Seen", "all": "All", "gap": "Gap"}
 _CURVES = ("seen", "novel", "all")
 _FEW_TICKS = 12  # values up to which each has its own tick, and cells show their numbers
-_LEAST_TICK_DISTANCE = 0.05  # share of the axis
-_MOST_TICKS = 24
+_MIN_TICK_DISTANCE = 0.05  # share of the axis
+_MAX_TICKS = 24
 _ROW, _SMALL_ROW = 62, 20  # pixels of a row of the matrix; of many
 _BAR = 34  # pixels of a bar
 _PALEST = 0.4  # of the range of colours, below the lowest line
@@ -79,7 +79,7 @@ class Axis:
         """Whether the tick labels of two neighbours would overlap."""
         tick_positions = sorted(self._in_axis_units(positions))
         return any(
-            second - first < _LEAST_TICK_DISTANCE * (tick_positions[-1] - tick_positions[0])
+            second - first < _MIN_TICK_DISTANCE * (tick_positions[-1] - tick_positions[0])
             for first, second in pairwise(tick_positions)
         )
 
@@ -293,7 +293,7 @@ def _full_cells(means: np.ndarray, cell_texts: np.ndarray, measure: str, colors:
 
 
 def _cell_axis(axis: Axis, colors: Palette) -> dict:
-    tick_positions = np.arange(0, len(axis.values), -(-len(axis.values) // _MOST_TICKS))
+    tick_positions = np.arange(0, len(axis.values), -(-len(axis.values) // _MAX_TICKS))
     ticks = {
         "tickvals": tick_positions,
         "ticktext": [shorten_value(axis.values[position]) for position in tick_positions],

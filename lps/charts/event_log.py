@@ -15,9 +15,9 @@ from lps.store.events import MeasurementNames, drop_repeated
 from lps.store.runs import Run
 
 _EPOCHS = ("pretrain", "train", "eval")  # kinds with one record per epoch
-MOST_EVENTS = 8192  # records of a run in memory; of more, older epochs are thinned out evenly
-MOST_MEMORY = 64 << 20  # estimated bytes of the records of a run in memory; of larger records, fewer are kept
-MOST_ENDS = 1024  # records of a run that begin or end an attempt
+MAX_EVENTS = 8192  # records of a run in memory; of more, older epochs are thinned out evenly
+MAX_MEMORY = 64 << 20  # estimated bytes of the records of a run in memory; of larger records, fewer are kept
+MAX_ENDS = 1024  # records of a run that begin or end an attempt
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def planned_epochs(run: Run, history: History, pretraining: bool = False) -> int
 class EventLog:
     """Follows one `events.jsonl`. Safe to share between threads.
 
-    The file is read in parts, about `MOST_EVENTS` records stay in memory, and a call costs only the new bytes. A file
+    The file is read in parts, about `MAX_EVENTS` records stay in memory, and a call costs only the new bytes. A file
     that is too long for a page is read from `events.first_shown_byte` on; `History.left_out` counts the skipped bytes.
     """
 
@@ -101,14 +101,14 @@ class EventLog:
     def _add(self, events: list[dict]) -> None:
         compact_events = [_compact(self._names.drop_excess(event)) for event in events]
         self._max_cost = max(self._max_cost, sum(map(_cost, compact_events)) / len(compact_events))
-        max_events = min(MOST_EVENTS, int(MOST_MEMORY / self._max_cost))
+        max_events = min(MAX_EVENTS, int(MAX_MEMORY / self._max_cost))
         self._events = thin_out(drop_repeated(self._events + compact_events), max_events)
 
     def _forget(self) -> None:
         self._events, self._names, self._max_cost = [], MeasurementNames(), 1.0
 
 
-def thin_out(events: list[dict], max_events: int = MOST_EVENTS) -> list[dict]:
+def thin_out(events: list[dict], max_events: int = MAX_EVENTS) -> list[dict]:
     """Keep about `max_events` records: of long runs every second, fourth, ... epoch, and all of the newest.
 
     A curve of half a million points crashes a browser and shows no more than one of a few thousand.
@@ -118,7 +118,7 @@ def thin_out(events: list[dict], max_events: int = MOST_EVENTS) -> list[dict]:
     newest = {(event["kind"], event["epoch"]): event for event in events if event["kind"] in _EPOCHS}
     attempt_events = [event for event in events if event["kind"] not in _EPOCHS]
     retained_ids = {
-        id(event) for event in (*newest.values(), *attempt_events[: MOST_ENDS // 2], *attempt_events[-MOST_ENDS // 2 :])
+        id(event) for event in (*newest.values(), *attempt_events[: MAX_ENDS // 2], *attempt_events[-MAX_ENDS // 2 :])
     }
     events = [event for event in events if id(event) in retained_ids]
     last = max(event["epoch"] for event in events)

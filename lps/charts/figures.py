@@ -22,7 +22,7 @@ LONGEST_NAME, _LETTERS_ABREAST = 16, 40  # letters of one class name, and of all
 _FRONT = 5  # letters of a name that is cut before its end
 _FLAT_NAMES = 28  # pixels below the bars for names that lie flat
 SMALL = 300  # pixels of height of such a chart
-MOST_IN_LEGEND = 24  # groups of points; more would cover them
+MAX_IN_LEGEND = 24  # groups of points; more would cover them
 
 
 @dataclass(frozen=True)

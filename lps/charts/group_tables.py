@@ -34,7 +34,7 @@ SEEN_LABELS = {"default": "By method", "raw": "Raw", "matched": "Matched"}
 SELECT_WORDS = {"last": "Last", "validation": "Validation best", "oracle": "Oracle best"}
 IMAGES_WORDS = {"unlabeled": "Unlabeled", "test": "Test"}
 _EVERYTHING = "everything"
-_MOST_SIZES = 60  # epochs whose cluster sizes are read
+_MAX_SIZES = 60  # epochs whose cluster sizes are read
 _COMMON = (
     "accuracy/novel", "accuracy/seen", "accuracy/all", "accuracy/gap",
     "accuracy/conflict", "nmi/novel", "nmi/all", "kl",
@@ -88,7 +88,7 @@ def cluster_shares(run: Run, split: Split, read_assignment: Callable = clusters.
     Epochs with an unreadable snapshot are left out. read_assignment(run, epoch, split): the assignment of an epoch.
     """
     total, shares_by_epoch = split.classes.total, {}
-    for epoch in projection.spread_epochs(snapshots.snapshot_epochs(run.snapshots), _MOST_SIZES):
+    for epoch in projection.spread_epochs(snapshots.snapshot_epochs(run.snapshots), _MAX_SIZES):
         with suppress(UserError):
             predicted = read_assignment(run, epoch, split).predicted
             shares_by_epoch[epoch] = np.bincount(predicted, minlength=total)[:total] / max(1, len(predicted))

@@ -6,12 +6,12 @@ import pandas as pd
 from lps.analysis import projection as analysis
 from lps.analysis.projection import Plane
 from lps.charts.chart import Chart
-from lps.charts.figures import FEW_POINTS, MOST_IN_LEGEND, SMALL, escape_text, layout_of
+from lps.charts.figures import FEW_POINTS, MAX_IN_LEGEND, SMALL, escape_text, layout_of
 from lps.charts.palette import Palette, class_colors
 from lps.data.split import Split
 from lps.errors import UserError
 from lps.scores import metrics
-from lps.store.snapshots import MOST_POINTS, Snapshot
+from lps.store.snapshots import MAX_POINTS, Snapshot
 
 # ---------------------------------------------------------------------------------------------------- tables
 
@@ -80,7 +80,7 @@ def projection(
     else:
         for label, rows, color in _point_groups(points, color_by, colors, seen, names):
             _add_points(figure, points[rows], label, size, {"color": color}, names)
-    figure.update_layout(showlegend=1 < len(figure.traces) <= MOST_IN_LEGEND)
+    figure.update_layout(showlegend=1 < len(figure.traces) <= MAX_IN_LEGEND)
     figure.update_layout(hovermode="closest", dragmode="pan", margin={"l": 8, "r": 8, "t": 34, "b": 8})
     hidden = {"showgrid": False, "zeroline": False, "showticklabels": False, "showline": False, "title": None}
     figure.update_xaxes(**hidden, showspikes=False)
@@ -90,7 +90,7 @@ def projection(
 
 def _max_points(height: int) -> int:
     """Return how many points a chart of this height shows."""
-    return MOST_POINTS if height > SMALL else FEW_POINTS
+    return MAX_POINTS if height > SMALL else FEW_POINTS
 
 
 def _point_groups(points: pd.DataFrame, color_by: str, colors: Palette, seen: int, names: list[str]):

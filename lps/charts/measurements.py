@@ -10,7 +10,7 @@ from lps.charts.event_log import History
 from lps.charts.figures import Panel, add_line, escape_text, stacked_panels
 from lps.charts.palette import Palette
 
-MOST_CHARTS = 24  # charts of other measurements
+MAX_CHARTS = 24  # charts of other measurements
 _STEP_LISTS = "steps/"  # lists over the steps of an epoch, which are not curves over epochs
 _drawn: set[str] = set()
 

@@ -53,7 +53,7 @@ DARK = Palette(
     groups=("#2588f7", "#f2f047", "#a7f6fe", "#e2b66c", "#a2aaf8", "#d65b16", "#fd80ad", "#b45eb9"),
 )
 PAGE = f"<style>{(Path(__file__).parent / 'page.css').read_text(encoding='utf-8')}</style>"
-_MOST_PAIRED = 96  # lines of one chart that change their colours with the theme
+_MAX_PAIRED = 96  # lines of one chart that change their colours with the theme
 
 
 @functools.cache
@@ -63,7 +63,7 @@ def color_pairs() -> tuple[tuple[str, str], ...]:
         [color for value in astuple(colors) for color in ([value] if isinstance(value, str) else value)]
         for colors in (LIGHT, DARK)
     )
-    many = (many_colors(_MOST_PAIRED, colors) for colors in (LIGHT, DARK))
+    many = (many_colors(_MAX_PAIRED, colors) for colors in (LIGHT, DARK))
     return (*zip(light, dark, strict=True), *zip(*many, strict=True))
 
 

@@ -26,7 +26,7 @@ from lps.machine import processes
 from lps.settings.parameters import Parameter
 from lps.store.runs import Run
 
-_MOST_WORDS = 2000  # characters of an error; our longest one lists all settings of a method
+_MAX_WORDS = 2000  # characters of an error; our longest one lists all settings of a method
 _LONGEST_WORD = 240  # characters; longer words in an error are nonsense that the user typed
 _COMMAND = re.compile(r'commands\.add\(\s*"([\w-]+)"')
 _QUOTED = re.compile(r"""'[^']{200,}'|"[^"]{200,}\"""")  # long values, which argparse quotes in full
@@ -83,7 +83,7 @@ class Parser(argparse.ArgumentParser):
 def one_line(message: str) -> str:
     """Return an error as one printable line of limited length, whatever it quotes."""
     message = _QUOTED.sub(lambda match: shorten(match[0][1:-1]), message)
-    words = clean_line(message, _MOST_WORDS).split(" ")
+    words = clean_line(message, _MAX_WORDS).split(" ")
     return " ".join(word if len(word) <= _LONGEST_WORD else f"{word[: _LONGEST_WORD - 1]}…" for word in words)
 
 
@@ -194,7 +194,7 @@ def add_sharing(sub: argparse.ArgumentParser, with_what: str) -> None:
         type=int,
         default=1,
         metavar="N",
-        help=f"number of processes on this machine, 1 to {processes.MOST_WORKERS}",
+        help=f"number of processes on this machine, 1 to {processes.MAX_WORKERS}",
     )
     help_text = f"share the work with other processes that run this command {with_what}"
     sub.add_argument("--join", action="store_true", help=help_text)
@@ -233,4 +233,4 @@ def print_json(value) -> None:
 
 def print_note(text: str) -> None:
     """Print text that is no result to stderr, each line as far as it is printable."""
-    print("\n".join(clean_line(line, _MOST_WORDS) for line in text.split("\n")), file=sys.stderr)
+    print("\n".join(clean_line(line, _MAX_WORDS) for line in text.split("\n")), file=sys.stderr)

@@ -9,7 +9,7 @@ from lps.errors import UserError, shorten, shown
 from lps.store.run_folders import blocked_by, find_run, list_runs
 from lps.store.runs import Run
 
-_MOST_GB = 1_000_000
+_MAX_GB = 1_000_000
 _FORMS = {  # the formats of `lps export --to`
     "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, one folder per run",
     "csv": "all numbers as tables",
@@ -191,8 +191,8 @@ def _record_runs(options) -> None:
 def _import_paths(options) -> int:
     from lps.interop.imports import as_json, import_runs
 
-    if not 0 < options.most_gb <= _MOST_GB:
-        raise UserError("most-gb", f"{options.most_gb:g} is not a number above 0, up to {_MOST_GB}")
+    if not 0 < options.most_gb <= _MAX_GB:
+        raise UserError("most-gb", f"{options.most_gb:g} is not a number above 0, up to {_MAX_GB}")
     imported, code = [], 0
     for path in options.paths:
         try:

@@ -24,7 +24,7 @@ from lps.errors import UserError
 from lps.files import disk, locks
 from lps.files.atomic import open_regular, read_small, remove_abandoned, write_json
 from lps.files.user_folders import cache_folder
-from lps.files.versions import MOST_IMAGES, MOST_WIDTH
+from lps.files.versions import MAX_IMAGES, MAX_WIDTH
 
 PIECE = 256  # pictures whose features are computed and verified together
 _FORMAT = 1  # raise it when the numbers for the same pictures and weights change
@@ -302,7 +302,7 @@ def _read(folder: Path) -> Store | None:
     count, width = facts.get("count"), facts.get("width")
     if type(count) is not int or type(width) is not int:
         return None
-    return Store(folder, count, width) if 0 < count <= MOST_IMAGES and 0 < width <= MOST_WIDTH else None
+    return Store(folder, count, width) if 0 < count <= MAX_IMAGES and 0 < width <= MAX_WIDTH else None
 
 
 def _facts_of(folder: Path) -> dict:

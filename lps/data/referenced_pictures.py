@@ -18,7 +18,7 @@ from lps.errors import UserError
 from lps.machine.devices import available_cores
 from lps.machine.processes import die_with_parent
 
-_MOST_WORKERS = 16
+_MAX_WORKERS = 16
 _AHEAD = 2  # batches that each worker prepares
 _SHARED = "/dev/shm"  # where workers put batches for the training process
 _SHARE = 0.5  # usable share of its free space
@@ -141,7 +141,7 @@ def _workers(parts: Sequence[Tensor], picture: int) -> int:
     picture: bytes of one picture.
     """
     batch = max((len(ids) for ids in parts), default=0) * picture
-    num_workers = min(_MOST_WORKERS, available_cores(), len(parts))
+    num_workers = min(_MAX_WORKERS, available_cores(), len(parts))
     try:
         shared_memory = os.statvfs(_SHARED)
     except OSError:  # this system has no such folder

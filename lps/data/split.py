@@ -11,7 +11,7 @@ import numpy as np
 from lps.data.classes import Classes
 from lps.data.index_files import read_index_files
 from lps.errors import UserError, shorten
-from lps.files.versions import MOST_CLASSES
+from lps.files.versions import MAX_CLASSES
 from lps.settings import nouns
 from lps.settings.config import Config, check_seen, seen_class_ids
 from lps.wording import counted
@@ -303,9 +303,9 @@ def _too_little(images: float, config: Config) -> tuple[str, str, str]:
 
 
 def _check_sizes(unlabeled: int, learned: int, test: int, classes: Classes, config: Config) -> None:
-    if classes.total > MOST_CLASSES:
+    if classes.total > MAX_CLASSES:
         name = "dataset.path" if config.split_num_novel is None else "split.num_novel"
-        raise UserError(name, f"makes {classes.total:,} classes; expected at most {MOST_CLASSES:,}")
+        raise UserError(name, f"makes {classes.total:,} classes; expected at most {MAX_CLASSES:,}")
     with_noun = nouns.of_dataset(config.dataset)
     if unlabeled < classes.total:
         name = _too_little(learned / classes.total, config)[0]

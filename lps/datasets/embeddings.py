@@ -37,7 +37,7 @@ RECIPE = {
 }
 
 _ALIKE = 0.005  # relative spread of vectors that float16 still resolves
-_MOST_CHECKED = 1000  # number of pictures whose files are checked
+_MAX_CHECKED = 1000  # number of pictures whose files are checked
 
 
 def load(path: str | None, image_size: int | None = None) -> Images:
@@ -76,7 +76,7 @@ def item_pictures(table: VectorTable, folder: Path) -> ItemPictures:
                 "dataset.path", f"picture {shorten(text)} is outside the folder of the file; expected a path below it"
             )
     pixels = ItemPictures(table.titles, table.pictures, folder)
-    pictured_rows = [row for row, text in enumerate(table.pictures) if text][:_MOST_CHECKED]
+    pictured_rows = [row for row, text in enumerate(table.pictures) if text][:_MAX_CHECKED]
     if pictured_rows and not any(pixels.file(row) for row in pictured_rows):
         name = shorten(table.pictures[pictured_rows[0]])
         raise UserError("dataset.path", f"picture {name} was not found; expected a path below the folder of the file")

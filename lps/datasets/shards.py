@@ -19,7 +19,7 @@ from lps.datasets.readers.pictures import check_classes, decode_all, existing_fo
 from lps.datasets.readers.shards import Sample, Shards
 from lps.errors import UserError
 from lps.files.atomic import as_user_error, clean_line, read_small
-from lps.files.versions import MOST_IMAGES
+from lps.files.versions import MAX_IMAGES
 
 TITLE = "Shards"
 SUMMARY = "A folder of tar shards (WebDataset) or Parquet files with images, with or without labels."
@@ -79,8 +79,8 @@ def _stored(shards: Shards, names: tuple[str, ...], size: int, writer: Writer) -
 
     def contents(samples: Iterator[Sample]) -> Iterator[bytes]:
         for sample in samples:
-            if len(sources) >= MOST_IMAGES:
-                raise UserError("dataset.path", f"{quoted(shards.root)} has more than {MOST_IMAGES:,} pictures")
+            if len(sources) >= MAX_IMAGES:
+                raise UserError("dataset.path", f"{quoted(shards.root)} has more than {MAX_IMAGES:,} pictures")
             sources.append(sample._replace(content=b""))
             yield sample.content
 

@@ -29,7 +29,7 @@ RECIPE_BY_METHOD = {  # as in their authors' scripts
 _META, _TRAINING = "devkit/cars_meta.mat", "devkit/cars_train_annos.mat"
 _TEST = "devkit/cars_test_annos_withlabels.mat"
 _BESIDE = "cars_test_annos_withlabels.mat"  # torchvision's location
-_MOST_BYTES = 64 << 20  # of a .mat file once it is unpacked; the real ones have less than 10 MB
+_MAX_BYTES = 64 << 20  # of a .mat file once it is unpacked; the real ones have less than 10 MB
 _HEAD, _TAG, _COMPRESSED = 128, 8, 15  # MATLAB 5: bytes of the file's head and of an element's; a kind of element
 _DOWNLOAD = Download(
     name="stanford_cars",
@@ -88,7 +88,7 @@ def _check_unpacked(data: bytes) -> None:
         kind, size = np.frombuffer(data, np.uint32, 2, offset).tolist()
         if kind == _COMPRESSED:
             unpacking = zlib.decompressobj()
-            total += len(unpacking.decompress(data[offset + _TAG : offset + _TAG + size], _MOST_BYTES - total + 1))
-        if total > _MOST_BYTES:
-            raise ValueError(f"it unpacks to more than {_MOST_BYTES >> 20} MiB")
+            total += len(unpacking.decompress(data[offset + _TAG : offset + _TAG + size], _MAX_BYTES - total + 1))
+        if total > _MAX_BYTES:
+            raise ValueError(f"it unpacks to more than {_MAX_BYTES >> 20} MiB")
         offset += _TAG + size

@@ -7,7 +7,7 @@ from pathlib import Path
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error
 
-MOST = 500  # entries in a list
+_MAX_ENTRIES = 500  # entries in a list
 
 
 def allowed_roots() -> list[Path]:
@@ -45,12 +45,12 @@ def check_folder(text: str | os.PathLike, also: tuple[Path, ...] = (), endings: 
 def list_files(folder: Path, endings: tuple[str, ...]) -> list[Path]:
     """Return the files in an allowed folder with one of these endings, by name; raises `UserError`."""
     files = _list_entries(folder, lambda entry: entry.is_file(follow_symlinks=False))
-    return [path for path in files if path.name.lower().endswith(endings)][:MOST] if endings else []
+    return [path for path in files if path.name.lower().endswith(endings)][:_MAX_ENTRIES] if endings else []
 
 
 def list_subfolders(folder: Path) -> list[Path]:
     """Return the folders in an allowed folder by name, without hidden ones and links; raises `UserError`."""
-    return _list_entries(folder, lambda entry: entry.is_dir(follow_symlinks=False))[:MOST]
+    return _list_entries(folder, lambda entry: entry.is_dir(follow_symlinks=False))[:_MAX_ENTRIES]
 
 
 def _list_entries(folder: Path, is_listed: Callable[[os.DirEntry], bool]) -> list[Path]:

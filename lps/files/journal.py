@@ -33,7 +33,7 @@ class UnreadableJournal(UserError):
 class Journal:
     """The entries of one file.
 
-    is_own: checks that a well-formed entry has the fields of its kind. lock: held while the file changes. most_bytes:
+    is_own: checks that a well-formed entry has the fields of its kind. lock: held while the file changes. max_bytes:
     of the file. skips_unknown: unreadable entries are skipped and stay in the file; otherwise one of them makes the
     file damaged.
     """
@@ -41,7 +41,7 @@ class Journal:
     path: Path
     is_own: Callable[[Mapping], bool]
     lock: Callable[[], AbstractContextManager[None]]
-    most_bytes: int = SMALL_FILE
+    max_bytes: int = SMALL_FILE
     skips_unknown: bool = False
 
     def entries(self) -> list[Mapping]:
@@ -62,13 +62,13 @@ class Journal:
     def _stored(self) -> list:
         try:
             with open_regular(self.path) as file:
-                data = file.read(self.most_bytes + 1)
+                data = file.read(self.max_bytes + 1)
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
             raise UnreadableJournal(self.path, f"cannot be read ({disk_error_in_words(error)})") from None
-        if len(data) > self.most_bytes:
-            raise self._damaged(f"it is larger than {self.most_bytes >> 20} MiB")
+        if len(data) > self.max_bytes:
+            raise self._damaged(f"it is larger than {self.max_bytes >> 20} MiB")
         try:
             if self._has_lines:
                 return [json.loads(line) for line in data.splitlines()]
@@ -95,8 +95,8 @@ class Journal:
         else:
             text = '{"version": 1, "entries": [\n' + ",\n".join(lines) + "\n]}\n"
         data = text.encode("utf-8", "replace")
-        if len(data) > self.most_bytes:
-            message = f"would be larger than {self.most_bytes >> 20} MiB; decide about fewer images at a time"
+        if len(data) > self.max_bytes:
+            message = f"would be larger than {self.max_bytes >> 20} MiB; decide about fewer images at a time"
             raise UserError(self.path.name, message)
         write_whole(self.path, data)
 

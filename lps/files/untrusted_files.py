@@ -24,12 +24,12 @@ from lps.errors import UserError, shorten
 from lps.files.atomic import open_regular
 from lps.wording import data_size
 
-MOST_ENTRIES = 10_000
-MOST_BYTES = 16 << 30  # unpacked
+MAX_ENTRIES = 10_000
+MAX_BYTES = 16 << 30  # unpacked
 RATIO = 200  # most unpacked bytes per packed byte
 SLACK = 16 << 20  # unpacked bytes that are exempt from `RATIO`
 _CHUNK = 1 << 20  # bytes that are copied at a time
-_MOST_AT_ONCE = 4 << 20  # bytes that are read in one piece: no list of members of ours is longer
+_MAX_AT_ONCE = 4 << 20  # bytes that are read in one piece: no list of members of ours is longer
 _UNPACKERS: dict[bytes, Callable] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}  # by first bytes
 _DAMAGES = (zipfile.BadZipFile, zipfile.LargeZipFile, tarfile.TarError, EOFError, zlib.error, lzma.LZMAError,
            NotImplementedError, RuntimeError, ValueError)  # fmt: skip
@@ -57,21 +57,21 @@ class UntrustedFile:
 class Allowance:
     """Budget of a source: counts entries and declared bytes.
 
-    packed: bytes of the archive; None for folders, whose sizes are real. most_entries: None for the default.
+    packed: bytes of the archive; None for folders, whose sizes are real. max_entries: None for the default.
     """
 
-    def __init__(self, packed: int | None, most_bytes: int = MOST_BYTES, most_entries: int | None = None):
+    def __init__(self, packed: int | None, max_bytes: int = MAX_BYTES, max_entries: int | None = None):
         self._entries, self._bytes = 0, 0
         self._ratio = None if packed is None else RATIO * packed + SLACK
-        self._most, self._most_entries = most_bytes, most_entries or MOST_ENTRIES
+        self._most, self._max_entries = max_bytes, max_entries or MAX_ENTRIES
 
     def admit(self, name: str, size: int) -> None:
         """Count an entry; raises `UserError` if its name is unsafe or the entries are too many or too large."""
         check_name(name)
         self._entries += 1
         self._bytes += size
-        if self._entries > self._most_entries:
-            raise UserError("archive", f"has more than {self._most_entries:,} entries")
+        if self._entries > self._max_entries:
+            raise UserError("archive", f"has more than {self._max_entries:,} entries")
         if size < 0 or self._bytes > self._most:
             raise UserError(
                 "archive",
@@ -95,15 +95,15 @@ def check_name(name: str) -> None:
 
 @contextmanager
 def open_entries(
-    path: Path, most_bytes: int = MOST_BYTES, most_entries: int | None = None
+    path: Path, max_bytes: int = MAX_BYTES, max_entries: int | None = None
 ) -> Iterator[Iterator[UntrustedFile]]:
     """Yield the regular files of a folder, a .zip, or a .tar (plain, gzip, bzip2, xz); raises `UserError`."""
     try:
         if path.is_dir():
-            yield _folder_files(path, Allowance(None, most_bytes, most_entries))
+            yield _folder_files(path, Allowance(None, max_bytes, max_entries))
             return
         with open_regular(path, follows_links=True) as file:
-            allowance = Allowance(os.fstat(file.fileno()).st_size, most_bytes, most_entries)
+            allowance = Allowance(os.fstat(file.fileno()).st_size, max_bytes, max_entries)
             head = file.read(8)
             file.seek(0)
             yield _zip_files(file, allowance) if head[:2] == b"PK" else _tar_files(file, head, allowance)
@@ -188,10 +188,10 @@ class _SizeLimited(io.BufferedIOBase):
         self._file = file
 
     def read(self, size: int | None = -1) -> bytes:
-        if size is None or not 0 <= size <= _MOST_AT_ONCE:
+        if size is None or not 0 <= size <= _MAX_AT_ONCE:
             remaining = os.fstat(self._file.fileno()).st_size - self._file.tell()
-            if remaining > _MOST_AT_ONCE or (size or 0) > _MOST_AT_ONCE:
-                raise zipfile.BadZipFile(f"its list of members is longer than {_MOST_AT_ONCE >> 20} MB")
+            if remaining > _MAX_AT_ONCE or (size or 0) > _MAX_AT_ONCE:
+                raise zipfile.BadZipFile(f"its list of members is longer than {_MAX_AT_ONCE >> 20} MB")
         return self._file.read(size)
 
     def seek(self, offset: int, whence: int = 0) -> int:

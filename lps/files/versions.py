@@ -24,14 +24,14 @@ VERSIONS = {
     "boards": 1,  # .boards.json: those of the page Charts
 }
 
-MOST_EPOCHS = 100_000  # of a run
-MOST_NAMES = 1000  # measurements of a run
+MAX_EPOCHS = 100_000  # of a run
+MAX_NAMES = 1000  # measurements of a run
 LONGEST_NAME = 200  # characters of the name of one
-MOST_LINE = 4 << 20  # bytes of an event
-MOST_CLASSES = 2000
-MOST_IMAGES = 2_000_000
-MOST_WIDTH = 4096  # features of an image
-MOST_ARRAYS = 256 << 20  # unpacked bytes of an .npz
+MAX_LINE = 4 << 20  # bytes of an event
+MAX_CLASSES = 2000
+MAX_IMAGES = 2_000_000
+MAX_WIDTH = 4096  # features of an image
+MAX_ARRAYS = 256 << 20  # unpacked bytes of an .npz
 
 
 def with_version(kind: str, values: Mapping[str, object]) -> dict[str, object]:

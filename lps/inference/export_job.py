@@ -16,7 +16,7 @@ from lps.store.runs import Run
 FOLDER = ".models"
 _REQUIREMENTS = "requirements-onnx.txt"
 _NEEDED = ("onnx", "onnxscript")
-_MOST_RESULTS = 5  # results
+_MAX_RESULTS = 5  # results
 
 
 def check_installed() -> None:
@@ -36,4 +36,4 @@ def start_export(run: Run) -> None:
     check_installed()
     path = export_path(run)
     arguments = ("--runs", str(run.root.resolve()), "--to", "model", "--result", str(path.resolve()), "--", run.id)
-    prediction_job.start_result(path, _MOST_RESULTS, JobSubject(titles.run_label(run)), "export", *arguments)
+    prediction_job.start_result(path, _MAX_RESULTS, JobSubject(titles.run_label(run)), "export", *arguments)

@@ -12,7 +12,7 @@ from lps.datasets import quoted
 from lps.datasets.readers.pictures import Listing
 from lps.errors import UserError
 from lps.files.atomic import as_user_error, clean_line
-from lps.files.versions import MOST_IMAGES
+from lps.files.versions import MAX_IMAGES
 from lps.inference import new_pictures
 from lps.inference.prediction import PredictedRows, Predictor
 from lps.inference.prediction_result import NONE, PredictionResult
@@ -82,8 +82,8 @@ class FolderWatch:
         self._arriving = files_due
         if not ready:
             return None
-        if len(self._settled) + len(ready) > MOST_IMAGES:
-            raise UserError("pictures", f"are more than {MOST_IMAGES:,}; watch another folder")
+        if len(self._settled) + len(ready) > MAX_IMAGES:
+            raise UserError("pictures", f"are more than {MAX_IMAGES:,}; watch another folder")
         return self._predict(ready)
 
     def _is_due(self, name: str, stamp: tuple[int, int]) -> bool:

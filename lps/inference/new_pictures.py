@@ -24,7 +24,7 @@ from lps.datasets.readers.shards import Shards
 from lps.datasets.readers.vector_files import VectorTable, is_vector_file
 from lps.errors import UserError, shorten
 from lps.files.atomic import as_user_error, clean_line
-from lps.files.versions import MOST_IMAGES
+from lps.files.versions import MAX_IMAGES
 from lps.settings.config import Config
 from lps.wording import counted
 
@@ -85,15 +85,15 @@ class NewPictures:
     def pieces(self) -> Iterator[Images]:
         """Yield all pictures in order, up to `PIECE` at a time; raises `UserError` if there are none or too many."""
         for piece in self.make(self):
-            if len(self.names) > MOST_IMAGES:
+            if len(self.names) > MAX_IMAGES:
                 break
             yield piece
         self.check_count(len(self.names))
 
     def check_count(self, count: int) -> None:
         """Raise `UserError` if `count` usable pictures are too many or none."""
-        if count > MOST_IMAGES:
-            raise UserError("pictures", f"are more than {MOST_IMAGES:,}; predict them in parts")
+        if count > MAX_IMAGES:
+            raise UserError("pictures", f"are more than {MAX_IMAGES:,}; predict them in parts")
         if not count:
             raise UserError("pictures", self._nothing_usable())
 

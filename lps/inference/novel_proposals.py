@@ -13,7 +13,7 @@ from lps.inference.rejection import NEIGHBOURS, TradeOff
 
 _KNOWN_SHARE, _ALIKE = 0.8, 0.7
 FEWEST = 10  # pictures of a kind
-MOST = 5000  # pictures that are compared with each other, the newest: 25 million distances
+MAX_COMPARED_PICTURES = 5000  # pictures that are compared with each other, the newest: 25 million distances
 
 
 def is_far(distance: np.ndarray, curve: TradeOff) -> np.ndarray:
@@ -30,7 +30,7 @@ def propose_classes(points: np.ndarray, distance: np.ndarray, curve: TradeOff) -
     points: float (g, d) at length 1, of the last g pictures that are far; distance: (n,), of all pictures.
     """
     gathered, closeness = np.flatnonzero(is_far(distance, curve)), curve.threshold(_ALIKE)
-    gathered, recent = gathered[-MOST:], points[-MOST:].astype(np.float32)
+    gathered, recent = gathered[-MAX_COMPARED_PICTURES:], points[-MAX_COMPARED_PICTURES:].astype(np.float32)
     if len(gathered) < FEWEST or not 0 < closeness < np.inf:
         return ()
     distances = (1 - recent @ recent.T).clip(min=0)

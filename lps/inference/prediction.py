@@ -62,7 +62,7 @@ class PredictedRows:
     def joined(cls, parts: Sequence["PredictedRows"]) -> "PredictedRows":
         files = tuple(chain.from_iterable(rows.files for rows in parts))
         *columns, points = (np.concatenate([getattr(rows, name) for rows in parts]) for name in cls.COLUMNS)
-        return cls(files, *columns, points[-novel_proposals.MOST :])
+        return cls(files, *columns, points[-novel_proposals.MAX_COMPARED_PICTURES :])
 
 
 class Predictor:

@@ -23,7 +23,7 @@ FOLDER = ".predictions"
 PARTS = ".parts"  # suffix of the folder in which several processes put their parts of a result
 IN_USE = "in-use"  # a file in that folder, on which these processes hold a shared lock
 _FORMAT = 1  # raise it to have the same pictures predicted again
-_MOST_RESULTS = 20  # results
+_MAX_RESULTS = 20  # results
 
 
 def has_weights(run: Run) -> bool:
@@ -58,7 +58,7 @@ def start_prediction(run: Run, pictures: Path) -> None:
     path, arguments = prediction_path(run, pictures), ("--runs", str(run.root.resolve()))
     subject = JobSubject(f"{pictures.name} by {titles.run_label(run)}")
     start_result(
-        path, _MOST_RESULTS, subject, "predict", *arguments, "--result", str(path.resolve()), "--", run.id, str(pictures)
+        path, _MAX_RESULTS, subject, "predict", *arguments, "--result", str(path.resolve()), "--", run.id, str(pictures)
     )
 
 
@@ -69,7 +69,7 @@ def start_result(path: Path, num_kept: int, subject: JobSubject, *command: str) 
     background_jobs.start_job(path, subject, *command)
 
 
-def forget_old(folder: Path, suffix: str, num_kept: int = _MOST_RESULTS) -> None:
+def forget_old(folder: Path, suffix: str, num_kept: int = _MAX_RESULTS) -> None:
     """Remove all but the newest results in `folder`, and parts without a result, unless a process works on them.
 
     A page that shows a removed result starts the work again. Two names of one file count once.

@@ -31,7 +31,7 @@ from lps.training import checkpoints
 from lps.training.evaluate import build_inference, infer
 from lps.training.loop import build
 
-_MOST_COMPARED = 20_000  # training images, evenly spread, that new ones are compared with
+_MAX_COMPARED = 20_000  # training images, evenly spread, that new ones are compared with
 _OTHER = "its pictures, labels or start weights differ from those of the training; restore them"
 
 
@@ -112,7 +112,7 @@ class TrainedModel:
         predicted = np.concatenate([self.material.truth[split.labeled], prediction.ids.cpu().numpy()])
         images = np.concatenate([split.labeled, split.unlabeled])
         order = np.argsort(images)
-        order = order[np.linspace(0, len(order) - 1, min(len(order), _MOST_COMPARED)).astype(np.int64)]
+        order = order[np.linspace(0, len(order) - 1, min(len(order), _MAX_COMPARED)).astype(np.int64)]
         return ReferenceImages(images[order], predicted[order], self._points(images[order], order), prediction)
 
     def _points(self, images: np.ndarray, rows: np.ndarray) -> np.ndarray:

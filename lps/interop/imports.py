@@ -29,8 +29,8 @@ from lps.files.atomic import (
 )
 from lps.files.atomic_folder import draft_folder
 from lps.files.locks import folder_lock, is_held, try_lock
-from lps.files.untrusted_files import MOST_BYTES, UntrustedFile, open_entries
-from lps.files.versions import MOST_ARRAYS, MOST_LINE, MOST_NAMES
+from lps.files.untrusted_files import MAX_BYTES, UntrustedFile, open_entries
+from lps.files.versions import MAX_ARRAYS, MAX_LINE, MAX_NAMES
 from lps.interop import untrusted_arrays
 from lps.interop.archives import is_exported
 from lps.settings.config import Config
@@ -42,8 +42,8 @@ from lps.store.runs import NOTES_LIMIT, RECORDED_FILE, RUN_ID, Run, clean_text
 from lps.wording import counted, data_size
 
 IMPORTED_FILE = "imported.json"
-_MOST_TEXT = 256 << 20  # bytes of events.jsonl
-_MOST_LOG = 16 << 20
+_MAX_TEXT = 256 << 20  # bytes of events.jsonl
+_MAX_LOG = 16 << 20
 RESERVE = 500 << 20  # bytes of the disk that stay free
 ELSEWHERE = "/nonexistent"  # root of paths that the settings need but this machine does not have
 OWN_NOW = "it was a recording and is now a run of your own"
@@ -63,7 +63,7 @@ class Imported:
 
 
 def import_runs(
-    path: Path, root: Path, dataset_path: str | None = None, most_bytes: int = MOST_BYTES
+    path: Path, root: Path, dataset_path: str | None = None, max_bytes: int = MAX_BYTES
 ) -> list[Imported]:
     """Import the runs in `path`, a run's folder, a folder of such folders or an archive of them, into `root`.
 
@@ -74,7 +74,7 @@ def import_runs(
     imported = []
     for source in _sources(path):
         with _incoming(root) as drafts:
-            notes = _copy(source, drafts, root, most_bytes)
+            notes = _copy(source, drafts, root, max_bytes)
             ids = sorted(entry.name for entry in drafts.iterdir())
             if not ids:
                 raise UserError("path", f"{shorten(path.name)} has no run: none of its folders is named like a run")
@@ -131,7 +131,7 @@ def _remove_empty(root: Path, incoming: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- copying
 
 
-def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, list[str]]:
+def _copy(source: Path, drafts: Path, root: Path, max_bytes: int) -> dict[str, list[str]]:
     """Write the files of all runs in `source` below `drafts` and return notes by run id.
 
     A recording is imported as an ordinary run: without the file that marks it as a recording.
@@ -140,7 +140,7 @@ def _copy(source: Path, drafts: Path, root: Path, most_bytes: int) -> dict[str, 
         raise UserError("path", f"{source.name} is running on this machine; stop it first")
     left_out: dict[str, int] = {}
     recorded: set[str] = set()
-    with open_entries(source, most_bytes) as files:
+    with open_entries(source, max_bytes) as files:
         for entry in files:
             run_id, name = split_entry_name(entry.name)
             if not run_id:
@@ -166,8 +166,8 @@ def _most_bytes(name: str) -> int:
     """Return how many bytes a file of this name may have."""
     kind = name.rpartition(".")[2]
     if name == "log.txt":
-        return _MOST_LOG
-    return {"json": SMALL_FILE, "jsonl": _MOST_TEXT, "npz": MOST_ARRAYS}.get(kind, MOST_BYTES)
+        return _MAX_LOG
+    return {"json": SMALL_FILE, "jsonl": _MAX_TEXT, "npz": MAX_ARRAYS}.get(kind, MAX_BYTES)
 
 
 def _write(entry: UntrustedFile, target: Path, root: Path) -> None:
@@ -356,9 +356,9 @@ def _check_events(run: Run) -> list[str]:
     check_version(run.events)
     num_sound, num_damaged, names = 0, 0, set()
     with open(run.events, "rb") as file:
-        while line := file.readline(MOST_LINE + 1):
-            if len(line) > MOST_LINE:
-                raise UserError("events.jsonl", f"of {run.id} has a line of more than {MOST_LINE >> 20} MB")
+        while line := file.readline(MAX_LINE + 1):
+            if len(line) > MAX_LINE:
+                raise UserError("events.jsonl", f"of {run.id} has a line of more than {MAX_LINE >> 20} MB")
             if not line.endswith(b"\n"):
                 continue
             event = parse_event(line)
@@ -366,8 +366,8 @@ def _check_events(run: Run) -> list[str]:
             if event is None and (reason := exceeded_limit(line)):
                 raise UserError("events.jsonl", f"of {run.id} has {reason}")
             names.update(event["values"] if event else ())
-            if len(names) > MOST_NAMES:
-                raise UserError("events.jsonl", f"of {run.id} has more than {MOST_NAMES:,} measurements")
+            if len(names) > MAX_NAMES:
+                raise UserError("events.jsonl", f"of {run.id} has more than {MAX_NAMES:,} measurements")
     if num_damaged > num_sound:
         raise UserError(
             "events.jsonl",

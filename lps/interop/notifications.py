@@ -5,8 +5,9 @@
 
     python -m lps.interop.notifications FOLDER    send what is due for this run; the runner calls it
 
-Each message is sent once (`messages.json` of the run), and a folder of runs sends at most `MOST` messages per hour; the
-next message says how many were withheld. A message that did not arrive is not sent again after Apprise's own retries.
+Each message is sent once (`messages.json` of the run), and a folder of runs sends at most `MAX_PER_HOUR` messages per
+hour; the next message says how many were withheld. A message that did not arrive is not sent again after Apprise's own
+retries.
 """
 
 import logging
@@ -31,7 +32,7 @@ from lps.wording import counted
 SETTING, DETAILS = "LPS_NOTIFY", "LPS_NOTIFY_DETAILS"
 _MESSAGES_FILE = "messages.json"  # in a run's folder: time of every message by its key
 SENT = ".messages.json"  # in the folder of the runs: times of the messages of the last hour
-MOST, PERIOD_S = 10, 3600.0
+MAX_PER_HOUR, PERIOD_S = 10, 3600.0
 _ENDS = {"finished": "finished", "failed": "failed", "crashed": "failed"}
 
 
@@ -151,7 +152,7 @@ def send_message(root: Path, message: Message) -> bool:
         were = "was" if num_withheld == 1 else "were"
         lines.append(
             f"{counted(num_withheld, 'message')} before this one {were} not sent, "
-            f"because at most {MOST} are sent per hour"
+            f"because at most {MAX_PER_HOUR} are sent per hour"
         )
     return bool(notifier.notify(title=f"LPS Studio: {message.title}", body="\n".join(lines)))
 
@@ -165,7 +166,7 @@ def _reserve_message(root: Path) -> int | None:
         times = times if isinstance(times, list) else []
         recent_times = [t for t in times if isinstance(t, (int, float)) and now - PERIOD_S < t <= now]
         num_withheld = max(num_withheld, 0) if type(num_withheld) is int else 0
-        is_free = len(recent_times) < MOST
+        is_free = len(recent_times) < MAX_PER_HOUR
         sent = [*recent_times, now] if is_free else recent_times
         write_json(file, {"sent": sent, "held": 0 if is_free else num_withheld + 1})
     return num_withheld if is_free else None

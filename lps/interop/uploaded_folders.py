@@ -24,8 +24,8 @@ from lps.files.user_folders import data_folder
 from lps.interop.class_folders import folder_name, free_path
 from lps.wording import counted
 
-MOST_PICTURES = 50_000
-MOST_BYTES = 8 << 30
+MAX_PICTURES = 50_000
+MAX_BYTES = 8 << 30
 ARCHIVES = ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")  # accepted endings
 VECTORS = vector_files.ENDINGS
 UPLOADED_VECTORS = ("npz", "parquet")  # formats with everything in one file
@@ -95,7 +95,7 @@ def keep_vectors(upload: BinaryIO, parent: Path | None = None) -> Path:
 
 def keep_archive(archive: Path, parent: Path | None = None) -> StoredPictures:
     """Unpack the pictures of an archive (`ARCHIVES`) below `parent`, by default `home_folder`; raises `UserError`."""
-    with open_entries(archive, MOST_BYTES, MOST_PICTURES) as files:
+    with open_entries(archive, MAX_BYTES, MAX_PICTURES) as files:
         return _store(files, archive.name.partition(".")[0], parent or home_folder())
 
 
@@ -104,7 +104,7 @@ def keep_files(uploads: Sequence[BinaryIO], parent: Path | None = None) -> Store
 
     uploads: each has a `name`: a file name, or a path that begins with the folder that the user chose.
     """
-    allowance, files = Allowance(None, MOST_BYTES, MOST_PICTURES), []
+    allowance, files = Allowance(None, MAX_BYTES, MAX_PICTURES), []
     for upload in uploads:
         size = upload.seek(0, os.SEEK_END)
         upload.seek(0)

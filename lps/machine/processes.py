@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lps.errors import UserError
 
-MOST_WORKERS = 64
+MAX_WORKERS = 64
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # from <linux/prctl.h>
 
 
@@ -113,8 +113,8 @@ def die_with_parent():
 
 def check_workers(count: int) -> None:
     """Raise `UserError` for an invalid number of processes that share work on this machine."""
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_WORKERS:
-        raise UserError("workers", f"{count} is not a whole number from 1 to {MOST_WORKERS}")
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_WORKERS:
+        raise UserError("workers", f"{count} is not a whole number from 1 to {MAX_WORKERS}")
 
 
 def _begin_worker(prepare: Callable[[], None] | None, number: int, processes: int) -> None:

@@ -58,7 +58,7 @@ from lps.methods.parts.pseudo_labels import (
 from lps.network.network import Network, Outputs
 from lps.settings.parameters import ParameterDocs
 
-LEAST_SHARE = 0.1  # of an equal share: least value of a prior's share in the factor of the margin
+MIN_SHARE = 0.1  # of an equal share: least value of a prior's share in the factor of the margin
 
 
 class LPS(Method):
@@ -271,7 +271,7 @@ class LPS(Method):
         """
         relative = pi_hat
         if self.class_prior is not None:
-            relative = pi_hat / self.class_prior.clamp_min(LEAST_SHARE / len(pi_hat))
+            relative = pi_hat / self.class_prior.clamp_min(MIN_SHARE / len(pi_hat))
         return self.margin_scale * self.kl(pi_hat) * relative / relative.max().clamp_min(1e-8)
 
     def _adaptive_margin(

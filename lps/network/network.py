@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # only for types: the network does not depend on checks of se
     from lps.settings.config import Config
 
 
-_LEAST_SPREAD = 1e-4  # smallest spread of features, relative to their root mean square
+_MIN_SPREAD = 1e-4  # smallest spread of features, relative to their root mean square
 
 
 class Outputs(NamedTuple):
@@ -83,7 +83,7 @@ class FeatureHead(nn.Module):
         that share of their size is used as their spread, so that weights stay bounded, and a warning is logged.
         """
         sample = torch.cat(list(pieces)).double()
-        least_spread = _LEAST_SPREAD * sample.square().mean().sqrt()
+        least_spread = _MIN_SPREAD * sample.square().mean().sqrt()
         mean = sample.mean(dim=0)
         sample -= mean
         _, vectors = torch.linalg.eigh(sample.T @ sample)

@@ -21,7 +21,7 @@ from lps.network.tokens import pool_tokens, resize_positions
 
 _HEADS = {1280: 16, 1408: 16, 1664: 16}  # number of heads of widths whose heads are not 64 wide
 _PATCHES, _CLIP_PATCHES = "patch_embed.proj.weight", "conv1.weight"
-_MOST = {"width": 4096, "depth": 100, "hidden": 32_768, "patch": 64, "registers": 64, "grid": 128}
+_MAX_SIZES = {"width": 4096, "depth": 100, "hidden": 32_768, "patch": 64, "registers": 64, "grid": 128}
 # Parts of a block in the order of checkpoints: states of optimizers identify parameters only by their order.
 _ORDER = ("norm1", "norm2", "attn", "ls1", "ls2", "mlp")
 _GATED = {"fc1": "w12", "fc2": "w3"}  # layers of a gated perceptron: timm's name, DINOv2's
@@ -174,8 +174,8 @@ def build_of(tensors: dict[str, Tensor], layout: str) -> Build:
     sizes = {"width": width, "depth": max(numbers) + 1, "hidden": hidden, "patch": patch}
     sizes |= {"registers": registers, "grid": grid}
     for name, value in sizes.items():
-        if value > _MOST[name]:
-            raise UserError("network.checkpoint", f"has a {name} of {value}; expected at most {_MOST[name]}")
+        if value > _MAX_SIZES[name]:
+            raise UserError("network.checkpoint", f"has a {name} of {value}; expected at most {_MAX_SIZES[name]}")
     if channels != 3 or (width % 64 and width not in _HEADS) or not (width and patch and hidden and grid):
         raise UserError(
             "network.checkpoint",

@@ -13,7 +13,7 @@ from lps.files import limited_process
 from lps.settings import backbone_names
 
 _SHARED = 16  # how often the values of a file may occur under other names
-_MOST_ENTRIES = 100_000  # in all dictionaries of a file, counting repetitions
+_MAX_ENTRIES = 100_000  # in all dictionaries of a file, counting repetitions
 _DEEPEST = 8  # nesting of dictionaries
 _LONGEST_NAME = 250  # characters
 _PICKLE = b"\x80"  # first byte of torch.save files that are not archives
@@ -101,10 +101,10 @@ def _tensors(state: object, path_text: str) -> dict[str, Tensor]:
             entries += len(value)
             inner = [(f"{path}.{key}" if path else str(key), part, depth + 1) for key, part in reversed(value.items())
                      if isinstance(part, Tensor | dict) and isinstance(key, str | int)]  # fmt: skip
-            if entries > _MOST_ENTRIES or any(len(name) > _LONGEST_NAME for name, *_ in inner):
+            if entries > _MAX_ENTRIES or any(len(name) > _LONGEST_NAME for name, *_ in inner):
                 raise UserError(
                     "network.checkpoint",
-                    f"{path_text} has more than {_MOST_ENTRIES:,} entries in its dictionaries, or one whose name is "
+                    f"{path_text} has more than {_MAX_ENTRIES:,} entries in its dictionaries, or one whose name is "
                     f"longer than {_LONGEST_NAME} characters; save only the state dict",
                 )
             remaining += inner

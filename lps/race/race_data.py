@@ -18,14 +18,14 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.store.snapshots import read_split
 
-MOST = 3  # runs
+MAX_RUNS = 3  # runs
 _VERSION = 1
 _LETTERS = "ABC"
 _DIGITS = 5
-_MOST_NUMBERS = 250_000  # each at most eleven letters; epochs are left out evenly above this
+_MAX_NUMBERS = 250_000  # each at most eleven letters; epochs are left out evenly above this
 _FIXED_NUMBERS_PER_EPOCH = 70  # of one run besides its three lists by class: four lists of 16 steps, and single numbers
-_MOST_EPOCHS = 2_000  # shown
-_MOST_MARKS = 40
+_MAX_EPOCHS = 2_000  # shown
+_MAX_MARKS = 40
 _SECONDS_PER_RUN = 30.0  # at normal speed
 _SECONDS_PER_EPOCH = 1.5  # mean of short runs
 _EVEN = 0.25  # share of the time that is equal for all epochs
@@ -39,8 +39,8 @@ def race_of_runs(runs: Sequence[Run], histories: Sequence[History] | None = None
 
     histories: those of the runs, if already read.
     """
-    if not 1 <= len(runs) <= MOST:
-        raise UserError("replay", f"{len(runs)} runs; expected one to {MOST}")
+    if not 1 <= len(runs) <= MAX_RUNS:
+        raise UserError("replay", f"{len(runs)} runs; expected one to {MAX_RUNS}")
     if len({run.id for run in runs}) < len(runs):
         raise UserError("replay", "names a run twice")
     for run in runs[1:]:
@@ -112,7 +112,7 @@ def _newest_epoch(runs: Sequence[Run], histories: Sequence[History]) -> int:
 def _shown_epochs(epochs: Sequence[int], histories: Sequence[History], classes: int) -> list[int]:
     """Return all recorded epochs; of too many, every k-th with the first one, and the last one of each run."""
     numbers_per_epoch = (3 * classes + _FIXED_NUMBERS_PER_EPOCH) * len(histories)
-    most_epochs = max(2, min(_MOST_EPOCHS, _MOST_NUMBERS // numbers_per_epoch))
+    most_epochs = max(2, min(_MAX_EPOCHS, _MAX_NUMBERS // numbers_per_epoch))
     stride = math.ceil(len(epochs) / most_epochs)
     ends = {history.last_epoch for history in histories}
     return [epoch for index, epoch in enumerate(epochs) if index % stride == 0 or epoch in ends]
@@ -236,4 +236,4 @@ def _marks(histories: Sequence[History], epochs: Sequence[int]) -> list[dict]:
     for number, history in enumerate(histories):
         marks = [mark for mark in marks_of(history) if mark.epoch in epochs]
         marks_by_epoch += [{"run": number, "epoch": mark.epoch, "words": mark.words} for mark in marks]
-    return sorted(marks_by_epoch, key=lambda mark: mark["epoch"])[:_MOST_MARKS]
+    return sorted(marks_by_epoch, key=lambda mark: mark["epoch"])[:_MAX_MARKS]

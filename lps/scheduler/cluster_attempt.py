@@ -25,7 +25,7 @@ from lps.scheduler.runner import Attempt
 from lps.store.runs import Run
 
 _LOCK_PATIENCE_S = 60.0  # the previous runner may still be ending
-_MOST_IDLE = 3  # interruptions in a row without a step in between, after which a run is not queued again
+_MAX_IDLE = 3  # interruptions in a row without a step in between, after which a run is not queued again
 
 
 def _main(arguments: list[str]) -> int:
@@ -104,7 +104,7 @@ class _JobAttempt(Attempt):
         if fate == "ended":
             return record | {"kind": "", "reason": f"the job was cancelled in {self.backend.TITLE}"}
         idle = self._count_idle()
-        if idle >= _MOST_IDLE:
+        if idle >= _MAX_IDLE:
             reason = f"interrupted {idle} times in a row before one training step was done; request a longer time limit"
             return record | {"reason": reason}
         # If the executor does not answer, the run's state follows from its later report about the job.

@@ -24,7 +24,7 @@ from lps.scheduler import queue
 from lps.store.runs import Run
 
 RUNNER = (sys.executable, "-m", "lps.scheduler.cluster_attempt")
-_MOST_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
+_MAX_TASKS = 1000  # of an array: the usual limit of a cluster is 1,001
 
 
 def submit_runs(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str = "") -> None:
@@ -33,8 +33,8 @@ def submit_runs(runs: Sequence[Run], options: Options, trainer: Sequence[str], n
     One run is a job, several are an array of jobs. All runs are in one folder. Raises `UserError` if the executor
     refuses; the runs are then unchanged.
     """
-    for start in range(0, len(runs), _MOST_TASKS):
-        _submit_some(runs[start : start + _MOST_TASKS], options, trainer, name)
+    for start in range(0, len(runs), _MAX_TASKS):
+        _submit_some(runs[start : start + _MAX_TASKS], options, trainer, name)
 
 
 def _submit_some(runs: Sequence[Run], options: Options, trainer: Sequence[str], name: str) -> None:

@@ -11,7 +11,7 @@ from lps.settings import cli_args
 from lps.settings.config import Config
 
 RESUME, COPY = "resume", "copy"
-LEAST_BATCH = 8  # rows; a batch is not halved below
+MIN_BATCH = 8  # rows; a batch is not halved below
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Advice:
 
 def _half_batch(config: Config) -> dict:
     half = config.batch_size // 2
-    return {"batch_size": half} if half >= LEAST_BATCH else {}
+    return {"batch_size": half} if half >= MIN_BATCH else {}
 
 
 def _tenth_of_lr(config: Config) -> dict:

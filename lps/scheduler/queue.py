@@ -18,7 +18,7 @@ from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.atomic import as_user_error, clean_line, fingerprint, write_json
 from lps.files.locks import is_held, try_lock
-from lps.store.desired_state import MOST_PRIORITY, DesiredState, positive_integer, stored_number
+from lps.store.desired_state import MAX_PRIORITY, DesiredState, positive_integer, stored_number
 from lps.store.run_folders import list_runs
 from lps.store.runs import Run, State
 
@@ -26,14 +26,14 @@ TURN_PATIENCE_S = 10.0
 SWITCH = ".queue.json"
 _ENTRY_FILES = ("want.json", "process.json", "exit.json")  # each change replaces the whole file
 PREEMPTED = "preempted"  # the kind of ending of a run that a signal from outside stopped
-MOST_RETRIES = 3
-MOST_CPU_SLOTS = 1024
+MAX_RETRIES = 3
+MAX_CPU_SLOTS = 1024
 _RETRY_AFTER_S = 30.0  # before the first retry, then 2 and 8 minutes; LPS_RETRY_S replaces it
 _LONGEST_WAIT_S = 86_400.0
 _NEXT_S = 1e-6  # between the orders of two runs that are asked for together
 
 _cache: dict[str, tuple[tuple, "_Entry"]] = {}  # by folder: size and times of the files when read, and their content
-_MOST_CACHED = 20_000
+_MAX_CACHED = 20_000
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def unfinished_runs(root: Path) -> list[Run]:
 
 def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
     """Yield every requested run. Files that have not changed since the last call are not read again."""
-    if len(_cache) > _MOST_CACHED:
+    if len(_cache) > _MAX_CACHED:
         _cache.clear()
     for run in list_runs(Path(root)):
         present = tuple(fingerprint(f"{run.folder}/{name}") for name in _ENTRY_FILES)
@@ -177,15 +177,15 @@ def write_desired_state(run: Run, desired: DesiredState) -> None:
 
 
 def check_retries(number: int) -> int:
-    return _check_whole("retries", number, 0, MOST_RETRIES)
+    return _check_whole("retries", number, 0, MAX_RETRIES)
 
 
 def check_priority(number: int) -> int:
-    return _check_whole("priority", number, -MOST_PRIORITY, MOST_PRIORITY, "; higher priorities start first")
+    return _check_whole("priority", number, -MAX_PRIORITY, MAX_PRIORITY, "; higher priorities start first")
 
 
 def check_cpu_slots(number: int, name: str = "slots") -> int:
-    return _check_whole(name, number, 1, MOST_CPU_SLOTS)
+    return _check_whole(name, number, 1, MAX_CPU_SLOTS)
 
 
 def _check_whole(name: str, number: int, least: int, most: int, hint: str = "") -> int:
@@ -285,7 +285,7 @@ def read_switch(root: Path) -> Switch:
         return damaged
     if versions.is_newer("queue", stored.get("version")):
         return Switch(problem=f"{SWITCH} was made by a newer LPS Studio and was ignored: the queue is not paused")
-    if slots is not None and not (type(slots) is int and 1 <= slots <= MOST_CPU_SLOTS):
+    if slots is not None and not (type(slots) is int and 1 <= slots <= MAX_CPU_SLOTS):
         return damaged
     return Switch(stored["paused"], stored_number(since, 0.0), cpu_slots=slots)
 
@@ -326,7 +326,7 @@ def is_due(run: Run, state: State | None = None) -> bool:
 
 def _may_retry(desired: DesiredState) -> bool:
     """Return whether a retry is possible; a cluster retries its own runs."""
-    return desired.want == "run" and not desired.on and desired.retried < min(desired.retries, MOST_RETRIES)
+    return desired.want == "run" and not desired.on and desired.retried < min(desired.retries, MAX_RETRIES)
 
 
 def request_retry(root: Path, now: float) -> list[Run]:

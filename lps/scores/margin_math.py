@@ -8,7 +8,7 @@ classes, shares of a distribution add up to 1.
 import numpy as np
 
 TINY = 1e-8  # least value of an estimated share inside a logarithm, as in training
-LEAST_SHARE = 0.1  # of an equal share: least value of a prior's share in the margin, as in training
+MIN_SHARE = 0.1  # of an equal share: least value of a prior's share in the margin, as in training
 PRIOR_FIRST, ESTIMATE_FIRST = "uniform_to_est", "est_to_uniform"  # values of the setting kl_direction
 
 
@@ -48,10 +48,10 @@ def margins(pi_hat: np.ndarray, divergence: float, scale: float, prior: np.ndarr
 def relative_shares(pi_hat: np.ndarray, prior: np.ndarray | None = None) -> np.ndarray:
     """Return pi_hat_k / prior_k, (k,): how much too often a class is predicted; pi_hat itself for the uniform prior.
 
-    `lps.methods.lps.LPS.margins` has the derivation, and why small prior shares count as `LEAST_SHARE` of an equal one.
+    `lps.methods.lps.LPS.margins` has the derivation, and why small prior shares count as `MIN_SHARE` of an equal one.
     """
     pi_hat = np.asarray(pi_hat, np.float64)
-    return pi_hat if prior is None else pi_hat / np.maximum(prior, LEAST_SHARE / len(pi_hat))
+    return pi_hat if prior is None else pi_hat / np.maximum(prior, MIN_SHARE / len(pi_hat))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

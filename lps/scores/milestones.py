@@ -10,7 +10,7 @@ import numpy as np
 _CLOSE = 0.05  # a gap smaller than this, either way, counts as closed
 _LEAD = 0.01  # a smaller gap, either way, has no leader
 _FALL = 0.1  # drop of novel accuracy between records that is reported
-_LEAST_KL = 0.01  # a KL that starts below this is too small for a halving to matter
+_MIN_KL = 0.01  # a KL that starts below this is too small for a halving to matter
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _overtakings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
 
 def _halving(epochs: np.ndarray, kl: np.ndarray) -> list[Mark]:
     """Mark when the KL is first at most half of its value at the first record."""
-    if not len(kl) or kl[0] < _LEAST_KL or not (kl <= kl[0] / 2).any():
+    if not len(kl) or kl[0] < _MIN_KL or not (kl <= kl[0] / 2).any():
         return []
     epoch = int(epochs[(kl <= kl[0] / 2).argmax()])
     return [Mark(epoch, "kl", f"KL halved at epoch {epoch}")]

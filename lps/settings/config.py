@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from lps.errors import UserError, shorten
 from lps.files import versions
-from lps.files.versions import MOST_EPOCHS
+from lps.files.versions import MAX_EPOCHS
 from lps.settings import backbone_names, catalog, given_prior
 from lps.settings.backbone_names import GIVEN
 from lps.settings.parameters import BadSetting, Parameter, ParameterDocs
@@ -59,7 +59,7 @@ class Config:
     )
     device: str = _setting("auto", "processor that trains: auto, cpu, cuda or cuda:N")
     epochs: int = _setting(
-        200, "passes over the labeled images", minimum=1, maximum=MOST_EPOCHS, larger="slower, usually better"
+        200, "passes over the labeled images", minimum=1, maximum=MAX_EPOCHS, larger="slower, usually better"
     )
     batch_size: int = _setting(512, "images per step, labeled and unlabeled together", minimum=2, maximum=65_536)
     optimizer: str = _setting(
@@ -239,7 +239,7 @@ class Config:
         "Instead, at this interval, the shares of novel classes are matched with the novel clusters again: the largest "
         "share goes to the cluster that is predicted most often, and so on",
         minimum=1,
-        maximum=MOST_EPOCHS,
+        maximum=MAX_EPOCHS,
         larger="the estimate is older but costs less time",
     )
     prior_confidence: float = _setting(
@@ -356,7 +356,7 @@ class Config:
         20,
         "number of SimCLR epochs before training; 0: training starts from random weights",
         minimum=0,
-        maximum=MOST_EPOCHS,
+        maximum=MAX_EPOCHS,
     )
     pretrain_batch_size: int = _setting(128, "number of images in one SimCLR step", minimum=2, maximum=65_536)
     pretrain_lr: float = _setting(5e-3, "learning rate of SimCLR", minimum=1e-8, maximum=100)

@@ -34,7 +34,7 @@ NOTHING = "0"  # the state without decisions
 _ACTS = ("leave out", "relabel", "ignore")
 UNKNOWN = ""  # the label of a picture of unknown class
 _DIGITS = 12  # hexadecimal digits of a state
-_MOST = 8 << 20  # most bytes of a file
+_MAX_BYTES = 8 << 20  # most bytes of a file
 Key = str | int  # of a picture: its file below the folder, or its number if it is not a file
 
 
@@ -91,7 +91,7 @@ def read_entries(path: Path) -> list[Mapping]:
 
 
 def _journal(path: Path) -> Journal:
-    return Journal(path, _is_decision, partial(folder_lock, path.parent), most_bytes=_MOST)
+    return Journal(path, _is_decision, partial(folder_lock, path.parent), max_bytes=_MAX_BYTES)
 
 
 @contextmanager

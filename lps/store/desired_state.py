@@ -18,7 +18,7 @@ WANTS = ("run", "stop", "kill")
 _PLACE = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)  # the name of an executor (lps.cluster.executors)
 _ALWAYS = ("want", "attempt", "time")
 LARGEST = 2**53  # whole numbers up to it are exact in JSON readers
-MOST_PRIORITY = 1000
+MAX_PRIORITY = 1000
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def parse_desired_state(stored: Mapping) -> DesiredState:
         want=want if want in WANTS else "",
         attempt=positive_integer(stored.get("attempt")) if want in WANTS else 0,
         time=requested_at,
-        priority=max(-MOST_PRIORITY, min(MOST_PRIORITY, _integer(stored.get("priority")))),
+        priority=max(-MAX_PRIORITY, min(MAX_PRIORITY, _integer(stored.get("priority")))),
         order=stored_number(stored.get("order"), requested_at),
         held=stored.get("held") is True,
         retries=positive_integer(stored.get("retries")),

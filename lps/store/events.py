@@ -15,12 +15,12 @@ from typing import BinaryIO
 from lps.errors import shorten
 from lps.files import disk, versions
 from lps.files.atomic import open_regular, read_small
-from lps.files.versions import LONGEST_NAME, MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
+from lps.files.versions import LONGEST_NAME, MAX_CLASSES, MAX_EPOCHS, MAX_LINE, MAX_NAMES
 
 _LARGEST = 2**63 - 1  # largest whole number accepted: charts and tables keep 64 bits
 _MAX = 1e100  # largest other number: beyond any measurement, and its sums and squares are finite
 _LONGEST_START = 1 << 16  # bytes of a first line
-MOST_SHOWN, _MOST_READ = 200_000, 128 << 20  # lines and bytes of a file that a page reads: some seconds
+MAX_SHOWN, _MAX_READ = 200_000, 128 << 20  # lines and bytes of a file that a page reads: some seconds
 _READ_WHOLE_BYTES = 8 << 20  # a file up to this size is read as a whole
 _CHUNK_BYTES = 1 << 20  # bytes of a larger file that are read at a time
 _FIRST_LINES = 64 << 10  # bytes of the beginning of a file that is not read as a whole
@@ -122,7 +122,7 @@ def read_events(path: Path, offset: int = 0, num_bytes: int = -1) -> tuple[list[
             file.seek(offset)
             data = file.read(num_bytes)
             if len(data) == num_bytes and b"\n" not in data:  # a line that is longer than that
-                data += file.readline(MOST_LINE)
+                data += file.readline(MAX_LINE)
                 if not data.endswith(b"\n"):  # no event is that long
                     _pass_line(file)
                     return [], file.tell()
@@ -197,15 +197,15 @@ class LaterEvents:
 def first_shown_byte(path: Path, end: int | None = None) -> int:
     """Return the byte of a file, or of its first `end` bytes, from which pages read it.
 
-    0, except for a file that is too long to read while a user waits: then pages read the last `MOST_SHOWN` lines in the
-    last `_MOST_READ` bytes. These records are valid, because only later records void a record.
+    0, except for a file that is too long to read while a user waits: then pages read the last `MAX_SHOWN` lines in the
+    last `_MAX_READ` bytes. These records are valid, because only later records void a record.
     """
     try:
         status = os.lstat(path)
         size = min(status.st_size, status.st_size if end is None else end)
         return (
             _first_shown(str(path), (status.st_dev, status.st_ino), size)
-            if size > min(_READ_WHOLE_BYTES, _MOST_READ)
+            if size > min(_READ_WHOLE_BYTES, _MAX_READ)
             else 0
         )
     except OSError:
@@ -215,24 +215,24 @@ def first_shown_byte(path: Path, end: int | None = None) -> int:
 @lru_cache(maxsize=256)
 def _first_shown(path: str, file_key: tuple[int, int], size: int) -> int:
     """Cached by `file_key`, which only identifies the file."""
-    lowest, position, lines = max(0, size - _MOST_READ), size, 0
+    lowest, position, lines = max(0, size - _MAX_READ), size, 0
     with open_regular(path, buffering=0) as file:
         while position > lowest:
             start = max(lowest, position - _CHUNK_BYTES)
             file.seek(start)
             lines += file.read(position - start).count(b"\n")
-            if lines > MOST_SHOWN:
+            if lines > MAX_SHOWN:
                 break
             position = start
         file.seek(max(0, position - 1))
-        return position and position - 1 + len(file.readline(MOST_LINE))
+        return position and position - 1 + len(file.readline(MAX_LINE))
 
 
 def read_history(path: Path, end: int | None = None, start: int = 0) -> Iterator[dict]:
     """Yield the valid events (`drop_repeated`) of the complete lines up to byte `end`, one at a time.
 
     The records that void earlier ones are searched first, so the file is read twice and its lines are parsed once.
-    Measurements beyond the first `MOST_NAMES` are left out. start: byte at which a line begins, see `first_shown_byte`;
+    Measurements beyond the first `MAX_NAMES` are left out. start: byte at which a line begins, see `first_shown_byte`;
     of the part before it, only the `start` events at the beginning of the file are yielded.
     """
     try:
@@ -322,9 +322,9 @@ def _voiding_lines(lines: Iterator[bytes]) -> dict[str, list[tuple[int, int]]]:
 def _lines(file: BinaryIO, end: int, start: int = 0) -> Iterator[bytes]:
     """Yield the lines of a file from byte `start` up to byte `end`; of too long lines only the beginning."""
     position = file.seek(start)
-    while position < end and (line := file.readline(MOST_LINE)):
+    while position < end and (line := file.readline(MAX_LINE)):
         position += len(line)
-        if len(line) == MOST_LINE and not line.endswith(b"\n"):
+        if len(line) == MAX_LINE and not line.endswith(b"\n"):
             _pass_line(file)
             position = file.tell()
         yield line
@@ -343,17 +343,17 @@ def lines_backwards(file: FileIO, start: int = 0) -> Iterator[bytes]:
         file.seek(position)
         first, *lines = (file.read(before - position) + later).split(b"\n")
         later, lines = (first, lines) if position > start else (b"", [first, *lines])
-        later = later[: MOST_LINE + 1]
+        later = later[: MAX_LINE + 1]
         if lines and is_torn:
             is_torn = False
             lines.pop()
         yield from reversed(lines)
-        window = min(4 * window, MOST_LINE)
+        window = min(4 * window, MAX_LINE)
 
 
 def _pass_line(file: BinaryIO) -> None:
     """Skip the rest of the present line."""
-    while (part := file.readline(MOST_LINE)) and not part.endswith(b"\n"):
+    while (part := file.readline(MAX_LINE)) and not part.endswith(b"\n"):
         pass
 
 
@@ -371,7 +371,7 @@ def parse_event(line: bytes) -> dict | None:
 
     A measurement that is not a number, or not a list where pages expect one, is null or left out.
     """
-    if len(line) > MOST_LINE:
+    if len(line) > MAX_LINE:
         return None
     try:
         event = json.loads(str(line, "utf-8"))  # given bytes, json would ask which encoding they have
@@ -383,7 +383,7 @@ def parse_event(line: bytes) -> dict | None:
                 event[name] = replace_non_finite(value)
     except (ValueError, RecursionError):
         return None
-    if event.get("kind") not in _EVENT_KINDS or len(event["values"]) > MOST_NAMES:
+    if event.get("kind") not in _EVENT_KINDS or len(event["values"]) > MAX_NAMES:
         return None
     event["values"] = values = {
         name: value if type(value) is float and abs(value) <= _MAX else _numbers(name, value)
@@ -394,7 +394,7 @@ def parse_event(line: bytes) -> dict | None:
         if name in values and type(values[name]) is not list:
             del values[name]
     step, epoch, time_s = event.get("step"), event.get("epoch"), event.get("time")
-    counts = type(step) is int and type(epoch) is int and 0 <= step < 2**53 and 0 <= epoch <= MOST_EPOCHS
+    counts = type(step) is int and type(epoch) is int and 0 <= step < 2**53 and 0 <= epoch <= MAX_EPOCHS
     return event if counts and type(time_s) in (int, float) and abs(time_s) < 2**53 else None
 
 
@@ -405,15 +405,15 @@ def exceeded_limit(line: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     epoch, values = (event.get("epoch"), event.get("values")) if isinstance(event, dict) else (None, None)
-    if type(epoch) is int and epoch > MOST_EPOCHS:
-        return f"a record of epoch {shorten(epoch)}; expected at most {MOST_EPOCHS:,}"
-    if isinstance(values, dict) and len(values) > MOST_NAMES:
-        return f"a record of {len(values):,} measurements; expected at most {MOST_NAMES:,}"
+    if type(epoch) is int and epoch > MAX_EPOCHS:
+        return f"a record of epoch {shorten(epoch)}; expected at most {MAX_EPOCHS:,}"
+    if isinstance(values, dict) and len(values) > MAX_NAMES:
+        return f"a record of {len(values):,} measurements; expected at most {MAX_NAMES:,}"
     return ""
 
 
 class MeasurementNames:
-    """The first `MOST_NAMES` names of measurements that one reader of a file has met."""
+    """The first `MAX_NAMES` names of measurements that one reader of a file has met."""
 
     def __init__(self):
         self._known: set[str] = set()
@@ -423,7 +423,7 @@ class MeasurementNames:
         unknown = event["values"].keys() - self._known
         if not unknown:
             return event
-        room = MOST_NAMES - len(self._known)
+        room = MAX_NAMES - len(self._known)
         self._known.update(
             unknown if len(unknown) <= room else [name for name in event["values"] if name in unknown][:room]
         )
@@ -436,7 +436,7 @@ def _numbers(name: str, value):
     """Replace values that no float can hold, too long lists and lists under the name of a number by null."""
     if type(value) is not list:
         return None if value is None else _number(value)
-    if len(value) > MOST_CLASSES or name.partition("/")[0] in _NUMBERS:
+    if len(value) > MAX_CLASSES or name.partition("/")[0] in _NUMBERS:
         return None
     kinds = set(map(type, value))
     if kinds == {float} and math.isfinite(sum(value)) and min(value) >= -_MAX and max(value) <= _MAX:

@@ -16,7 +16,7 @@ from lps.store.runs import Run
 
 FILE = "scores.json"
 _SOURCES = ("config.json", "split.npz", "events.jsonl", "exit.json")  # scores depend on these and the snapshots
-_MOST = 64  # stored scorings per run
+_MAX_SCORINGS = 64  # stored scorings per run
 
 
 def source_stamp(run: Run, code: str) -> str:
@@ -49,7 +49,7 @@ def store_scores(run: Run, stamp: str, scoring: tuple[str, ...], values: Mapping
     if run.is_recorded:
         return
     entries = _entries(run, stamp) | {" ".join(scoring): dict(values)}
-    entries = dict(list(entries.items())[-_MOST:])
+    entries = dict(list(entries.items())[-_MAX_SCORINGS:])
     with contextlib.suppress(OSError):
         write_whole(run.folder / FILE, json.dumps({"version": 1, "stamp": stamp, "scores": entries}).encode())
 

@@ -17,12 +17,12 @@ from lps.datasets.readers.array_file import ArrayFile, ArrayHead
 from lps.errors import UserError, shorten
 from lps.files import versions
 from lps.files.atomic import clean_line, disk_error_in_words, open_regular, write_whole
-from lps.files.versions import MOST_ARRAYS, MOST_CLASSES, MOST_EPOCHS, MOST_IMAGES, MOST_WIDTH
+from lps.files.versions import MAX_ARRAYS, MAX_CLASSES, MAX_EPOCHS, MAX_IMAGES, MAX_WIDTH
 from lps.store.events_tail import read_recent
 from lps.store.runs import Run
 
 # Kind of numbers (of NumPy's dtype), the longest array, bytes of an entry at most.
-_IMAGES, _CLASSES, _SCALAR = (MOST_IMAGES,), (MOST_CLASSES,), ()
+_IMAGES, _CLASSES, _SCALAR = (MAX_IMAGES,), (MAX_CLASSES,), ()
 _ARRAY_KINDS = {
     **dict.fromkeys("labeled unlabeled test validation confirmed images given targets".split(), ("iu", _IMAGES, 8)),
     **dict.fromkeys("predicted test_predicted feature_index index".split(), ("iu", _IMAGES, 8)),
@@ -32,13 +32,13 @@ _ARRAY_KINDS = {
     **dict.fromkeys(("parent", "rule"), ("U", _SCALAR, 4096)),
     "threshold": ("f", _SCALAR, 8),
     "confidence": ("f", _IMAGES, 8),
-    "points": ("f", (MOST_IMAGES, 2), 8),
-    "features": ("f", (MOST_IMAGES, MOST_WIDTH), 4),
+    "points": ("f", (MAX_IMAGES, 2), 8),
+    "features": ("f", (MAX_IMAGES, MAX_WIDTH), 4),
 }
-MOST_VALUES = 8 << 20  # features x images that a page reads: 32 MB as float32
+MAX_VALUES = 8 << 20  # features x images that a page reads: 32 MB as float32
 _LARGE = 16 << 20  # bytes of features that are not compressed
-MOST_POINTS = 50_000  # images whose features a page reads
-_MOST_IDS = 1000  # predicted ids beyond this, and beyond the classes, are damage
+MAX_POINTS = 50_000  # images whose features a page reads
+_MAX_IDS = 1000  # predicted ids beyond this, and beyond the classes, are damage
 NO_EPOCH_YET = "no epoch has been evaluated yet"
 NAME = re.compile(r"epoch-([0-9]{1,9})\.npz")
 
@@ -109,7 +109,7 @@ def write_snapshot(folder: Path, epoch: int, snapshot: Snapshot) -> None:
 def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
     """Read the snapshot of an epoch; raises `UserError` if it is missing or damaged.
 
-    thinned: read the features of at most `MOST_POINTS` images, evenly spread, and `MOST_VALUES` numbers in all; the
+    thinned: read the features of at most `MAX_POINTS` images, evenly spread, and `MAX_VALUES` numbers in all; the
     others are never in memory.
     """
     required = ("predicted", "confidence", "features", "feature_index")
@@ -122,7 +122,7 @@ def read_snapshot(folder: Path, epoch: int, thinned: bool = False) -> Snapshot:
     return snapshot
 
 
-def read_thinned_features(folder: Path, epoch: int, most: int = MOST_POINTS) -> tuple[np.ndarray, np.ndarray]:
+def read_thinned_features(folder: Path, epoch: int, most: int = MAX_POINTS) -> tuple[np.ndarray, np.ndarray]:
     """Return (features, feature_index) of a thinned snapshot, or of at most `most` of its images, evenly spread.
 
     The predictions are not read. Raises `UserError`.
@@ -141,18 +141,18 @@ def _spread_rows(count: int, most: int) -> np.ndarray:
 
 
 def _thinned_rows(count: int, width: int = 1) -> np.ndarray | None:
-    """Return evenly spread rows of `count` with `width` values each: at most `MOST_POINTS`, and `MOST_VALUES` in all.
+    """Return evenly spread rows of `count` with `width` values each: at most `MAX_POINTS`, and `MAX_VALUES` in all.
 
     None for all of them.
     """
-    most = min(MOST_POINTS, max(2, MOST_VALUES // max(1, width)))
+    most = min(MAX_POINTS, max(2, MAX_VALUES // max(1, width)))
     return None if count <= most else _spread_rows(count, most)
 
 
 def snapshot_epochs(folder: Path) -> list[int]:
     """Return the epochs that have a snapshot, ascending."""
     names = (NAME.fullmatch(path.name) for path in folder.glob("epoch-*.npz"))
-    return sorted(epoch for match in names if match and (epoch := int(match[1])) <= MOST_EPOCHS)
+    return sorted(epoch for match in names if match and (epoch := int(match[1])) <= MAX_EPOCHS)
 
 
 def check_ids(name: str, predicted: np.ndarray, ids: np.ndarray, classes: Classes, images: str = "unlabeled") -> None:
@@ -162,7 +162,7 @@ def check_ids(name: str, predicted: np.ndarray, ids: np.ndarray, classes: Classe
     """
     if predicted.shape != ids.shape or predicted.dtype.kind not in "iu":
         raise UserError(name, f"does not have one class id for each of the {len(ids)} {images} images")
-    id_limit = max(_MOST_IDS, classes.total)
+    id_limit = max(_MAX_IDS, classes.total)
     if len(predicted) and not 0 <= predicted.min() <= predicted.max() < id_limit:
         value_range = f"{predicted.min()} to {predicted.max()}"
         raise UserError(name, f"has class ids from {value_range}; expected 0 to {id_limit - 1}")
@@ -209,8 +209,8 @@ def read_arrays(path: Path, names, optional=(), thinned: Sequence[str] = ()) -> 
         for name in array_names:
             array_bytes = _check_head(path.name, name, stored.head(name))
             size += array_bytes if rows is None or name not in thinned else array_bytes * len(rows) // shape[0]
-        if size > MOST_ARRAYS:
-            expected = f"expected at most {MOST_ARRAYS >> 20} MB"
+        if size > MAX_ARRAYS:
+            expected = f"expected at most {MAX_ARRAYS >> 20} MB"
             raise UserError(path.name, f"takes {size / 2**20:,.0f} MB of memory; {expected}")
         arrays = {name: stored.read(name) for name in array_names if rows is None or name not in thinned}
         if rows is not None:
@@ -276,7 +276,7 @@ def _check_split(arrays: dict[str, np.ndarray]) -> None:
         (arrays["class_order"], 0, classes),
         (arrays["targets"], -1, classes),
     ]
-    checks += [(arrays[name].reshape(1), 1, MOST_CLASSES + 1) for name in ("seen", "total") if name in arrays]
+    checks += [(arrays[name].reshape(1), 1, MAX_CLASSES + 1) for name in ("seen", "total") if name in arrays]
     is_outside = any(
         len(values) and not (least <= values.min() and values.max() < end) for values, least, end in checks
     )

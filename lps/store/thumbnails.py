@@ -21,8 +21,8 @@ from lps.store.runs import Run
 FILE = "thumbnails.webp"
 SIDE = 32  # pixels
 ACROSS = 50  # pictures in a row
-MOST = 10_000  # pictures
-_MOST_SHOWN = 5 * MOST  # images with those that have no picture, each of which takes 3 kB
+MAX_THUMBNAILS = 10_000  # pictures
+_MAX_SHOWN = 5 * MAX_THUMBNAILS  # images with those that have no picture, each of which takes 3 kB
 _QUALITY = 60  # of WebP: 2,000 photographs take 450 kB
 _GREY = 127  # of pictures that are not in the sheet
 
@@ -37,8 +37,8 @@ def write_thumbnails(folder: Path, images: Images, split: Split) -> None:
     from PIL import Image
 
     ids = split.training
-    if len(ids) > MOST:
-        raise UserError("thumbnails", f"would be {len(ids):,} pictures; expected at most {MOST:,}")
+    if len(ids) > MAX_THUMBNAILS:
+        raise UserError("thumbnails", f"would be {len(ids):,} pictures; expected at most {MAX_THUMBNAILS:,}")
     height, width = images.pixels.shape[1:3]
     scale = min(1.0, SIDE / max(height, width))
     size = max(1, round(width * scale)), max(1, round(height * scale))
@@ -62,8 +62,8 @@ def read_thumbnails(run: Run, split: Split, targets: np.ndarray) -> Images:
         tiles = _read_tiles(path, path.stat().st_mtime_ns, len(split.training))
     except (OSError, ValueError, Unreadable):
         raise UserError(FILE, "is damaged") from None
-    if len(targets) > _MOST_SHOWN:
-        raise UserError(FILE, f"has {len(targets):,} images; expected at most {_MOST_SHOWN:,}")
+    if len(targets) > _MAX_SHOWN:
+        raise UserError(FILE, f"has {len(targets):,} images; expected at most {_MAX_SHOWN:,}")
     pixels = np.full((len(targets), *tiles.shape[1:]), _GREY, np.uint8)
     pixels[split.training] = tiles
     labels = np.where(targets < 0, -1, split.class_order[targets])
@@ -86,7 +86,7 @@ def _read_tiles(path: Path, mtime_ns: int, count: int) -> np.ndarray:
     width, height = webp_size(data[:30]) or (0, 0)
     side, remainder = divmod(width, ACROSS)
     tall, row_remainder = divmod(height, max(rows, 1))
-    if remainder or row_remainder or not 0 < side <= SIDE or not 0 < tall <= SIDE or count > MOST:
+    if remainder or row_remainder or not 0 < side <= SIDE or not 0 < tall <= SIDE or count > MAX_THUMBNAILS:
         raise ValueError("the size of the sheet does not match the number of pictures")
     with Image.open(io.BytesIO(data), formats=("WEBP",)) as image:
         sheet = np.asarray(image.convert("RGB"))

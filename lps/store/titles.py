@@ -15,7 +15,7 @@ NOT_NAMED = (  # settings that do not change results, or that the title has anyw
     *("dataset", "method", "seed", "device", "threads", "processes", "precision", "snapshot.images", "dataset.path"),
     *("split.confirmed", "network.continues", "dataset.decisions"),
 )
-_MOST_SETTINGS = 3  # changed settings in a title
+_MAX_SETTINGS = 3  # changed settings in a title
 _VALUE_LENGTH = 24  # characters of a value
 _OWN_DATA = ("folder", "shards", "arrays", "embeddings")  # data sets that are named after the user's folder or file
 _OF_OLD_SWEEP = re.compile(r"(\S+(?: on \S+)? seed \d+), ([\w.]+=[^,=]+(?:, [\w.]+=[^,=]+)*)")
@@ -90,8 +90,8 @@ def changed_settings(run: Run, compared_runs: Sequence[Run] = ()) -> list[str]:
         if not other_configs or any(other.get(name) != config.get(name) for other in other_configs)
     ]
     changed_names.sort(key=lambda name: (name not in config.hyperparameters, not name.startswith("split.")))
-    return [setting_in_words(name, config.get(name)) for name in changed_names[:_MOST_SETTINGS]] + ["…"] * (
-        len(changed_names) > _MOST_SETTINGS
+    return [setting_in_words(name, config.get(name)) for name in changed_names[:_MAX_SETTINGS]] + ["…"] * (
+        len(changed_names) > _MAX_SETTINGS
     )
 
 

@@ -20,7 +20,7 @@ from lps.studies import audit_files
 from lps.studies.audit_files import Audited, Doubt
 from lps.studies.start_features import start_features
 
-_MOST_FINDINGS = 500  # findings of a kind
+_MAX_FINDINGS = 500  # findings of a kind
 _MEMBERS = 1000  # pictures of one
 
 
@@ -75,5 +75,5 @@ def _with_names(audited: Audit, keys: list[Key], names: tuple[str, ...]) -> Audi
 
     kinds = {"duplicate": audited.duplicates, "stranger": audited.strangers, "label": audited.denied}
     makers = {"duplicate": duplicates, "stranger": stranger, "label": denied}
-    findings = [makers[kind](item) for kind, ones in kinds.items() for item in ones[:_MOST_FINDINGS]]
+    findings = [makers[kind](item) for kind, ones in kinds.items() for item in ones[:_MAX_FINDINGS]]
     return Audited(audited.count, tuple(findings), {kind: len(ones) for kind, ones in kinds.items()}, audited.recall)

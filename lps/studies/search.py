@@ -37,7 +37,7 @@ FOLDER = ".searches"
 _PREFIX = "search:"  # of the tag with the search's name
 PRUNED = "pruned"  # the tag of a run that was stopped because it was hopeless
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
-MOST_TRIALS, MOST_PARALLEL, _MOST_SEEDS = 2000, 64, 16
+MAX_TRIALS, MAX_PARALLEL, _MAX_SEEDS = 2000, 64, 16
 _MISSING = "optuna is not installed; install it with: pip install optuna"
 
 
@@ -165,15 +165,15 @@ def check_whole_request(request: Request) -> Request:
     find_objective(request.objective)
     if not NAME.fullmatch(request.name):
         raise UserError("name", f"{shorten(request.name)} is not 1 to 32 letters, digits, dots, dashes, underscores")
-    limits = {"trials": (request.trials, MOST_TRIALS), "sampler-seed": (request.sampler_seed, 2**31 - 1)}
-    limits |= {"parallel": (request.parallel, MOST_PARALLEL)} if request.parallel is not None else {}
+    limits = {"trials": (request.trials, MAX_TRIALS), "sampler-seed": (request.sampler_seed, 2**31 - 1)}
+    limits |= {"parallel": (request.parallel, MAX_PARALLEL)} if request.parallel is not None else {}
     for key, (value, most) in limits.items():
         least = 0 if key == "sampler-seed" else 1
         if type(value) is not int or not least <= value <= most:
             raise UserError(key, f"{shorten(value)} is not a whole number from {least} to {most}")
     seeds = {seed for seed in request.seeds if type(seed) is int}
-    if not 1 <= len(seeds) == len(request.seeds) <= _MOST_SEEDS:
-        raise UserError("seeds", f"{shorten(list(request.seeds))} are not 1 to {_MOST_SEEDS} different whole numbers")
+    if not 1 <= len(seeds) == len(request.seeds) <= _MAX_SEEDS:
+        raise UserError("seeds", f"{shorten(list(request.seeds))} are not 1 to {_MAX_SEEDS} different whole numbers")
     if request.prune and any(dimension.name == "epochs" for dimension in request.space):
         raise UserError(
             "epochs",

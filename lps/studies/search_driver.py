@@ -28,7 +28,7 @@ _PAUSE_S = 1.0  # between two looks at the runs
 STARTUP_TRIALS = 5  # drawn at random before the sampler learns; finished before the first one is pruned
 _WARM_UP = 1 / 3  # share of the epochs of a run in which none is pruned: novel classes are learned late
 _ATTEMPTS = 3  # starts of a run whose processes were killed
-_MOST_FAILURES = 5  # failed trials in a row after which the search gives up
+_MAX_FAILURES = 5  # failed trials in a row after which the search gives up
 _HOPELESS = ("diverged", "out_of_memory")  # failures that say something about the settings, which others do not
 
 
@@ -114,7 +114,7 @@ class Driver:
         active_trials = self._resume_trials()
         while True:
             active_trials = [course for course in active_trials if not self._advance(course)]
-            if self.failures >= _MOST_FAILURES:
+            if self.failures >= _MAX_FAILURES:
                 message = f"{self.failures} trials failed in a row; the last one: {self.last_failure}"
                 raise UserError("search", message)
             if self.search.is_stopping():

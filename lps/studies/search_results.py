@@ -12,7 +12,7 @@ from lps.studies.search_objective import OBJECTIVES, Objective
 from lps.wording import counted
 
 _FEW_TRIALS = 10  # finished trials a setting below which shares of importance are guesses
-LEAST_TRIALS = 4  # finished trials that importance takes at all
+MIN_TRIALS = 4  # finished trials that importance takes at all
 
 
 @dataclass(frozen=True)
@@ -119,11 +119,11 @@ def _importance(study, result: SearchResult) -> dict[str, float]:
     """Return the share of each searched setting in the variance of the finished trials, largest first; sums to 1.
 
     fANOVA (Hutter, Hoos, Leyton-Brown, ICML 2014) by Optuna with a fixed seed: a forest is fitted to the finished
-    trials and its variance over the space taken apart. Empty below `LEAST_TRIALS` trials and where all values are the
+    trials and its variance over the space taken apart. Empty below `MIN_TRIALS` trials and where all values are the
     same.
     """
     values = {trial.value for trial in result.complete_trials}
-    if len(result.complete_trials) < LEAST_TRIALS or len(values) < 2:
+    if len(result.complete_trials) < MIN_TRIALS or len(values) < 2:
         return {}
     optuna = load_optuna()
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
@@ -138,8 +138,8 @@ def importance_caution(result: SearchResult) -> str:
     """Return one sentence on the basis of the shares of importance."""
     trials, settings = len(result.complete_trials), len(result.request.space)
     basis = f"{counted(trials, 'finished trial')}; pruned ones are left out"
-    if trials < LEAST_TRIALS:
-        return f"Importance needs at least {LEAST_TRIALS} finished trials; there are {trials}."
+    if trials < MIN_TRIALS:
+        return f"Importance needs at least {MIN_TRIALS} finished trials; there are {trials}."
     if trials < _FEW_TRIALS * settings:
         return f"From {basis}. For {counted(settings, 'setting')} this is only a rough estimate."
     return f"From {basis}."

@@ -12,7 +12,7 @@ from lps.settings.config import Config, parameters
 from lps.settings.parameters import Parameter, text_of
 
 _HELP = "expected LOW..HIGH, LOW..HIGH:log, or choices such as true,false"
-_MOST_DIMENSIONS, _MOST_CHOICES = 12, 32
+_MAX_DIMENSIONS, _MAX_CHOICES = 12, 32
 _DECADES = 100.0  # ratio of the ends from which a range is searched on a logarithmic scale
 # These decide the data, split or machine of a result: values under different ones cannot be compared.
 _FIXED = ("dataset", "method", "seed", "device", "processes", "threads", "precision", "views")
@@ -55,8 +55,8 @@ def read_space(texts: Sequence[str], method: str) -> tuple[Dimension, ...]:
     names = [dimension.name for dimension in dimensions]
     if not dimensions:
         raise UserError("space", f"is empty; {_HELP}, as in margin_scale=1..10")
-    if len(dimensions) > _MOST_DIMENSIONS:
-        raise UserError("space", f"{len(dimensions)} settings are more than {_MOST_DIMENSIONS}; remove some")
+    if len(dimensions) > _MAX_DIMENSIONS:
+        raise UserError("space", f"{len(dimensions)} settings are more than {_MAX_DIMENSIONS}; remove some")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise UserError(twice, "is searched twice; choose one range")
@@ -89,8 +89,8 @@ def _searched(name: str, method: str) -> Parameter:
 def _of_choices(parameter: Parameter, values: str) -> Dimension:
     texts = [part.strip() for part in values.split(",")]
     choices = tuple(dict.fromkeys(parameter.parse(text) for text in texts if text))
-    if not all(texts) or not 2 <= len(choices) <= _MOST_CHOICES:
-        least = f"2 to {_MOST_CHOICES} different choices, or a range LOW..HIGH"
+    if not all(texts) or not 2 <= len(choices) <= _MAX_CHOICES:
+        least = f"2 to {_MAX_CHOICES} different choices, or a range LOW..HIGH"
         raise UserError(parameter.name, f"{shorten(values)} is too few or too many choices; expected {least}")
     return Dimension(parameter.name, parameter.kind, choices=choices)
 

@@ -16,7 +16,7 @@ MODES = {
     "list": "first the first value of every setting, then the second value of every setting, and so on",
     "random": "random combinations of the grid, drawn with a seed",
 }
-MOST_RUNS = 2000
+MAX_RUNS = 2000
 OPTION_OF_SETTING = {"dataset": "--dataset", "method": "--method", "seed": "--seeds"}
 _BEFORE_TRAINING = ("dataset.", "split.", "network.", "pretrain.", "device", "processes", "threads", "precision")
 
@@ -256,9 +256,9 @@ def _check_names(layout: SweepSpec) -> None:
 
 
 def check_size(count: int) -> None:
-    if count > MOST_RUNS:
+    if count > MAX_RUNS:
         raise UserError(
-            "sweep", f"{count:,} runs are more than {MOST_RUNS:,}; remove values or draw random combinations"
+            "sweep", f"{count:,} runs are more than {MAX_RUNS:,}; remove values or draw random combinations"
         )
 
 

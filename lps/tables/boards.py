@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 X_AXIS_TITLES = {"epoch": "Epoch", "step": "Step", "time": "Hours since the first record"}
-MOST_CHARTS = 24
-MOST_SMOOTH = 0.99
+MAX_CHARTS = 24
+MAX_SMOOTH = 0.99
 _LONGEST = 300  # characters of a chart's text
 _PIN = re.compile(r"(.{1,200}):([0-9a-f]{6})")
 _LOWER_IS_BETTER = (
@@ -70,7 +70,7 @@ def _weight(text: str) -> float:
         value = float(text or 0)
     except ValueError:
         return 0.0
-    return min(MOST_SMOOTH, max(0.0, value)) if math.isfinite(value) else 0.0
+    return min(MAX_SMOOTH, max(0.0, value)) if math.isfinite(value) else 0.0
 
 
 def read_pins(texts: Sequence[str]) -> dict[str, str]:

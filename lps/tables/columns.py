@@ -13,7 +13,7 @@ NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
 # The default columns of the page Runs; their headings are `RUN_COLUMN_HEADS` in lps/ui/runs/run_filters.py.
 _COLUMNS_BEFORE_SETTINGS = ("state", *NUMBERS)
 _COLUMNS_AFTER_SETTINGS = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
-_MOST_VARYING = 6  # settings that a table shows by default
+_MAX_VARYING = 6  # settings that a table shows by default
 _NEVER = (
     "method",
     "dataset",
@@ -27,7 +27,7 @@ _varying_cache: list[tuple[list[Config | None], list[str]]] = []  # the last con
 def default_columns(entries: Sequence[RunRow]) -> list[str]:
     """Return the columns shown by default: state and accuracies, a few settings that vary, then the rest."""
     varies = [key for key in varying_settings(entries) if key not in _COLUMNS_AFTER_SETTINGS]
-    return [*_COLUMNS_BEFORE_SETTINGS, *varies[:_MOST_VARYING], *_COLUMNS_AFTER_SETTINGS]
+    return [*_COLUMNS_BEFORE_SETTINGS, *varies[:_MAX_VARYING], *_COLUMNS_AFTER_SETTINGS]
 
 
 def varying_settings(entries: Sequence[RunRow]) -> list[str]:

@@ -25,8 +25,8 @@ from lps.tables.run_names import Name, Vocabulary, day_bounds
 
 LONGEST = 500  # characters of a filter
 _DEEPEST = 20  # nested brackets
-_MOST_S = 3.0  # seconds for expressions over all runs
-_MOST_WAYS = 170_000  # ways in which an expression may match one text from one position: under a second
+_MAX_S = 3.0  # seconds for expressions over all runs
+_MAX_WAYS = 170_000  # ways in which an expression may match one text from one position: under a second
 _TEXT = (100, 2000)  # least and most characters of a text in which an expression is searched
 _TOKEN = re.compile(r"""\s*(?:(?P<text>"[^"]*"|'[^']*')|(?P<operator>!=|!~|>=|<=|==|[=<>~])|(?P<bracket>[()])|"""
                     r"""(?P<word>[^\s()=<>!~"']+)|(?P<wrong>\S))""")  # fmt: skip
@@ -49,7 +49,7 @@ class _Token:
 
 @dataclass(frozen=True)
 class Filter:
-    """A parsed filter. is_slow: it has regular expressions, which are given up after `_MOST_S`."""
+    """A parsed filter. is_slow: it has regular expressions, which are given up after `_MAX_S`."""
 
     text: str
     fits: Test
@@ -59,10 +59,10 @@ class Filter:
         """Return the matching runs in their order; raises `UserError` if expressions take too long."""
         if not self.is_slow:
             return [entry for entry in entries if self.fits(entry)]
-        end, selected = time.monotonic() + _MOST_S, []
+        end, selected = time.monotonic() + _MAX_S, []
         for entry in entries:
             if time.monotonic() > end:
-                raise UserError("filter", f"its regular expressions take more than {_MOST_S:.0f} s; use simpler ones")
+                raise UserError("filter", f"its regular expressions take more than {_MAX_S:.0f} s; use simpler ones")
             if self.fits(entry):
                 selected.append(entry)
         return selected
@@ -309,10 +309,10 @@ def _pattern(token: _Token) -> tuple[re.Pattern, int]:
 
 
 def _longest_text(simple: str) -> int:
-    """Return the longest text that it matches in at most `_MOST_WAYS`: n repetitions split k letters in k^n / n! ways,
+    """Return the longest text that it matches in at most `_MAX_WAYS`: n repetitions split k letters in k^n / n! ways,
     | in two.
     """
     repetitions, forks = (len(re.findall(signs, simple)) for signs in (r"[*+{]", r"[|?]"))
-    ways = _MOST_WAYS / 2.0**forks
+    ways = _MAX_WAYS / 2.0**forks
     most_text = min(_TEXT[1], int(60 * ways))  # a match may begin at any letter
     return min(most_text, int((ways * math.factorial(repetitions)) ** (1 / repetitions))) if repetitions else most_text

@@ -13,7 +13,7 @@ from lps.files import versions
 from lps.files.atomic import as_user_error, clean_line, read_small, write_json
 from lps.files.locks import folder_lock
 
-MOST = 200  # names in a file
+MAX_VIEWS = 200  # names in a file
 _LONGEST_NAME = 60  # characters
 
 
@@ -54,8 +54,8 @@ class SavedViews:
             self.root.mkdir(parents=True, exist_ok=True)
             with folder_lock(self.root):
                 changed = change(self._stored())
-                if len(changed) > MOST:
-                    raise UserError(self.kind, f"{MOST} views are already saved; delete one first")
+                if len(changed) > MAX_VIEWS:
+                    raise UserError(self.kind, f"{MAX_VIEWS} views are already saved; delete one first")
                 write_json(self.root / self.name, versions.with_version(self.kind, {"kept": changed}))
 
     def _stored(self) -> dict[str, object]:

@@ -23,7 +23,7 @@ from lps.store.snapshots import Snapshot
 
 _PIXELS = 64 * 224 * 224  # pixels of a batch of prepared pictures; EfficientNet-Lite0 takes 0.9 GB for them
 _HALF = 65504  # the largest float16
-_MOST_JUDGED = 100_000  # images that measure the quality of the start features by neighbours and clusters
+_MAX_JUDGED = 100_000  # images that measure the quality of the start features by neighbours and clusters
 
 
 def _piece(config: Config, images: Pictures) -> int:
@@ -156,12 +156,12 @@ def sample_rows(truth: np.ndarray, seed: int, size: int | None) -> np.ndarray:
 
 
 def start_quality(backbone: nn.Module, material: TrainingData, config: Config) -> dict[str, float]:
-    """Return the `baseline` of a run; above `_MOST_JUDGED` images, from a sample stratified by class."""
+    """Return the `baseline` of a run; above `_MAX_JUDGED` images, from a sample stratified by class."""
     images, truth, split = material.images, material.truth, material.split
     if (split.judged(truth) < 0).all():
         return {}
-    if len(truth) > _MOST_JUDGED:
-        sample = sample_rows(truth, split.seed, _MOST_JUDGED)
+    if len(truth) > _MAX_JUDGED:
+        sample = sample_rows(truth, split.seed, _MAX_JUDGED)
         images, truth, split = images.part(sample), truth[sample], split.part(sample)
     return baseline(infer_features(backbone, images, config), truth, split, config.seed)
 

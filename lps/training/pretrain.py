@@ -34,7 +34,7 @@ from lps.training.feature_quality import feature_quality
 
 Report = Callable[[int, int, dict], None]  # epoch, step, values
 _QUALITY_EVERY = 5  # epochs between two measurements of the features, in short pretrainings
-_MOST_MEASUREMENTS = 20  # number of measurements in long ones
+_MAX_MEASUREMENTS = 20  # number of measurements in long ones
 SAVE_EVERY_S = 30.0  # most work that a kill can cost
 _MOMENTUM = 0.9  # of SGD
 
@@ -198,7 +198,7 @@ class Pretraining:
 
     def is_measuring_epoch(self) -> bool:
         """Return whether to measure the quality of the features after the epoch that has just ended."""
-        interval = max(_QUALITY_EVERY, self.config.pretrain_epochs // _MOST_MEASUREMENTS)
+        interval = max(_QUALITY_EVERY, self.config.pretrain_epochs // _MAX_MEASUREMENTS)
         return self.epoch == self.config.pretrain_epochs or self.epoch % interval == 0
 
     def _save(self) -> None:

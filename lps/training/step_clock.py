@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 
 import torch
 
-_MOST_MARKS = 600  # pending events on the GPU's queue; older ones have passed long ago
+_MAX_MARKS = 600  # pending events on the GPU's queue; older ones have passed long ago
 
 
 class StepClock:
@@ -26,8 +26,8 @@ class StepClock:
         if not self._is_gpu:
             self._seconds[stage] += now - self._before
             self._before = now
-        elif len(self._marks) > _MOST_MARKS:
-            self._count(_MOST_MARKS // 2)
+        elif len(self._marks) > _MAX_MARKS:
+            self._count(_MAX_MARKS // 2)
 
     def by_step(self, steps: int) -> dict[str, float]:
         """Return seconds per step: `time/read_s`, `time/views_s`, `time/network_s`; on a GPU this waits for it."""

@@ -1,6 +1,6 @@
 """Measurements of single steps of an epoch, for viewers of long epochs.
 
-An epoch's `train` event has lists of at most `MOST` numbers, means over consecutive stretches of its steps:
+An epoch's `train` event has lists of at most `MAX_NUMBERS` numbers, means over consecutive stretches of its steps:
 `steps/guessed_seen`, `steps/kl`, `steps/margin/seen`, `steps/margin/novel`, if the method measures them.
 """
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from lps.methods.parts.measurements import Measurement, Ratio
 
-MOST = 16  # numbers per epoch
+MAX_NUMBERS = 16  # numbers per epoch
 _DIGITS = 5
 _RATES = ("pseudo_label/rate/seen", "pseudo_label/rate/novel")  # their denominators count guesses
 _KEPT = ("kl", "margin")
@@ -51,7 +51,7 @@ class StepMeasurements:
 
 
 def _stretches(values: Tensor) -> list[float | None]:
-    """Return means over at most `MOST` stretches of (steps,), as even as possible; None for NaN."""
-    parts = values.cpu().tensor_split(min(MOST, len(values)))
+    """Return means over at most `MAX_NUMBERS` stretches of (steps,), as even as possible; None for NaN."""
+    parts = values.cpu().tensor_split(min(MAX_NUMBERS, len(values)))
     means = [float(part.mean()) for part in parts]
     return [float(f"{mean:.{_DIGITS}g}") if math.isfinite(mean) else None for mean in means]

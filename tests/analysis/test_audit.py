@@ -116,7 +116,7 @@ def test_too_few_pictures_are_refused_in_a_sentence(count):
 
 def test_too_many_pictures_are_refused_before_anything_is_computed(monkeypatch):
     monkeypatch.setattr(audits, "_ALWAYS", 20)
-    monkeypatch.setattr(audits, "_MOST_VALUES", 75)
+    monkeypatch.setattr(audits, "_MAX_VALUES", 75)
     assert looked(np.zeros((25, 3)), np.zeros(25, np.int64)).count == 25
     with pytest.raises(UserError, match="26 images with 3 features each .*expected 11 to 25.*images_per_class"):
         looked(np.zeros((26, 3)), np.zeros(26, np.int64))

@@ -91,7 +91,7 @@ def test_many_images_find_their_cluster_as_few_do(ids, monkeypatch):
     assigned, ids = np.random.default_rng(0).integers(-2, 12, 300), np.array(ids, np.int64)
     expected = [list(ids).index(cluster) if cluster in ids else -1 for cluster in assigned]
     assert clusters.cluster_indices(assigned, ids).tolist() == expected
-    monkeypatch.setattr(clusters, "_MOST_LOOKED_UP", 100)
+    monkeypatch.setattr(clusters, "_MAX_LOOKED_UP", 100)
     assert clusters.cluster_indices(assigned, ids).tolist() == expected
 
 

@@ -46,7 +46,7 @@ def test_images_lie_in_the_group_that_they_are_most_like(known):
 @pytest.fixture
 def many(tmp_path, monkeypatch):
     """A run whose features count as too many for one map."""
-    monkeypatch.setattr(projection, "MOST_POINTS", 500)
+    monkeypatch.setattr(projection, "MAX_POINTS", 500)
     monkeypatch.setattr(projection, "LANDMARKS", 300)
     return make_run(tmp_path, epochs=2)
 

@@ -12,7 +12,7 @@ from lps.analysis import projection
 from lps.analysis.projection import align_plane, fit_plane, unit_rows
 from lps.errors import UserError
 from lps.store import snapshots
-from lps.store.snapshots import MOST_POINTS, MOST_VALUES, Snapshot
+from lps.store.snapshots import MAX_POINTS, MAX_VALUES, Snapshot
 from lps.ui.pictures import points
 from tests.sample_runs import make_damaged, make_run
 
@@ -272,7 +272,7 @@ def test_the_view_holds_the_points_of_every_epoch_that_it_is_made_of(run):
 @pytest.mark.parametrize("width", [1, 4096])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_of_many_features_a_page_reads_some_images_with_their_ids_and_of_few_all(tmp_path, width, order):
-    most = min(MOST_POINTS, MOST_VALUES // width)
+    most = min(MAX_POINTS, MAX_VALUES // width)
     for epoch, count in enumerate((most, most + 100)):
         features = np.zeros((count, width), np.float16, order)
         features[:, 0] = np.arange(count) % 2048
@@ -285,7 +285,7 @@ def test_of_many_features_a_page_reads_some_images_with_their_ids_and_of_few_all
 
 
 def test_features_without_an_id_each_are_damage_in_a_thinned_reading_too(tmp_path):
-    none, count = np.zeros(0, np.int16), MOST_POINTS + 100
+    none, count = np.zeros(0, np.int16), MAX_POINTS + 100
     wrong = Snapshot(none, none.astype(np.float16), np.ones((count, 1), np.float16), np.arange(7))
     snapshots.write_snapshot(tmp_path, 0, wrong)
     with pytest.raises(UserError, match="is damaged"):
@@ -293,7 +293,7 @@ def test_features_without_an_id_each_are_damage_in_a_thinned_reading_too(tmp_pat
 
 
 def test_a_map_of_very_many_images_has_them_all(run):
-    count = MOST_POINTS + 7
+    count = MAX_POINTS + 7
     run.projections.mkdir(exist_ok=True)
     path = run.projections / "umap-epoch-0003.npz"
     snapshots.write_arrays(path, points=np.ones((count, 2), np.float32), index=np.arange(count))

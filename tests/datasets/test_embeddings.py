@@ -160,7 +160,7 @@ IDS = [f"bird-{row}" for row in range(COUNT)]
         ({"vectors": np.full((COUNT, WIDTH), 3.0)}, "differ by less than 0.5% of their length; subtract their mean"),
         ({"vectors": np.zeros((COUNT, 0))}, "the vectors have 0 numbers; expected 1 to 4,096"),
         ({"vectors": np.zeros((0, WIDTH)), "ids": [], "labels": [], "titles": []}, "the file has 0 items"),
-        ({"vectors": np.zeros((COUNT, versions.MOST_WIDTH + 1), np.int8)}, "have 4,097 numbers"),
+        ({"vectors": np.zeros((COUNT, versions.MAX_WIDTH + 1), np.int8)}, "have 4,097 numbers"),
         ({"vectors": np.zeros(COUNT)}, r"the vectors have the shape \(90,\); expected \(items, numbers\)"),
         ({"vectors": np.zeros((COUNT, WIDTH), complex)}, "the vectors are complex128; expected real numbers"),
         ({"vectors": np.full((COUNT, WIDTH), "a")}, "the vectors are <U1; expected real numbers"),

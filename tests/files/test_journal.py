@@ -100,7 +100,7 @@ def test_a_file_without_a_list_of_entries_is_damage_and_stays(tmp_path, content)
 
 
 def test_a_file_is_bounded_when_read_and_when_written(tmp_path):
-    journal = Journal(tmp_path / "a.jsonl", lambda _: True, nullcontext, most_bytes=1 << 20)
+    journal = Journal(tmp_path / "a.jsonl", lambda _: True, nullcontext, max_bytes=1 << 20)
     with pytest.raises(UserError, match="a.jsonl: would be larger than 1 MiB"):
         journal.append(lambda _: {"text": "x" * (1 << 20)})
     assert not journal.path.exists()

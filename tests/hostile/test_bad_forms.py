@@ -316,10 +316,10 @@ def test_every_text_field_of_search(root):
 @pytest.mark.parametrize(
     "page, key, most",
     [
-        ("search", "search_trials", search.MOST_TRIALS),
-        ("search", "search_parallel", search.MOST_PARALLEL),
+        ("search", "search_trials", search.MAX_TRIALS),
+        ("search", "search_parallel", search.MAX_PARALLEL),
         ("search", "search_draw", 2**31 - 1),
-        ("sweeps", "sweep_retries", queue.MOST_RETRIES),
+        ("sweeps", "sweep_retries", queue.MAX_RETRIES),
     ],
 )
 def test_a_field_of_numbers_keeps_no_number_outside_its_range(page, key, most, root):

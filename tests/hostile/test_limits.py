@@ -17,9 +17,9 @@ import pytest
 
 import lps.ui
 from lps.analysis import labels, naming
-from lps.charts.event_log import MOST_ENDS, EventLog, thin_out
+from lps.charts.event_log import MAX_ENDS, EventLog, thin_out
 from lps.errors import UserError
-from lps.files.versions import MOST_CLASSES, MOST_EPOCHS, MOST_LINE, MOST_NAMES
+from lps.files.versions import MAX_CLASSES, MAX_EPOCHS, MAX_LINE, MAX_NAMES
 from lps.interop import imports
 from lps.store.events import (
     MeasurementNames,
@@ -157,7 +157,7 @@ WRONG = {
         lambda run: add_events(run, an_event(epoch=2**52)),
         "has a record of epoch 4503599627370496; expected at most 100,000",
     ),
-    "the last epoch there may be": (lambda run: add_events(run, an_event(epoch=MOST_EPOCHS)), ""),
+    "the last epoch there may be": (lambda run: add_events(run, an_event(epoch=MAX_EPOCHS)), ""),
     "200,000 measurements": (
         lambda run: add_events(run, an_event(values={f"made/{i}": 0.5 for i in range(200_000)})),
         "has a record of 200,000 measurements; expected at most 1,000",
@@ -321,23 +321,23 @@ def test_measurements_beyond_the_first_thousand_are_left_out_by_every_reader(run
     log = EventLog(run.events).read_history()
     met = {name for event in read_history(run.events) for name in event["values"]}
     for names in (met, {*log.epochs, *log.pretrain, *log.vectors, *log.start}, summarize(run)["last"].keys()):
-        assert 500 < len(names) <= MOST_NAMES and {"accuracy/all", "pi_hat"} <= names
-    assert len(read_recent(run.events).newest_values) <= MOST_NAMES
+        assert 500 < len(names) <= MAX_NAMES and {"accuracy/all", "pi_hat"} <= names
+    assert len(read_recent(run.events).newest_values) <= MAX_NAMES
 
 
 def test_names_are_the_first_ones_also_within_an_event():
     names = MeasurementNames()
     few = an_event(values={f"few/{i}": 1.0 for i in range(10)})
-    many = an_event(values={f"many/{i}": 1.0 for i in range(MOST_NAMES)})
+    many = an_event(values={f"many/{i}": 1.0 for i in range(MAX_NAMES)})
     assert names.drop_excess(few) is few
-    assert list(names.drop_excess(many)["values"]) == [f"many/{i}" for i in range(MOST_NAMES - 10)]
+    assert list(names.drop_excess(many)["values"]) == [f"many/{i}" for i in range(MAX_NAMES - 10)]
     assert names.drop_excess(few) is few
 
 
 def test_a_line_that_is_too_long_is_no_event_and_what_follows_is_read(run):
     whole, _ = read_events(run.events)
     with run.events.open("ab") as file:
-        file.write(b'{"kind": "eval", "values": {"x": "' + b"x" * (3 * MOST_LINE) + b'"}}\n')
+        file.write(b'{"kind": "eval", "values": {"x": "' + b"x" * (3 * MAX_LINE) + b'"}}\n')
     add_events(run, an_event(epoch=7))
     assert [event["epoch"] for event in read_history(run.events)][-1] == 7
     assert read_recent(run.events).epoch == 7 and summarize(run)["epochs"] == 7
@@ -351,9 +351,9 @@ def test_a_line_that_is_too_long_is_no_event_and_what_follows_is_read(run):
 
 
 def test_lists_are_no_longer_than_there_may_be_classes():
-    event = an_event(values={"pi_hat": [0.5] * MOST_CLASSES, "margin": [0.5] * (MOST_CLASSES + 1), "own": [1.0, 2.0]})
+    event = an_event(values={"pi_hat": [0.5] * MAX_CLASSES, "margin": [0.5] * (MAX_CLASSES + 1), "own": [1.0, 2.0]})
     values = parse_event(json.dumps(event).encode())["values"]
-    assert len(values["pi_hat"]) == MOST_CLASSES and "margin" not in values and values["own"] == [1.0, 2.0]
+    assert len(values["pi_hat"]) == MAX_CLASSES and "margin" not in values and values["own"] == [1.0, 2.0]
 
 
 def test_what_later_attempts_did_over_is_void_as_it_was():
@@ -384,13 +384,13 @@ def test_thirty_thousand_attempts_are_read_in_seconds_and_few_are_kept(run):
     assert EventLog(run.events).read_history().last_epoch == 0 and summarize(run)["epochs"] == 0
     assert time.process_time() - began < 10
     events = [an_event(kind="start")] * 20_000 + [an_event(epoch=5)] * 20_000
-    assert len(thin_out([dict(event) for event in events])) <= MOST_ENDS + 1
+    assert len(thin_out([dict(event) for event in events])) <= MAX_ENDS + 1
 
 
 @pytest.fixture
 def short(monkeypatch):
     """As if a page could read a hundred records and no more."""
-    monkeypatch.setattr("lps.store.events.MOST_SHOWN", 100)
+    monkeypatch.setattr("lps.store.events.MAX_SHOWN", 100)
     monkeypatch.setattr("lps.store.events._READ_WHOLE_BYTES", 1000)
     monkeypatch.setattr("lps.store.events._CHUNK_BYTES", 1000)
 
@@ -443,7 +443,7 @@ def test_pages_say_that_they_left_records_out(run, short, monkeypatch):
 
 def test_the_clusters_of_more_images_than_a_page_can_go_through_are_a_sentence(run, monkeypatch):
     monkeypatch.setenv("LPS_RUNS", str(run.root))
-    monkeypatch.setattr("lps.ui.pictures.predictions.MOST_IMAGES", 1000)
+    monkeypatch.setattr("lps.ui.pictures.predictions.MAX_IMAGES", 1000)
     monkeypatch.setattr("lps.ui.pictures.predictions.read_assignment", lambda *_: pytest.fail("it was read"))
     (said,) = [error.value.replace("\\", "") for error in visit("clusters", run=run.id).error]
     assert "unlabeled images take too much memory for a page; expected at most 1,000" in said
@@ -459,7 +459,7 @@ def test_arrays_are_measured_before_they_are_unpacked(run, monkeypatch):
     np.savez_compressed(run.folder / "split.npz", labeled=np.zeros(3_000_000, np.int8))
     with pytest.raises(UserError, match="split.npz: is damaged"):
         read_split(run.folder)
-    monkeypatch.setattr("lps.store.snapshots.MOST_ARRAYS", 1000)
+    monkeypatch.setattr("lps.store.snapshots.MAX_ARRAYS", 1000)
     few |= {"features": np.zeros((100, 10), np.float16), "feature_index": np.arange(100)}
     np.savez_compressed(run.snapshots / "epoch-0001.npz", **few)
     with pytest.raises(UserError, match="epoch-0001.npz: takes 0 MB of memory; expected at most 0 MB"):

@@ -319,7 +319,7 @@ def test_only_the_newest_weights_count_and_all_training_pictures_are_compared_wi
     model = trained_model.load_model(trained_run)
     assert (model.epoch, model.step) == (2, 0) and model.form.in_words == "8 x 8 pixels with 1 channel"
     assert np.array_equal(model.references.images, read_split(trained_run.folder)[0].training)
-    monkeypatch.setattr(trained_model, "_MOST_COMPARED", 50)
+    monkeypatch.setattr(trained_model, "_MAX_COMPARED", 50)
     assert len(trained_model.load_model(trained_run).references.images) == 50
     assert config().features == "stored"
 

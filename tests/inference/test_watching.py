@@ -60,7 +60,7 @@ def test_nothing_is_proposed_of_known_pictures_of_few_or_of_those_that_are_like_
 
 
 def test_of_very_many_the_newest_are_compared(world, monkeypatch):
-    monkeypatch.setattr(novel_proposals, "MOST", 20)
+    monkeypatch.setattr(novel_proposals, "MAX_COMPARED_PICTURES", 20)
     draws, directions, known, curve = world
     new = np.concatenate([around(draws, directions[7], 30), around(draws, directions[9], 15)])
     distance = rejection.nearest_images(new, known)[0].mean(axis=1)

@@ -400,7 +400,7 @@ def test_the_same_file_twice_is_refused(tmp_path, root):
 
 
 def test_entries_are_counted(tmp_path, root, monkeypatch):
-    monkeypatch.setattr(untrusted_files, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(untrusted_files, "MAX_ENTRIES", 5)
     as_zip({f"{ID}/{n}": b"" for n in range(6)}, tmp_path / "bad.zip")
     as_user_error(tmp_path / "bad.zip", root, "more than 5 entries")
 
@@ -432,7 +432,7 @@ def test_more_than_allowed_is_refused_by_what_it_says(tmp_path, root):
     data[124:136] = b"%011o\0" % (7 << 30)  # a size that the archive has not
     data[148:156] = b"%06o\0 " % (sum(data[:148]) + 8 * 32 + sum(data[156:512]))
     (tmp_path / "large.tar").write_bytes(data)
-    as_user_error(tmp_path / "large.tar", root, "unpacks to more than", most_bytes=1 << 30)
+    as_user_error(tmp_path / "large.tar", root, "unpacks to more than", max_bytes=1 << 30)
     as_user_error(tmp_path / "large.tar", root, "200 times its size")
 
 

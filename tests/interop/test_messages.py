@@ -115,8 +115,8 @@ def test_a_run_that_goes_wrong_is_told_of_while_it_goes_on(run, hook):
 
 @pytest.mark.slow
 def test_more_than_ten_an_hour_are_held_back_and_counted(run, hook, monkeypatch):
-    sent = [notifications.send_message(run.root, SOME) for _ in range(notifications.MOST + 3)]
-    assert sent == [True] * notifications.MOST + [False] * 3 and len(hook) == notifications.MOST
+    sent = [notifications.send_message(run.root, SOME) for _ in range(notifications.MAX_PER_HOUR + 3)]
+    assert sent == [True] * notifications.MAX_PER_HOUR + [False] * 3 and len(hook) == notifications.MAX_PER_HOUR
     now = notifications.time.time()
     monkeypatch.setattr(notifications.time, "time", lambda: now + notifications.PERIOD_S + 1)
     assert notifications.send_message(run.root, SOME)

@@ -89,7 +89,7 @@ def test_links_bombs_and_too_many_files_are_refused(tmp_path, kept, monkeypatch)
     with zipfile.ZipFile(tmp_path / "link.zip", "w") as file:
         file.writestr(link, "/etc/passwd")
     bomb = archive(tmp_path / "bomb.zip", {"cat/1.png": bytes(64 << 20)})
-    monkeypatch.setattr(uploaded_folders, "MOST_PICTURES", 2)
+    monkeypatch.setattr(uploaded_folders, "MAX_PICTURES", 2)
     many = archive(tmp_path / "many.zip", ANIMALS)
     for path, words in (
         (tmp_path / "link.zip", "not a regular file"),
@@ -100,7 +100,7 @@ def test_links_bombs_and_too_many_files_are_refused(tmp_path, kept, monkeypatch)
             uploaded_folders.keep_archive(path)
     with pytest.raises(UserError, match="more than 2 entries"):
         uploaded_folders.keep_files([upload(f"cat/{i}.png", picture()) for i in range(3)])
-    monkeypatch.setattr(uploaded_folders, "MOST_BYTES", 100)
+    monkeypatch.setattr(uploaded_folders, "MAX_BYTES", 100)
     with pytest.raises(UserError, match="more than"):
         uploaded_folders.keep_files([upload(f"cat/{i}.png", picture()) for i in range(2)])
     assert not list(kept.glob("*"))

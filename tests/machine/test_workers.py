@@ -20,7 +20,7 @@ def test_workers_share_the_cores(tmp_path):
     assert (tmp_path / "cores").read_text() == str(max(1, cores // 2))
 
 
-@pytest.mark.parametrize("count", [0, -1, 2.5, True, "2", processes.MOST_WORKERS + 1])
+@pytest.mark.parametrize("count", [0, -1, 2.5, True, "2", processes.MAX_WORKERS + 1])
 def test_a_wrong_number_of_workers_is_one_sentence(count):
     with pytest.raises(UserError, match="is not a whole number from 1 to"):
         processes.check_workers(count)

@@ -249,7 +249,7 @@ def test_of_many_points_the_restarts_see_a_sample_and_the_last_rounds_all(monkey
     own = torch.arange(2000) % 5
     points, (pinned, pins) = centres[own] + torch.randn(2000, 4), (centres[:2], torch.arange(2))
     expected = semi_supervised_kmeans(points, pinned, pins, 5, seed=0)
-    monkeypatch.setattr(clustering, "_MOST_TRIED", 200)
+    monkeypatch.setattr(clustering, "_MAX_TRIED", 200)
     found = semi_supervised_kmeans(points, pinned, pins, 5, seed=0)
     assert len(found.ids) == 2000 and found.inertia.item() == pytest.approx(expected.inertia.item(), rel=1e-4)
     assert torch.equal(found.ids, semi_supervised_kmeans(points, pinned, pins, 5, seed=0).ids)

@@ -257,7 +257,7 @@ def test_a_run_begins_with_the_weights_of_a_file(tmp_path, capsys):
 
 
 def test_of_many_images_a_sample_tells_what_the_start_is_worth(tmp_path, monkeypatch):
-    monkeypatch.setattr(evaluate, "_MOST_JUDGED", 400)
+    monkeypatch.setattr(evaluate, "_MAX_JUDGED", 400)
     config = configure(TINY)
     material = prepare(config)
     seen = []

@@ -155,7 +155,7 @@ def test_a_run_with_a_damaged_split_and_settings_races_alone(root):
 
 
 def test_of_too_many_numbers_epochs_are_left_out_evenly(pair, monkeypatch):
-    monkeypatch.setattr(race_data, "_MOST_NUMBERS", 600)  # room for three epochs of two runs
+    monkeypatch.setattr(race_data, "_MAX_NUMBERS", 600)  # room for three epochs of two runs
     race = race_data.race_of_runs(pair)
     assert race["epochs"] == [1, 3, 4, 5, 6] and race["left_out"] == 1  # every second, and where each of them ends
     assert len(race["seconds"]) == len(race["runs"][0]["seen"]) == 5

@@ -12,7 +12,7 @@ from tests.visiting import visit
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = 100_000  # characters
-MOST_S = 10.0  # for one page
+MAX_S = 10.0  # for one page
 # How pages read a parameter: by name from st.query_params, through lps.ui.shared.select, or bound to a box.
 READS = re.compile(
     r"""(?:query_params(?:\.(?:get|get_all|pop)\(|\[)|select\.(?:choose\([^"']*|choice\(|number\(|set_number\())\s*"""
@@ -62,4 +62,4 @@ def _visit(page: str, query: dict) -> tuple[float, str]:
     except Exception as error:
         wrong = f"{type(error).__name__}: {str(error)[:300]}"
     seconds = time.monotonic() - began
-    return seconds, wrong or (f"{seconds:.1f} s" if seconds > MOST_S else "")
+    return seconds, wrong or (f"{seconds:.1f} s" if seconds > MAX_S else "")

@@ -72,7 +72,7 @@ def test_a_long_run_is_read_in_parts_and_then_what_is_new(tmp_path, monkeypatch)
     size, log = write_events(run, 40_000), EventLog(run.events)
     assert size > 50 * event_follower.PART
     past = log.read_history()
-    assert past.last_epoch == 20_000 and len(past.epochs) < event_log.MOST_EVENTS
+    assert past.last_epoch == 20_000 and len(past.epochs) < event_log.MAX_EVENTS
     asked, read = [], event_follower.read_events
     monkeypatch.setattr(event_follower, "read_events", lambda *a: asked.append(a[1]) or read(*a))
     write_events(run, 2, 20_001)
@@ -85,8 +85,8 @@ def test_a_run_that_is_thinned_shows_the_numbers_of_the_whole_one(tmp_path, monk
     run = sample_runs.make_run(tmp_path / "runs", "queued")
     write_events(run, 40_000)
     few = EventLog(run.events).read_history()
-    monkeypatch.setattr(event_log, "MOST_EVENTS", 10**9)
-    monkeypatch.setattr(event_log, "MOST_MEMORY", 10**12)
+    monkeypatch.setattr(event_log, "MAX_EVENTS", 10**9)
+    monkeypatch.setattr(event_log, "MAX_MEMORY", 10**12)
     whole = EventLog(run.events).read_history()
     assert len(whole.epochs) == 20_000
     for name in few.epochs:
@@ -98,7 +98,7 @@ def test_a_run_that_is_thinned_shows_the_numbers_of_the_whole_one(tmp_path, monk
 
 
 def test_few_records_are_all_kept():
-    events = [{"kind": "train", "epoch": epoch} for epoch in range(1, event_log.MOST_EVENTS + 1)]
+    events = [{"kind": "train", "epoch": epoch} for epoch in range(1, event_log.MAX_EVENTS + 1)]
     assert thin_out(events) is events
 
 

@@ -118,7 +118,7 @@ def test_the_command_line_says_it_and_its_command_does_it(root, kind, capsys, mo
 
 
 def test_a_batch_is_not_halved_to_nothing():
-    least = failures.LEAST_BATCH
+    least = failures.MIN_BATCH
     changes = failures.ADVICE["out_of_memory"].changes
     assert changes(configure({"batch_size": 2 * least})) == {"batch_size": least}
     assert changes(configure({"batch_size": 2 * least - 1})) == {}

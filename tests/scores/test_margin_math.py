@@ -9,7 +9,7 @@ import torch
 
 from lps.data.classes import Classes
 from lps.methods import Progress
-from lps.methods.lps import LEAST_SHARE, LPS
+from lps.methods.lps import MIN_SHARE, LPS
 from lps.methods.parts.losses import margin_cross_entropy
 from lps.methods.parts.pseudo_labels import TINY, kl_from_estimate, kl_from_prior, pseudo_labels
 from lps.scores import margin_math
@@ -45,7 +45,7 @@ def test_divergences_are_those_of_training(pi_hat):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 10.0])
 def test_margins_are_those_of_training(direction, scale):
-    assert margin_math.LEAST_SHARE == LEAST_SHARE
+    assert margin_math.MIN_SHARE == MIN_SHARE
     trained, random = method(margin_scale=scale, kl_direction=direction), np.random.default_rng(9)
     for pi_hat in distributions():
         for prior in (None, random.dirichlet(np.ones(len(pi_hat)))):

@@ -25,7 +25,7 @@ def _written(folder):
 @pytest.mark.parametrize("is_large", [False, True])
 def test_large_features_are_not_compressed(is_large, tmp_path, monkeypatch):
     monkeypatch.setattr(snapshots, "_LARGE", 1000 if is_large else 1 << 20)
-    monkeypatch.setattr(snapshots, "MOST_POINTS", 100)
+    monkeypatch.setattr(snapshots, "MAX_POINTS", 100)
     snapshot, kinds = _written(tmp_path)
     assert kinds.pop("features.npy") == (zipfile.ZIP_STORED if is_large else zipfile.ZIP_DEFLATED)
     assert set(kinds.values()) == {zipfile.ZIP_DEFLATED}

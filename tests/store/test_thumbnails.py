@@ -61,7 +61,7 @@ def test_large_pictures_become_small_in_their_proportions(source, tmp_path):
 
 
 def test_too_many_are_refused_and_leave_nothing(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(thumbnails, "MOST", 10)
+    monkeypatch.setattr(thumbnails, "MAX_THUMBNAILS", 10)
     with pytest.raises(UserError, match="would be 1,797 pictures; expected at most 10"):
         record_run(source, tmp_path, with_pictures=True)
     assert list(tmp_path.iterdir()) == []

@@ -152,7 +152,7 @@ def test_stored_features_are_computed_once_for_a_look_a_count_and_the_runs(root,
 
 def test_too_many_pictures_are_refused_before_anything_is_made(root, pictures, monkeypatch):
     monkeypatch.setattr(audit, "_ALWAYS", 50)
-    monkeypatch.setattr(audit, "MOST", 50)
+    monkeypatch.setattr(audit, "MAX_COMPARED_PICTURES", 50)
     with pytest.raises(
         UserError, match="pictures: 52 images cannot be compared; expected 11 to 50. Set dataset.images_per_class"
     ):

@@ -631,9 +631,9 @@ def test_importance_finds_the_setting_that_matters(root):
         point = {"margin_scale": generator.uniform(1, 12), "temperature": generator.uniform(0.1, 1)}
         value = peak(point["margin_scale"], 0.01)
         study.add_trial(optuna.trial.create_trial(params=point, distributions=space, value=value))
-        if number + 1 in (search_results.LEAST_TRIALS - 1, search_results.LEAST_TRIALS, 24):
+        if number + 1 in (search_results.MIN_TRIALS - 1, search_results.MIN_TRIALS, 24):
             shares = read_results(found).importance
-            assert bool(shares) == (number + 1 >= search_results.LEAST_TRIALS)
+            assert bool(shares) == (number + 1 >= search_results.MIN_TRIALS)
     assert list(shares) == ["margin_scale", "temperature"] and shares["margin_scale"] > 0.9
     assert sum(shares.values()) == pytest.approx(1)
     assert "24 finished trials" in search_results.importance_caution(read_results(found))

@@ -12,7 +12,7 @@ from lps.charts.board_charts import BoardLine
 from lps.charts.event_log import EventLog
 from lps.charts.palette import DARK, LIGHT, many_colors
 from lps.scores.measurement_names import measurement_name
-from lps.tables.boards import MOST_SMOOTH, BoardChart, read_chart, read_pins
+from lps.tables.boards import MAX_SMOOTH, BoardChart, read_chart, read_pins
 from tests import sample_runs
 
 
@@ -44,7 +44,7 @@ def test_a_chart_is_one_line_of_text_and_back(chart):
 @pytest.mark.parametrize("text", ["", ";;;", "y=", "smooth=nan", "smooth=x;log=zz", "=;y;x=", "z=3", "\0"])
 def test_what_cannot_be_read_is_as_usual(text):
     assert read_chart(text) == BoardChart()
-    assert read_chart("smooth=7").smooth == MOST_SMOOTH and read_chart("y=" + "a" * 999).y.startswith("aaa")
+    assert read_chart("smooth=7").smooth == MAX_SMOOTH and read_chart("y=" + "a" * 999).y.startswith("aaa")
 
 
 def test_x_is_an_epoch_a_step_hours_or_another_measurement(histories):

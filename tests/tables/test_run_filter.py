@@ -140,7 +140,7 @@ def test_the_slowest_that_is_taken_is_over_soon(pattern):
 
 
 def test_expressions_over_many_runs_are_given_up(monkeypatch):
-    monkeypatch.setattr(run_filter, "_MOST_S", -1.0)
+    monkeypatch.setattr(run_filter, "_MAX_S", -1.0)
     with pytest.raises(UserError, match="use simpler ones"):
         found("name~x")
     assert found("lr>0.1") == [2]

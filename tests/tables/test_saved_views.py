@@ -48,7 +48,7 @@ def test_the_file_of_a_newer_program_is_not_written_over(tmp_path):
 
 
 def test_there_is_an_end_to_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(saved_views, "MOST", 2)
+    monkeypatch.setattr(saved_views, "MAX_VIEWS", 2)
     views = saved_views.run_views(tmp_path)
     for name in "ab":
         views.save(name, VIEW)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lps.methods.parts.measurements import Ratio
-from lps.training.step_measurements import MOST, StepMeasurements
+from lps.training.step_measurements import MAX_NUMBERS, StepMeasurements
 
 
 def measured(step: int) -> dict:
@@ -32,10 +32,10 @@ def test_a_few_steps_are_told_one_by_one():
 
 
 def test_many_steps_are_means_over_even_stretches():
-    trail, count = StepMeasurements(seen=2), 10 * MOST
+    trail, count = StepMeasurements(seen=2), 10 * MAX_NUMBERS
     for step in range(count):
         trail.add({"kl": torch.tensor(float(step))})
-    assert trail.result(count) == {"steps/kl": [10 * k + 4.5 for k in range(MOST)]}
+    assert trail.result(count) == {"steps/kl": [10 * k + 4.5 for k in range(MAX_NUMBERS)]}
 
 
 def test_a_checkpoint_in_the_midst_of_an_epoch_changes_nothing():

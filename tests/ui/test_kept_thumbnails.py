@@ -104,7 +104,7 @@ def test_the_oldest_go_first_and_the_rest_stays_within_the_bound(cache, monkeypa
     for age, path in enumerate(files):
         os.utime(path, (1e9 - age, 1e9 - age))
     each = files[0].stat().st_size
-    monkeypatch.setattr(kept_thumbnails, "MOST_BYTES", 10 * each)
+    monkeypatch.setattr(kept_thumbnails, "MAX_BYTES", 10 * each)
     kept_thumbnails.remove_oldest()
     assert _files(cache) == sorted(files[:8])
     kept_thumbnails.remove_oldest()
@@ -114,7 +114,7 @@ def test_the_oldest_go_first_and_the_rest_stays_within_the_bound(cache, monkeypa
 def test_sessions_that_write_at_once_leave_whole_files(cache, monkeypatch):
     keep_pixels((0,), _picture)
     each = _files(cache)[0].stat().st_size
-    monkeypatch.setattr(kept_thumbnails, "MOST_BYTES", 10 * each)
+    monkeypatch.setattr(kept_thumbnails, "MAX_BYTES", 10 * each)
     monkeypatch.setattr(kept_thumbnails, "_WRITES_PER_CHECK", 3)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda number: keep_pixels((number % 40,), _picture)[1], range(200)))

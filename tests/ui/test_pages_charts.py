@@ -108,7 +108,7 @@ def test_a_board_is_kept_and_opened(root):
 
 
 def test_of_many_runs_the_newest_are_drawn(root, monkeypatch):
-    monkeypatch.setattr(page, "MOST", 3)
+    monkeypatch.setattr(page, "MAX_RUNS", 3)
     at = visit("charts")
     assert len(names(charts_of(at)["board_0"])) == 3
     assert "newest 3 of 4 runs" in " ".join(caption.value for caption in at.caption)

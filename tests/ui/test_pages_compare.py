@@ -155,11 +155,11 @@ def test_without_a_choice_the_finished_runs_of_the_newest_split(open_page, made)
 def test_whole_groups_up_to_a_limit(made, monkeypatch):
     runs = sorted(made.values(), key=lambda run: run.id, reverse=True)
     states = {run.id: run.state().name for run in runs}
-    monkeypatch.setattr(page, "MOST", 5)
+    monkeypatch.setattr(page, "MAX_RUNS", 5)
     chosen = {run.id for run in page.default_runs(runs, states)}
     groups = [ids(made, "gcd 0", "gcd 1"), ids(made, "plain 0", "plain 1"), ids(made, "lps 0", "lps 1", "lps 2")]
     assert sum(chosen >= set(group) for group in groups) == 2 and len(chosen) in (4, 5)
-    monkeypatch.setattr(page, "MOST", 1)
+    monkeypatch.setattr(page, "MAX_RUNS", 1)
     assert len(page.default_runs(runs, states)) == 1
     assert page.default_runs([], {}) == []
 

@@ -198,7 +198,7 @@ def test_another_state_of_weights_names_or_files_is_another_result(run, pictures
 
 @pytest.mark.slow
 def test_old_results_are_forgotten(run, pictures, monkeypatch):
-    monkeypatch.setattr(prediction_job, "_MOST_RESULTS", 2)
+    monkeypatch.setattr(prediction_job, "_MAX_RESULTS", 2)
     for number in range(4):
         saved(pictures, digits(run)[60:61], name=f"more{number}.png")
         prediction_job.start_prediction(run, pictures)

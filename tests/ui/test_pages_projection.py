@@ -200,7 +200,7 @@ def test_maps_of_all_epochs_can_be_asked_for(run, open_page, monkeypatch):
 
 
 def test_pca_of_very_many_images_can_be_asked_for(run, open_page, monkeypatch):
-    monkeypatch.setattr(points, "MOST_POINTS", 500)
+    monkeypatch.setattr(points, "MAX_POINTS", 500)
     asked = []
     monkeypatch.setattr(page.projection, "start_map", lambda *how: asked.append(how[1:]))
     app = open_page(run)

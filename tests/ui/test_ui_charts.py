@@ -9,7 +9,7 @@ import pytest
 from lps.charts import class_bars, figures, line_charts, maps, palette
 from lps.charts.event_log import History
 from lps.charts.palette import DARK, LIGHT
-from lps.store.snapshots import MOST_POINTS
+from lps.store.snapshots import MAX_POINTS
 from lps.ui.shared.history import read_history
 from tests.sample_runs import make_run
 
@@ -181,7 +181,7 @@ def test_groups_are_where_they_belong():
 
 def test_fifty_thousand_points_are_small_and_more_are_cut():
     figure = maps.projection(points(60_000), "confidence", LIGHT, 4, NAMES).figure()
-    assert len(figure.data[0].x) == MOST_POINTS
+    assert len(figure.data[0].x) == MAX_POINTS
     arrays = json.loads(figure.to_json())["data"][0]
     assert all(isinstance(arrays[name], dict) for name in ("x", "y", "customdata"))  # base64, not text
 

@@ -68,9 +68,9 @@ class ArrayFile:
     def __exit__(self, *_) -> None:
         self._archive.close()
 
-    def check_members(self, most_bytes: int) -> None:
-        """Raise `UserError` if the archive is malicious, or unpacks to more than `most_bytes`."""
-        zip_members(self._archive, Allowance(self.packed, most_bytes), self.packed)
+    def check_members(self, max_bytes: int) -> None:
+        """Raise `UserError` if the archive is malicious, or unpacks to more than `max_bytes`."""
+        zip_members(self._archive, Allowance(self.packed, max_bytes), self.packed)
 
     def unpacked_size(self, name: str) -> int:
         """Return the unpacked size of an array with its header in bytes, according to the archive."""

@@ -21,13 +21,13 @@ from lps.wording import data_size
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 _ORIENTATION, _SIDEWAYS = 0x0112, (5, 6, 7, 8)  # EXIF tag, and its values for a sideways camera
 _BUDGET = 512 << 20  # bytes that all pictures being decoded may take together
-_MOST = 800_000_000  # bytes that a single picture may take
+_MAX_BYTES = 800_000_000  # bytes that a single picture may take
 LONGEST = 400_000_000  # bytes of a file: more than the largest uncompressed picture
 _HEAD = 16 << 20  # bytes of a file before the first pixel
 LARGE = 16_000_000  # pixels from which a picture is first reduced strip by strip
 STRIP = 4_000_000  # pixels of a strip, about
 _SLOW = {"ppm", "ppm_plain", "bmp_rle"}  # decoders that process single pixels in Python
-_MOST_SLOW = 4_000_000  # pixels for them: some seconds
+_MAX_SLOW_PIXELS = 4_000_000  # pixels for them: some seconds
 _DEEP_MODES = ("I;16", "I;16L", "I;16B", "I;16N", "I")  # 16-bit grey modes
 _A_WEBP_PIXEL = 16  # bytes: two canvases of the decoder, its output, and the picture
 _ROWS_PER_STRIP, _TILE_WIDTH, _TILE_LENGTH, _BITS = 278, 322, 323, 258  # of a TIFF
@@ -84,8 +84,8 @@ def _opened(source: Source, size: int) -> Iterator[tuple[Image.Image, tuple[int,
     """Return a picture as RGB, of at least `size` pixels a side if it has them; and its own height and width."""
     try:
         needed = _needed_bytes(source, size)
-        if needed > _MOST:
-            limit = f"expected at most {data_size(_MOST)}: save it smaller"
+        if needed > _MAX_BYTES:
+            limit = f"expected at most {data_size(_MAX_BYTES)}: save it smaller"
             raise Unreadable(f"would take {data_size(needed)} of memory to decode; {limit}")
         with _ROOM.taken(needed):
             yield _turned(source, size)
@@ -139,10 +139,10 @@ def _needed_bytes(source: Source, size: int) -> int:
         file.seek(0)
         with Image.open(_Head(file), formats=_FORMATS) as image:
             pixels = _checked_pixels(*image.size)
-            if pixels > _MOST_SLOW and any(tile[0] in _SLOW for tile in image.tile):
+            if pixels > _MAX_SLOW_PIXELS and any(tile[0] in _SLOW for tile in image.tile):
                 raise Unreadable(
                     f"has {image.width} x {image.height} pixels in a format that decodes slowly; expected at "
-                    f"most {_MOST_SLOW:,}: save it as PNG"
+                    f"most {_MAX_SLOW_PIXELS:,}: save it as PNG"
                 )
             decoder_bytes = _decoder_bytes(image, length)
             image.draft(None, (2 * size, 2 * size))

@@ -32,7 +32,7 @@ from lps.files.user_folders import cache_folder
 if TYPE_CHECKING:
     from lps.datasets.readers.picture_references import PictureReferences
 
-_MOST_FACTS = 1 << 30  # bytes of the names of all files
+_MAX_FACTS = 1 << 30  # bytes of the names of all files
 _SETTLED_NS = 2 * 10**9  # after this time another change would get another time stamp
 _FORMAT = 2  # raise it when the pixels or names of the same files change
 
@@ -187,7 +187,7 @@ def _read(folder: Path, root: Path | None) -> Images | None:
     """Read the cache in `folder`; None if it is missing or damaged. Follows no links and waits for no pipe."""
     try:
         with open_regular(folder / "facts.json") as file:
-            facts = json.loads(file.read(_MOST_FACTS))
+            facts = json.loads(file.read(_MAX_FACTS))
         shape = tuple(facts["shape"])
         pixels = _open_references(folder, facts, root) if "by_reference" in facts else _mapped(folder, shape)
         has_sizes = os.path.lexists(folder / "sizes.npy")

@@ -23,8 +23,8 @@ from lps.wording import counted, data_size
 _TARS, _PARQUETS = (".tar", ".tar.gz", ".tgz"), (".parquet",)
 _LABEL_NAMES = ("label", "class", "cls", "target", "fine_label", "class_name")  # of columns, and of keys in .json
 _IMAGE_NAMES = ("image", "img", "picture", "jpg", "png")  # of columns, if several hold bytes
-_MOST_TEXT = 1 << 20  # bytes of a .cls, .txt or .json beside a picture
-_MOST_GROUP = 2 << 30  # bytes of the pictures of a row group, which are in memory together
+_MAX_TEXT = 1 << 20  # bytes of a .cls, .txt or .json beside a picture
+_MAX_GROUP = 2 << 30  # bytes of the pictures of a row group, which are in memory together
 _ROWS = 64  # rows of a group read at once
 _TEST = "test"
 
@@ -133,7 +133,7 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
             else:
                 names.add(member.name)
                 picture = member_path, _content(archive, member), (member.offset_data, member.size)
-        elif kind in (".cls", ".txt", ".json") and member.size <= _MOST_TEXT:
+        elif kind in (".cls", ".txt", ".json") and member.size <= _MAX_TEXT:
             given_label = _label_of(kind, _content(archive, member))
             label = given_label if given_label is not None else label
     if picture:
@@ -196,8 +196,8 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
                 shards.skip(shard.name, f"has no column of image bytes among {shorten(', '.join(schema.names))}")
                 return
             largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
-            if largest > _MOST_GROUP:
-                limit = f"expected at most {data_size(_MOST_GROUP)}: write it with a smaller row_group_size"
+            if largest > _MAX_GROUP:
+                limit = f"expected at most {data_size(_MAX_GROUP)}: write it with a smaller row_group_size"
                 shards.skip(shard.name, f"has a row group of {data_size(largest)}; {limit}")
                 return
             for batch in file.iter_batches(_ROWS, columns=[image, label] if label else [image]):

@@ -20,7 +20,7 @@ from lps.datasets import quoted
 from lps.datasets.readers.array_file import ArrayFile, ArrayHead, opened, read_head
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
-from lps.files.versions import MOST_IMAGES, MOST_WIDTH
+from lps.files.versions import MAX_IMAGES, MAX_WIDTH
 from lps.machine import memory
 from lps.wording import data_size
 
@@ -29,7 +29,7 @@ _VECTOR = "vector"
 _EXPECTED = f"a file of vectors that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
 _COLUMNS = (_VECTOR, "id", "label", "title", "text", "picture")
 _ARRAYS = (*_COLUMNS, "class_name")
-_MOST_VIEWS = 64
+_MAX_VIEWS = 64
 _LARGEST_TABLE = 1 << 30  # bytes of a .csv
 _ROOM = 0.8  # share of the free memory for data that are not mapped
 _LONGEST_ID, _LONGEST_TITLE = 200, 2000  # characters that are kept
@@ -184,7 +184,7 @@ def _of_csv(path: Path, count: int) -> dict[str, object]:
             values_by_name: dict[str, list] = {name: [] for name in names}
             lines = (row or [""] for row in rows) if len(header) == 1 else filter(None, rows)
             for number, row in enumerate(lines, 2):
-                if number > MOST_IMAGES + 1:
+                if number > MAX_IMAGES + 1:
                     break
                 if len(row) <= max(names.values(), default=-1):
                     raise _wrong(
@@ -296,15 +296,15 @@ def _check_kind(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if len(shape) not in (2, 3):
         raise _wrong(f"the vectors have the shape {shape}; expected (items, numbers) or (items, views, numbers)")
     _check_count(shape[0])
-    if not 1 <= shape[-1] <= MOST_WIDTH:
-        raise _wrong(f"the vectors have {shape[-1]:,} numbers; expected 1 to {MOST_WIDTH:,}")
-    if len(shape) == 3 and not 1 <= shape[1] <= _MOST_VIEWS:
-        raise _wrong(f"the items have {shape[1]:,} views; expected 1 to {_MOST_VIEWS}")
+    if not 1 <= shape[-1] <= MAX_WIDTH:
+        raise _wrong(f"the vectors have {shape[-1]:,} numbers; expected 1 to {MAX_WIDTH:,}")
+    if len(shape) == 3 and not 1 <= shape[1] <= _MAX_VIEWS:
+        raise _wrong(f"the items have {shape[1]:,} views; expected 1 to {_MAX_VIEWS}")
 
 
 def _check_count(count: int) -> None:
-    if not 1 <= count <= MOST_IMAGES:
-        raise _wrong(f"the file has {count:,} items; expected 1 to {MOST_IMAGES:,}")
+    if not 1 <= count <= MAX_IMAGES:
+        raise _wrong(f"the file has {count:,} items; expected 1 to {MAX_IMAGES:,}")
 
 
 def _check_room(needed: int) -> None:

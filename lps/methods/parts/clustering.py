@@ -14,7 +14,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 _BLOCK = 1 << 17  # points whose distances to centres are computed at once
-_MOST_TRIED = 1 << 18  # free points; beyond that, restarts use a sample, and all points start from its best centres
+_MAX_TRIED = 1 << 18  # free points; beyond that, restarts use a sample, and all points start from its best centres
 _ROW = 1024  # numbers whose running sum one group of a GPU's threads computes
 _CHECK_EVERY = {False: 1, True: 16}  # rounds of k-means between two checks for convergence, on a CPU and on a GPU
 
@@ -69,12 +69,12 @@ def semi_supervised_kmeans(
 
     points: float32 (n, d), free to move; pinned: (m, d) and pins: int64 (m,), the cluster of each. Clusters with pinned
     points start at their mean, the others are drawn from the free points by greedy k-means++. Without pinned points
-    this is plain k-means. With more than `_MOST_TRIED` free points, the restarts use a sample.
+    this is plain k-means. With more than `_MAX_TRIED` free points, the restarts use a sample.
     """
     generator = torch.Generator().manual_seed(seed)
     pinned_sums = _sums(pinned, pins, clusters)
-    if len(points) > _MOST_TRIED and restarts > 1:
-        rows = torch.randperm(len(points), generator=generator)[:_MOST_TRIED].sort().values.to(points.device)
+    if len(points) > _MAX_TRIED and restarts > 1:
+        rows = torch.randperm(len(points), generator=generator)[:_MAX_TRIED].sort().values.to(points.device)
         clusters_of_sample = semi_supervised_kmeans(points[rows], pinned, pins, clusters, seed, restarts, iterations)
         centres = _lloyd(points, pinned_sums, clusters_of_sample.centres, iterations)
         return Clusters(centres, squared_distances(points, centres), _inertia(points, pinned, pins, centres))

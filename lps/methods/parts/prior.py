@@ -22,7 +22,7 @@ from lps.methods import Inference, Method
 from lps.methods.parts.clustering import kmeans
 from lps.settings.config import Config
 
-_MOST = 20_000  # clustered images, evenly spread over all: the standard error of a share of 0.1 is then 0.002
+_MAX_CLUSTERED = 20_000  # clustered images, evenly spread over all: the standard error of a share of 0.1 is then 0.002
 _RESTARTS = 3  # of k-means
 
 
@@ -65,7 +65,7 @@ def cluster_counts(method: Method, inference: Inference) -> Tensor:
     labeled, unlabeled = inference.labeled.features, inference.unlabeled.features
     ids = torch.cat([inference.targets, method.predict(inference).ids])
     points = F.normalize(torch.cat([labeled, unlabeled]).float(), dim=1)
-    rows = np.linspace(0, len(points) - 1, min(len(points), _MOST)).astype(np.int64)
+    rows = np.linspace(0, len(points) - 1, min(len(points), _MAX_CLUSTERED)).astype(np.int64)
     is_labeled = rows < len(labeled)
     clusters = kmeans(points.cpu().numpy()[rows], method.classes.total, inference.seed, _RESTARTS)
     classes = _align_clusters(clusters, ids.cpu().numpy()[rows], is_labeled, method.classes)

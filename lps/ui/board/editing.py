@@ -15,8 +15,8 @@ _LOGS = {"": "Linear", "y": "Log y", "x": "Log x", "xy": "Log x and y"}
 def offer_new_chart(charts: Sequence[BoardChart], titles: Mapping[str, str], groupings: Mapping[str, str]) -> None:
     """Show the menu that adds a chart."""
     with st.popover("Add a chart", icon=":material/add_chart:", type="tertiary"):
-        if len(charts) >= boards.MOST_CHARTS:
-            st.caption(f"A board has at most {boards.MOST_CHARTS} charts.")
+        if len(charts) >= boards.MAX_CHARTS:
+            st.caption(f"A board has at most {boards.MAX_CHARTS} charts.")
             return
         _ask_chart_fields("new", BoardChart(), titles, groupings)
         st.button("Add", icon=":material/add:", key="add_chart", on_click=_add_chart, args=(list(charts),))
@@ -60,7 +60,7 @@ def _ask_chart_fields(
         **options,
     )
     help_text = "A larger value averages over more epochs. A pale line shows the recorded values"
-    st.slider("Smoothing", 0.0, boards.MOST_SMOOTH, step=0.01, key=f"{key_prefix}_smooth", help=help_text, **options)
+    st.slider("Smoothing", 0.0, boards.MAX_SMOOTH, step=0.01, key=f"{key_prefix}_smooth", help=help_text, **options)
     st.segmented_control("Axes", list(_LOGS), format_func=_LOGS.get, key=f"{key_prefix}_log", required=True, **options)
 
 

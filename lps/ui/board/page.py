@@ -28,8 +28,8 @@ from lps.ui.shared.history import read_history
 from lps.ui.shared.plot import BoardPlot, code_of, plot
 from lps.wording import counted
 
-_MOST_LINES = 12  # that can be told apart; of more runs, lines are means
-MOST = 60  # runs whose records are read; the newest of more
+_MAX_LINES = 12  # that can be told apart; of more runs, lines are means
+MAX_RUNS = 60  # runs whose records are read; the newest of more
 _TICK_S = 5.0  # while a run moves
 
 
@@ -56,7 +56,7 @@ def main() -> None:
         )
         return
     find = filter_box.ask_filter()
-    live_part.follow_changes(lambda: runs[:MOST], select.any_moves, lambda _: _show_board(find), _TICK_S)
+    live_part.follow_changes(lambda: runs[:MAX_RUNS], select.any_moves, lambda _: _show_board(find), _TICK_S)
 
 
 def _show_board(find: str) -> None:
@@ -93,18 +93,18 @@ def _show_board(find: str) -> None:
 
 def _read_charts(by: str) -> list[BoardChart]:
     """Return the charts in the URL, by default the usual ones, grouped by `by`."""
-    requested = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MOST_CHARTS]]
+    requested = [boards.read_chart(text) for text in st.query_params.get_all("chart")[: boards.MAX_CHARTS]]
     return requested or [replace(chart, by=by) for chart in boards.DEFAULT_CHARTS]
 
 
 def _usual_grouping(entries: Sequence[RunRow]) -> str:
     """Return the default grouping: the one with the most lines that can still be told apart."""
-    if len(entries) <= _MOST_LINES:
+    if len(entries) <= _MAX_LINES:
         return ""
     numbers = {}
     for key in (grouping.EVERYTHING, "method", *columns.varying_settings(entries)):
         numbers[key] = len(grouping.group_runs(entries, grouping.grouping_names([key], entries)))
-    readable = [key for key, number in numbers.items() if 1 < number <= _MOST_LINES]
+    readable = [key for key, number in numbers.items() if 1 < number <= _MAX_LINES]
     return max(readable, key=numbers.get, default=grouping.EVERYTHING)
 
 
@@ -122,9 +122,9 @@ def _select_runs(find: str) -> _BoardRuns:
         st.error(escape.markdown(str(error)), icon=":material/filter_alt_off:")
         matching = entries
     entries = [entry for entry in matching if entry.config is not None]
-    if len(entries) > MOST:
-        st.caption(f"Showing the newest {MOST} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
-    entries = entries[:MOST]
+    if len(entries) > MAX_RUNS:
+        st.caption(f"Showing the newest {MAX_RUNS} of {counted(len(entries), 'run')}. Narrow the filter to see others.")
+    entries = entries[:MAX_RUNS]
     histories = [read_history(entry.run) for entry in entries]
     notices.show_left_out({titles.run_label(entry.run): history for entry, history in zip(entries, histories)})
     labels = run_diff.short_labels([entry.run for entry in entries], in_symbols=True)

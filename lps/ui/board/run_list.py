@@ -17,7 +17,7 @@ from lps.tables.boards import BoardChart
 from lps.ui.shared import theme, url_fields
 
 _KEY = "board_lines"
-_MOST = 100  # hidden, and pinned, runs in an address
+_MAX_IN_ADDRESS = 100  # hidden, and pinned, runs in an address
 _LONGEST = 200  # characters of a line's key
 _FOLDER = Path(__file__).parent
 _SCRIPT, _STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("run_list.js", "run_list.css"))
@@ -32,12 +32,12 @@ _mount = st.components.v2.component(
 
 def hidden_keys() -> list[str]:
     """Return the keys of the lines that the URL hides."""
-    return st.query_params.get_all("off")[:_MOST]
+    return st.query_params.get_all("off")[:_MAX_IN_ADDRESS]
 
 
 def pinned_colors() -> dict[str, str]:
     """Return the pinned colours in the URL by key of the line, as on a light background."""
-    return boards.read_pins(st.query_params.get_all("pin")[:_MOST])
+    return boards.read_pins(st.query_params.get_all("pin")[:_MAX_IN_ADDRESS])
 
 
 def show_run_list(charts: Sequence[Sequence[BoardLine]], first: BoardChart, title: str, epoch: int | None) -> None:
@@ -95,4 +95,4 @@ def _store_report() -> None:
 
 
 def _write_texts(name: str, texts: list[str]) -> None:
-    url_fields.set_values(name, [text for text in texts if len(text) <= _LONGEST][:_MOST] or None)
+    url_fields.set_values(name, [text for text in texts if len(text) <= _LONGEST][:_MAX_IN_ADDRESS] or None)

@@ -13,8 +13,8 @@ from lps.ui.pictures.predictions import PredictionView
 from lps.ui.shared import error_toasts
 from lps.wording import counted
 
-_MOST_TYPICAL = 8  # pictures of a part
-_MOST_SIMILAR = 24  # pictures that are like the chosen ones
+_MAX_TYPICAL = 8  # pictures of a part
+_MAX_SIMILAR = 24  # pictures that are like the chosen ones
 _EXAMPLES = "like_these"  # in the session: (of what, image ids that others shall be like)
 _HELP = (
     "Splits the cluster by k-means on the first 10 principal components of its features. The largest part stays "
@@ -46,7 +46,7 @@ def _show_parts(view: PredictionView, cluster: int, ids: np.ndarray, features: n
     parts, say = mixed_clusters.split_features(features, count), nouns.of(view.run)
     for part in range(count):
         rows = np.flatnonzero(parts == part)
-        typical = ids[rows[mixed_clusters.most_typical(features[rows], _MOST_TYPICAL)]].tolist()
+        typical = ids[rows[mixed_clusters.most_typical(features[rows], _MAX_TYPICAL)]].tolist()
         fate = "stay in the cluster" if part == 0 else "become a new cluster"
         st.caption(f"{counted(len(rows), say('image'))} {fate}")
         tiles = [Tile(image, "", say(f"Image {image} of part {part + 1}")) for image in typical]
@@ -126,4 +126,4 @@ def similar_images(view: PredictionView, example_images: tuple[int, ...]) -> np.
     """Return ids of the other images, by cosine with the mean direction of the features of `example_images`."""
     ids, features = points.read_features(view.run, view.epoch)
     nearest = mixed_clusters.nearest_to(features, np.flatnonzero(np.isin(ids, example_images)))
-    return ids[nearest[np.isin(ids[nearest], view.split.unlabeled)]][:_MOST_SIMILAR]
+    return ids[nearest[np.isin(ids[nearest], view.split.unlabeled)]][:_MAX_SIMILAR]

@@ -46,10 +46,10 @@ from lps.ui.shared.plot import code_of, plot
 from lps.ui.shared.scores import label_width
 from lps.wording import counted
 
-MOST = 48  # runs that are compared without a choice: eleven methods with four seeds fit
+MAX_RUNS = 48  # runs that are compared without a choice: eleven methods with four seeds fit
 _BAND_LABELS = {"range": "Min to max", "std": "± std", "interval": CONFIDENCE_TEXT, "none": "None"}
 _FILES = {"latex": ("LaTeX", "tex"), "markdown": ("Markdown", "md"), "csv": ("CSV", "csv")}
-_MOST_LINES = 40  # of a table as text that is shown whole: no key scrolls a box inside the page
+_MAX_LINES = 40  # of a table as text that is shown whole: no key scrolls a box inside the page
 
 
 def main() -> None:
@@ -118,7 +118,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
 
 
 def default_runs(runs: list[Run], states: dict[str, str]) -> list[Run]:
-    """Return the finished runs with the split settings of the newest finished one: whole groups, up to `MOST` runs."""
+    """Return the finished runs with the split settings of the newest finished one: whole groups, up to `MAX_RUNS`."""
     finished = select.default_group([run for run in runs if states[run.id] == "finished"])
     settings = {run: config.flat() for run in finished if (config := run.config_if_readable())}
     groups: dict[str, list[Run]] = {}
@@ -128,8 +128,8 @@ def default_runs(runs: list[Run], states: dict[str, str]) -> list[Run]:
             groups.setdefault(str(shared_settings), []).append(run)
     selected: list[Run] = []
     for group in groups.values():
-        if not selected or len(selected) + len(group) <= MOST:
-            selected += group[:MOST]
+        if not selected or len(selected) + len(group) <= MAX_RUNS:
+            selected += group[:MAX_RUNS]
     return selected
 
 
@@ -272,7 +272,7 @@ def _show_texts(groups: list[Group], scoring: Scoring, reference: Group | None) 
     st.subheader("Copy", anchor=False)
     for tab, text_format in zip(st.tabs([label for label, _ in _FILES.values()]), _FILES):
         text = score_tables.format_table(groups, text_format, reference)
-        tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MOST_LINES else 360)
+        tab.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") <= _MAX_LINES else 360)
     export_buttons.show_command(compare_command(groups, scoring))
 
 

@@ -42,7 +42,7 @@ def describe_changes(backgrounds: Sequence[Background]) -> list[tuple[str, str]]
 
     def changed(flat: Mapping[str, object], is_shared: bool) -> str:
         named = [key for key in keys if (key in shared) is is_shared]
-        names_defaults = not is_shared and len(named) <= run_groups.MOST_DEFAULTS
+        names_defaults = not is_shared and len(named) <= run_groups.MAX_DEFAULTS
         settings = {key: flat[key] for key in named if names_defaults or flat[key] != usual[key]}
         return effects.settings_in_words(settings)
 

@@ -33,9 +33,9 @@ from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
 
 _EXAMPLE = "margin_scale=0,2,5,10,20"  # of a sweep worth looking at
-_MOST_ASSOCIATED = 3  # pairs of settings that are named
-_MOST_BARS = 8  # settings in the chart of main effects
-MOST_AXES = 7  # side by side with names that can be read
+_MAX_ASSOCIATED = 3  # pairs of settings that are named
+_MAX_BARS = 8  # settings in the chart of main effects
+MAX_AXES = 7  # side by side with names that can be read
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], sel
     with bars:
         if len(effect_list) > 1:
             st.subheader("Main effects", anchor=False)
-            _show_bars(scored, effect_list[:_MOST_BARS], selection.measure)
+            _show_bars(scored, effect_list[:_MAX_BARS], selection.measure)
     with cells:
         matrix.show_matrix(scored, varied, selection.waiting, selection.measure)
 
@@ -429,9 +429,9 @@ def _show_lines(
 
 def _pick_axes(varied: Mapping[str, list], names_by_importance: Sequence[str]) -> dict[str, list]:
     """Return the settings that get an axis, with their values."""
-    if len(varied) <= MOST_AXES:
+    if len(varied) <= MAX_AXES:
         return dict(varied)
-    usual = list(dict.fromkeys([*names_by_importance, *varied]))[:MOST_AXES]
+    usual = list(dict.fromkeys([*names_by_importance, *varied]))[:MAX_AXES]
     selected = st.multiselect(
         f"Axes ({len(varied)} settings differ)",
         list(varied),
@@ -456,7 +456,7 @@ def _explain_importance(scored: Sequence[Scored], left_out: Mapping[str, str]) -
             "The settings were varied independently: if a bar is much longer than its mark, the setting has an effect "
             "in these runs."
         )
-    for first, second, strength in associated[:_MOST_ASSOCIATED]:
+    for first, second, strength in associated[:_MAX_ASSOCIATED]:
         pair = f"{escape.markdown(first)} and {escape.markdown(second)}"
         sentences.append(
             f"{pair} were varied together (Cramer's V {strength:.2f}). The effect that they share is in neither bar, "

@@ -126,7 +126,7 @@ def show_margins(belief: ClassEstimate, divergence: float, prior: np.ndarray | N
         values = margin_math.margins(belief.shares, divergence, scale, prior)
         st.latex(_margin_formula(margin_math.relative_shares(belief.shares, prior), divergence, scale, values, prior))
         if prior is not None:
-            least = margin_math.LEAST_SHARE
+            least = margin_math.MIN_SHARE
             st.caption(
                 f"$\\pi_k$ is the share of class k in the prior. A share below {least:g}$/K$ counts as {least:g}$/K$."
             )

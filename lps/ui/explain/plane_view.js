@@ -2,7 +2,7 @@
 // without the margin. Nothing goes back to the server. data: the settings of the simulation (lps/ui/explain/plane.py).
 
 const STEPS_A_SECOND = 50;
-const MOST_AT_ONCE = 3; // steps in one frame, so that a slow machine takes longer and does not stutter
+const MAX_AT_ONCE = 3; // steps in one frame, so that a slow machine takes longer and does not stutter
 const CELLS = 72; // of the ground, along an edge
 const REACH = 1.75; // of the plane, from the middle to an edge
 
@@ -137,8 +137,8 @@ function begin(root, settings) {
     if (!state.isPlaying || !root.isConnected) return;
     state.due += Math.min(0.1, (now - state.last) / 1000) * STEPS_A_SECOND;
     state.last = now;
-    const count = Math.min(MOST_AT_ONCE, Math.floor(state.due));
-    state.due = Math.min(state.due - count, MOST_AT_ONCE);
+    const count = Math.min(MAX_AT_ONCE, Math.floor(state.due));
+    state.due = Math.min(state.due - count, MAX_AT_ONCE);
     if (count) advance(count);
     if (state.done >= settings.steps) end();
     draw();

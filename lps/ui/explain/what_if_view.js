@@ -4,7 +4,7 @@
 const SLICE_MS = 24; // of training between two frames
 const DIALS = ["margin_scale", "temperature", "entropy_weight", "novel"];
 const SHOWN = { margin_scale: "C", temperature: "τ", entropy_weight: "entropy", novel: "novel classes" };
-const MOST_KL = 1; // the upper end of its axis, at least
+const MAX_KL = 1; // the upper end of its axis, at least
 
 function percent(share) {
   return `${Math.round(100 * share)} %`;
@@ -87,7 +87,7 @@ function begin(root, { settings, pictures, runs }) {
 
   function draw() {
     const kls = [state.now, state.before].flatMap((one) => (one ? one.points.map((point) => point.kl ?? 0) : []));
-    const top = Math.max(MOST_KL, Math.ceil(Math.max(...kls)));
+    const top = Math.max(MAX_KL, Math.ceil(Math.max(...kls)));
     const marks = root.querySelectorAll(".lps-whatif-plot-kl .lps-whatif-axis span");
     [top, top / 2, 0].forEach((mark, i) => (marks[i].textContent = mark));
     drawCurves(state.before, "before", top);

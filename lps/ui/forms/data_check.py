@@ -25,8 +25,8 @@ from lps.ui.shared import escape, select
 from lps.wording import ago, capitalized, counted
 
 _PER_CLICK = 5  # findings of a kind that are shown, and that each click adds
-_MOST_PICTURES = 6  # pictures of one
-_MOST_DECISIONS = 20  # that are listed
+_MAX_PICTURES = 6  # pictures of one
+_MAX_DECISIONS = 20  # that are listed
 _SIZE = 72  # pixels
 _LONGEST = 22  # characters below a picture
 
@@ -135,9 +135,9 @@ def _show_finding(config: Config, finding: Doubt, images: Images, rows: dict[Key
         st.markdown(escape.markdown(capitalized(finding.in_words)) + ".")
         say = nouns.of_dataset(config.dataset)
         keys = [key for key in finding.pictures if key in rows]
-        frames.show_frames([("", [_make_frame(images, key, rows[key], say) for key in keys[:_MOST_PICTURES]])], _SIZE)
-        if len(keys) > _MOST_PICTURES:
-            st.caption(f"and {len(keys) - _MOST_PICTURES:,} more")
+        frames.show_frames([("", [_make_frame(images, key, rows[key], say) for key in keys[:_MAX_PICTURES]])], _SIZE)
+        if len(keys) > _MAX_PICTURES:
+            st.caption(f"and {len(keys) - _MAX_PICTURES:,} more")
         with st.container(horizontal=True, gap="small"):
             for label, icon, do, pictures, new_label in _list_choices(finding, keys):
                 st.button(
@@ -194,15 +194,15 @@ def _show_decisions(config: Config) -> None:
     if not log_entries:
         return
     st.markdown(f"**{counted(len(log_entries), 'decision')}**")
-    for number, entry in log_entries[:_MOST_DECISIONS]:
+    for number, entry in log_entries[:_MAX_DECISIONS]:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             age = ago(max(0.0, time.time() - entry.get("time", time.time())))
             st.markdown(f":small[{escape.markdown(edit_log.entry_in_words(entry))} :gray[· {age}]]", width="stretch")
             st.button("Undo", key=f"check_undo:{number}", icon=":material/undo:", type="tertiary",
                       on_click=_try_change,
                       args=(lambda n=number: audit_files.undo_finding_decision(config, n),))  # fmt: skip
-    if len(log_entries) > _MOST_DECISIONS:
+    if len(log_entries) > _MAX_DECISIONS:
         st.caption(
-            f"and {len(log_entries) - _MOST_DECISIONS:,} older decisions. To list them, run python -m lps audit "
+            f"and {len(log_entries) - _MAX_DECISIONS:,} older decisions. To list them, run python -m lps audit "
             f"{config.dataset} --decided"
         )

@@ -254,12 +254,12 @@ def show_other_measurements(run: Run, history: History) -> None:
     with expander:
         epochs, colors = planned_epochs(run, history), theme.current_palette()
         with st.grid(columns="auto", min_column_width=300, gap="medium"):
-            for name in names[: measurements.MOST_CHARTS]:
+            for name in names[: measurements.MAX_CHARTS]:
                 figure = measurements.other_measurement(history, name, epochs, colors)
                 code = code_of("measurement", run, name)
                 plot(_with_own_view(figure, run), f"other:{name}", f"{name} over the epochs", code=code)
-        if len(names) > measurements.MOST_CHARTS:
-            st.caption(f"The page Compare shows {counted(len(names) - measurements.MOST_CHARTS, 'more measurement')}.")
+        if len(names) > measurements.MAX_CHARTS:
+            st.caption(f"The page Compare shows {counted(len(names) - measurements.MAX_CHARTS, 'more measurement')}.")
 
 
 def show_comparison(runs: list[Run]) -> None:

@@ -24,7 +24,7 @@ _mount = st.components.v2.component(
 
 def show_race(runs: list[Run]) -> None:
     """Show the race of the first three of `runs`, which share their split; the others are named."""
-    racing, remaining = runs[: race_data.MOST], runs[race_data.MOST :]
+    racing, remaining = runs[: race_data.MAX_RUNS], runs[race_data.MAX_RUNS :]
     live_part.follow_changes(lambda: racing, _are_going_on, _draw_race, _TICK_S)
     if not can_race(racing):
         _show_recorded_race()
@@ -53,7 +53,7 @@ def offer_race_file(runs: list[Run]) -> None:
     """Show the button that downloads the race of the first three as a file."""
     st.download_button(
         "Download the race",
-        lambda: race_document.as_bytes(runs[: race_data.MOST]),
+        lambda: race_document.as_bytes(runs[: race_data.MAX_RUNS]),
         file_name="race.html",
         mime="text/html",
         key="take_race",
@@ -65,7 +65,7 @@ def offer_race_file(runs: list[Run]) -> None:
 
 def can_race(runs: list[Run]) -> bool:
     """Return whether any of the runs has recorded an epoch."""
-    return any(read_history(run).last_epoch for run in runs[: race_data.MOST])
+    return any(read_history(run).last_epoch for run in runs[: race_data.MAX_RUNS])
 
 
 def _are_going_on(runs: list[Run]) -> bool:

@@ -38,7 +38,7 @@ def list_colorings(run: Run, epoch: int) -> dict[str, str]:
     titles |= {} if has_truth else {"called": _OF_RUNS["called"]}
     if _read_thresholds(run, epoch):
         titles["adopted"] = _OF_RUNS["adopted"]
-    if len(partition.split.unlabeled) <= predictions.MOST_IMAGES and _has_decisions(run, epoch):
+    if len(partition.split.unlabeled) <= predictions.MAX_IMAGES and _has_decisions(run, epoch):
         titles["cluster"] = _OF_RUNS["cluster"]
     is_blind = 2 * np.count_nonzero(is_known) < len(is_known)
     if is_blind:

@@ -7,13 +7,13 @@ import streamlit as st
 
 from lps.errors import UserError
 from lps.files import browsable_folders
-from lps.interop.uploaded_folders import MOST_BYTES, MOST_PICTURES, StoredPictures
+from lps.interop.uploaded_folders import MAX_BYTES, MAX_PICTURES, StoredPictures
 from lps.ui.server import uploads
 from lps.ui.shared import error_toasts, escape
 from lps.wording import counted, data_size
 
-_MOST_NAMED = 3  # files left out whose names are said
-_MOST_EARLIER = 6  # folders from before that are listed
+_MAX_NAMED = 3  # files left out whose names are said
+_MAX_EARLIER = 6  # folders from before that are listed
 
 
 def show_folder_choice(
@@ -40,7 +40,7 @@ def show_folder_choice(
     if earlier:
         st.markdown("**Earlier uploads**")
         with st.container(horizontal=True, gap="small"):
-            for folder in earlier[:_MOST_EARLIER]:
+            for folder in earlier[:_MAX_EARLIER]:
                 key = f"{name}_again:{folder.name}"
                 st.button(escape.markdown(folder.name), icon=":material/photo_library:", key=key,
                           on_click=choose, args=(folder,))  # fmt: skip
@@ -55,7 +55,7 @@ def show_upload_limits() -> None:
     """Say how much an upload may hold, and what happens to it."""
     file_limit = st.get_option("server.maxUploadSize")
     st.caption(
-        f"At most {MOST_PICTURES:,} pictures, up to {data_size(MOST_BYTES)} in total and {file_limit} MB per file. An "
+        f"At most {MAX_PICTURES:,} pictures, up to {data_size(MAX_BYTES)} in total and {file_limit} MB per file. An "
         "archive is much faster than a folder of many files. The upload starts at once. Then the files are checked and "
         "saved in your folder on the server, and the pictures are shown."
     )
@@ -135,8 +135,8 @@ def announce_upload(arrived: StoredPictures) -> Path:
     """Return the folder of stored pictures, and show how many there are and which files were left out."""
     left_out_text = ""
     if arrived.left_out:
-        names = escape.markdown(", ".join(arrived.left_out[:_MOST_NAMED])) + ", …" * (
-            len(arrived.left_out) > _MOST_NAMED
+        names = escape.markdown(", ".join(arrived.left_out[:_MAX_NAMED])) + ", …" * (
+            len(arrived.left_out) > _MAX_NAMED
         )
         left_out_text = f"; {counted(len(arrived.left_out), 'other file')} left out: {names}"
     st.toast(f"{counted(arrived.pictures, 'picture')} saved{left_out_text}.", icon=":material/check_circle:")

@@ -1,7 +1,7 @@
 """Thumbnails that were made once, as WebP files in the cache folder, shared by all processes of a user.
 
 A file is named by what it shows: the picture's pixels, or path, size and time of its file, and the thumbnail's size. So
-a changed picture gets another file. The oldest files are removed when they take more than `MOST_BYTES`.
+a changed picture gets another file. The oldest files are removed when they take more than `MAX_BYTES`.
 """
 
 import contextlib
@@ -21,8 +21,8 @@ from lps.files import disk
 from lps.files.atomic import fingerprint, read_small, write_whole
 from lps.files.user_folders import cache_folder
 
-MOST_BYTES = 512 << 20
-_REMAINING_SHARE = 0.8  # of `MOST_BYTES`, after the oldest files were removed
+MAX_BYTES = 512 << 20
+_REMAINING_SHARE = 0.8  # of `MAX_BYTES`, after the oldest files were removed
 _WRITES_PER_CHECK = 1000  # files that this process writes between two checks of the total size
 _WIDTH_TAG, _HEIGHT_TAG = 0x0100, 0x0101  # of EXIF
 _written = _WRITES_PER_CHECK - 1  # so that the first file of a process also checks
@@ -101,7 +101,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def remove_oldest() -> None:
-    """Remove the oldest files until all take at most 80 % of `MOST_BYTES`, if they take more than that."""
+    """Remove the oldest files until all take at most 80 % of `MAX_BYTES`, if they take more than that."""
     files = []
     for folder in _folder().glob("*"):
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -110,10 +110,10 @@ def remove_oldest() -> None:
                     status = entry.stat(follow_symlinks=False)
                     files.append((status.st_mtime_ns, status.st_size, entry.path))
     total = sum(size for _, size, _ in files)
-    if total <= MOST_BYTES:
+    if total <= MAX_BYTES:
         return
     for _, size, path in sorted(files):
-        if total <= _REMAINING_SHARE * MOST_BYTES:
+        if total <= _REMAINING_SHARE * MAX_BYTES:
             return
         with contextlib.suppress(OSError):
             disk.remove(Path(path))

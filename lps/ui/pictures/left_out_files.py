@@ -7,7 +7,7 @@ import streamlit as st
 from lps.ui.shared import escape
 from lps.wording import counted
 
-_MOST = 100  # names that are listed
+_MAX_NAMES = 100  # names that are listed
 
 
 def show_left_out_files(skipped: Sequence[tuple[str, str]]) -> None:
@@ -15,6 +15,6 @@ def show_left_out_files(skipped: Sequence[tuple[str, str]]) -> None:
     if not skipped:
         return
     with st.expander(f"{counted(len(skipped), 'file')} left out", icon=":material/broken_image:"):
-        lines = [f"- **{escape.markdown(name)}** {escape.markdown(reason)}" for name, reason in skipped[:_MOST]]
-        remainder = [f"- and {len(skipped) - _MOST:,} more"] if len(skipped) > _MOST else []
+        lines = [f"- **{escape.markdown(name)}** {escape.markdown(reason)}" for name, reason in skipped[:_MAX_NAMES]]
+        remainder = [f"- and {len(skipped) - _MAX_NAMES:,} more"] if len(skipped) > _MAX_NAMES else []
         st.markdown("\n".join(lines + remainder))

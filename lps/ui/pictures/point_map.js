@@ -1,14 +1,14 @@
 // A map of lps/ui/pictures/point_map.py: pan, zoom, outlines, pictures and names over the points of map_points.js.
 // The columns of the points are files of this server under their digests: each is asked for once.
 
-const MOST_DRAWN = 60000; // points in sight that are drawn one by one; of more their density
-const GLIDE_MS = 300, REST_MS = 160, DENSITY_MS = 140, MOST_GLIDING = 300000;
+const MAX_DRAWN = 60000; // points in sight that are drawn one by one; of more their density
+const GLIDE_MS = 300, REST_MS = 160, DENSITY_MS = 140, MAX_GLIDING = 300000;
 const REACH = 12, SLOP = 4; // pixels: from the pointer to a point; of a drag that is still a click
-const MOST_ZOOM = 60, STEP = 1.4;
-const PICTURE = 56, MOST_PICTURES = 90, FEW = 500; // pixels; pictures on the map, where so few points are in sight
-const MOST_NAMES = 40, NAME_GRID = 24;
+const MAX_ZOOM = 60, STEP = 1.4;
+const PICTURE = 56, MAX_PICTURES = 90, FEW = 500; // pixels; pictures on the map, where so few points are in sight
+const MAX_NAMES = 40, NAME_GRID = 24;
 const TINY = 32; // pixels across of pictures whose pixels stay sharp
-const MOST_FILES = 24; // columns that are kept
+const MAX_FILES = 24; // columns that are kept
 
 const files = (window.lpsMapFiles ??= new Map());
 
@@ -21,7 +21,7 @@ function load(address) {
   files.delete(address);
   files.set(address, found);
   found.catch(() => files.delete(address));
-  while (files.size > MOST_FILES) files.delete(files.keys().next().value);
+  while (files.size > MAX_FILES) files.delete(files.keys().next().value);
   return found;
 }
 
@@ -82,7 +82,7 @@ class PointMap {
     this.head = head;
     const [ids, places, facts, codes, mask] = columns;
     const old = this.data, isSame = before?.ids === head.ids && before?.places === head.places;
-    const isMoving = old && before.ids === head.ids && before.scene === head.scene && !isSame && old.count <= MOST_GLIDING
+    const isMoving = old && before.ids === head.ids && before.scene === head.scene && !isSame && old.count <= MAX_GLIDING
       && !matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (!isSame || before.facts !== head.facts) this.data = new Points(ids, places, facts);
     this.codes = new Uint16Array(codes);
@@ -156,7 +156,7 @@ class PointMap {
     const ranges = data.ranges(this.box());
     this.inSight = ranges.reduce((sum, [from, to]) => sum + to - from, 0);
     if (this.painter?.isLost()) this.painter = null;
-    const isDense = !this.painter || (this.inSight > MOST_DRAWN && share === 1);
+    const isDense = !this.painter || (this.inSight > MAX_DRAWN && share === 1);
     this.root.dataset.drawn = isDense ? "density" : "points";
     this.points.style.display = isDense ? "none" : "";
     this.density.style.display = isDense ? "" : "none";
@@ -182,7 +182,7 @@ class PointMap {
     if (this.isStale || !this.counted || now - this.countedAt > DENSITY_MS) {
       const isMoved = !this.counted || ["x", "y", "scale"].some((name) => this.counted[name] !== view[name]);
       if (this.isStale || isMoved) {
-        const cell = this.painter || this.inSight > MOST_DRAWN ? DENSITY_CELL : 4;
+        const cell = this.painter || this.inSight > MAX_DRAWN ? DENSITY_CELL : 4;
         const began = performance.now();
         paintDensity(this.density, this.data, this.codes, this.mask, this.colors, view, width, height, cell);
         this.countedAt = performance.now() + 2 * (performance.now() - began); // slow machines count less often
@@ -243,7 +243,7 @@ class PointMap {
       }
       found.push([code, words[code], (x / weight) * step, (y / weight) * step, total]);
     });
-    return found.sort((one, other) => other[4] - one[4]).slice(0, MOST_NAMES);
+    return found.sort((one, other) => other[4] - one[4]).slice(0, MAX_NAMES);
   }
 
   drawOver() {
@@ -305,7 +305,7 @@ class PointMap {
       for (const k of this.data.within(this.box(), this.isShown)) {
         const [left, top] = this.toScreen(this.data.x[k], this.data.y[k]);
         const square = `${Math.floor(left / (PICTURE + 8))} ${Math.floor(top / (PICTURE + 8))}`;
-        if (taken.has(square) || wanted.size >= MOST_PICTURES) continue;
+        if (taken.has(square) || wanted.size >= MAX_PICTURES) continue;
         taken.add(square);
         wanted.set(k, this.pictures.get(k) ?? this.picture(k, "lps-map-picture"));
       }
@@ -466,7 +466,7 @@ class PointMap {
 
   zoom(times, [left, top] = [this.width / 2, this.height / 2]) {
     const [x, y] = this.toUnits(left, top);
-    const scale = Math.min(MOST_ZOOM * this.base, Math.max(0.5 * this.base, this.view.scale * times));
+    const scale = Math.min(MAX_ZOOM * this.base, Math.max(0.5 * this.base, this.view.scale * times));
     const share = this.view.scale / scale;
     this.view = { x: x + (this.view.x - x) * share, y: y + (this.view.y - y) * share, scale };
     this.ask();
@@ -600,7 +600,7 @@ class PointMap {
     const { data, view } = this;
     const [x, y] = this.at < 0 ? [view.x, view.y] : [data.x[this.at], data.y[this.at]];
     let best = this.at < 0 ? data.nearest(x, y, this.width / view.scale, this.isShown) : -1;
-    for (let pixels = 16; best < 0 && pixels < 4 * MOST_ZOOM * this.width; pixels *= 2) {
+    for (let pixels = 16; best < 0 && pixels < 4 * MAX_ZOOM * this.width; pixels *= 2) {
       const reach = pixels / view.scale;
       let least = Infinity;
       for (const k of data.within([x - reach, y - reach, x + reach, y + reach], this.isShown)) {

@@ -15,8 +15,8 @@ import pandas as pd
 import streamlit as st
 
 from lps.charts import palette
-from lps.charts.figures import MOST_IN_LEGEND
-from lps.files.versions import MOST_IMAGES
+from lps.charts.figures import MAX_IN_LEGEND
+from lps.files.versions import MAX_IMAGES
 from lps.ui.pictures.coloring import Coloring
 from lps.ui.server import columns, presentation
 from lps.ui.shared import theme
@@ -98,7 +98,7 @@ def show_map(
         "scale": coloring.is_scale,
         "named": ("groups" if coloring.is_classes else "predicted") if is_large else "",
         "names": names,
-        "legend": MOST_IN_LEGEND if is_large else 0,
+        "legend": MAX_IN_LEGEND if is_large else 0,
         "frame": inner.ravel().tolist(),
         "extent": [corner.tolist(), side],
         "scene": scene,
@@ -157,7 +157,7 @@ def selected_ids(reported, token: str) -> np.ndarray:
     if not isinstance(reported, dict) or reported.get("token") != token or not isinstance(reported.get("bits"), str):
         return np.zeros(0, np.int64)
     text = reported["bits"]
-    if len(text) > MOST_IMAGES // 6 + 4:  # six bits a letter
+    if len(text) > MAX_IMAGES // 6 + 4:  # six bits a letter
         return np.zeros(0, np.int64)
     try:
         bits = np.frombuffer(base64.b64decode(text, validate=True), np.uint8)

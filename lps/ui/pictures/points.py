@@ -16,7 +16,7 @@ from lps.data.split import Split
 from lps.errors import UserError
 from lps.store import snapshots
 from lps.store.runs import Run
-from lps.store.snapshots import MOST_POINTS, Snapshot
+from lps.store.snapshots import MAX_POINTS, Snapshot
 from lps.ui.pictures.bounded_cache import BoundedCache
 
 _TABLES = BoundedCache(160 << 20)  # a million points take 37 MB
@@ -69,7 +69,7 @@ def read_points(run: Run, epoch: int, method: str = "pca") -> pd.DataFrame | Non
 
 def is_thinned(run: Run, epoch: int) -> bool:
     """Return whether an epoch has more features than a page reads, so that its PCA shows only some of them."""
-    return _feature_count(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))) > MOST_POINTS
+    return _feature_count(str(run.folder), (epoch, _stamp(run.snapshots / f"epoch-{epoch:04d}.npz"))) > MAX_POINTS
 
 
 @st.cache_resource(max_entries=1024, show_spinner=False)

@@ -18,7 +18,7 @@ from lps.store.runs import Run
 from lps.ui.pictures import points
 from lps.ui.pictures.bounded_cache import BoundedCache
 
-MOST_IMAGES = 2_000_000  # unlabeled ones of a run whose clusters a page goes through: 0.5 s for a million
+MAX_IMAGES = 2_000_000  # unlabeled ones of a run whose clusters a page goes through: 0.5 s for a million
 _ASSIGNMENTS = BoundedCache(32 << 20)
 _MIN_HISTORY_EPOCHS = 24  # epochs that the life of an image is told by, where there are so many
 _MAX_HISTORY_IMAGES = 12_000_000  # images of all epochs together that are read for the life of one
@@ -65,10 +65,10 @@ def read_view(run: Run, epoch: int, *, is_thorough: bool = True) -> PredictionVi
     Raises `UserError` if files are missing or damaged, or have more images than a page can read.
     """
     partition = points.read_partition(run)
-    if (count := len(partition.split.unlabeled)) > MOST_IMAGES:
+    if (count := len(partition.split.unlabeled)) > MAX_IMAGES:
         raise UserError(
             "clusters",
-            f"of {count:,} unlabeled images take too much memory for a page; expected at most {MOST_IMAGES:,}. Use "
+            f"of {count:,} unlabeled images take too much memory for a page; expected at most {MAX_IMAGES:,}. Use "
             "python -m lps export RUN --to labels.csv for all of them",
         )
     decisions = naming.naming_of_epoch(naming.read_entries(run), epoch)

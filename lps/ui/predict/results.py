@@ -32,7 +32,7 @@ _SIZE = 72  # pixels on the screen
 _VIEWS = {"gallery": "Pictures", "table": "Table"}
 _ALL = "All pictures"
 _KIND = "Possible novel class"
-_MOST_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
+_MAX_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
 def show_results(run: Run, predicted: PredictionResult, path: Path, source: Path) -> None:
@@ -149,7 +149,7 @@ def _training_images(run: Run) -> Images | None:
 def _show_kinds(run: Run, predicted: PredictionResult, source: Path) -> None:
     """Show the possible novel classes with the first pictures of each."""
     say = nouns.of(run)
-    for number, kind in enumerate(predicted.kinds[:_MOST_KINDS], 1):
+    for number, kind in enumerate(predicted.kinds[:_MAX_KINDS], 1):
         with st.container(border=True, gap="small"):
             st.markdown(
                 f":material/new_releases: **{_KIND} {number}**: {len(kind):,} "

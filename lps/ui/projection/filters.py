@@ -17,7 +17,7 @@ from lps.ui.pictures import coloring, nouns, points, predictions
 from lps.ui.shared import url_fields
 
 _PLACE = "where"  # in the address
-_USUAL_NEAREST, _MOST_NEAREST = 24, 5000
+_USUAL_NEAREST, _MAX_NEAREST = 24, 5000
 _LARGEST = 10**9
 _COLUMN = 170  # pixels, the least width of a field
 CLASSES = {"predicted": "Prediction", "cluster": "Your cluster", "truth": "True class"}  # by keys of `coloring`
@@ -87,7 +87,7 @@ def find_matching_ids(run: Run, epoch: int, table: pd.DataFrame, conditions: Con
 def _ids_around_image(run: Run, epoch: int, conditions: Conditions) -> list[int]:
     """Return an image and those with the most similar features."""
     neighbours = points.find_neighbours(
-        run, epoch, conditions.image, min(max(conditions.nearest or _USUAL_NEAREST, 1), _MOST_NEAREST)
+        run, epoch, conditions.image, min(max(conditions.nearest or _USUAL_NEAREST, 1), _MAX_NEAREST)
     )
     if neighbours is None:
         raise UserError("image", f"{conditions.image} is not on this map")
@@ -130,7 +130,7 @@ def show_conditions(run: Run, epoch: int, table: pd.DataFrame, on_change: Callab
             )
             nearest = shown_conditions.nearest or _USUAL_NEAREST
             help_text = say('How many of the most similar images to select; only used if "Around image" is filled in')
-            _ask_number("nearest", "Nearest", nearest, 1, _MOST_NEAREST, help_text, "")
+            _ask_number("nearest", "Nearest", nearest, 1, _MAX_NEAREST, help_text, "")
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             click = {"on_click": _apply_form, "args": (tuple(choices), on_change)}
             st.form_submit_button("Select", key="where_select", icon=":material/checklist:", type="primary", **click)

@@ -198,7 +198,7 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     if not lacking:
         return
     help_text = (
-        f"Up to {projection.MOST_EPOCHS} evenly spread epochs; each map starts from the map of the nearest epoch"
+        f"Up to {projection.MAX_EPOCHS} evenly spread epochs; each map starts from the map of the nearest epoch"
     )
     label = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
     if st.button(label, icon=":material/animation:", key="all_epochs", help=help_text):

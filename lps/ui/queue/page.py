@@ -17,7 +17,7 @@ from lps.machine import devices, usage
 from lps.scheduler import costs, launcher, overview, queue, run_slots
 from lps.scheduler.overview import QueuedJob, QueueSnapshot, RunningJob
 from lps.store import desired_state, titles
-from lps.store.desired_state import MOST_PRIORITY
+from lps.store.desired_state import MAX_PRIORITY
 from lps.store.runs import RUN_ID, Run
 from lps.ui.forms import background_work
 from lps.ui.shared import data_table, error_toasts, escape, estimates, live_part, page_head, select, theme
@@ -26,8 +26,8 @@ from lps.wording import capitalized, counted, data_size
 
 _TICK_S = 3.0  # while something runs or waits
 _ROWS = 12  # of the table in sight
-_MOST_JOBS = 8  # background jobs listed at once
-_MOST_INTERRUPTED = 20  # interrupted runs listed at once
+_MAX_JOBS = 8  # background jobs listed at once
+_MAX_INTERRUPTED = 20  # interrupted runs listed at once
 _DRIVER_S = 2.5  # how long an answer of the driver is reused
 _GB = 1e9
 
@@ -195,7 +195,7 @@ def _show_cpu_slots(snapshot: QueueSnapshot) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute", gap="small"):
         st.caption(slots_text, width="content")
         with st.popover("Change", icon=":material/tune:", type="tertiary"):
-            chosen_slots = st.number_input("Runs at a time", 1, queue.MOST_CPU_SLOTS, number, 1, key="queue_slots")
+            chosen_slots = st.number_input("Runs at a time", 1, queue.MAX_CPU_SLOTS, number, 1, key="queue_slots")
             st.caption(f"{overview.suggestion_in_words(snapshot)} Running runs are not stopped.")
             changes = [lambda: queue.set_cpu_slots(root, int(chosen_slots))]
             st.button("Set", key="queue_slots_set", type="primary", on_click=_apply_all, args=(changes,))
@@ -278,7 +278,7 @@ def _show_jobs(snapshot: QueueSnapshot) -> None:
         return
     with st.container(border=True):
         st.markdown("**Background jobs** :gray[need no slot and run at low priority]")
-        for job in snapshot.jobs[:_MOST_JOBS]:
+        for job in snapshot.jobs[:_MAX_JOBS]:
             background_work.show_work(job)
 
 
@@ -370,7 +370,7 @@ def _show_actions(selected: Sequence[QueuedJob], now: float) -> None:
         with st.popover("Priority", icon=":material/low_priority:", disabled=not runs):
             priority = selected[0].desired.priority if selected else 0
             help_text = "Runs of higher priority start first"
-            number = st.number_input(help_text, -MOST_PRIORITY, MOST_PRIORITY, priority, 1, key="queue_priority")
+            number = st.number_input(help_text, -MAX_PRIORITY, MAX_PRIORITY, priority, 1, key="queue_priority")
             _action_button("Set", "queue_set", None, None, runs, lambda run: queue.set_priority(run, int(number)))
 
 
@@ -404,12 +404,12 @@ def _show_interrupted(snapshot: QueueSnapshot) -> None:
     if not snapshot.interrupted:
         return
     with st.expander(f"Interrupted ({len(snapshot.interrupted)})", icon=":material/bolt:"):
-        for run in snapshot.interrupted[:_MOST_INTERRUPTED]:
+        for run in snapshot.interrupted[:_MAX_INTERRUPTED]:
             with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 state = run.state()
                 theme.state_badge(state.name)
                 run_text = f"{escape.markdown(titles.run_label(run))} :gray[{escape.markdown(state.reason)}]"
                 st.markdown(run_text, width="stretch")
                 _action_button("Retry", f"queue_retry_{run.id}", ":material/replay:", None, [run], launcher.resume)
-        if len(snapshot.interrupted) > _MOST_INTERRUPTED:
-            st.caption(f"and {len(snapshot.interrupted) - _MOST_INTERRUPTED} more, on the page Runs")
+        if len(snapshot.interrupted) > _MAX_INTERRUPTED:
+            st.caption(f"and {len(snapshot.interrupted) - _MAX_INTERRUPTED} more, on the page Runs")

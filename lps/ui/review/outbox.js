@@ -2,7 +2,7 @@
 // and sent again until then: whatever happens to the tab, the server or the line between, none is lost, and none counts
 // twice, since each has a key. Other windows, and later visits, send what they find.
 
-const SOON_MS = 1000, LATE_MS = 15000, MOST = 100;
+const SOON_MS = 1000, LATE_MS = 15000, MAX_DECISIONS = 100;
 
 // What visits before have left at places that begin so; it is theirs no longer.
 function left(start) {
@@ -57,7 +57,7 @@ class Outbox {
     clearTimeout(this.timer);
     if (this.isSending || !this.waiting.length) return;
     this.isSending = true;
-    const part = this.waiting.slice(0, MOST);
+    const part = this.waiting.slice(0, MAX_DECISIONS);
     try {
       const about = { decisions: part, held: this.held() }; // less than the 64 KiB that outlive a tab
       const said = await (await ask(this.address, "decisions", about, { keepalive: true })).json();

@@ -18,7 +18,7 @@ from lps.ui.server import review_desk
 from lps.ui.shared import epoch_choice, escape, page_head, run_actions, select
 from lps.wording import counted
 
-_MOST_MIXED = 3  # clusters that are offered
+_MAX_MIXED = 3  # clusters that are offered
 _FOLDER = Path(__file__).parent
 _OUTBOX, _DECK, _STYLE = ((_FOLDER / name).read_text(encoding="utf-8") for name in ("outbox.js", "deck.js", "deck.css"))
 
@@ -89,7 +89,7 @@ def _offer_splits(run: Run, epoch: int, query: dict[str, str]) -> None:
             return
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.caption("These clusters look mixed. Split them into two or three parts:", width="content")
-            for cluster in mixed[:_MOST_MIXED]:
+            for cluster in mixed[:_MAX_MIXED]:
                 label = escape.markdown(f"{view.name(cluster.id)}, {counted(cluster.size, nouns.of(run)('picture'))}")
                 address = query | {"cluster": str(cluster.id)}
                 st.page_link("pages/clusters.py", label=label, icon=":material/call_split:", query_params=address)

@@ -49,7 +49,7 @@ def show_search_form() -> None:
         method = url_fields.choose_one(st.selectbox, "method", "Method", catalog.method_titles())
         dataset = url_fields.choose_one(st.selectbox, "dataset", "Data set", catalog.dataset_titles())
         help_text = "Number of setting combinations to try"
-        trials = url_fields.whole_number_field("Trials", "search_trials", 20, search.MOST_TRIALS, help=help_text)
+        trials = url_fields.whole_number_field("Trials", "search_trials", 20, search.MAX_TRIALS, help=help_text)
         seeds = fields.ask_seeds("search", "0", "Runs per trial; their mean is the trial's value")
     texts = _ask_space(method, dataset, errors)
     fixed = _ask_fixed(method, dataset, {text.partition("=")[0] for text in texts}, errors)
@@ -63,7 +63,7 @@ def show_search_form() -> None:
             )
         help_options = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
         parallel = url_fields.whole_number_field(
-            "Trials at a time", "search_parallel", None, search.MOST_PARALLEL, **help_options
+            "Trials at a time", "search_parallel", None, search.MAX_PARALLEL, **help_options
         )
         help_text = "Seed of the sampler"
         draw = url_fields.whole_number_field("Seed of the random draws", "search_draw", 0, 2**31 - 1, help=help_text)

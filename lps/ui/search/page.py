@@ -33,7 +33,7 @@ _STATES = {
     "interrupted": ("Interrupted", "orange"),
     "finished": ("Finished", "green"),
 }
-_LEAST_CHART_WIDTH = 420  # pixels, the least width of a chart that stands beside another
+_MIN_CHART_WIDTH = 420  # pixels, the least width of a chart that stands beside another
 
 
 def main() -> None:
@@ -236,7 +236,7 @@ def _show_charts(entry: Search, result: SearchResult) -> None:
         st.caption("The charts appear when the first trial has a value.")
         return
     _show_history(entry, result)
-    with st.grid(columns="auto", min_column_width=_LEAST_CHART_WIDTH, gap="medium"):
+    with st.grid(columns="auto", min_column_width=_MIN_CHART_WIDTH, gap="medium"):
         with st.container(gap="small"):
             _show_importance(entry, result)
         if len(result.complete_trials) > 1:

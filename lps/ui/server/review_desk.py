@@ -32,8 +32,8 @@ _BATCH = 12  # pictures per answer
 _CHOICES = 5  # suggestions of a picture
 _EXAMPLES = 3  # pictures of every suggestion
 _LARGE, _SMALL = 320, 56  # pixels on the screen, of the longer sides
-_MOST_BYTES = 1 << 20  # of a request
-_MOST_AT_ONCE = 200  # decisions per request
+_MAX_BYTES = 1 << 20  # of a request
+_MAX_AT_ONCE = 200  # decisions per request
 _DESKS = BoundedCache(64 << 20)
 
 
@@ -55,8 +55,8 @@ async def answer_request(request: Request) -> Response:
     body = b""
     async for piece in request.stream():
         body += piece
-        if len(body) > _MOST_BYTES:
-            return PlainTextResponse(f"The request is larger than {_MOST_BYTES >> 20} MiB.\n", 413)
+        if len(body) > _MAX_BYTES:
+            return PlainTextResponse(f"The request is larger than {_MAX_BYTES >> 20} MiB.\n", 413)
     try:
         request_body = json.loads(body)
     except (ValueError, RecursionError):
@@ -185,8 +185,8 @@ def _record_decisions(run: Run, epoch: int, request_body: Mapping) -> Response:
     `UserError` if nothing can be recorded.
     """
     decisions = request_body.get("decisions")
-    if not isinstance(decisions, list) or len(decisions) > _MOST_AT_ONCE:
-        raise UserError("decisions", f"expected a list of at most {_MOST_AT_ONCE}")
+    if not isinstance(decisions, list) or len(decisions) > _MAX_AT_ONCE:
+        raise UserError("decisions", f"expected a list of at most {_MAX_AT_ONCE}")
     desk = desk_of(run, epoch)
     done, refused = [], {}
     for decision in decisions:

@@ -1,7 +1,7 @@
 // Where the labels at the ends of lines stand, for lps/ui/shared/plot.js.
 
 const LABEL_ROW = 15; // pixels
-const MOST_SHIFT = 60; // pixels from a line's end to its label
+const MAX_SHIFT = 60; // pixels from a line's end to its label
 
 // A height for each wanted one, none nearer to another than `gap`, all from `low` to `high`, as near to the wanted ones as can
 // be (least squares). null for what does not fit, or would stand farther than `most` from its line.

@@ -56,9 +56,9 @@ function drawNext(isIdle) {
 
 const NARROW = 560; // pixels
 const LEGEND_ROW = 19;
-const MOST_ROWS = 16; // of a legend below a narrow chart
+const MAX_ROWS = 16; // of a legend below a narrow chart
 const TOOLS_ROW = 32; // above a narrow chart whose tools do not hide
-const MOST_LEFT = 0.36; // of a narrow chart's width for the names beside it
+const MAX_LEFT = 0.36; // of a narrow chart's width for the names beside it
 const LETTER = 7.2; // pixels
 
 const quote = (value) => `"${String(value ?? "").replaceAll('"', '""')}"`;
@@ -282,7 +282,7 @@ function momentAt(graph, event) {
 
 const END_FONT = 12; // pixels
 const END_GAP = 8; // between a curve's end at the edge and its label, and again to the words of it
-const MOST_ROOM = 0.4; // of a chart's width for the labels
+const MAX_ROOM = 0.4; // of a chart's width for the labels
 
 function widthOf(graph, text) {
   const pen = (graph.pen ??= document.createElement("canvas").getContext("2d"));
@@ -294,7 +294,7 @@ function widthOf(graph, text) {
 function makeRoomForEnds(graph, { data, layout }) {
   layout.showlegend = false;
   const widths = data.filter(({ meta, visible }) => meta?.end && visible !== false).map(({ meta }) => widthOf(graph, meta.end));
-  const fitting = widths.filter((width) => width + 2 * END_GAP + 2 <= MOST_ROOM * graph.clientWidth);
+  const fitting = widths.filter((width) => width + 2 * END_GAP + 2 <= MAX_ROOM * graph.clientWidth);
   layout.margin = { ...layout.margin, r: fitting.length ? Math.max(...fitting) + 2 * END_GAP + 2 : 12 };
 }
 
@@ -317,7 +317,7 @@ function placeEnds(graph, light) {
       break;
     }
   }
-  const heights = labelHeights(ends.map(({ down }) => down), LABEL_ROW, 4, yaxis._length - 4, MOST_SHIFT);
+  const heights = labelHeights(ends.map(({ down }) => down), LABEL_ROW, 4, yaxis._length - 4, MAX_SHIFT);
   graph.endLabels = ends.map((end, k) => ({ ...end, height: heights[k] })).filter(({ height }) => height !== null);
   const leaders = graph.querySelector("svg").cloneNode();
   for (const name of leaders.getAttributeNames()) leaders.removeAttribute(name);
@@ -459,7 +459,7 @@ function placeLegend(graph, layout, data) {
   const legend = layout.legend;
   if (graph.clientWidth >= NARROW || legend?.orientation !== "v" || !(legend.x > 1)) return;
   const rows = data.filter((trace) => trace.showlegend !== false).length;
-  if (rows > MOST_ROWS) {
+  if (rows > MAX_ROWS) {
     layout.showlegend = false; // the label of a touched line tells its name
     return;
   }
@@ -483,7 +483,7 @@ function growAround(graph) {
 
 // Long names beside a narrow chart would leave no room for it: they are written in two lines, and cut.
 function placeNames(graph, { margin, yaxis }) {
-  const most = Math.floor(MOST_LEFT * graph.clientWidth);
+  const most = Math.floor(MAX_LEFT * graph.clientWidth);
   if (graph.clientWidth >= NARROW || !yaxis?.ticktext || !(margin?.l > most)) return;
   const letters = Math.floor((most - 18) / LETTER);
   const cut = (text) => (text.length > letters ? `${text.slice(0, letters - 1)}…` : text);

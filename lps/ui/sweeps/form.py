@@ -29,7 +29,7 @@ _KINDS = {"preset": "Table of the paper", "own": "Custom"}
 _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
 _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
 _ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "resumes: {}"}
-_MOST_ROWS = 12  # of the preview that are seen at once
+_MAX_ROWS = 12  # of the preview that are seen at once
 THIS_MACHINE = ExecutionTarget(None, {})
 
 
@@ -147,7 +147,7 @@ def _ask_retries() -> int:
         help_text = target.without("retries")
         url_fields.set_values("sweep_retries", None)
     options = {"help": help_text, "disabled": not target.is_here}
-    return url_fields.whole_number_field("Retries after a crash", "sweep_retries", 0, queue.MOST_RETRIES, **options)
+    return url_fields.whole_number_field("Retries after a crash", "sweep_retries", 0, queue.MAX_RETRIES, **options)
 
 
 def _ask_datasets(preset: presets.Preset) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, i
         if mode != "random":
             st.caption(f"{capitalized(sweep_layout.MODES[mode])}.")
             return mode, None, 0
-        samples = url_fields.whole_number_field("Combinations", "sweep_samples", 10, sweep_layout.MOST_RUNS, width=140)
+        samples = url_fields.whole_number_field("Combinations", "sweep_samples", 10, sweep_layout.MAX_RUNS, width=140)
         return mode, samples, url_fields.whole_number_field("Seed of the draw", "sweep_draw", 0, 2**31 - 1, width=140)
 
 
@@ -261,7 +261,7 @@ def _show_preview(draft: _SweepDraft) -> None:
         Column("Time", lambda item: times.get(item.config.to_json(), ""), "text", 110),
         Column("Status", lambda item: _ACTIONS[item.action].format(item.state and item.state.name), "text", "small"),
     ]
-    data_table.show_data_table(columns, sweep.items, "The runs of this sweep", max_rows=_MOST_ROWS)
+    data_table.show_data_table(columns, sweep.items, "The runs of this sweep", max_rows=_MAX_ROWS)
     if isinstance(draft.request, presets.PresetRequest):
         with st.expander("The table that this sweep fills, next to the paper's numbers", icon=":material/table:"):
             sheet = presets.build_paper_table(draft.request)

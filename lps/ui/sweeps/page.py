@@ -46,7 +46,7 @@ _UNKNOWN = "the plan of the sweep was not found; only its runs are listed"
 _TICK_S = 3.0  # while a run moves
 _SCORING = Scoring("orca", "last", "default")
 _EXAMPLE = "python -m lps sweep --preset ablation --dry-run"
-_MOST_IN_ADDRESS = 60  # runs that a link to another page carries
+_MAX_IN_ADDRESS = 60  # runs that a link to another page carries
 
 
 @dataclass(frozen=True)
@@ -298,14 +298,14 @@ def _show_links(sweep_course: SweepCourse) -> None:
                 "pages/compare.py",
                 label="Compare these runs",
                 icon=":material/balance:",
-                query_params={"run": finished_ids[:_MOST_IN_ADDRESS]},
+                query_params={"run": finished_ids[:_MAX_IN_ADDRESS]},
                 width="content",
             )
             st.page_link(
                 "pages/effects.py",
                 label="Which setting matters",
                 icon=":material/tune:",
-                query_params=_effects_query(sweep_course) | {"run": finished_ids[:_MOST_IN_ADDRESS]},
+                query_params=_effects_query(sweep_course) | {"run": finished_ids[:_MAX_IN_ADDRESS]},
                 width="content",
             )
         if running_ids:
