@@ -18,7 +18,7 @@ from lps.store.run_folders import delete_run, restore_run
 from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, sections
 from lps.ui.server import routing
-from lps.ui.shared import epoch_choice, estimates, notices
+from lps.ui.shared import epoch_choice, time_estimates, notices
 from tests.sample_runs import ALIVE, RunWriter, held, make_foreign, make_one_of_each, make_run
 from tests.visiting import APP, charts_of, maps_of, words_of
 
@@ -360,13 +360,13 @@ def test_progress_in_words(tmp_path):
         json.dumps({"phase": "train", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 90, "time": 100})
     )
     (tmp_path / "process.json").write_text('{"attempt": 1}')
-    share, words = estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
+    share, words = time_estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
     assert share == 0.25
     assert words == "Training · 5 of 20 epochs done · about 80 s left · last record 15 s ago"
     past = History(last_time=95, epochs=pd.DataFrame({"kl": [0.1]}, index=[6]))
-    assert "6 of 20 epochs done" in estimates.describe_progress(run, State("running", attempt=1), past, now=110)[1]
+    assert "6 of 20 epochs done" in time_estimates.describe_progress(run, State("running", attempt=1), past, now=110)[1]
     (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
-    assert estimates.describe_progress(run, State("running", attempt=1), History(), now=0)[0] == 0
+    assert time_estimates.describe_progress(run, State("running", attempt=1), History(), now=0)[0] == 0
 
 
 def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
@@ -375,7 +375,7 @@ def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
         json.dumps({"phase": "train", "epoch": 20, "epochs": 20, "step": 200, "steps": 200, "time": 100})
     )
     (tmp_path / "process.json").write_text('{"attempt": 1}')
-    share, words = estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
+    share, words = time_estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
     assert share == 1
     assert words == "Finishing · 20 epochs done · evaluating and saving · last record 15 s ago"
 

@@ -12,7 +12,7 @@ from lps.files.locks import boot_id, try_lock
 from lps.machine import devices, usage
 from lps.scheduler import costs, launcher, queue
 from lps.ui.queue import page
-from lps.ui.shared import estimates
+from lps.ui.shared import time_estimates
 from tests.queued_runs import asked, beginning, hold, make, waiting_runs
 from tests.visiting import APP, Visit, visit
 
@@ -28,7 +28,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(launcher, "_start_daemon", lambda *_: None)
     monkeypatch.setattr(usage, "gpu_usage", lambda: [])
     page._read_devices.clear()
-    estimates._known_costs.clear()
+    time_estimates._known_costs.clear()
     (tmp_path / "runs").mkdir()
     return tmp_path / "runs"
 
@@ -249,7 +249,7 @@ def test_every_page_says_the_same_time_of_one_run_in_the_same_minute(root, alive
     """A run that pretrains: its phase alone is not what is left of it, wherever it is asked for."""
     progress = {"phase": "pretrain", "epoch": 5, "epochs": 20, "step": 50, "steps": 200, "eta_s": 300.0}
     run = alive(make(root), "cpu-0", **progress)
-    left = estimates.describe_time_left(run, run.state())
+    left = time_estimates.describe_time_left(run, run.state())
     assert " to " in left and "min left" in left
     for at in (visit("queue"), visit("live", run=run.id), visit("home")):
         assert left in words(at), at

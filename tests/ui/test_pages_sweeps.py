@@ -261,7 +261,7 @@ def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatc
     runs = fill(root, ASKED, ["finished", "finished", "running", "queued"])
     config = runs[0].config()
     usual = KnownCosts([Pace(config, 100.0 / config.epochs, 0.0, 0.0)])
-    monkeypatch.setattr(page.estimates, "known_costs", lambda: usual)
+    monkeypatch.setattr(page.time_estimates, "known_costs", lambda: usual)
     progress = {"phase": "train", "eta_s": 40, "time": time.time()}
     (runs[2].folder / "progress.json").write_text(json.dumps(progress))
     with held(runs[2]):

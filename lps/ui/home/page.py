@@ -20,7 +20,7 @@ from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, start_runs
 from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, estimates, live_part, recordings, select, theme
+from lps.ui.shared import error_toasts, escape, time_estimates, live_part, recordings, select, theme
 from lps.ui.shared import history as shared_history
 from lps.ui.shared.run_actions import LABELS, action_label, ask_name
 from lps.wording import ago, counted
@@ -153,7 +153,7 @@ def _draw_card(title: str, text: str) -> Iterator[None]:
 
 def _demo_duration() -> str:
     with suppress(UserError):  # a click on the demo says what is wrong
-        if duration := estimates.estimate_run(configure(demo.SETTINGS)):
+        if duration := time_estimates.estimate_run(configure(demo.SETTINGS)):
             return f" Each run takes about {costs.span_in_words(duration)}{costs.wide_reason(duration)}."
     return ""
 
@@ -293,11 +293,11 @@ def _describe_progress(run: Run, state: State, epochs: int, last_epoch: int) -> 
         planned_epochs = counted(epochs, "epoch")
         return None, planned_epochs if last_epoch == epochs else f"{last_epoch} of {planned_epochs}"
     progress = read_progress(run, state)
-    if estimates.is_finishing(progress) and state.name == "running":
+    if time_estimates.is_finishing(progress) and state.name == "running":
         return 1.0, "Finishing: evaluating and saving"
-    phase = estimates.PHASES.get(progress.phase, "Preparing")
+    phase = time_estimates.PHASES.get(progress.phase, "Preparing")
     position = f", {progress.epoch or 0:.0f} of {counted(progress.epochs, 'epoch')}" if progress.epochs else ""
-    time_left = f", {estimates.describe_time_left(run, state)}" if state.name == "running" else ""
+    time_left = f", {time_estimates.describe_time_left(run, state)}" if state.name == "running" else ""
     return progress.share or 0.0, f"{phase}{position}{time_left}"
 
 

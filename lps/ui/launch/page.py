@@ -20,7 +20,7 @@ from lps.ui.forms.form import Draft, FormReading
 from lps.ui.launch import class_estimate, splits
 from lps.ui.launch.splits import SplitPreview
 from lps.ui.server import routing
-from lps.ui.shared import escape, estimates, export_buttons, notices, theme
+from lps.ui.shared import escape, time_estimates, export_buttons, notices, theme
 
 _USUAL_SEEDS = Draft().seeds
 _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}
@@ -213,8 +213,8 @@ def _show_launch_bar(
         st.markdown(f":{'gray' if is_hint else 'red'}[{escape.markdown(obstacle)}]", width="stretch")
     else:
         shape = images.pixels.shape[:3] if images else None
-        duration = estimates.estimate_run(reading.configs[0], shape) if target.is_here else None
-        duration_text = estimates.describe_duration(duration, len(reading.configs))
+        duration = time_estimates.estimate_run(reading.configs[0], shape) if target.is_here else None
+        duration_text = time_estimates.describe_duration(duration, len(reading.configs))
         st.markdown(f"{form.summarize_launch(draft, reading)}{duration_text}", width="stretch")
     runs = max(1, len(reading.configs))
     label = f"Launch {runs} runs" if runs > 1 else "Launch"

@@ -29,7 +29,7 @@ from lps.ui.live import cards, epoch_player, unknown_classes
 from lps.ui.pictures import coloring, nouns, points
 from lps.ui.pictures.point_map import show_map
 from lps.ui.server import picture_files
-from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, estimates, notices, run_actions, theme
+from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, time_estimates, notices, run_actions, theme
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import read_history, read_log_tail
 from lps.ui.shared.plot import code_of, plot
@@ -102,7 +102,7 @@ def _show_state(run: Run, state: State, history: History) -> None:
     if state.name == "unknown":
         st.warning(escape.markdown(f"{capitalized(state.reason)}."), icon=":material/help:")
     elif state.is_alive:
-        share, text = estimates.describe_progress(run, state, history, time.time())
+        share, text = time_estimates.describe_progress(run, state, history, time.time())
         usage_of_run = usage.read_runner_usage(run.read_json("process.json"))
         text += f" · {data_size(usage_of_run.memory)} of memory" if usage_of_run else ""
         if backend := run.desired().on:

@@ -23,7 +23,7 @@ from lps.ui.forms.form import Draft
 from lps.ui.own import preview, upload
 from lps.ui.pictures import nouns
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, estimates, export_buttons, notices, select
+from lps.ui.shared import error_toasts, escape, time_estimates, export_buttons, notices, select
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin
@@ -193,8 +193,8 @@ def _show_start_bar(draft: Draft, folder_preview: FolderPreview, novel: int | No
         subject = f"**{counted(novel, 'novel class')}** {among}" if novel else "A demonstration"
         config = reading.configs[0]
         side = config.dataset_image_size or SIDE
-        usual = estimates.estimate_run(config, (sum(folder_preview.counts) + folder_preview.test, side, side))
-        st.markdown(subject + estimates.describe_duration(usual, 1), width="stretch")
+        usual = time_estimates.estimate_run(config, (sum(folder_preview.counts) + folder_preview.test, side, side))
+        st.markdown(subject + time_estimates.describe_duration(usual, 1), width="stretch")
     else:
         st.markdown(":gray[Enter how many novel classes to look for, or use the suggestion.]", width="stretch")
     start_runs.show_start_button("Start", "own", type="primary", icon=":material/play_arrow:", disabled=not is_ready)

@@ -9,7 +9,7 @@ from lps.errors import UserError
 from lps.race import race_data, race_document
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, estimates, live_part, recordings
+from lps.ui.shared import escape, time_estimates, live_part, recordings
 from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive
@@ -79,7 +79,7 @@ def _show_waiting(runs: list[Run]) -> None:
     for run in runs:
         state, label = run.state(), titles.run_label(run)
         if state.is_alive:
-            share, status = estimates.describe_progress(run, state, read_history(run), time.time())
+            share, status = time_estimates.describe_progress(run, state, read_history(run), time.time())
             st.progress(share, text=escape.markdown(f"{label} · {status}"))
         else:
             st.markdown(escape.markdown(f"{label} · {state.name}"))

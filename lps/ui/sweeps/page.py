@@ -31,7 +31,7 @@ from lps.ui.shared import (
     data_table,
     error_toasts,
     escape,
-    estimates,
+    time_estimates,
     export_buttons,
     live_part,
     scores,
@@ -190,7 +190,7 @@ def _show_progress(sweep_course: SweepCourse) -> None:
 def completed_share(sweep_course: SweepCourse, now: float) -> float:
     """Return the completed share of a sweep: its finished runs, and the completed share of the running ones."""
     alive = [item for item in sweep_course.items if item.state and item.state.is_alive]
-    known_costs = estimates.known_costs().with_running([item.run for item in alive]) if alive else None
+    known_costs = time_estimates.known_costs().with_running([item.run for item in alive]) if alive else None
     completed = float(sweep_course.states["finished"])
     for item in alive:
         progress = read_progress(item.run, item.state)
@@ -211,7 +211,7 @@ def remaining_in_words(sweep_course: SweepCourse) -> str:
         return f"{capitalized(stall_reason)}."
     alive_items = {item.run.id: item for item in moving if item.state.is_alive}
     known_costs, made_weights, spans = (
-        estimates.known_costs().with_running([item.run for item in alive_items.values()]),
+        time_estimates.known_costs().with_running([item.run for item in alive_items.values()]),
         set(),
         [],
     )
