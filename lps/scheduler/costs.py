@@ -1,6 +1,6 @@
 """Estimate how long a run will take: the median seconds per epoch of comparable runs, given as a range.
 
-Comparable runs are finished runs of this machine, corrected by the current pace of such runs; if there are none,
+Comparable runs are finished runs of this machine, corrected by the current speed of such runs; if there are none,
 running runs; else recordings. A run without start weights of its own is pretrained first. If nothing comparable is
 known, a rule of thumb for the CPU estimates the time from the number and size of the pictures.
 """
@@ -28,11 +28,11 @@ from lps.wording import estimated, estimated_range
 START_S = 7.0  # seconds from a process to its first event; ten runs on two shared cores took 6.9 to 41.9
 ENDING_S = 5.0  # from the last step to the end of the process
 # A range goes from seconds / factor to seconds * factor, with a factor for each source of the estimate.
-SPREAD = 1.1  # the measured pace of this run
+SPREAD = 1.1  # the measured speed of this run
 _ALIKE = 1.25  # runs with equal work per epoch
 _OTHERS = 2.0  # other runs, or other machines
 ROUGH = 3.0  # one phase alone, or a rule of thumb
-_EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its pace is not yet reliable
+_EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its speed is not yet reliable
 _WIDE, _SHORT_S = 1.7, 10.0  # a range is shown if most >= _WIDE * max(least, _SHORT_S)
 _BUSY = 1.25  # load per core above which other programs are named as the reason for a wide range
 
@@ -92,7 +92,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pace:
+class RunSpeed:
     """The speed of a run: seconds per epoch, and seconds outside its epochs.
 
     pretrain_epoch_s: None without pretraining. If the events hold no times, epoch_s is all time divided by the epochs,
@@ -109,26 +109,26 @@ class Pace:
 
 @dataclass(frozen=True)
 class Cost:
-    """The time of a run from process start to end, and of its training alone, from the paces of comparable runs."""
+    """The time of a run from process start to end, and of its training alone, from the speeds of comparable runs."""
 
     span: Span
     training: Span
     epochs: int
-    paces: Collection[Pace]
+    speeds: Collection[RunSpeed]
 
 
 class KnownCosts:
-    """Estimates costs by the paces of finished, running and recorded runs."""
+    """Estimates costs by the speeds of finished, running and recorded runs."""
 
-    def __init__(self, finished: Iterable[Pace], recorded: Iterable[Pace] = (), running: Iterable[Pace] = ()):
+    def __init__(self, finished: Iterable[RunSpeed], recorded: Iterable[RunSpeed] = (), running: Iterable[RunSpeed] = ()):
         self._finished, self._recorded = _by_settings(finished), _by_settings(recorded)
         self._running = _by_settings(running)
 
     def with_running(self, runs: Iterable[Run]) -> "KnownCosts":
-        """Return the same costs, corrected by the pace of these running runs."""
+        """Return the same costs, corrected by the speed of these running runs."""
         costs = copy.copy(self)
         progress_of_runs = ((run.config_if_readable(), read_progress(run, run.state())) for run in runs)
-        costs._running = _by_settings(pace for each in progress_of_runs if (pace := pace_now(*each)) is not None)
+        costs._running = _by_settings(speed for each in progress_of_runs if (speed := speed_now(*each)) is not None)
         return costs
 
     def estimate(
@@ -140,24 +140,24 @@ class KnownCosts:
         the run pretrains, if that is known.
         """
         slowdown, spread, load = 1.0, 1.0, 1.0
-        if nearest := _nearest(paces := self._finished, config):
+        if nearest := _nearest(speeds := self._finished, config):
             slowdown = self._slowdown(config)
-        elif not (nearest := _nearest(paces := self._running, config)):
-            if not (nearest := _nearest(paces := self._recorded, config)):
+        elif not (nearest := _nearest(speeds := self._running, config)):
+            if not (nearest := _nearest(speeds := self._recorded, config)):
                 return None
             spread, load = _OTHERS, load_per_core()
-        seconds_of_paces = [pace.other_s + config.epochs * pace.epoch_s for pace in nearest]
-        seconds, least, most = median(seconds_of_paces), min(seconds_of_paces), max(seconds_of_paces)
+        durations = [speed.other_s + config.epochs * speed.epoch_s for speed in nearest]
+        seconds, least, most = median(durations), min(durations), max(durations)
         ratio = min(ROUGH, max(most / seconds, seconds / least)) if least > 0 else 1.0
-        has_equal_work = all(_work_settings(pace.config) == _work_settings(config) for pace in nearest)
-        spread = max(_ALIKE if has_equal_work else _OTHERS, spread, ratio, *(pace.spread for pace in nearest))
-        epoch_s, start = median(pace.epoch_s for pace in nearest), start_weights_key(config)
+        has_equal_work = all(_work_settings(speed.config) == _work_settings(config) for speed in nearest)
+        spread = max(_ALIKE if has_equal_work else _OTHERS, spread, ratio, *(speed.spread for speed in nearest))
+        epoch_s, start = median(speed.epoch_s for speed in nearest), start_weights_key(config)
         if pretrains is None:
             pretrains = start is not None and not any(
                 start in known_starts for known_starts in (pretrained_starts, self._finished, self._running)
             )
         if pretrains:
-            pretrain_epoch_s = _pretrain_seconds(nearest) or _pretrain_seconds(paces[cost_kind(config)])
+            pretrain_epoch_s = _pretrain_seconds(nearest) or _pretrain_seconds(speeds[cost_kind(config)])
             seconds += config.pretrain_epochs * median(pretrain_epoch_s or [epoch_s * pretraining_share(config)])
         spans = (Span.about(slowdown * duration, spread, load) for duration in (seconds, epoch_s * config.epochs))
         return Cost(*spans, config.epochs, nearest)
@@ -166,16 +166,16 @@ class KnownCosts:
         """Return how many times longer than usual an epoch takes now; 1 if no run of this kind is running."""
         ratios = []
         for now in self._running.get(cost_kind(config), ()):
-            unhindered = [pace for pace in _nearest(self._finished, now.config) if pace.other_s]
+            unhindered = [speed for speed in _nearest(self._finished, now.config) if speed.other_s]
             pretrain_epoch_s = median(_pretrain_seconds(unhindered) or [0.0])
             if now.pretrain_epoch_s and pretrain_epoch_s:
                 ratios.append(now.pretrain_epoch_s / pretrain_epoch_s)
-            elif epoch_s := median([pace.epoch_s for pace in unhindered] or [0.0]):
+            elif epoch_s := median([speed.epoch_s for speed in unhindered] or [0.0]):
                 ratios.append(now.epoch_s / epoch_s)
         return median(ratios) if ratios else 1.0
 
     def time_left(self, run: Run, progress: RunProgress, now: float) -> Span | None:
-        """Return the time left of a running run: the rest of its phase at its own pace, and the phases that follow.
+        """Return the time left of a running run: the rest of its phase at its own speed, and the phases that follow.
 
         now: unix seconds. Returns None without an estimate.
         """
@@ -196,13 +196,13 @@ class KnownCosts:
 
 
 def known_costs(root: Path, kinds: set[tuple] | None = None) -> KnownCosts:
-    """Collect paces from `root` and recordings: of these kinds with running runs, or of all kinds without them.
+    """Collect speeds from `root` and recordings: of these kinds with running runs, or of all kinds without them.
 
     Callers that keep the answer for all kinds add running runs (`with_running`).
     """
-    finished = finished_paces(list_runs(root), kinds)
-    missing = None if kinds is None else kinds - {cost_kind(pace.config) for pace in finished}
-    costs = KnownCosts(finished, finished_paces(recorded_runs(), missing))
+    finished = finished_speeds(list_runs(root), kinds)
+    missing = None if kinds is None else kinds - {cost_kind(speed.config) for speed in finished}
+    costs = KnownCosts(finished, finished_speeds(recorded_runs(), missing))
     return costs if kinds is None else costs.with_running(running_of_kinds(root, kinds))
 
 
@@ -233,13 +233,13 @@ def load_per_core() -> float:
         return 1.0
 
 
-def _by_settings(paces: Iterable[Pace]) -> Mapping[object, list[Pace]]:
-    """Group the paces by each of `_keys`, and by the start weights that their runs have made."""
-    paces_by_settings: dict[object, list[Pace]] = {}
-    for pace in paces:
-        for key in (*_keys(pace.config), start_weights_key(pace.config)):
-            paces_by_settings.setdefault(key, []).append(pace)
-    return paces_by_settings
+def _by_settings(speeds: Iterable[RunSpeed]) -> Mapping[object, list[RunSpeed]]:
+    """Group the speeds by each of `_keys`, and by the start weights that their runs have made."""
+    speeds_by_settings: dict[object, list[RunSpeed]] = {}
+    for speed in speeds:
+        for key in (*_keys(speed.config), start_weights_key(speed.config)):
+            speeds_by_settings.setdefault(key, []).append(speed)
+    return speeds_by_settings
 
 
 def _keys(config: Config) -> tuple:
@@ -257,28 +257,28 @@ def _work_settings(config: Config) -> tuple:
     return tuple(value for key, value in config.flat().items() if key.startswith(_WORK))
 
 
-def _nearest(paces: Mapping[object, list[Pace]], config: Config) -> list[Pace]:
-    return next((paces[key] for key in _keys(config) if key in paces), [])
+def _nearest(speeds: Mapping[object, list[RunSpeed]], config: Config) -> list[RunSpeed]:
+    return next((speeds[key] for key in _keys(config) if key in speeds), [])
 
 
-def _pretrain_seconds(paces: Iterable[Pace]) -> list[float]:
-    return [pace.pretrain_epoch_s for pace in paces if pace.pretrain_epoch_s is not None]
+def _pretrain_seconds(speeds: Iterable[RunSpeed]) -> list[float]:
+    return [speed.pretrain_epoch_s for speed in speeds if speed.pretrain_epoch_s is not None]
 
 
-# ---------------------------------------------------------------------------------------------------- paces
+# ---------------------------------------------------------------------------------------------------- speeds
 
 
-def pace_now(config: Config | None, progress: RunProgress) -> Pace | None:
-    """Return the pace of a running run in its present phase; the other phase follows from a rule of thumb."""
+def speed_now(config: Config | None, progress: RunProgress) -> RunSpeed | None:
+    """Return the speed of a running run in its present phase; the other phase follows from a rule of thumb."""
     seconds_left, share = progress.left_s(progress.written or 0.0), progress.share
     if config is None or seconds_left is None or share is None or share >= 1:
         return None
     whole_s = seconds_left / (1 - share)
     if progress.phase == "train":
-        return Pace(config, whole_s / config.epochs, spread=_phase_spread(share))
+        return RunSpeed(config, whole_s / config.epochs, spread=_phase_spread(share))
     if progress.phase == "pretrain" and config.pretrain_epochs:
         epoch_s = whole_s / config.pretrain_epochs
-        return Pace(config, epoch_s / pretraining_share(config), epoch_s, spread=ROUGH)
+        return RunSpeed(config, epoch_s / pretraining_share(config), epoch_s, spread=ROUGH)
     return None
 
 
@@ -286,15 +286,15 @@ def _phase_spread(share: float) -> float:
     return _EARLY_SPREAD if share < _EARLY else SPREAD
 
 
-def finished_paces(runs: Iterable[Run], kinds: Collection[tuple] | None = None) -> list[Pace]:
-    """Return the paces of the finished runs and recordings of these kinds, or of any kind."""
-    paces = []
+def finished_speeds(runs: Iterable[Run], kinds: Collection[tuple] | None = None) -> list[RunSpeed]:
+    """Return the speeds of the finished runs and recordings of these kinds, or of any kind."""
+    speeds = []
     for run in runs:
         seconds = run_seconds(run)
         config = run.config_if_readable() if seconds is not None else None
         if config is not None and (kinds is None or cost_kind(config) in kinds):
-            paces.append(_pace(run, config, seconds))
-    return paces
+            speeds.append(_speed_of(run, config, seconds))
+    return speeds
 
 
 def run_seconds(run: Run) -> float | None:
@@ -312,15 +312,15 @@ def run_seconds(run: Run) -> float | None:
     return max(0.0, end - start)
 
 
-def _pace(run: Run, config: Config, seconds: float) -> Pace:
-    """Return the pace of a run that took so many seconds; all count as epochs if its events hold no times.
+def _speed_of(run: Run, config: Config, seconds: float) -> RunSpeed:
+    """Return the speed of a run that took so many seconds; all count as epochs if its events hold no times.
 
     The first `train` event ends the first epoch. The time from there to the end, divided by the other epochs, is the
     time of an epoch; for a single epoch it is the time since the event before. The time to store features does not
     count, because the next run reuses them.
     """
     head, last = read_head(run.events), read_last_event(run.events)
-    unknown = Pace(config, seconds / config.epochs, 0.0, 0.0, run=run)
+    unknown = RunSpeed(config, seconds / config.epochs, 0.0, 0.0, run=run)
     if not last or len(head) < 2 or head[-1]["kind"] != "train":
         return unknown
     first, previous = head[-1], head[-2]
@@ -340,7 +340,7 @@ def _pace(run: Run, config: Config, seconds: float) -> Pace:
     if min(epoch_s, pretrain_s, other_s) < 0:
         return unknown
     other_s = min(other_s, START_S + ENDING_S) if config.features == "stored" else other_s
-    return Pace(config, epoch_s, pretrain_s / config.pretrain_epochs if pretrain_s else None, other_s, run=run)
+    return RunSpeed(config, epoch_s, pretrain_s / config.pretrain_epochs if pretrain_s else None, other_s, run=run)
 
 
 # ---------------------------------------------------------------------------------------------------- rule of thumb

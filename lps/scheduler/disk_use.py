@@ -17,11 +17,11 @@ _IMAGE_BYTES, _FEATURE_BYTES, _SAMPLED = 4, 2, 1000  # a snapshot's prediction; 
 
 
 def expected_bytes(costs: Iterable[Cost]) -> int:
-    """Return the total bytes of the folders of runs with these costs; paces of running runs count as 0."""
+    """Return the total bytes of the folders of runs with these costs; speeds of running runs count as 0."""
     written, total = cache(_written), 0
     for cost in costs:
-        bytes_of_paces = (written(pace.run, pace.config.epochs) for pace in cost.paces)
-        total += round(median(other_bytes + cost.epochs * epoch_bytes for epoch_bytes, other_bytes in bytes_of_paces))
+        bytes_of_runs = (written(speed.run, speed.config.epochs) for speed in cost.speeds)
+        total += round(median(other_bytes + cost.epochs * epoch_bytes for epoch_bytes, other_bytes in bytes_of_runs))
     return total
 
 

@@ -27,7 +27,7 @@ def made(root, seconds, *, state="finished", attempt=1, **settings):
 
 def seconds(root, **settings):
     config = configure(settings)
-    cost = costs.KnownCosts(costs.finished_paces(list_runs(root), {costs.cost_kind(config)})).estimate(config)
+    cost = costs.KnownCosts(costs.finished_speeds(list_runs(root), {costs.cost_kind(config)})).estimate(config)
     return cost and cost.span.likely
 
 
@@ -85,7 +85,7 @@ def test_checkpoints_stay_and_snapshots_grow(tmp_path):
     run.snapshots.mkdir(exist_ok=True)
     (run.snapshots / "epoch-0001.npz").write_bytes(bytes(2000))
     config = configure({"epochs": 10})
-    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).estimate(config)
+    cost = costs.KnownCosts(costs.finished_speeds(list_runs(tmp_path))).estimate(config)
     assert disk_use.expected_bytes([cost]) == rest + 5 * 2000
 
 
@@ -97,14 +97,14 @@ def test_the_bytes_of_a_recording_follow_from_its_weights_images_and_features(tm
     run.events.write_text(json.dumps(event) + "\n")
     run.snapshots.mkdir(exist_ok=True)
     write_arrays(run.snapshots / "epoch-0001.npz", features=np.zeros((20, 16), np.float16))
-    cost = costs.KnownCosts([costs.Pace(run.config(), 1.0, run=run)]).estimate(configure({"epochs": 10}))
+    cost = costs.KnownCosts([costs.RunSpeed(run.config(), 1.0, run=run)]).estimate(configure({"epochs": 10}))
     assert disk_use.expected_bytes([cost]) == 10 * (4 * 7000 + 1000 * 16 * 2) + 3 * 8 * 500
 
 
 def test_own_runs_go_before_recordings(tmp_path):
     own, other = configure({"epochs": 2}), configure({"epochs": 2, "method": "orca"})
-    recorded = [costs.Pace(configure({"epochs": 40}), 10.0, 0.0), costs.Pace(other, 2.0, 0.0, other_s=3.0)]
-    known = costs.KnownCosts([costs.Pace(own, 1.0, 0.0, other_s=18.0)], recorded)
+    recorded = [costs.RunSpeed(configure({"epochs": 40}), 10.0, 0.0), costs.RunSpeed(other, 2.0, 0.0, other_s=3.0)]
+    known = costs.KnownCosts([costs.RunSpeed(own, 1.0, 0.0, other_s=18.0)], recorded)
     assert known.estimate(configure({"epochs": 40})).span.likely == 58 and known.estimate(other).span.likely == 7
     assert known.estimate(configure({"method": "fixmatch"})) is None
 
@@ -136,19 +136,19 @@ def test_bytes_are_those_of_all_files_below(tmp_path):
     config = configure({"epochs": 2})
     files = ("config.json", "meta.json", "process.json", "exit.json")
     rest = sum((run.folder / name).stat().st_size for name in files) + len("/nowhere")
-    cost = costs.KnownCosts(costs.finished_paces(list_runs(tmp_path))).estimate(config)
+    cost = costs.KnownCosts(costs.finished_speeds(list_runs(tmp_path))).estimate(config)
     assert disk_use.expected_bytes([cost]) == round(rest + 2 * 12_345 / run.config().epochs)
 
 
 def test_what_runs_now_corrects_what_has_run_and_goes_before_recordings():
     config = configure({"epochs": 10})
-    usual = costs.Pace(config, 2.0, 0.0, other_s=10.0)
-    now = costs.pace_now(config, RunProgress("train", step=50, steps=100, eta_s=30.0, written=5.0))
+    usual = costs.RunSpeed(config, 2.0, 0.0, other_s=10.0)
+    now = costs.speed_now(config, RunProgress("train", step=50, steps=100, eta_s=30.0, written=5.0))
     assert (now.other_s, now.epoch_s) == (costs.START_S, 6.0)
     assert (
         costs.KnownCosts([usual], running=[now]).estimate(config).span.likely == 90
     )  # three times as slow at the moment
-    other = costs.Pace(config, 50.0, 0.0)
+    other = costs.RunSpeed(config, 50.0, 0.0)
     assert costs.KnownCosts([], [other], [now]).estimate(config).span.likely == costs.START_S + 60
 
 
@@ -160,14 +160,14 @@ def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
     run = made(tmp_path, 0)
     write_json(run.folder / "progress.json", progress | {"time": 1001.0})
     read = read_progress(run, State("running", attempt=1))
-    assert costs.pace_now(configure({}), read) is None
+    assert costs.speed_now(configure({}), read) is None
     left = costs.KnownCosts([]).time_left(run, read, 0.0)
     assert left is None or left.most < 1e9
 
 
 def test_where_little_is_known_a_range_is_said(monkeypatch):
     monkeypatch.setattr(costs, "load_per_core", lambda: 3.0)
-    recorded = costs.Pace(configure({"epochs": 10}), 6.0, 0.0, 0.0)
+    recorded = costs.RunSpeed(configure({"epochs": 10}), 6.0, 0.0, 0.0)
     found = costs.KnownCosts([], [recorded]).estimate(configure({"epochs": 10}))
     assert (found.span.likely, costs.span_in_words(found.span)) == (60.0, "30 s to 6 min")
     own = costs.KnownCosts([recorded]).estimate(configure({"epochs": 10}))

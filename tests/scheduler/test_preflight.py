@@ -12,7 +12,7 @@ from lps.files import disk
 from lps.machine.devices import Device
 from lps.network import backbones
 from lps.scheduler import disk_use, launcher, preflight
-from lps.scheduler.costs import KnownCosts, Pace
+from lps.scheduler.costs import KnownCosts, RunSpeed
 from lps.settings.config import configure
 from tests.visiting import visit
 
@@ -21,7 +21,7 @@ from tests.visiting import visit
 def left(monkeypatch):
     """Sets what is free, and what a run takes by those that are known: 100 MB an epoch on digits, else nothing."""
     config = configure({"epochs": 1})
-    known = KnownCosts([Pace(config, 10.0)])
+    known = KnownCosts([RunSpeed(config, 10.0)])
     monkeypatch.setattr(disk_use, "_written", lambda run, epochs: (100_000_000.0, 0.0))
     monkeypatch.setattr(preflight.costs, "known_costs", lambda root, kinds: known)
     return lambda free: monkeypatch.setattr(disk, "free_bytes", lambda folder: free)

@@ -12,7 +12,7 @@ from lps.charts.group_tables import Scoring
 from lps.cluster.executors import slurm
 from lps.files.atomic import write_json
 from lps.report import sweep_report
-from lps.scheduler.costs import KnownCosts, Pace
+from lps.scheduler.costs import KnownCosts, RunSpeed
 from lps.settings.config import configure
 from lps.store.run_folders import list_runs
 from lps.store.runs import State
@@ -260,7 +260,7 @@ def test_a_curve_is_drawn_beside_the_papers(root):
 def test_remaining_time_is_what_runs_say_and_finished_ones_took(root, monkeypatch):
     runs = fill(root, ASKED, ["finished", "finished", "running", "queued"])
     config = runs[0].config()
-    usual = KnownCosts([Pace(config, 100.0 / config.epochs, 0.0, 0.0)])
+    usual = KnownCosts([RunSpeed(config, 100.0 / config.epochs, 0.0, 0.0)])
     monkeypatch.setattr(page.time_estimates, "known_costs", lambda: usual)
     progress = {"phase": "train", "eta_s": 40, "time": time.time()}
     (runs[2].folder / "progress.json").write_text(json.dumps(progress))
