@@ -1,6 +1,6 @@
 """Race: runs of one split as a race, with their whole course."""
 
-from lps.ui.pace import page
+from lps.ui.race import page
 from lps.ui.server import routing
 
 TITLE = "Race"

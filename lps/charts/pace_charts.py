@@ -1,4 +1,4 @@
-"""The figures of the Pace page: the pace of each run in a narrow column on shared axes, and differences of two runs.
+"""The figures of the Race page: the pace of each run in a narrow column on shared axes, and differences of two runs.
 
 Seen is blue, novel is orange; a letter identifies the run.
 """

@@ -1,4 +1,4 @@
-"""The Pace page in Chromium: race and course share one clock, and a run that grows."""
+"""The Race page in Chromium: race and course share one clock, and a run that grows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The Pace page through app.py, without a browser: which runs, what the race is given, what each run measures."""
+"""The Race page through app.py, without a browser: which runs, what the race is given, what each run measures."""
 
 import base64
 import json

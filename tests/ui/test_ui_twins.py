@@ -16,7 +16,7 @@ from lps.scores.milestones import Mark
 from lps.settings import cli_args, config
 from lps.store import titles
 from lps.store.run_folders import create_run
-from lps.ui.pace import page
+from lps.ui.race import page
 from lps.ui.shared import comparable_runs
 from lps.ui.shared.history import read_history
 from tests.sample_runs import held, make_run, make_unreadable

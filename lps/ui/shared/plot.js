@@ -366,7 +366,7 @@ function watchTheme() {
   }).observe(app, { attributeFilter: ["class"] });
 }
 
-// Charts of one clock (lps/ui/pace/race_mount.js) show its moment as an upright line over all panels. The line is an element of
+// Charts of one clock (lps/ui/race/race_mount.js) show its moment as an upright line over all panels. The line is an element of
 // its own: to plotly it would be a shape, and moving one costs as much as drawing the chart.
 const clocks = (window.lpsPlotClocks ??= new Map());
 

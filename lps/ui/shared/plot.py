@@ -60,7 +60,7 @@ def plot(
     """Draw `figure`, whose layout has a height in pixels, under the stable `key`.
 
     The colours of the palette follow the theme of the browser. alt: what the chart shows, for screen readers. clock:
-    name of the clock whose moment an upright line shows, as a value of the x axis (lps.ui.pace). code: the Python that
+    name of the clock whose moment an upright line shows, as a value of the x axis (lps.ui.race). code: the Python that
     draws the chart with `lps`, for the toolbar. highlight: fade all legend groups except the one under the pointer.
     board: the chart is beside a run list; its lines have labels at their ends instead of a legend, and the line under
     the pointer is marked in all charts of the board and in the list.

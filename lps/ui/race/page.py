@@ -15,7 +15,7 @@ from lps.race import race_data
 from lps.settings import catalog
 from lps.store import titles
 from lps.store.runs import Run, State
-from lps.ui.pace import race_view
+from lps.ui.race import race_view
 from lps.ui.server import presentation
 from lps.ui.shared import comparable_runs, escape, live_part, notices, page_head, select, theme, url_fields
 from lps.ui.shared.history import read_history
