@@ -24,8 +24,8 @@ from lps.wording import counted
 COLUMNS = ("seen", "novel", "all", "nmi", "gap")  # that are compared
 _ABOUT_PAIRS = (
     "Runs with the same seed begin alike, so they are compared seed by seed (where seeds differ: group by group, "
-    f"Welch); {100 * INTERVAL_CONFIDENCE:g} of 100 such intervals hold the true difference, and where one holds 0 these seeds "
-    "cannot tell"
+    f"Welch); {100 * INTERVAL_CONFIDENCE:g} of 100 such intervals hold the true difference, and where one holds 0 "
+    "these seeds cannot tell"
 )
 _COLUMN_WORDS = {"seen": "seen", "novel": "novel", "all": "all", "nmi": "NMI", "gap": "gap"}
 _ABOUT_NEEDED = (

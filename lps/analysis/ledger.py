@@ -34,7 +34,7 @@ _VERDICTS = {
     OTHERWISE: "the experiments differ; the last column says how",
     MISSING: "we have no run of this experiment",
 }
-CLAIM_COLUMNS = ("method", "data", "labels", "official", "source", "ours", "n", "verdict", "what differs", "made by", "on")
+CLAIM_HEAD = ("method", "data", "labels", "official", "source", "ours", "n", "verdict", "what differs", "made by", "on")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Claim:
         return self.dataset, self.labeled_ratio
 
     def cells(self) -> dict[str, str]:
-        """Return one text per column of `CLAIM_COLUMNS`."""
+        """Return one text per column of `CLAIM_HEAD`."""
         dataset_cells = catalog.dataset_titles().get(self.dataset, self.dataset), f"{100 * self.labeled_ratio:g} %"
         method = _label(self.group) if self.group else catalog.method_titles().get(self.method, self.method)
         official_cells = [_numbers(self.official), self.official.source] if self.official else ["-", "-"]
@@ -80,7 +80,7 @@ class Claim:
         origin_cells = [_reproduce_command(self.group), _hardware(self.group)] if self.group else ["", ""]
         return dict(
             zip(
-                CLAIM_COLUMNS,
+                CLAIM_HEAD,
                 [
                     method,
                     *dataset_cells,
@@ -210,7 +210,7 @@ def ledger_page(claims: Sequence[Claim]) -> str:
     """Return the ledger as a page of `docs/`: introduction, how verdicts are made, the table, a command per group."""
     verdict_lines = [f"- **{name}**: {explanation}." for name, explanation in _VERDICTS.items()]
     counts = ", ".join(f"{sum(line.verdict == name for line in claims)} {name}" for name in _VERDICTS)
-    heads = [head for head in CLAIM_COLUMNS if head not in ("made by", "on")]
+    heads = [head for head in CLAIM_HEAD if head not in ("made by", "on")]
     cells = [line.cells() for line in claims]
     rows = [[score_tables.escape_markdown(line[head]) for head in heads] for line in cells]
     commands = [
@@ -235,4 +235,6 @@ def ledger_page(claims: Sequence[Claim]) -> str:
 
 def csv_text(claims: Sequence[Claim]) -> str:
     """Return the ledger as CSV."""
-    return tables.csv_text([CLAIM_COLUMNS, *([tables.escape_cell(text) for text in line.cells().values()] for line in claims)])
+    return tables.csv_text(
+        [CLAIM_HEAD, *([tables.escape_cell(text) for text in line.cells().values()] for line in claims)]
+    )

@@ -23,7 +23,8 @@ from lps.charts.figures import (
 from lps.charts.measurements import draws, group_mean
 from lps.charts.palette import Palette, with_alpha
 
-_ACCURACY_AXIS_RANGE = (-0.02, 1.03)  # y axis of accuracy on Live: starts just below zero (0), for whole marks at 0 and 1
+# y axis of accuracy on Live: starts just below zero (0), for whole marks at 0 and 1
+_ACCURACY_AXIS_RANGE = (-0.02, 1.03)
 QUALITY = {  # of start features: words and colour
     "pretrain/knn_accuracy": ("k nearest neighbours", 3),
     "pretrain/linear_accuracy": ("linear classifier", 4),

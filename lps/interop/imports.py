@@ -62,9 +62,7 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def import_runs(
-    path: Path, root: Path, dataset_path: str | None = None, max_bytes: int = MAX_BYTES
-) -> list[Imported]:
+def import_runs(path: Path, root: Path, dataset_path: str | None = None, max_bytes: int = MAX_BYTES) -> list[Imported]:
     """Import the runs in `path`, a run's folder, a folder of such folders or an archive of them, into `root`.
 
     dataset_path: folder of the runs' data set on this machine. Without it their settings name no folder, since a path

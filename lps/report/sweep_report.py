@@ -235,7 +235,15 @@ def _speeds(item_facts: Sequence[_RunFacts]) -> list[tuple[str, str]]:
 
 
 def _run_table(item_facts: Sequence[_RunFacts]) -> Table:
-    heads = ["Run", "Seed", "State", "Epoch", *(head for head, _ in group_tables.SCORE_COLUMNS.values()), "Whole run, s", "Id"]
+    heads = [
+        "Run",
+        "Seed",
+        "State",
+        "Epoch",
+        *(head for head, _ in group_tables.SCORE_COLUMNS.values()),
+        "Whole run, s",
+        "Id",
+    ]
     return Table("", heads, [_run_row(item) for item in item_facts], words=1)
 
 

@@ -120,7 +120,9 @@ class Cost:
 class KnownCosts:
     """Estimates costs by the speeds of finished, running and recorded runs."""
 
-    def __init__(self, finished: Iterable[RunSpeed], recorded: Iterable[RunSpeed] = (), running: Iterable[RunSpeed] = ()):
+    def __init__(
+        self, finished: Iterable[RunSpeed], recorded: Iterable[RunSpeed] = (), running: Iterable[RunSpeed] = ()
+    ):
         self._finished, self._recorded = _by_settings(finished), _by_settings(recorded)
         self._running = _by_settings(running)
 

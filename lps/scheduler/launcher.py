@@ -123,7 +123,9 @@ def check_request(retries: int | None, priority: int | None, on: job_options.Opt
             continue
         check(number)
         if on is not None:
-            raise UserError(name, f"{number} cannot be used {executors.EXECUTORS[on.executor].INSTEAD[name]}; remove it")
+            raise UserError(
+                name, f"{number} cannot be used {executors.EXECUTORS[on.executor].INSTEAD[name]}; remove it"
+            )
 
 
 def resume(run: Run, trainer=TRAINER) -> State:

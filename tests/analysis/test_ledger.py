@@ -92,7 +92,7 @@ def test_it_is_written_as_a_page_and_as_a_table(groups):
     assert len(rows) == len(found) + 2 and len({row.count(" | ") for row in rows}) == 1
     assert text.count("`python -m lps sweep") == 2
     table = list(csv.reader(io.StringIO(ledger.csv_text(found))))
-    assert table[0] == list(ledger.CLAIM_COLUMNS) and len(table) == len(found) + 1
+    assert table[0] == list(ledger.CLAIM_HEAD) and len(table) == len(found) + 1
 
 
 def test_the_command_writes_it_without_any_run(tmp_path, capsys, monkeypatch):

@@ -22,8 +22,8 @@ from lps.training import loop
 from lps.training.evaluate import infer_features
 from tests.short_runs import (
     SHORT,
-    assert_same_end,
     assert_numbers_documented,
+    assert_same_end,
     create_run,
     events,
     finished_run,

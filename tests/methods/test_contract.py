@@ -17,7 +17,15 @@ from tests.methods.test_fixmatch import fixmatch
 from tests.methods.test_openncd import openncd
 from tests.methods.test_rankstats import rankstats
 from tests.scenes import WIDTH, Recorded, scene
-from tests.short_runs import assert_same_end, assert_numbers_documented, events, finished_run, numbers, resumed_run, state
+from tests.short_runs import (
+    assert_numbers_documented,
+    assert_same_end,
+    events,
+    finished_run,
+    numbers,
+    resumed_run,
+    state,
+)
 
 TEMPERATURES = (0.05, 0.1, 0.4)
 CONTRASTS = [{"supervised_temperature": t, "unsupervised_temperature": t} for t in TEMPERATURES]

@@ -9,7 +9,7 @@ import torch
 
 from lps.data.classes import Classes
 from lps.methods import Progress
-from lps.methods.lps import MIN_SHARE, LPS
+from lps.methods.lps import LPS, MIN_SHARE
 from lps.methods.parts.losses import margin_cross_entropy
 from lps.methods.parts.pseudo_labels import TINY, kl_from_estimate, kl_from_prior, pseudo_labels
 from lps.scores import margin_math

@@ -18,7 +18,7 @@ from lps.store.run_folders import delete_run, restore_run
 from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, sections
 from lps.ui.server import routing
-from lps.ui.shared import epoch_choice, time_estimates, notices
+from lps.ui.shared import epoch_choice, notices, time_estimates
 from tests.sample_runs import ALIVE, RunWriter, held, make_foreign, make_one_of_each, make_run
 from tests.visiting import APP, charts_of, maps_of, words_of
 

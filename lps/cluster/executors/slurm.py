@@ -341,7 +341,9 @@ def _call(command: Sequence[str], patience_s: float, text: str = "") -> str:
             env=_environment(),
         )
     except subprocess.TimeoutExpired:
-        raise BackendUnavailable(f"{command[0]} did not respond within {patience_s:g} s", outcome_unknown=True) from None
+        raise BackendUnavailable(
+            f"{command[0]} did not respond within {patience_s:g} s", outcome_unknown=True
+        ) from None
     except OSError as error:
         raise BackendUnavailable(f"{command[0]} cannot be run ({error.strerror})") from None
     if answer.returncode:

@@ -20,7 +20,7 @@ from lps.store.runs import RUN_ID, Run, State
 from lps.ui.forms import demo, start_runs
 from lps.ui.home import recordings_gallery
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, time_estimates, live_part, recordings, select, theme
+from lps.ui.shared import error_toasts, escape, live_part, recordings, select, theme, time_estimates
 from lps.ui.shared import history as shared_history
 from lps.ui.shared.run_actions import LABELS, action_label, ask_name
 from lps.wording import ago, counted

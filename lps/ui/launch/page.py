@@ -20,7 +20,7 @@ from lps.ui.forms.form import Draft, FormReading
 from lps.ui.launch import class_estimate, splits
 from lps.ui.launch.splits import SplitPreview
 from lps.ui.server import routing
-from lps.ui.shared import escape, time_estimates, export_buttons, notices, theme
+from lps.ui.shared import escape, export_buttons, notices, theme, time_estimates
 
 _USUAL_SEEDS = Draft().seeds
 _TITLES = {"training": "Training", "network": "Network", "pretrain": "Pretraining", "dataset": "Data set"}

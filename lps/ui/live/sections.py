@@ -29,7 +29,7 @@ from lps.ui.live import cards, epoch_player, unknown_classes
 from lps.ui.pictures import coloring, nouns, points
 from lps.ui.pictures.point_map import show_map
 from lps.ui.server import picture_files
-from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, time_estimates, notices, run_actions, theme
+from lps.ui.shared import data_table, epoch_choice, error_toasts, escape, notices, run_actions, theme, time_estimates
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.history import read_history, read_log_tail
 from lps.ui.shared.plot import code_of, plot

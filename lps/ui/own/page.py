@@ -23,7 +23,7 @@ from lps.ui.forms.form import Draft
 from lps.ui.own import preview, upload
 from lps.ui.pictures import nouns
 from lps.ui.server import routing
-from lps.ui.shared import error_toasts, escape, time_estimates, export_buttons, notices, select
+from lps.ui.shared import error_toasts, escape, export_buttons, notices, select, time_estimates
 from lps.wording import counted
 
 _NEW = "own_new"  # in the session: the folder was chosen just now, so looking into it may begin

@@ -135,9 +135,7 @@ def announce_upload(arrived: StoredPictures) -> Path:
     """Return the folder of stored pictures, and show how many there are and which files were left out."""
     left_out_text = ""
     if arrived.left_out:
-        names = escape.markdown(", ".join(arrived.left_out[:_MAX_NAMED])) + ", …" * (
-            len(arrived.left_out) > _MAX_NAMED
-        )
+        names = escape.markdown(", ".join(arrived.left_out[:_MAX_NAMED])) + ", …" * (len(arrived.left_out) > _MAX_NAMED)
         left_out_text = f"; {counted(len(arrived.left_out), 'other file')} left out: {names}"
     st.toast(f"{counted(arrived.pictures, 'picture')} saved{left_out_text}.", icon=":material/check_circle:")
     return arrived.folder

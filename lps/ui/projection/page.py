@@ -197,9 +197,7 @@ def _offer_all(run: Run, method: str, epoch: int) -> None:
     lacking = set(projection.spread_epochs(stored)) - set(projection.stored_epochs(run, method))
     if not lacking:
         return
-    help_text = (
-        f"Up to {projection.MAX_EPOCHS} evenly spread epochs; each map starts from the map of the nearest epoch"
-    )
+    help_text = f"Up to {projection.MAX_EPOCHS} evenly spread epochs; each map starts from the map of the nearest epoch"
     label = f"Compute {len(lacking)} more epochs" if len(lacking) > 1 else "Compute one more epoch"
     if st.button(label, icon=":material/animation:", key="all_epochs", help=help_text):
         with error_toasts.keep_errors(_ERRORS_KEY):

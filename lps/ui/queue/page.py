@@ -20,7 +20,7 @@ from lps.store import desired_state, titles
 from lps.store.desired_state import MAX_PRIORITY
 from lps.store.runs import RUN_ID, Run
 from lps.ui.forms import background_work
-from lps.ui.shared import data_table, error_toasts, escape, time_estimates, live_part, page_head, select, theme
+from lps.ui.shared import data_table, error_toasts, escape, live_part, page_head, select, theme, time_estimates
 from lps.ui.shared.data_table import Column
 from lps.wording import capitalized, counted, data_size
 

@@ -9,7 +9,7 @@ from lps.errors import UserError
 from lps.race import race_data, race_document
 from lps.store import titles
 from lps.store.runs import Run
-from lps.ui.shared import escape, time_estimates, live_part, recordings
+from lps.ui.shared import escape, live_part, recordings, time_estimates
 from lps.ui.shared.history import read_history
 
 _TICK_S = 2.0  # while a run is alive

@@ -8,7 +8,7 @@ import streamlit as st
 from lps.analysis import differences, run_scores, score_tables
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
-from lps.charts.group_tables import SCORE_COLUMNS, IMAGES_WORDS, PROTOCOL_LABELS, SEEN_LABELS, SELECT_WORDS, Scoring
+from lps.charts.group_tables import IMAGES_WORDS, PROTOCOL_LABELS, SCORE_COLUMNS, SEEN_LABELS, SELECT_WORDS, Scoring
 from lps.files.atomic import fingerprint
 from lps.scores.protocols import PROTOCOLS
 from lps.store import titles

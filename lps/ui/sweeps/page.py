@@ -31,12 +31,12 @@ from lps.ui.shared import (
     data_table,
     error_toasts,
     escape,
-    time_estimates,
     export_buttons,
     live_part,
     scores,
     select,
     theme,
+    time_estimates,
 )
 from lps.ui.shared.data_table import Column
 from lps.ui.sweeps import form, table
