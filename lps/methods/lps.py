@@ -79,7 +79,7 @@ class LPS(Method):
                 paper="10; tried 1 to 20",
                 needs="use_margin",
             ),
-        ] = 10.0,  # the default; 2 with features=stored (lps/settings/config.py)
+        ] = 10.0,  # default of margin_scale; 2 with features=stored (_ON_STORED_FEATURES_BY_METHOD, lps/settings)
         use_margin: Annotated[
             bool,
             "use the adaptive margin; otherwise the loss is plain cross-entropy (ablation w/o L_AM)",

@@ -70,7 +70,7 @@ class ORCA(Method):
                 larger="seen classes are held back more while the network is unsure",
                 paper="10 (authors' code)",
             ),
-        ] = 10.0,
+        ] = 10.0,  # default of margin_scale
         uncertainty_cap: Annotated[
             float,
             "c: largest uncertainty that the margin takes into account",

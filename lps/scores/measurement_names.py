@@ -22,7 +22,8 @@ MEASUREMENT_NAMES = {
     "class/prior": "Prior of every class",
     "kl": "KL of the estimated class distribution",
 }
-COSTS = {  # measurement -> display name, format and unit
+# Measurement -> display name, format and unit. The default columns of the Runs table are in lps/tables/columns.py.
+COSTS = {
     "memory/host_gb": ("Peak memory", ".2f", "GB"),
     "memory/device_gb": ("Peak GPU memory", ".2f", "GB"),
     "throughput/images_per_s": ("Throughput", ",.0f", "images/s"),

@@ -21,7 +21,9 @@ from lps.store.runs import RUN_ID, Run, write_meta
 
 RECORDED = Path(__file__).resolve().parent.parent / "recorded"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
-TRASH_DAYS = 7  # a deleted run can be restored for this long; the pages, `lps delete` and docs/formats.md say so
+TRASH_DAYS = (
+    7  # a deleted run can be restored for this long; `DeletedRun.time_left` ("… days left") and docs/formats.md say so
+)
 _ENTRY = re.compile(r"(.+)\.[0-9a-f]{8}")  # id of the run, then letters that tell two deletions of one id apart
 INCOMING_S = 3600  # a half-made folder older than this is abandoned
 

@@ -10,7 +10,8 @@ from lps.settings.defaults import sort_key
 from lps.tables.run_names import Name, Vocabulary
 
 NUMBERS = ("accuracy/seen", "accuracy/novel", "accuracy/all", "accuracy/gap")
-# The default columns of the page Runs; their headings are `RUN_COLUMN_HEADS` in lps/ui/runs/run_filters.py.
+# The default columns of the Runs table. A measurement can be one, too: "memory/device_gb" (peak GPU memory). Their
+# headings are `RUN_COLUMN_HEADS` in lps/ui/runs/run_filters.py.
 _COLUMNS_BEFORE_SETTINGS = ("state", *NUMBERS)
 _COLUMNS_AFTER_SETTINGS = ("epoch", "epochs", "alarm", "method", "dataset", "seed", "tag", "id", "launched", "note")
 _MAX_VARYING = 6  # settings that a table shows by default
