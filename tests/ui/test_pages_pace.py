@@ -135,6 +135,13 @@ def test_choosing_runs_writes_the_address_and_forgets_the_epoch(opened, made):
     assert not {"epoch", "view", "at"} & set(app.query_params) and raced(app)["runs"] == [made["orca"].id]
 
 
+def test_the_menu_offers_comparable_runs_first_and_says_how_others_differ(opened):
+    options = opened("lps").multiselect(key="twin_runs").options
+    differences = [option.partition(" · ")[2] for option in options]
+    assert differences == ["", "", "", "differs in epochs", "differs in epochs"]
+    assert options[0].startswith("LPS") and any(option.startswith("ORCA") for option in options[1:3])
+
+
 def test_unknown_runs_are_named(opened, made):
     made["nothing"] = Run(made["lps"].root / "nothing")
     app = opened("nothing", "lps")

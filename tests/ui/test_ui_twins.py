@@ -70,7 +70,36 @@ def test_runs_that_train_are_compared_first(tmp_path):
     runs = [*demo[::-1], *finished[::-1]]
     with held(demo[0]), held(demo[1]):
         assert comparable_runs.default_comparison(runs) == demo
-        assert comparable_runs.find_partners(demo[0], runs) == [finished[0], finished[1]]
+        assert comparable_runs.find_partners(demo[0], runs) == [finished[1], finished[0]]  # fewer differences first
+
+
+def test_a_comparable_run_differs_in_one_setting(tmp_path):
+    first = short(tmp_path, margin_scale=5.0)
+    found = {
+        str(settings): comparable_runs.describe_difference(first, short(tmp_path, **settings))
+        for settings in (
+            *({}, {"margin_scale": 5.0}, {"margin_scale": 5.0, "lr": 0.3}, {"method": "gcd"}),
+            *({"lr": 0.3}, {"method": "gcd", "lr": 0.3}, {"lr": 0.3, "views": "grey", "margin_scale": 2.0}),
+            *({"margin_scale": 5.0, "seed": 1}, {"margin_scale": 5.0, "split.labeled_ratio": 0.1}),
+        )
+    }
+    assert list(found.values()) == [
+        *("", "", "", ""),
+        *("differs in lr, margin_scale", "differs in method, lr", "differs in lr, views and 1 more"),
+        *("differs in seed", "differs in split.labeled_ratio"),
+    ]
+    longer = make_run(tmp_path, epochs=2, written=2, seed=1, settings={"margin_scale": 5.0})
+    assert comparable_runs.describe_difference(first, longer) == "differs in seed, epochs"
+    other_data = create_run(tmp_path, config.configure({"dataset": "cifar10", "epochs": 1}))
+    assert comparable_runs.describe_difference(first, other_data) == "differs in dataset"
+    assert comparable_runs.describe_difference(first, make_unreadable(tmp_path)) == run_diff.DAMAGED
+
+
+def test_a_comparable_run_is_offered_before_one_of_another_length(tmp_path):
+    longer = make_run(tmp_path, epochs=2, written=2, settings={"use_margin": False}, name="")
+    scale = short(tmp_path, margin_scale=5.0)
+    first = short(tmp_path)
+    assert comparable_runs.find_partners(first, [first, longer, scale]) == [scale, longer]
 
 
 def test_splits_are_compared_by_what_is_stored(tmp_path):

@@ -76,7 +76,10 @@ def _show_race(runs: list[Run]) -> None:
 
 
 def _pick_runs(runs: list[Run]) -> list[Run]:
-    """Show a menu of up to four runs; without a choice, those of `comparable_runs.default_comparison`."""
+    """Show a menu of up to four runs; without a choice, those of `comparable_runs.default_comparison`.
+
+    Runs that can be compared with the first one come first; the others say what differs.
+    """
     run_by_id = {run.id: run for run in runs}
     named = select.runs_of_address(runs)
     selected = named[: comparable_runs.MAX_RUNS] or comparable_runs.default_comparison(runs)
@@ -84,19 +87,24 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
         st.warning(
             f"At most {comparable_runs.MAX_RUNS} runs fit side by side. The first {comparable_runs.MAX_RUNS} are shown."
         )
+    differences = {run.id: comparable_runs.describe_difference(selected[0], run) for run in runs}
     url_fields.draw_field(
         st.multiselect,
         "twin_runs",
         [run.id for run in selected],
         lambda ids: url_fields.set_values("run", ids, "at", "epoch", "view"),
         "Runs",
-        list(run_by_id),
-        format_func=lambda name: select.option_label(run_by_id[name]),
+        sorted(run_by_id, key=lambda name: bool(differences[name])),
+        format_func=lambda name: _label_option(run_by_id[name], differences[name]),
         max_selections=comparable_runs.MAX_RUNS,
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
     )
     return selected
+
+
+def _label_option(run: Run, difference: str) -> str:
+    return f"{select.option_label(run)}{f' · {difference}' if difference else ''}"
 
 
 def _runs_of_one_split(selected: list[Run]) -> list[Run]:
@@ -125,7 +133,8 @@ def _suggest_partners(run: Run, runs: list[Run]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Compare with:", width="content")
         for partner in partners:
-            label = escape.markdown(titles.run_label(partner))
+            difference = comparable_runs.describe_difference(run, partner)
+            label = escape.markdown(titles.run_label(partner) + (f" · {difference}" if difference else ""))
             ids = [run.id, partner.id]
             icon = ":material/add:"
             st.button(label, key=f"beside-{partner.id}", icon=icon, on_click=_choose_runs, args=(ids,))

@@ -4,7 +4,9 @@ import numpy as np
 
 from lps.analysis import run_diff
 from lps.data.split import Split
+from lps.errors import UserError
 from lps.settings.config import Config
+from lps.store import titles
 from lps.store.runs import RUN_ID, Run
 from lps.ui.pictures import points
 from lps.ui.shared import select
@@ -12,6 +14,8 @@ from lps.ui.shared.history import read_history
 
 MAX_RUNS = 4  # runs beside each other
 _NUM_DEFAULT_RUNS = 3  # of them without a choice
+_MOST_NAMED = 2  # differences in a menu
+_EQUAL = ("dataset", "dataset.path", "dataset.images_per_class", "seed", "epochs")  # in comparable runs
 
 
 def split_difference(first: Run, other: Run) -> str:
@@ -39,11 +43,46 @@ def default_comparison(runs: list[Run]) -> list[Run]:
     return [first_run, *partners][: 2 if is_pair else _NUM_DEFAULT_RUNS]
 
 
+def describe_difference(first: Run, other: Run) -> str:
+    """Return "" if `other` can be compared with `first`, else what differs: "differs in seed, epochs".
+
+    Comparable runs have the same data, split, seed and epochs, and differ in at most one other setting.
+    """
+    first_settings, settings = first.config_if_readable(), other.config_if_readable()
+    if first_settings is None or settings is None:
+        return run_diff.DAMAGED
+    names = _differing_settings(first_settings, settings)
+    if not names or (len(names) == 1 and names[0] not in _EQUAL and not names[0].startswith("split.")):
+        return ""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"differs in {', '.join(names[:_MOST_NAMED])}{more}"
+
+
+def _differing_settings(first: Config, other: Config) -> list[str]:
+    """Return the settings that differ: those of `_EQUAL` if any, else all; of another method, not its defaults."""
+    if names := [name for name in _EQUAL if first.get(name) != other.get(name)]:
+        return names
+    first_values, values = first.flat(), other.flat()
+    names = [name for name in first_values if name in values and first_values[name] != values[name]]
+    if "method" in names:
+        changed = {"method", *_changed_settings(first), *_changed_settings(other)}
+        names = [name for name in names if name in changed]
+    return [name for name in names if name == "method" or name not in titles.NOT_NAMED]
+
+
+def _changed_settings(config: Config) -> tuple[str, ...]:
+    try:
+        return config.changed
+    except UserError:  # its data set or method is gone or broken
+        return ()
+
+
 def find_partners(first: Run, runs: list[Run], same_seed: bool = False, includes_alive: bool = False) -> list[Run]:
     """Return finished runs of the same split as `first`, the most informative first, one for each setup.
 
-    LPS without its margin, then ORCA, then other methods, then other settings of the same method. Ties are broken by
-    the seed of `first`, then by age. includes_alive: also runs that train now.
+    Comparable runs (`describe_difference`) come first. Among them: LPS without its margin, then ORCA, then other
+    methods, then other settings of the same method. Ties are broken by the seed of `first`, then by age.
+    includes_alive: also runs that train now.
     """
     first_settings = first.config_if_readable()
     if first_settings is None:
@@ -62,7 +101,11 @@ def find_partners(first: Run, runs: list[Run], same_seed: bool = False, includes
             continue
         setup, rank = (
             _setup_of(settings),
-            (_rank_partner(first_settings, settings), settings.seed != first_settings.seed),
+            (
+                bool(describe_difference(first, run)),
+                _rank_partner(first_settings, settings),
+                settings.seed != first_settings.seed,
+            ),
         )
         if setup != _setup_of(first_settings) and (setup not in best_by_setup or rank < best_by_setup[setup][0]):
             best_by_setup[setup] = (rank, run)
