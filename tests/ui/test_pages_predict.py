@@ -8,13 +8,15 @@ import re
 import shutil
 import time
 import zipfile
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from lps.__main__ import main
 from lps.files.locks import try_lock
-from lps.inference import export_job, model_folder, prediction_job
+from lps.inference import export_job, model_folder, prediction_files, prediction_job
 from lps.interop import uploaded_folders
 from lps.machine import detached_jobs
 from lps.scheduler import background_jobs
@@ -65,7 +67,7 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     button(at, "new").click().run()
     button(at, "Use this folder").click().run()
     assert at.query_params["folder"] == str(pictures) and not at.exception
-    assert "**60 pictures**" in words_of(at) and "withheld label" in words_of(at)
+    assert "**60 pictures**" in words_of(at) and "withheld label" in words_of(at) and not at.warning
     assert [one.label for one in at.expander] == ["1 file left out"]
     none = int(words_of(at).split("pictures**; ")[1].split(" marked")[0])
     at.slider(key="predict_keep").set_value(100).run()
@@ -81,6 +83,24 @@ def test_from_a_folder_to_names_and_reasons(run, pictures):
     name = at.selectbox(key="picked_class").options[1].rpartition(" (")[0]
     at.selectbox(key="picked_class").set_value(name).run()
     assert at.query_params["class"] == name
+
+
+@pytest.mark.slow
+def test_pictures_unlike_the_training_pictures_are_said_to_be_so(run, pictures):
+    at = visit("predict", run=run.id, folder=str(pictures))
+    known = "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes."
+    assert f"Trained on {known}" in words_of(at)
+    button(at, "Predict these pictures").click().run()
+    assert "**60 pictures**" in words_of(at) and not at.warning
+    path = prediction_job.prediction_path(run, pictures)
+    found = prediction_files.read_predictions(path)
+    for num_far, is_warned in ((30, False), (31, True)):
+        distance = np.where(np.arange(60) < num_far, 2, 0).astype(np.float32)
+        prediction_files.write(path, replace(found, distance=distance))
+        at = visit("predict", run=run.id, folder=str(pictures))
+        warnings = [warning.value.replace("\\", "") for warning in at.warning]
+        assert bool(warnings) == is_warned
+    assert "31 of 60 pictures are unlike the training images" in warnings[0] and known in warnings[0]
 
 
 @pytest.mark.slow

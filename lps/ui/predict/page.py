@@ -19,7 +19,7 @@ from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.forms import background_work
 from lps.ui.pictures import nouns
-from lps.ui.predict import model, results, upload
+from lps.ui.predict import model, results, training_data, upload
 from lps.ui.shared import error_toasts, escape, export_buttons, page_head, select
 
 _NEW_FOLDER = "predict_new"  # in the session: the folder was chosen just now, so looking at it may begin
@@ -56,6 +56,7 @@ def main() -> None:
             f"{escape.markdown(titles.run_label(run))} is {status}; choose another run.", icon=":material/image_search:"
         )
         return
+    training_data.show_training_data(run)
     _show_run(run, text)
     model.show_model_export(run)
 

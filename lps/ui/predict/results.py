@@ -22,6 +22,7 @@ from lps.store.titles import short_id
 from lps.ui.pictures import frames, gallery, kept_thumbnails, left_out_files, nouns, paging, points
 from lps.ui.pictures.frames import Frame
 from lps.ui.pictures.gallery import FINE, Tile
+from lps.ui.predict import training_data
 from lps.ui.server import downloads
 from lps.ui.shared import data_table, escape, export_buttons, url_fields
 from lps.ui.shared.data_table import Column
@@ -37,6 +38,7 @@ _MAX_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above 
 
 def show_results(run: Run, predicted: PredictionResult, path: Path, source: Path) -> None:
     """Show a prediction, stored in the file `path`. source: the folder of the pictures, or the file of vectors."""
+    training_data.warn_of_other_data(run, predicted)
     left, right = st.columns([3, 2], gap="medium")
     with right:
         threshold = _ask_threshold(run, predicted)

@@ -1,0 +1,49 @@
+"""Say what a model was trained on, and warn if most of the predicted pictures are unlike its training pictures."""
+
+import numpy as np
+import streamlit as st
+
+from lps.errors import UserError
+from lps.inference.prediction_result import PredictionResult
+from lps.settings import catalog
+from lps.store import titles
+from lps.store.runs import Run
+from lps.ui.pictures import nouns, points
+from lps.ui.shared import escape
+from lps.wording import counted
+
+_MOST_NAMED = 8  # classes
+_FEWEST = 5  # pictures of a warning: of fewer, several may be far from all others by chance
+_UNLIKE = 0.5  # share of the pictures beyond the usual limit, which 5 % of the training pictures exceed
+
+
+def show_training_data(run: Run) -> None:
+    """Show the data set and the classes that the model knows."""
+    st.caption(escape.markdown(f"Trained on {describe_training_data(run)}."))
+
+
+def describe_training_data(run: Run) -> str:
+    """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes"."""
+    config = run.config_if_readable()
+    if config is None:
+        return "unknown data, because the settings of the run cannot be read"
+    info = catalog.dataset_titles()
+    is_own = config.dataset_path is not None
+    name = titles.data_of(run, config.dataset) if is_own else info.get(config.dataset, config.dataset)
+    try:
+        split = points.read_partition(run).split
+    except UserError:
+        return name
+    seen = split.classes.seen
+    names = ", ".join(split.class_names[: min(seen, _MOST_NAMED)]) + ", …" * (seen > _MOST_NAMED)
+    novel = split.classes.total - seen
+    return f"{name}: {counted(seen, 'class')} with labels ({names}) and {counted(novel, 'novel class')}"
+
+
+def warn_of_other_data(run: Run, predicted: PredictionResult) -> None:
+    """Warn if most pictures are farther from the training pictures than 95 % of these are from each other."""
+    num_far, count = int(np.sum(predicted.distance > predicted.threshold())), len(predicted.files)
+    if count >= _FEWEST and num_far > _UNLIKE * count:
+        sentence = f"{num_far:,} of {count:,} pictures are unlike the training images, so their classes may be wrong."
+        sentence = f"{nouns.of(run)(sentence)} This model was trained on {describe_training_data(run)}."
+        st.warning(escape.markdown(sentence), icon=":material/compare:")
