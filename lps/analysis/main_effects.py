@@ -3,6 +3,8 @@
 For a setting and two of its values, runs are paired that are equal in everything else, seed included. Only complete
 blocks count: contexts (all other settings) in which both values were run with the same seeds. The effect is the mean of
 the paired differences; its interval comes from the seeds, whose differences are averaged over the contexts first.
+
+A mean can hide an interaction: an effect of -1 point at one value of another setting and of +1 at another (`Reversal`).
 """
 
 import itertools
@@ -16,6 +18,8 @@ import numpy as np
 from lps.analysis import effects, run_groups
 from lps.analysis.run_scores import Scored
 from lps.scores import estimates
+
+_LEAST_REVERSED = 0.0095  # of a score, shown as 1.0 points: the least effect of a reversal with one seed
 
 
 @dataclass(frozen=True)
@@ -37,39 +41,100 @@ class MainEffect:
     pairs: int
 
 
+@dataclass(frozen=True)
+class Reversal:
+    """An effect of one setting whose sign depends on another setting.
+
+    low, high: the same change of values at two values of `other`, low_value and high_value; the score falls with low
+    and rises with high.
+    """
+
+    other: str
+    low_value: object
+    high_value: object
+    low: MainEffect
+    high: MainEffect
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Runs that are equal in all but one setting. settings: of one of them; scores: by its value, then by seeds."""
+
+    settings: Mapping[str, object]
+    scores: dict[object, dict[tuple, float]]
+
+
 def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
     """Return the main effect of each setting that varies among runs of one split, largest first.
 
     measure: "novel", "seen", "all" or "gap". A setting without two values in the same context is left out.
     """
-    members = [m for m in run_groups.newest_of_seeds(scored)[0] if math.isfinite(m.value(measure))]
-    settings = effects.varied_settings(member.config for member in members)
-    largest = [effect for setting in settings if (effect := _largest(members, setting, measure))]
+    members, settings = _measured(scored, measure)
+    largest = []
+    for setting in settings:
+        if found := _effects(_contexts(members, setting, measure), setting):
+            largest.append(max(found, key=lambda effect: (abs(effect.difference), effect.contexts)))
     return sorted(largest, key=lambda effect: -abs(effect.difference))
 
 
-def _largest(members: Sequence[Scored], setting: str, measure: str) -> MainEffect | None:
-    blocks: dict[tuple, dict[tuple, Mapping]] = {}  # (before, after) -> context -> seed -> difference
-    for context, by_value in _contexts(members, setting, measure).items():
-        for before, after in itertools.combinations(effects.sort_values(by_value), 2):
-            first, second = by_value[before], by_value[after]
+def find_reversal(scored: Sequence[Scored], measure: str) -> Reversal | None:
+    """Return the clearest reversal: the one whose smaller effect is largest; None if no effect changes its sign.
+
+    Both effects are distinguishable from 0; with one seed, they are at least `_LEAST_REVERSED`.
+    """
+    members, settings = _measured(scored, measure)
+    reversals = []
+    for setting in settings:
+        contexts = _contexts(members, setting, measure)
+        for other, values in settings.items():
+            if other != setting:
+                reversals += _reversals(contexts, setting, other, values)
+    return max(reversals, key=lambda found: min(-found.low.difference, found.high.difference), default=None)
+
+
+def _measured(scored: Sequence[Scored], measure: str) -> tuple[list[Scored], dict[str, list]]:
+    """Return the newest runs of all seeds with a score, and the settings that vary among them."""
+    members = [m for m in run_groups.newest_of_seeds(scored)[0] if math.isfinite(m.value(measure))]
+    return members, effects.varied_settings(member.config for member in members)
+
+
+def _reversals(contexts: Sequence[_Context], setting: str, other: str, values: Sequence) -> list[Reversal]:
+    """Return the largest reversal for each pair of values of `setting`. values: those of `other`."""
+    by_pair: dict[tuple, dict] = {}  # (before, after) -> value of `other` -> effect
+    for value in values:
+        for effect in _effects([c for c in contexts if c.settings.get(other) == value], setting):
+            if abs(effect.difference) >= (_LEAST_REVERSED if effect.seeds == 1 else effect.half_width):
+                by_pair.setdefault((effect.before, effect.after), {})[value] = effect
+    reversals = []
+    for found in by_pair.values():
+        low, high = (pick(found, key=lambda value: found[value].difference) for pick in (min, max))
+        if found[low].difference < 0 < found[high].difference:
+            reversals.append(Reversal(other, low, high, found[low], found[high]))
+    return reversals
+
+
+def _effects(contexts: Sequence[_Context], setting: str) -> list[MainEffect]:
+    """Return the effect of each pair of values that these contexts share."""
+    blocks: dict[tuple, list[Mapping]] = {}  # (before, after) -> for each context: seed -> difference
+    for context in contexts:
+        for before, after in itertools.combinations(effects.sort_values(context.scores), 2):
+            first, second = context.scores[before], context.scores[after]
             paired = {seed: second[seed] - first[seed] for seed in first.keys() & second.keys()}
             if paired:
-                blocks.setdefault((before, after), {})[context] = paired
-    candidates = [_effect(setting, pair, list(contexts.values()), len(blocks)) for pair, contexts in blocks.items()]
-    return max(candidates, key=lambda effect: (abs(effect.difference), effect.contexts), default=None)
+                blocks.setdefault((before, after), []).append(paired)
+    return [_effect(setting, pair, differences, len(blocks)) for pair, differences in blocks.items()]
 
 
-def _contexts(members: Sequence[Scored], setting: str, measure: str) -> dict[tuple, dict[object, dict]]:
-    """Return scores by context (all but this setting, the split, the computation), value of the setting, and seeds."""
-    scores_by_context: dict[tuple, dict[object, dict]] = {}
+def _contexts(members: Sequence[Scored], setting: str, measure: str) -> list[_Context]:
+    """Group runs by all but this setting: by the other settings, the split, the computation."""
+    contexts: dict[tuple, _Context] = {}
     for member in members:
         values = member.config.flat()
         if setting in values:
-            context = effects.rest_of(member.config, [setting]), member.split, member.precision, member.test_clusters
-            by_value = scores_by_context.setdefault(context, {})
-            by_value.setdefault(values[setting], {})[member.seeds] = member.value(measure)
-    return scores_by_context
+            key = effects.rest_of(member.config, [setting]), member.split, member.precision, member.test_clusters
+            scores = contexts.setdefault(key, _Context(values, {})).scores
+            scores.setdefault(values[setting], {})[member.seeds] = member.value(measure)
+    return list(contexts.values())
 
 
 def _effect(setting: str, pair: tuple, differences: list[Mapping[tuple, float]], pairs: int) -> MainEffect:

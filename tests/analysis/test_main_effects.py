@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lps.analysis.main_effects import main_effects
+from lps.analysis.main_effects import find_reversal, main_effects
 from lps.analysis.run_scores import score_run
 from lps.charts import effect_charts
 from lps.charts.palette import LIGHT
@@ -78,7 +78,8 @@ def test_only_seeds_that_both_values_have_are_compared(scored):
 
 def test_effects_that_round_to_nothing_are_not_named(scored):
     found = main_effects([scored(0.5, margin_scale=5.0), scored(0.5002, margin_scale=10.0)], "novel")
-    assert best_value.describe_main_effects(found, "novel") == "No setting changes novel accuracy in these runs."
+    said = best_value.describe_main_effects(found, "novel")
+    assert said == "No setting changes novel accuracy on average in these runs."
 
 
 def test_nothing_varied_has_no_effect(scored):
@@ -105,3 +106,35 @@ def test_runs_of_another_precision_are_not_paired(scored):
     rough = [replace(scored(0.8, margin_scale=10.0), precision="bf16")]
     (found,) = main_effects([*exact, *rough], "novel")
     assert found.difference == 0.0
+
+
+def test_an_effect_that_changes_its_sign_is_named_although_its_mean_is_small(scored):
+    values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.49, (5.0, 0.4): 0.60, (10.0, 0.4): 0.614}
+    found = find_reversal([scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()], "novel")
+    assert (found.low.setting, found.low.before, found.low.after) == ("margin_scale", 5.0, 10.0)
+    assert (found.other, found.low_value, found.high_value) == ("temperature", 0.2, 0.4)
+    assert (found.low.difference, found.high.difference) == pytest.approx((-0.01, 0.014))
+    assert best_value.describe_reversal(found).replace("\\", "") == (
+        "The effect of **margin_scale** from 5 to 10 depends on **temperature**: -1.0 points with temperature=0.2 "
+        "but +1.4 points with temperature=0.4 (one seed)."
+    )
+
+
+@pytest.mark.parametrize("last", [0.595, 0.605, 0.609])
+def test_of_one_seed_a_change_below_a_point_or_of_one_sign_is_no_reversal(scored, last):
+    values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.48, (5.0, 0.4): 0.60, (10.0, 0.4): last}
+    made = [scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()]
+    assert find_reversal(made, "novel") is None and best_value.describe_reversal(None) == ""
+
+
+@pytest.mark.parametrize(("noise", "is_found"), [(0.001, True), (0.03, False)])
+def test_of_several_seeds_both_effects_of_a_reversal_exclude_0(scored, noise, is_found):
+    means = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.48, (5.0, 0.4): 0.60, (10.0, 0.4): 0.62}
+    made = [
+        scored(mean + noise * (seed - 1) * (c == 10.0), seed, margin_scale=c, temperature=t)
+        for (c, t), mean in means.items()
+        for seed in range(3)
+    ]
+    found = find_reversal(made, "novel")
+    assert (found is not None) == is_found
+    assert not is_found or "(one seed)" not in best_value.describe_reversal(found)

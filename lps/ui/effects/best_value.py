@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from lps.analysis import differences
-from lps.analysis.main_effects import MainEffect
+from lps.analysis.main_effects import MainEffect, Reversal
 from lps.analysis.run_groups import Group
 from lps.charts.effect_charts import MEASURES, effect_in_points
 from lps.scores import estimates
@@ -24,13 +24,30 @@ def describe_main_effects(effects: Sequence[MainEffect], measure: str) -> str:
     measure_name = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
     largest = [item for item in effects[:_MAX_NAMED] if abs(item.difference) >= _LEAST]
     if not largest:
-        return f"No setting changes {measure_name} in these runs."
+        return f"No setting changes {measure_name} on average in these runs."
     descriptions = [
         f"**{escape.markdown(item.setting)}** {effect_in_points(item)} "
         f"from {_format_effect(item.before)} to {_format_effect(item.after)}{_describe_doubt(item)}"
         for item in largest
     ]
     return f"Largest effects on {measure_name}: {'; '.join(descriptions)}. {_describe_averaging(largest)}"
+
+
+def describe_reversal(reversal: Reversal | None) -> str:
+    """Say for which values of another setting an effect is negative and positive, as markdown; "" for None."""
+    if reversal is None:
+        return ""
+    low, high = reversal.low, reversal.high
+    change = f"from {_format_effect(low.before)} to {_format_effect(low.after)}"
+    parts = [
+        f"{100 * effect.difference:+.1f} points with {_format_setting(reversal.other, value)}"
+        for effect, value in ((low, reversal.low_value), (high, reversal.high_value))
+    ]
+    doubt = " (one seed)" if min(low.seeds, high.seeds) == 1 else ""
+    return (
+        f"The effect of **{escape.markdown(low.setting)}** {change} depends on **{escape.markdown(reversal.other)}**: "
+        f"{' but '.join(parts)}{doubt}."
+    )
 
 
 def _describe_averaging(effects: Sequence[MainEffect]) -> str:

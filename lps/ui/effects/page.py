@@ -13,7 +13,7 @@ import streamlit as st
 
 from lps.analysis import effects, run_groups, run_scores, score_tables
 from lps.analysis.effects import Background
-from lps.analysis.main_effects import MainEffect, main_effects
+from lps.analysis.main_effects import MainEffect, find_reversal, main_effects
 from lps.analysis.run_groups import Group
 from lps.analysis.run_scores import Scored
 from lps.charts import effect_charts
@@ -111,9 +111,9 @@ def _list_views() -> dict[str, str]:
 def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], selection: _SplitRuns) -> None:
     """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
     effect_list = main_effects(scored, selection.measure)
-    st.markdown(
-        best_value.describe_main_effects(effect_list, selection.measure) or "No two runs differ in exactly one setting."
-    )
+    sentence = best_value.describe_main_effects(effect_list, selection.measure)
+    reversal = best_value.describe_reversal(find_reversal(scored, selection.measure))
+    st.markdown(f"{sentence} {reversal}" if sentence else "No two runs differ in exactly one setting.")
     if len(varied) < 2:
         return
     bars, cells = st.columns([5, 6], gap="large")
