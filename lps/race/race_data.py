@@ -174,7 +174,7 @@ def _racer(
         "name": titles.run_title(run),
         "method": method,
         "title": name or ", ".join([method, *changes[:1]]),
-        "about": [f"seed {config.seed}", *changes[0 if name else 1 :]] if config else [run_diff.DAMAGED],
+        "about": [*changes[0 if name else 1 :], f"seed {config.seed}"] if config else [run_diff.DAMAGED],
         "state": state.name,
         "is_over": state.is_over or state.name == "unreadable",
         "last": last,

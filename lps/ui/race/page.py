@@ -192,9 +192,9 @@ def _show_head(lane: _Lane, runs: list[Run]) -> None:
 
 
 def describe_run(run: Run, compared_runs: list[Run]) -> list[str]:
-    """Return the seed and the settings that distinguish a run from the others, in words."""
+    """Return the settings that distinguish a run from the others, and its seed, in words."""
     try:
-        return [f"seed {run.config().seed}", *titles.changed_settings(run, compared_runs)]
+        return [*titles.changed_settings(run, compared_runs), f"seed {run.config().seed}"]
     except UserError:
         return []
 
