@@ -1,5 +1,6 @@
 """Format counts, sizes, durations and ages in the same way everywhere."""
 
+import math
 from collections.abc import Mapping
 
 _HANDFUL = 30  # things, below which a percentage says too little without their number
@@ -57,9 +58,9 @@ def ago(seconds: float) -> str:
 
 
 def estimated(seconds: float) -> str:
-    """Format an estimated time span with one or two digits: "50 s", "4 min", "2.5 h"."""
+    """Format an estimated time span coarsely, so that small corrections do not show: "20 s", "4 min", "2.5 h"."""
     if seconds < 100:
-        return f"{max(5, 5 * round(seconds / 5))} s"
+        return f"{10 * math.ceil(seconds / 10) if seconds > 5 else 5} s"
     if seconds < 5400:
         return f"{round(seconds / 60)} min"
     return f"{seconds / 3600:.1f} h"

@@ -29,7 +29,7 @@ def test_a_measured_time_is_said_in_its_largest_fitting_unit(seconds, words):
 
 
 def test_an_estimate_is_no_more_exact_than_it_deserves():
-    assert [estimated(s) for s in (1, 48, 300, 9000)] == ["5 s", "50 s", "5 min", "2.5 h"]
+    assert [estimated(s) for s in (1, 15, 18, 48, 300, 9000)] == ["5 s", "20 s", "20 s", "50 s", "5 min", "2.5 h"]
     ranges = [estimated_range(*ends) for ends in ((60, 600), (240, 1200), (1, 5), (3000, 30_000))]
     assert ranges == ["60 s to 10 min", "4 to 20 min", "5 s", "50 min to 8.3 h"]
 

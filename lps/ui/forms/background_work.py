@@ -14,7 +14,7 @@ from lps.scheduler.background_jobs import BackgroundJob
 from lps.settings import cli_args
 from lps.ui.forms import fields, form
 from lps.ui.shared import error_toasts, escape, live_part
-from lps.wording import capitalized
+from lps.wording import ago, capitalized
 
 _WAIT_S = 1.0
 
@@ -23,7 +23,7 @@ def show_work(job: BackgroundJob) -> None:
     """Show one line: the progress with a cancel button, or the result."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if job.is_working:
-            time_text = overview.time_left_in_words(job.time_left) if job.time_left else _time_so_far(job)
+            time_text = overview.time_left_in_words(job.time_left) if job.time_left else _age_in_words(job)
             progress_text = f"{job.title} · {job.phase_in_words} · {time_text}"
             st.progress(job.share or 0.0, text=f":small[{escape.markdown(progress_text)}]")
             _offer_cancel(job)
@@ -42,9 +42,9 @@ def show_work(job: BackgroundJob) -> None:
         st.page_link("pages/launch.py", label="Open in Launch", icon=":material/edit:", query_params=link)
 
 
-def _time_so_far(job: BackgroundJob) -> str:
-    """Return "12 s so far", which shows that the job works before its end is known."""
-    return "time left unknown" if job.started is None else f"{max(0.0, time.time() - job.started):.0f} s so far"
+def _age_in_words(job: BackgroundJob) -> str:
+    """Return "started 12 s ago", which shows that the job works before its end is known."""
+    return "time left unknown" if job.started is None else f"started {ago(time.time() - job.started)}"
 
 
 def _offer_cancel(job: BackgroundJob) -> None:

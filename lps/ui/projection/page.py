@@ -24,7 +24,7 @@ from lps.ui.projection import filters, selection
 from lps.ui.server import picture_files
 from lps.ui.shared import epoch_choice, error_toasts, escape, live_part, page_head, select, theme, url_fields
 from lps.ui.shared.plot import code_of
-from lps.wording import duration
+from lps.wording import ago
 
 _PICTURE = 256  # pixels on the screen
 _NEIGHBOURS = 12
@@ -215,8 +215,8 @@ def _show_progress_of_all(job: detached_jobs.JobState, run: Run, method: str) ->
 
 
 def _show_progress(job: detached_jobs.JobState, method_name: str, cancel: Callable[[], None]) -> None:
-    since = f"{duration(time.time() - job.since)} so far" if job.since else "just started"
-    message = f"Computing {job.message or method_name}, {since}"
+    age = f"started {ago(time.time() - job.since)}" if job.since else "just started"
+    message = f"Computing {job.message or method_name}, {age}"
     st.info(escape.markdown(message), icon=":material/hourglass_top:")
     st.button("Cancel", icon=":material/cancel:", key="cancel_map", on_click=cancel)
 
