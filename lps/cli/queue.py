@@ -29,8 +29,8 @@ def add(commands: Commands) -> None:
     _action(actions, "resume", lambda options: _set_paused(options, False), "start waiting runs again")
     help_text = "set the number of runs at a time on the processor; without N, print it"
     slots = _action(actions, "slots", _set_slots, help_text)
-    slots.register("type", int, any_whole)
-    slots.add_argument("number", type=int, nargs="?", metavar="N", help="a whole number; LPS_CPU_SLOTS overrides it")
+    help_text = "a whole number, or auto for as many as fit; LPS_CPU_SLOTS overrides it"
+    slots.add_argument("number", type=_auto_or_whole, nargs="?", metavar="N|auto", help=help_text)
     _action(actions, "first", _put_first, "start a waiting run before all others", run=True)
     priority = _action(
         actions, "priority", _set_priority, "set the priority of a waiting run; higher ones start first", run=True
@@ -120,13 +120,20 @@ def _retry(options) -> None:
     print(run.folder)
 
 
+def _auto_or_whole(text: str) -> int | str:
+    return text if text == "auto" else any_whole(text)
+
+
 def _set_slots(options) -> None:
     from lps.scheduler import launcher, overview, queue, run_slots
     from lps.store.run_folders import subfolders
 
     subfolders(options.runs)  # raises if it cannot be read
-    if options.number is not None:
+    if options.number == "auto":
+        queue.reset_cpu_slots(options.runs)
+    elif options.number is not None:
         queue.set_cpu_slots(options.runs, options.number)
+    if options.number is not None:
         launcher.dispatch(options.runs)
     snapshot = overview.read_queue(options.runs)
     if options.number is None:

@@ -280,6 +280,10 @@ def test_the_command_sets_it_says_it_and_names_what_goes_before(root, capsys, mo
     asked(root, 0)
     assert lps("3")[:2] == (0, "3\n") and queue.read_switch(root).cpu_slots == 3 and len(started) == 1
     assert lps("0") == (2, "", "lps: slots: 0 is not a whole number from 1 to 1024\n")
+    assert lps("auto")[:2] == (0, "1\n") and queue.read_switch(root).cpu_slots is None and len(started) == 2
+    with pytest.raises(SystemExit):
+        lps("automatic")
+    assert "automatic is not a whole number" in capsys.readouterr().err.replace("'", "")
     monkeypatch.setenv("LPS_CPU_SLOTS", "2")
     code, out, err = lps("4")
     assert (code, out) == (0, "2\n") and "LPS_CPU_SLOTS is set and overrides the number stored" in err
