@@ -29,6 +29,15 @@ def test_the_address_and_the_switch_say_the_same():
     assert at.toggle[0].set_value(True).run().query_params["present"] in ("1", ["1"])
 
 
+def test_a_button_leaves_the_mode_whose_switch_is_folded_away():
+    at = AppTest.from_string(PAGE)
+    at.query_params["present"] = "1"
+    button = at.run().button(key="leave_presenting")
+    assert button.proto.shortcut == "escape"
+    at = button.click().run()
+    assert at.text[0].value == "usual" and "present" not in at.query_params and not at.button
+
+
 def test_other_words_in_the_address_change_nothing():
     at = AppTest.from_string(PAGE)
     at.query_params["present"] = "yes"

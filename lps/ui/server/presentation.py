@@ -1,6 +1,7 @@
 """Projector mode: `?present=1` in the URL of any page enlarges text and charts until it is switched off.
 
-It stays on from page to page during a visit; the switch below the menu shows it.
+It stays on from page to page during a visit. The switch is below the menu, which the mode folds away, so a button at
+the top of the page and Esc switch it off, too.
 """
 
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ html { font-size: 20px; }
 @media (min-width: 1600px) { html { font-size: 26px; } }
 [data-testid="stMainBlockContainer"] { max-width: none; padding: 4rem 3vw 1rem; }
 h1 { font-size: 1.5rem !important; padding-block: 0 !important; }
+.st-key-leave_presenting { position: fixed; top: 0.4rem; right: 4rem; z-index: 1000000; width: auto !important; }
 </style>"""
 
 
@@ -36,6 +38,8 @@ def show_presenting() -> None:
     st.sidebar.toggle("Projector mode", key=_SWITCH, on_change=_write_address)
     if is_on():
         st.html(_STYLE)
+        icon = ":material/close_fullscreen:"
+        st.button("Leave projector mode", key="leave_presenting", icon=icon, shortcut="Esc", on_click=_leave)
 
 
 def chart_scale() -> float:
@@ -46,6 +50,11 @@ def chart_scale() -> float:
 def scale_figure(figure: dict) -> dict:
     """Return a figure, as decoded from JSON, in the current size."""
     return enlarge_figure(figure, chart_scale()) if is_on() else figure
+
+
+def _leave() -> None:
+    st.session_state[_SWITCH] = False
+    _write_address()
 
 
 def _write_address() -> None:
