@@ -169,6 +169,16 @@ def test_a_value_that_was_typed_just_before_the_click_is_the_one_that_starts(roo
     assert {item.config.epochs for item in made[0].items} == {3} and not at.exception
 
 
+def test_a_default_is_called_redundant_once_its_field_was_changed(root):
+    at = visit("sweeps", kind="own", sweep_vary="margin_scale", sweep_fixed="epochs")
+    remark = "epochs=40 is the default"
+    assert at.text_input(key="fix:epochs").value == "40" and remark not in plain(at)
+    at.text_input(key="fix:epochs").set_value("30").run()
+    assert remark not in plain(at)
+    at.text_input(key="fix:epochs").set_value("40").run()
+    assert remark in plain(at)
+
+
 def test_a_setting_of_several_methods_says_what_it_means_in_each(root):
     one = visit("sweeps", kind="own", sweep_methods=["lps", "orca"], sweep_vary="margin_scale", sweep_fixed="epochs")
     notes = [caption.value for caption in one.caption]

@@ -5,7 +5,7 @@ page, the command and what is kept beside the runs mean the same. The form stand
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -29,6 +29,8 @@ _KINDS = {"preset": "Table of the paper", "own": "Custom"}
 _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
 _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
 _ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "resumes: {}"}
+_FIXED = "fix:"  # in the URL, before a setting of all runs
+_CHANGED = "sweep_changed"  # in the session: settings of all runs whose field was changed
 _MAX_ROWS = 12  # of the preview that are seen at once
 THIS_MACHINE = ExecutionTarget(None, {})
 
@@ -198,7 +200,7 @@ def _ask_values(parameter: Parameter, dataset: str) -> tuple[str, ...]:
 def _ask_fixed(methods: list[str], varied: set[str], dataset: str, errors: dict[str, str]) -> dict[str, str]:
     """Return the settings of all runs, as texts."""
     parameters = {name: p for name, p in _list_parameters(methods).items() if name not in varied}
-    return fields.ask_fixed("Settings of all runs", "sweep_fixed", "fix:", parameters, dataset, errors, methods=methods)
+    return fields.ask_fixed("Settings of all runs", "sweep_fixed", _FIXED, parameters, dataset, errors, methods=methods)
 
 
 def _ask_mode(varied: Mapping[str, tuple[str, ...]]) -> tuple[str, int | None, int]:
@@ -270,9 +272,13 @@ def _show_preview(draft: _SweepDraft) -> None:
 
 
 def _show_redundant(request: SweepSpec | presets.PresetRequest) -> None:
-    """Warn about redundant parts of the request."""
-    remarks = sweep_layout.redundant_requests(request) if isinstance(request, SweepSpec) else ()
-    if remarks:
+    """Warn about redundant parts of the request; a field with its default counts once its text was changed."""
+    if not isinstance(request, SweepSpec):
+        return
+    changed = st.session_state.setdefault(_CHANGED, set())
+    changed |= {name for name in request.fixed if f"{_FIXED}{name}" in st.query_params}
+    fixed = {name: text for name, text in request.fixed.items() if name in changed}
+    if remarks := sweep_layout.redundant_requests(replace(request, fixed=fixed)):
         lines = "  \n".join(f"{escape.markdown(line)}." for line in remarks)
         st.warning(lines, icon=":material/content_copy:")
 
