@@ -165,8 +165,8 @@ def _print_summary(prediction, threshold: float, say: Callable[[str], str]) -> N
     counts = Counter(name for name, is_none in zip(prediction.names(), none.tolist()) if not is_none)
     for name, count in [*counts.most_common(), (NONE, int(none.sum()))]:
         print(f"{count:>7,}  {shown(name)}", flush=True)
-    rule = f'a picture is "{NONE}" if its distance from the training images is larger than {threshold:.3f}; '
-    rule += prediction.trade_off.in_words(threshold)
+    rule = f'a picture is "{NONE}" if its distance from the training images is larger than {threshold:.3f}. '
+    rule += f"{prediction.trade_off.in_words(threshold)} {prediction.trade_off.basis}"
     if not math.isfinite(threshold):
         rule = f'only pictures in clusters that you marked as not a class are "{NONE}"'
     print_note(say(rule))

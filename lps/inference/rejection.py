@@ -46,19 +46,21 @@ class TradeOff:
         return float(self.thresholds[indices[0]]) if len(indices) else float("inf")
 
     def in_words(self, threshold: float) -> str:
-        """Describe what a threshold accepts and on which pictures this was measured."""
+        """Describe in two sentences what a threshold accepts; `basis` says on which pictures this was measured."""
         at = int(np.searchsorted(self.thresholds, threshold, side="right")) - 1
         if at < 0:
-            return f"accepts no picture; measured on {self.measured}"
-        sentence = f"accepts {_percent(self.kept[at])} of pictures of known classes"
-        sentence += f"; measured on {self.measured}"
+            return "This limit accepts no picture."
+        sentence = f"This limit accepts {_percent(self.kept[at])} of pictures of known classes; how many others it "
+        sentence += "rejects is not known."
         if self.withheld:
-            named = (
-                f"{_percent(self.withheld_kept[at])} are accepted and {_percent(self.right[at])} get the right class"
-            )
-            label = "with a withheld label (all of them of labeled classes)"
-            sentence += f"; of {counted(self.withheld, 'picture')} {label}, {named}"
-        return f"{sentence}; how many pictures of other classes this limit rejects is not known"
+            shares = f"{_percent(self.withheld_kept[at])} are accepted, {_percent(self.right[at])} get the right class"
+            sentence += f" Of {counted(self.withheld, 'picture')} with a withheld label, {shares}."
+        return sentence
+
+    @property
+    def basis(self) -> str:
+        """Return a sentence on the pictures that were measured."""
+        return f"Measured on {self.measured}." + " Withheld labels are of labeled classes." * bool(self.withheld)
 
 
 def _percent(share: float) -> str:

@@ -26,7 +26,7 @@ from lps.ui.predict import training_data
 from lps.ui.server import downloads
 from lps.ui.shared import data_table, escape, export_buttons, url_fields
 from lps.ui.shared.data_table import Column
-from lps.wording import capitalized, counted
+from lps.wording import counted
 
 _PAGE = 48  # pictures on a sheet
 _SIZE = 72  # pixels on the screen
@@ -90,8 +90,7 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
-            trade_off = predicted.trade_off.in_words(threshold)
-            st.caption(say(f"{capitalized(trade_off)}."))
+            st.caption(say(predicted.trade_off.in_words(threshold)), help=say(predicted.trade_off.basis))
         else:
             st.caption(say("Every picture gets a class, even if it is far from all classes."))
     return threshold
