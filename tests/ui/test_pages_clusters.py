@@ -320,12 +320,14 @@ def test_wrongly_assigned_images_are_those_of_other_classes(open_page, stored):
 
 def test_a_cluster_is_named_and_the_name_stays(open_page, run):
     app = open_page(run.root, cluster=7)
+    assert app.text_input[0].label == "Name"
     app.text_input[0].set_value("  seven <b>*s* ").run()
+    assert app.text_input[0].label == "Name (saved)"
     assert said(run).names == {7: "seven <b>*s*"} and not app.exception
     assert table(app).loc[7, "Name"] == "seven <b>*s*" and "Cluster 7 · seven <b>*s*" in words_of(app)
     assert open_page(run.root, cluster=7).text_input[0].value == "seven <b>*s*"
     app.button(key="undo").click().run()
-    assert said(run).is_empty and app.text_input[0].value == ""
+    assert said(run).is_empty and app.text_input[0].value == "" and app.text_input[0].label == "Name"
 
 
 def test_a_name_that_is_emptied_is_no_name_and_can_be_undone(open_page, run):

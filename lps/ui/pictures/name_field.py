@@ -20,7 +20,7 @@ def ask_name(
     merge: Callable[[int], object] | None = None,
     **options,
 ) -> None:
-    """Show the field with the user's name of the cluster.
+    """Show the field with the user's name of the cluster; once a name is stored, it is marked as saved.
 
     on_saved: called after a name was saved. merge: merges the cluster into the one with the typed name.
     """
@@ -29,9 +29,11 @@ def ask_name(
     is_refused = refused == key and st.session_state.get(key) == text
     if not is_refused:
         url_fields.set_widget(key, view.decisions.names.get(cluster, ""))
+    is_saved = cluster in view.decisions.names and not is_refused
     st.text_input(
-        label,
+        label + " (saved)" * is_saved,
         key=key,
+        icon=":material/check:" if is_saved else None,
         max_chars=naming.NAME_LIMIT,
         placeholder=view.defaults.get(cluster, "What do you see in it?"),
         on_change=_name_cluster,
