@@ -34,6 +34,7 @@ _MIN_TICK_DISTANCE = 0.05  # share of the axis
 _MAX_TICKS = 24
 _ROW, _SMALL_ROW = 62, 20  # pixels of a row of the matrix; of many
 _BAR = 34  # pixels of a bar
+_SMALL_EFFECT = 0.5  # points: an axis of smaller effects has ticks that the sentence rounds away
 _PALEST = 0.4  # of the range of colours, below the lowest line
 _EMPTY, _PENDING = "+", "…"
 
@@ -397,12 +398,15 @@ def main_effects(effects: Sequence[MainEffect], colors: Palette) -> Chart:
         f"{name}<br>{effect_in_points(item)}<br>{average_text}"
         for name, item, average_text in zip(names, items, average_texts)
     ]
-    figure = figures.blank_figure((_BAR + 12) * len(items) + 76, colors)
+    figure = figures.blank_figure((_BAR + 12) * len(items) + 96, colors)
     bar = {"array": reach, "color": colors.ink, "thickness": 1.5, "width": 5, "visible": has_interval}
     figures.add_side_bars(figure, points, names, "Main effect", colors, error_x=bar, hovertext=hover)
     title = {"text": "Points", "font": {"size": 12}}
-    figure.update_xaxes(title=title, fixedrange=True, zeroline=True, zerolinecolor=colors.muted)
-    return figure.update_layout(hovermode="closest", margin={"r": 30, "t": 14, "b": 48})
+    farthest = float(np.nanmax(np.abs(points) + np.nan_to_num(reach)))
+    ticks = {"tickformat": "+.1~f"} | ({"range": [-0.55, 0.55], "dtick": 0.5} if farthest < _SMALL_EFFECT else {})
+    figure.update_xaxes(title=title, fixedrange=True, zeroline=True, zerolinecolor=colors.muted, **ticks)
+    tools = {"orientation": "h"}  # above the bars, not on them
+    return figure.update_layout(hovermode="closest", margin={"r": 30, "t": 34, "b": 48}, modebar=tools)
 
 
 def effect_in_points(effect: MainEffect) -> str:
