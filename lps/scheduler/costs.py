@@ -34,6 +34,8 @@ _OTHERS = 2.0  # other runs, or other machines
 ROUGH = 3.0  # one phase alone, or a rule of thumb
 _EARLY, _EARLY_SPREAD = 0.1, 1.5  # up to this share of a phase its speed is not yet reliable
 _WIDE, _SHORT_S = 1.7, 10.0  # a range is shown if most >= _WIDE * max(least, _SHORT_S)
+_UNKNOWN = 15.0  # a range of more than this factor is no estimate
+NO_ESTIMATE = "no estimate of the time yet: no similar run has finished here"
 _BUSY = 1.25  # load per core above which other programs are named as the reason for a wide range
 
 _SETTINGS_IGNORED_IN_MATCH = ("epochs", "pretrain.epochs", "seed", "split.seed", "pretrain.seed", "split.seen_classes")
@@ -425,6 +427,11 @@ def wide_cause() -> str:
 def is_wide(span: Span) -> bool:
     """Return whether the range is too wide to be written as one number."""
     return span.most >= _WIDE * max(span.least, _SHORT_S)
+
+
+def is_unknown(span: Span) -> bool:
+    """Return whether the range is too wide to be an estimate, as without a similar run on a busy machine."""
+    return span.most > _UNKNOWN * max(span.least, _SHORT_S)
 
 
 def span_in_words(span: Span) -> str:

@@ -176,6 +176,11 @@ def test_where_little_is_known_a_range_is_said(monkeypatch):
     assert words == ["60 s to 10 min", "4 to 20 min", "5 s", "50 min to 8.3 h"]
 
 
+def test_a_range_over_an_order_of_magnitude_is_no_estimate():
+    spans = [Span(100, 50, 1980), Span(100, 50, 740), Span(5, 1, 100), Span(5, 1, 160)]
+    assert [costs.is_unknown(span) for span in spans] == [True, False, False, True]
+
+
 def test_a_run_on_stored_features_costs_its_store_once():
     """By hand: seven views of 1,000 pictures, of which some are there; 0.002 s a view here before."""
     config, head = configure({"features": "stored", "epochs": 10}), costs.START_S + 10 * 1000 * 180e-6

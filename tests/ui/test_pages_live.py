@@ -12,6 +12,8 @@ from lps.analysis import projection
 from lps.charts.event_log import History
 from lps.files.atomic import write_json
 from lps.machine import detached_jobs
+from lps.scheduler import costs
+from lps.scheduler.costs import Span
 from lps.settings.backbone_names import ABOUT_LABELS
 from lps.store import titles
 from lps.store.run_folders import delete_run, restore_run
@@ -367,6 +369,12 @@ def test_progress_in_words(tmp_path):
     assert "6 of 20 epochs done" in time_estimates.describe_progress(run, State("running", attempt=1), past, now=110)[1]
     (tmp_path / "progress.json").write_text('{"phase": ["x"], "epoch": "many", "step": 1e999, "steps": null}')
     assert time_estimates.describe_progress(run, State("running", attempt=1), History(), now=0)[0] == 0
+
+
+def test_a_range_over_an_order_of_magnitude_is_called_no_estimate():
+    words = [time_estimates.describe_duration(Span(100, 50, most), 3) for most in (60, 740, 1980)]
+    assert words[0] == " · about 2 min each" and words[1].startswith(" · about 50 s to 12 min each (wide range: ")
+    assert words[2] == f" · {costs.NO_ESTIMATE}" and time_estimates.describe_duration(None, 3) == ""
 
 
 def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):

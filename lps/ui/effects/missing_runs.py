@@ -107,7 +107,7 @@ def _describe_cost(items: Sequence[Item]) -> str:
         return ""
     estimate = sweeps.estimate_sweep(Sweep(NAME, tuple(items)), select.runs_root())
     span = estimate.span
-    if estimate.missing:
+    if estimate.missing or costs.is_unknown(span):
         return ""
     return f" One after another, they take about {costs.span_in_words(span)}{costs.wide_reason(span)}."
 

@@ -153,7 +153,8 @@ def _draw_card(title: str, text: str) -> Iterator[None]:
 
 def _demo_duration() -> str:
     with suppress(UserError):  # a click on the demo says what is wrong
-        if duration := time_estimates.estimate_run(configure(demo.SETTINGS)):
+        duration = time_estimates.estimate_run(configure(demo.SETTINGS))
+        if duration and not costs.is_unknown(duration):
             return f" Each run takes about {costs.span_in_words(duration)}{costs.wide_reason(duration)}."
     return ""
 

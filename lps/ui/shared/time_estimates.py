@@ -66,6 +66,8 @@ def describe_duration(span: Span | None, runs: int) -> str:
     """Return " · about 4 min each" for the planned runs, with the reason for a wide range; "" if nothing is known."""
     if span is None:
         return ""
+    if costs.is_unknown(span):
+        return f" · {costs.NO_ESTIMATE}"
     return f" · about {costs.span_in_words(span)}{' each' * (runs > 1)}{costs.wide_reason(span)}"
 
 

@@ -302,8 +302,10 @@ def _cost_in_words(estimate: Estimate, run_costs: Sequence[Cost | None], slots: 
         share = "" if known_count == estimate.runs else f"{known_count} of {counted(estimate.runs, 'run')}: "
         parallel_span = costs.parallel_duration((cost.span for cost in run_costs if cost is not None), slots)
         parallel_span = f" (about {costs.span_in_words(parallel_span)} with {slots} at a time)" if slots > 1 else ""
-        sentences.append(f"{share}about {costs.span_in_words(estimate.span)} one after another{parallel_span}")
-        sentences.append(f"{data_size(estimate.bytes)} of disk, {costs.source_in_words(estimate.span)}")
+        duration = f"about {costs.span_in_words(estimate.span)} one after another{parallel_span}"
+        is_unknown, disk = costs.is_unknown(estimate.span), f"{data_size(estimate.bytes)} of disk"
+        sentences.append(f"{share}{costs.NO_ESTIMATE if is_unknown else duration}")
+        sentences.append(disk if is_unknown else f"{disk}, {costs.source_in_words(estimate.span)}")
     if estimate.missing:
         kinds = ", ".join(estimate.unknown[:3]) + (
             f" and {len(estimate.unknown) - 3} more" * (len(estimate.unknown) > 3)

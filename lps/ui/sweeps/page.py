@@ -225,7 +225,7 @@ def remaining_in_words(sweep_course: SweepCourse) -> str:
     unknown = spans.count(None)
     slots = min(run_slots.num_parallel_runs([item.config for item in moving], select.runs_root()), len(moving))
     remaining = costs.parallel_duration(filter(None, spans), slots)
-    if unknown == len(moving):
+    if unknown == len(moving) or costs.is_unknown(remaining):
         return "The remaining time can be estimated once the first run has finished."
     slots_text = f" with {slots} at a time" if slots > 1 else ""
     unknown_text = f", plus {unknown} of unknown duration" if unknown else ""
