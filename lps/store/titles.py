@@ -1,4 +1,10 @@
-"""Display names of runs and methods."""
+"""Display names of runs and methods.
+
+A setting with its value has one full name, as after `--set`: `margin_scale=5`. Titles, menus of runs, tables,
+headings and messages use it. The symbol of formulas, `C=5`, is used where the width is fixed and a legend or tooltip
+has the full name: labels inside a chart, the run list beside charts, the name column of Runs. The label of a field or
+a column, which is a setting without a value, is in words: "Margin scale".
+"""
 
 import re
 from collections.abc import Sequence
@@ -19,6 +25,7 @@ _MAX_SETTINGS = 3  # changed settings in a title
 _VALUE_LENGTH = 24  # characters of a value
 _OWN_DATA = ("folder", "shards", "arrays", "embeddings")  # data sets that are named after the user's folder or file
 _OF_OLD_SWEEP = re.compile(r"(\S+(?: on \S+)? seed \d+), ([\w.]+=[^,=]+(?:, [\w.]+=[^,=]+)*)")
+_OF_SWEEP_0_3 = re.compile(r"^[^=]+, \S+(?: on \S+)? seed \d+$")
 _PHRASES = {  # phrases for settings with an unusual key
     "split.labeled_ratio": lambda value: f"{100 * value:g} % labels",
     "split.num_novel": lambda value: counted(value, "novel class"),
@@ -43,11 +50,17 @@ def given_name(run: Run) -> str:
     """Return the name that a user or a sweep gave the run; "" for none.
 
     Names of sweeps before 0.3 had the varied settings last, where narrow columns cut them: "lps seed 0,
-    margin_scale=5". They are moved to the front.
+    margin_scale=5". They are moved to the front. Those of 0.3 were in words, "margin scale 5, lps seed 0"; they become
+    the full names of today.
     """
     name = run.meta()["name"]
-    match = _OF_OLD_SWEEP.fullmatch(name)
-    return f"{match[2]}, {match[1]}" if match else name
+    if match := _OF_OLD_SWEEP.fullmatch(name):
+        return f"{match[2]}, {match[1]}"
+    config = run.config_if_readable() if _OF_SWEEP_0_3.search(name) else None
+    if config is None or not is_of_sweep(name, config):
+        return name
+    words = {_in_words_of_0_3(key, value): setting_in_words(key, value) for key, value in config.flat().items()}
+    return ", ".join(words.get(part, part) for part in name.split(", "))
 
 
 def data_of(run: Run, dataset: str) -> str:

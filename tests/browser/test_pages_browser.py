@@ -92,13 +92,13 @@ def test_a_group_of_runs_opens_under_a_click_and_a_tick_stays_at_its_run(visit):
     def names():
         return [name.strip() for name in cells.all_inner_texts()]
 
-    closed = ["► Margin scale 0", "► Margin scale 5", "► Margin scale 20"]
+    closed = ["► margin_scale=0", "► margin_scale=5", "► margin_scale=20"]
     expect(cells).to_have_count(3)
     assert names() == closed
     press(120, 1)
     wait_for_address(page, "open=")
     expect(cells).to_have_count(5)
-    assert names() == [closed[0], "▼ Margin scale 5", "scale 5 seed 1", "scale 5 seed 0", closed[2]]
+    assert names() == [closed[0], "▼ margin_scale=5", "scale 5 seed 1", "scale 5 seed 0", closed[2]]
     press(ROW / 2, 3)
     page.get_by_text("1 chosen").wait_for()
     press(120, 0)

@@ -240,7 +240,7 @@ def group_ids(root) -> dict[str, str]:
     return {group.values[0]: group.id for group in found}
 
 
-FALSE, TRUE = "Use margin false", "Use margin true"
+FALSE, TRUE = "use_margin=false", "use_margin=true"
 
 
 def test_groups_have_mean_and_spread_and_are_held_against_one(root, made):

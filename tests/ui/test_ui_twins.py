@@ -279,6 +279,7 @@ def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):
             "orca on digits seed 1, split.labeled_ratio=0.1, lr=0.2",
             "split.labeled_ratio=0.1, lr=0.2, orca on digits seed 1",
         ),
+        ("margin scale 10, with margin, lps seed 0", "margin_scale=10, use_margin=true, lps seed 0"),
         ("margin scale 5, lps seed 0", "margin scale 5, lps seed 0"),
         ("the best lps seed 0, really", "the best lps seed 0, really"),
     ],

@@ -11,6 +11,7 @@ from lps.tables import grouping
 from lps.tables.grouping import RunGroup
 from lps.tables.run_names import Name
 from lps.ui.runs import table
+from lps.ui.runs.run_filters import HEADS
 from lps.ui.shared.data_table import Column
 
 LABEL = "Group"  # the column with the names of groups and runs
@@ -54,13 +55,13 @@ def list_rows(run_groups: Sequence[RunGroup], open_ids: Collection[str]) -> list
 
 
 def describe_group(group: RunGroup, by: Sequence[Name]) -> str:
-    """Describe what the runs of a group have in common; numbers are preceded by the name of their column."""
+    """Describe what the runs of a group have in common; a setting that is no text has its name, as in titles."""
     parts = []
     for name, value in zip(by, group.values):
-        value_text = titles.method_title(value) if name.key == "method" else value
-        parts.append(
-            value_text if name.kind == "text" and value_text != "–" else f"{table.column_head(name)} {value_text}"
-        )
+        if name.key == "method" or (name.kind == "text" and value != "–"):
+            parts.append(titles.method_title(value) if name.key == "method" else value)
+        else:
+            parts.append(f"{HEADS[name.key]} {value}" if name.key in HEADS else f"{name.key}={value}")
     return " · ".join(parts)
 
 
