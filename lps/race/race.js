@@ -59,9 +59,11 @@ function raceStand(course, p) {
   return seconds ? i + raceTravelled(p - i, seconds) : p;
 }
 
-// A row of numbers by epoch at place p: the last that was measured, or on the way to the next one.
-function raceAt(column, p, end, moves) {
+// A row of numbers by epoch at place p: the last that was measured, or on the way to the next one. start: the number of
+// k-means before training, which is shown within the first epoch.
+function raceAt(column, p, end, moves, start = null) {
   if (!column) return null;
+  if (p < 0) return start !== null && moves && column[0] != null ? start + (column[0] - start) * (p + 1) : start;
   let i = Math.min(Math.floor(p), end);
   while (i >= 0 && column[i] == null) i -= 1;
   if (i < 0) return null;
@@ -110,6 +112,7 @@ function raceReading(race, course, number, p, moves, isTaken = false) {
   const run = race.runs[number], end = course.ends[number], { steps } = run;
   const stand = moves ? raceStand(course, p) : p;
   const read = (column) => raceAt(column, stand, end, moves);
+  const readFrom = (group) => raceAt(run[group], stand, end, moves, run.start[group]);
   const readStep = (rows, column) => (course.hasSteps && rows ? raceAtStep(rows, course, p, end, moves) : read(column));
   const margins = read(run.margins);
   const known = race.classes.seen;
@@ -118,7 +121,7 @@ function raceReading(race, course, number, p, moves, isTaken = false) {
   const ticks = (rows) => course.hasSteps && rows?.[i] && course.seconds[i] / rows[i].length < RACE_QUICK_S;
   return {
     ticks: { kl: ticks(steps.kl), guesses: ticks(steps.guesses), brake: !margins && ticks(steps.brake.seen) },
-    seen: read(run.seen), novel: read(run.novel),
+    seen: readFrom("seen"), novel: readFrom("novel"), isStart: p < 0,
     kl: readStep(steps.kl, run.kl),
     guesses: readStep(steps.guesses, null),
     shares: read(raceShows(run, isTaken)), priors: read(run.priors), margins,
@@ -244,11 +247,11 @@ function raceDrawField(canvas, view, run, now, p, end, truth) {
       for (const group of ["seen", "novel"]) raceLine(pen, colors.muted, 1.5, [2, 4], [x(now[group]), y(group)], [x(now[group]), y("gap")]);
     }
     for (const group of ["seen", "novel"]) {
-      const value = now[group], waits = value === null && run[group];
-      if (value === null && !waits) continue;
+      const value = now[group], isMeasured = value !== null && !now.isStart;
+      if (value === null && !run[group]) continue;
       let at = value === null ? r * 1.4 : x(value);
       if (value === null && view.moves && run[group][0] !== null && p < 0) at += (x(run[group][0]) - at) * (p + 1);
-      raceMark(pen, group, at, y(group), r, value === null ? colors.ground : colors[group], value === null ? colors[group] : colors.ink);
+      raceMark(pen, group, at, y(group), r, isMeasured ? colors[group] : colors.ground, isMeasured ? colors.ink : colors[group]);
     }
   }
   if (now.guesses !== null) {
@@ -543,6 +546,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
     put(texts.seen, knows ? percent(now.seen) : "");
     put(texts.novel, knows ? percent(now.novel) : "");
     put(texts.gap, knows ? (now.seen === null || now.novel === null ? "–" : (100 * (now.seen - now.novel)).toFixed(1).replace("-", "−")) : "");
+    for (const name of ["seen", "gap", "novel"]) texts[name].classList.toggle("is-start", now.isStart);
     put(texts.guesses, now.guesses === null ? "" : `${(100 * now.guesses).toFixed(0)} % seen`);
     const { seen, novel } = now.brake;
     let words = `${run.method} has no margin`;
@@ -560,7 +564,7 @@ function lpsRace(root, race, { start = {}, tell = () => {}, show = () => {} } = 
   function say() {
     const parts = race.runs.map((run, number) => {
       const now = raceReading(race, course, number, lastMoment(), false);
-      const numbers = now.seen === null || now.novel === null ? "no accuracy" : `seen ${(100 * now.seen).toFixed(1)} %, novel ${(100 * now.novel).toFixed(1)} %`;
+      const numbers = now.isStart || now.seen === null || now.novel === null ? "no accuracy" : `seen ${(100 * now.seen).toFixed(1)} %, novel ${(100 * now.novel).toFixed(1)} %`;
       return `${run.letter} ${run.title}: ${numbers}${now.kl === null ? "" : `, KL ${now.kl.toFixed(2)}`}`;
     });
     put(find(".race-said"), `Epoch ${root.dataset.at}. ${parts.join("; ")}.`);

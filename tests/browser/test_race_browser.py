@@ -205,14 +205,18 @@ def test_keys_step_by_epochs_and_by_steps(open_file):
     assert page.inner_text(".race-speed") == "2×"
 
 
-def test_within_an_epoch_steps_are_shown_and_accuracies_wait(open_file):
-    page = open_file("#at=0.5")
-    assert readings(page) | {"brake": ""} == {
-        **{"seen": "–", "gap": "–", "novel": "–"},
+def test_within_the_first_epoch_steps_are_shown_and_the_accuracies_of_k_means_in_grey(open_file, runs):
+    page, run = open_file("#at=0.5"), race_data.race_of_runs(runs)["runs"][0]
+    start = run["start"]
+    assert readings(page) | {"brake": "", "gap": ""} == {
+        **{"seen": percent(start["seen"]), "gap": "", "novel": percent(start["novel"])},
         **{"guesses": "80 % seen", "kl": "KL 0.70", "brake": ""},
     }
+    grey = page.locator(".race-lane b.is-start")
+    assert grey.count() == 6 and "no accuracy" in page.inner_text(".race-said")
     page.keyboard.press("ArrowRight")
-    assert readings(page)["kl"] == "KL 0.50" and readings(page)["seen"].endswith(" %")
+    assert readings(page)["kl"] == "KL 0.50" and readings(page)["seen"] == percent(run["seen"][0])
+    assert grey.count() == 0
 
 
 def depth(page, lane: int, share: float) -> float:
