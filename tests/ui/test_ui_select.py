@@ -37,6 +37,8 @@ def test_a_long_name_in_a_menu_keeps_what_differs(tmp_path):
     )
     label = select.option_label(run)
     assert len(label) == 44 and label.startswith("finetuning: LPS") and label.endswith(f"seed 0 ({run.id[-6:]})")
+    run.write_meta(name="margin_scale=10, lr=0.4, prior=given, views=grey, lps seed 2")
+    assert select.option_label(run) == f"margin_scale=10, lr=0.4, p…s seed 2 ({run.id[-6:]})"
     run.write_meta(name="short")
     assert select.option_label(Run(run.folder)) == f"short ({run.id[-6:]})"
 

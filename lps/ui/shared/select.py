@@ -110,9 +110,15 @@ def missing_names(runs: list[Run]) -> list[str]:
 
 
 def option_label(run: Run) -> str:
-    """Return the label of a run in a menu: its middle is cut, so that its end, which differs, is seen on a phone."""
+    """Return the label of a run in a menu; its middle is cut, so that what differs is seen on a phone.
+
+    Settings come first in a label, so most of what is kept is the beginning; of other names it is the end.
+    """
     label = run_label(run)
-    return label if len(label) <= _LONGEST_OPTION else f"{label[:16].rstrip()}…{label[17 - _LONGEST_OPTION :]}"
+    first = 26 if "=" in label else 16
+    if len(label) <= _LONGEST_OPTION:
+        return label
+    return f"{label[:first].rstrip()}…{label[first + 1 - _LONGEST_OPTION :]}"
 
 
 def pick_runs(runs: list[Run]) -> list[Run]:
