@@ -53,8 +53,8 @@ def named(run: Run) -> float:
     return sum(np.bincount(truth[predicted == cluster]).max() for cluster in np.unique(predicted)) / len(truth)
 
 
-def _say(words: str) -> None:
-    print(words, file=sys.stderr)
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def counted(runs: Path, imbalances: list[float], seeds: list[int]) -> list[dict]:

@@ -95,8 +95,8 @@ def _row(title: str, by_seed: dict[int, Scores], gain: differences.Difference | 
         values = [100 * scores[key] for scores in by_seed.values()]
         star = r"\*" if is_matched and name == "seen" else ""
         row[name] = f"{np.mean(values):.1f} ± {np.std(values, ddof=min(1, len(values) - 1)):.1f}{star}"
-    words = differences.format_difference(gain).replace("[", r"\[").replace("]", r"\]") if gain else ""
-    row["from LPS"] = f"**{words}**" if gain and gain.has_interval and gain.is_distinguishable else words
+    text = differences.format_difference(gain).replace("[", r"\[").replace("]", r"\]") if gain else ""
+    row["from LPS"] = f"**{text}**" if gain and gain.has_interval and gain.is_distinguishable else text
     return row | {"n": len(by_seed), "minutes": f"{_mean(by_seed, 'minutes'):.1f}"}
 
 

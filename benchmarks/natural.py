@@ -90,16 +90,16 @@ def durations(file: Path, seen: int, settings: list[str]) -> list[dict]:
         asked = ["dataset.path=" + str(file), "features=stored", f"split.num_seen={seen}", *settings]
         for seed, title in enumerate(("first, makes the store", "another seed")):
             began, before = time.perf_counter(), _processor_s()
-            words = ["train", "--dataset", "arrays", "--seed", str(seed), *(f"--set={one}" for one in asked)]
-            run = _command(words, own).splitlines()[-1]
+            arguments = ["train", "--dataset", "arrays", "--seed", str(seed), *(f"--set={one}" for one in asked)]
+            run = _command(arguments, own).splitlines()[-1]
             _command(["export", Path(run).name, "--to", f"{folder}/labels-{seed}.csv"], own)
             seconds, used = time.perf_counter() - began, _processor_s() - before
             rows.append({"run": title, "seconds": round(seconds, 1), "processor s": round(used, 1)})
     return rows
 
 
-def _command(words: list[str], environment: dict[str, str]) -> str:
-    done = subprocess.run([sys.executable, "-m", "lps", *words], env=environment, capture_output=True, text=True)
+def _command(arguments: list[str], environment: dict[str, str]) -> str:
+    done = subprocess.run([sys.executable, "-m", "lps", *arguments], env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr[-2000:])
     return done.stdout.strip()

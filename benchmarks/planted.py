@@ -147,8 +147,8 @@ def main() -> None:
         found = audit_features(features, planted.labels, parts_of(planted.labels, 0), planted.pixels)
         ended = time.process_time()
         for fault, numbers in counted(found, planted).items():
-            words = " | ".join(map(str, numbers))
-            print(f"{seed} | {fault} | {words} | {between - began:.0f} | {ended - between:.1f}", flush=True)
+            numbers_text = " | ".join(map(str, numbers))
+            print(f"{seed} | {fault} | {numbers_text} | {between - began:.0f} | {ended - between:.1f}", flush=True)
 
 
 if __name__ == "__main__":

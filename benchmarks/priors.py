@@ -135,8 +135,8 @@ def tables(scores: ScoresByRun) -> str:
         done = {cell: methods for cell in PLAN if cell.data == data and (methods := _complete(scores, cell))}
         names = [cell.name for cell, methods in done.items() if cell.imbalance > 1 and len(methods) == len(METHODS)]
         if len(names) > 1:
-            words = f"### {data.capitalize()}: mean over {len(names)} unequal cells ({', '.join(names)})"
-            parts += [words, table(_rows(scores, names, list(METHODS)))]
+            heading = f"### {data.capitalize()}: mean over {len(names)} unequal cells ({', '.join(names)})"
+            parts += [heading, table(_rows(scores, names, list(METHODS)))]
         for head in ("all", "novel") if done else ():
             rows = [row for cell, methods in done.items() for row in _cell_rows(scores, cell.name, methods, head)]
             parts += [f"### {data.capitalize()}: gain in {head} over `uniform`, cell by cell", table(rows)]
@@ -195,8 +195,8 @@ def _rows(scores: ScoresByRun, cells: Sequence[str], methods: Sequence[str]) -> 
 def _gain(difference: Difference | None) -> str:
     if difference is None:
         return ""
-    words = differences.format_difference(difference).replace("[", r"\[").replace("]", r"\]")
-    return f"**{words}**" if difference.has_interval and difference.is_distinguishable else words
+    text = differences.format_difference(difference).replace("[", r"\[").replace("]", r"\]")
+    return f"**{text}**" if difference.has_interval and difference.is_distinguishable else text
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -78,7 +78,7 @@ def commands_page() -> str:
         "",
         f"Every command as `{_PROGRAM} COMMAND --help` prints it. This page is made from the program.",
         "",
-        *_table(("command", "what it does"), ((f"[`{n}`](#{n})", _plain(words)) for n, words in summaries.items())),
+        *_table(("command", "what it does"), ((f"[`{n}`](#{n})", _plain(summary)) for n, summary in summaries.items())),
     ]
     for name, command in commands.choices.items():
         rows = [

@@ -129,10 +129,10 @@ def chart(
     entries = [run_index.read_run_row(run) for run in selected]
     entries = [entry for entry in run_filter.select_runs(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
-    words = board_charts.list_measurements(histories)
+    titles = board_charts.list_measurements(histories)
     lines = board_charts.lines_of_runs(board_chart, entries, histories, _palette(dark), pinned or {})
     lines = [line for line in lines if line.key not in hidden]
-    return board_charts.figure(lines, board_chart, words.get(board_chart.y, board_chart.y), _palette(dark)).figure()
+    return board_charts.figure(lines, board_chart, titles.get(board_chart.y, board_chart.y), _palette(dark)).figure()
 
 
 def class_sizes(run, *, dark: bool = False) -> go.Figure:
@@ -346,7 +346,7 @@ def sweep_curve(name: str, block: str = "", *, root=None, dark: bool = False) ->
         [item.run for item in items if item.state and item.state.name == "finished"], "orca", "last", "default"
     )
     block_figures = sweep_charts.figures(sheet, preset_tables.fill_table(sheet, scored), _palette(dark))
-    figure = next((figure for words, figure, _ in block_figures if words.startswith(block)), None)
+    figure = next((figure for title, figure, _ in block_figures if title.startswith(block)), None)
     if figure is None:
         raise UserError("block", f"{shorten(block)} has no curve in {shorten(name)}")
     return figure.figure()

@@ -20,11 +20,11 @@ def counted(number: float, noun: str) -> str:
 def step_in_words(values: Mapping[str, object]) -> str:
     """Describe the time of a training step and of its stages from the measurements of an epoch; "" without stages."""
     stages = {"read": "to read the data", "views": "to make the views", "network": "to run the network"}
-    spent = {words: values.get(f"time/{stage}_s") for stage, words in stages.items()}
+    spent = {label: values.get(f"time/{stage}_s") for stage, label in stages.items()}
     total = sum(seconds for seconds in spent.values() if isinstance(seconds, (int, float)))
     if not total > 0 or not all(isinstance(seconds, (int, float)) for seconds in spent.values()):
         return ""
-    shares = ", ".join(f"{100 * seconds / total:.0f} % {words}" for words, seconds in spent.items())
+    shares = ", ".join(f"{100 * seconds / total:.0f} % {label}" for label, seconds in spent.items())
     rate = values.get("throughput/decoded_per_s")
     decoded = (
         f" The worker processes can decode {rate:,.0f} pictures a second." if isinstance(rate, (int, float)) else ""

@@ -95,8 +95,8 @@ class Job:
 
     def ending(self) -> tuple[str, str, str]:
         """Return state, kind and reason of a run whose job is over without a record of ours."""
-        state, kind, words = self.ENDINGS.get(self.state, _OTHER_ENDING)
-        return state, kind, words.format(job=self.id, state=self.state, executor=self.executor, where=self.where)
+        state, kind, reason = self.ENDINGS.get(self.state, _OTHER_ENDING)
+        return state, kind, reason.format(job=self.id, state=self.state, executor=self.executor, where=self.where)
 
     @property
     def where(self) -> str:
@@ -123,8 +123,8 @@ def state_from_job(job: Job, begun: bool, handed_over: float | None = None) -> t
         if type(handed_over) in (int, float) and abs(time.time() - handed_over) < SUBMIT_PATIENCE_S:
             return "queued", f"it is being submitted to {job.executor}", ""
         return "stopped", f"{job.executor} has no job for it: handing it over was cut off; resume does it again", ""
-    name, kind, words = job.ending()
-    return name, words + ("" if begun else ", before the run's process started"), kind
+    name, kind, reason = job.ending()
+    return name, reason + ("" if begun else ", before the run's process started"), kind
 
 
 class JobCache:

@@ -77,8 +77,8 @@ class Machine:
 
     def imports(self, names: list[str]) -> dict:
         """Return {"said": {name: error or ""}, "cuda": {...}}; raises `OSError` or `subprocess.SubprocessError`."""
-        words = [sys.executable, "-c", _IMPORTS, *names]
-        answer = subprocess.run(words, capture_output=True, text=True, timeout=_IMPORT_S, cwd=SOURCE, check=False)
+        command = [sys.executable, "-c", _IMPORTS, *names]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_IMPORT_S, cwd=SOURCE, check=False)
         lines = answer.stdout.strip().splitlines()
         if answer.returncode or not lines:
             error_lines = answer.stderr.strip().splitlines()

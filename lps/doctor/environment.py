@@ -106,16 +106,16 @@ def check_imports(machine: Machine) -> Iterator[tuple]:
     if failure:
         yield PROBLEM, f"could not be tested ({failure})"
         return
-    for name, words in packages.items():
-        if words:
+    for name, error in packages.items():
+        if error:
             level, remedy = PROBLEM if name in TRAINING else NOTE, f"{PYTHON} -m pip install --force-reinstall {name}"
-            yield level, f"cannot be imported: {words}", name, remedy
+            yield level, f"cannot be imported: {error}", name, remedy
     if any(packages.values()):
         return
     yield OK, f"{len(packages)} packages can be imported"
-    for name, words in methods.items():
-        if words:
-            yield PROBLEM, f"cannot be imported: {words}", f"methods/{name}.py", MEND_FILE
+    for name, error in methods.items():
+        if error:
+            yield PROBLEM, f"cannot be imported: {error}", f"methods/{name}.py", MEND_FILE
 
 
 def check_recipe_files(machine: Machine) -> Iterator[tuple]:
@@ -127,13 +127,13 @@ def check_recipe_files(machine: Machine) -> Iterator[tuple]:
 def check_gpus(machine: Machine) -> Iterator[tuple]:
     """Report the GPUs that the driver lists."""
     for gpu in machine.gpus():
-        words = f"none: {gpu.reason}; runs use the CPU"
+        text = f"none: {gpu.reason}; runs use the CPU"
         if gpu.available:
             yield OK, gpu.label, gpu.name
         elif "no NVIDIA driver" in gpu.reason:
-            yield NOTE, words, "GPU", ""
+            yield NOTE, text, "GPU", ""
         else:
-            yield NOTE if "hides" in gpu.reason else PROBLEM, words
+            yield NOTE if "hides" in gpu.reason else PROBLEM, text
 
 
 def check_cuda(machine: Machine) -> Iterator[tuple]:

@@ -64,16 +64,16 @@ def latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def latex_span(words: str, width: int, alignment: str = "c") -> str:
+def latex_span(text: str, width: int, alignment: str = "c") -> str:
     """Return an escaped cell over several columns."""
-    return f"\\multicolumn{{{width}}}{{{alignment}}}{{{words}}}"
+    return f"\\multicolumn{{{width}}}{{{alignment}}}{{{text}}}"
 
 
 def latex_rules(headings: Sequence[tuple[str, int]]) -> str:
-    """Return the rules below headings (words, width) over several columns; none below an empty heading."""
+    """Return the rules below headings (heading, width) over several columns; none below an empty heading."""
     ends = accumulate(width for _, width in headings)
     return " ".join(
-        f"\\cmidrule(lr){{{end - width + 1}-{end}}}" for end, (words, width) in zip(ends, headings) if words
+        f"\\cmidrule(lr){{{end - width + 1}-{end}}}" for end, (heading, width) in zip(ends, headings) if heading
     )
 
 

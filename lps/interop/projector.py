@@ -75,8 +75,8 @@ def _metadata(run: Run, epoch: int, snapshot: Snapshot, split: Split, targets: n
         class_name = split.class_names[truth] if 0 <= truth < len(split.class_names) else ""
         group = "" if truth < 0 else "seen" if truth < split.classes.seen else "novel"
         name = name_of(int(clusters[row]), decisions, defaults)
-        words = [clean_line(text).replace("\t", " ") for text in (class_name, group, predicted, name)]
-        lines.append("\t".join([str(image), *words, f"{float(snapshot.confidence[row]):.4f}"]))
+        columns = [clean_line(text).replace("\t", " ") for text in (class_name, group, predicted, name)]
+        lines.append("\t".join([str(image), *columns, f"{float(snapshot.confidence[row]):.4f}"]))
     return "".join(line + "\n" for line in lines)
 
 

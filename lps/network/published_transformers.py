@@ -196,5 +196,9 @@ def _check_layout(own_tensors: dict[str, Tensor], layout: str) -> None:
         "clip" if "norm_pre.weight" in own_tensors else "dinov2" if "blocks.0.ls1.gamma" in own_tensors else "dino"
     )
     if file_layout != ("dino" if layout == "mae" else layout):
-        words = {"clip": "CLIP (vit:clip)", "dinov2": "DINOv2 (vit:dinov2)", "dino": "DINO or MAE (vit:dino, vit:mae)"}
-        raise UserError("network.checkpoint", f"has the layout of {words[file_layout]}, not of vit:{layout}")
+        layout_titles = {
+            "clip": "CLIP (vit:clip)",
+            "dinov2": "DINOv2 (vit:dinov2)",
+            "dino": "DINO or MAE (vit:dino, vit:mae)",
+        }
+        raise UserError("network.checkpoint", f"has the layout of {layout_titles[file_layout]}, not of vit:{layout}")

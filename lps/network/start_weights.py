@@ -148,7 +148,7 @@ def match_weights(tensors: dict[str, Tensor], backbone: nn.Module, name: str) ->
 def _refuse(name: str, total: int, missing: list[str], misshapen: list[str], surplus: list[str]) -> None:
     """Raise `UserError` with the keys that do not fit, if there are any."""
     lists = (("missing", missing), ("of another shape", misshapen), ("too many", surplus))
-    faults = [f"{len(keys)} {words} ({_some(keys)})" for words, keys in lists if keys]
+    faults = [f"{len(keys)} {kind} ({_some(keys)})" for kind, keys in lists if keys]
     if faults:
         raise UserError("network.checkpoint", f"does not fit the {total} keys of {name}: {', '.join(faults)}")
 

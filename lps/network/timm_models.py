@@ -39,11 +39,11 @@ def _create_model(name: str, size: int, pretrained: bool) -> nn.Module:
         raise
     except Exception as error:  # errors of the hub, of urllib, or of torch
         if pretrained:
-            words = (
+            problem = (
                 f"timm's weights of {name} could not be downloaded ({first_line(error)}); connect to the "
                 "internet, or use a file of weights"
             )
-            raise UserError("network.start", f"{words} with network.start=checkpoint") from None
+            raise UserError("network.start", f"{problem} with network.start=checkpoint") from None
         raise UserError("network.name", f"timm cannot build {name} for {size} pixels ({first_line(error)})") from None
 
 

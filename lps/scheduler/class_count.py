@@ -53,8 +53,8 @@ class ClassCount:
     @property
     def in_words(self) -> str:
         least, most = self.plausible
-        words = f"{self.total} classes, {self.novel} of them novel"
-        return words if least == most else f"{words}; plausible totals: {least} to {most}"
+        counts_text = f"{self.total} classes, {self.novel} of them novel"
+        return counts_text if least == most else f"{counts_text}; plausible totals: {least} to {most}"
 
 
 def class_count_path(config: Config, root: Path) -> Path:

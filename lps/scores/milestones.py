@@ -43,8 +43,8 @@ def gap_closings(epochs: np.ndarray, gap: np.ndarray) -> list[Mark]:
     points = f"{100 * _CLOSE:.0f} points"
     first, last = int(closed.argmax()), _last_change(closed)
     start = first == 0
-    words = f"gap below {points} " + ("from the start" if start else f"at epoch {epochs[first]}")
-    marks = [Mark(int(epochs[first]), "gap", words)]
+    text = f"gap below {points} " + ("from the start" if start else f"at epoch {epochs[first]}")
+    marks = [Mark(int(epochs[first]), "gap", text)]
     if last > first:
         words_again = f"gap {'below' if closed[-1] else 'above'} {points} from epoch {epochs[last]} on"
         marks.append(Mark(int(epochs[last]), "gap again", words_again))
@@ -78,8 +78,8 @@ def _deepest_fall(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:
     if not len(falls) or falls.max() < _FALL:
         return []
     i = int(falls.argmax())
-    words = f"novel falls from {100 * novel[i]:.1f} to {100 * novel[i + 1]:.1f} % at epoch {epochs[i + 1]}"
-    return [Mark(int(epochs[i + 1]), "fall", words)]
+    text = f"novel falls from {100 * novel[i]:.1f} to {100 * novel[i + 1]:.1f} % at epoch {epochs[i + 1]}"
+    return [Mark(int(epochs[i + 1]), "fall", text)]
 
 
 def best(epochs: np.ndarray, novel: np.ndarray) -> list[Mark]:

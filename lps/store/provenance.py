@@ -55,9 +55,9 @@ def git_commit(root: Path = SOURCE) -> str:
     """Return the commit of the program, with "-dirty" if files differ from it; "" outside a git checkout."""
     if not (root / ".git").exists():  # a package inside another project's checkout must not report that commit
         return ""
-    words = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        completed = subprocess.run(words, capture_output=True, text=True, timeout=_GIT_S, check=True)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=_GIT_S, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
     return completed.stdout.strip()

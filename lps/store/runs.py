@@ -176,7 +176,7 @@ class Run:
         damage_by_name = {name: self._damage_to(name) for name in ("meta.json", "want.json")}
         if not is_own_file(self.lock):
             damage_by_name["lock"] = "is not a regular file; the run cannot be changed until you remove this file"
-        return [f"{name} {words}" for name, words in damage_by_name.items() if words]
+        return [f"{name} {damage}" for name, damage in damage_by_name.items() if damage]
 
     def _damage_to(self, name: str) -> str:
         """Describe the damage to `meta.json` or `want.json`; "" if the file is sound or missing."""

@@ -118,10 +118,10 @@ def setting_in_words(name: str, value: object) -> str:
 
 def _in_words_of_0_3(name: str, value: object) -> str:
     """Return a setting as in stored names of sweeps up to 0.3.0: "margin scale 5", "without margin"."""
-    words = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
+    spelled_name = (name if name == "split.seed" else name.removeprefix("split.")).replace("_", " ").replace(".", " ")
     if isinstance(value, bool):
-        return f"{'with' if value else 'without'} {words.removeprefix('use ')}"
-    return f"{words} {text_of(value)}"
+        return f"{'with' if value else 'without'} {spelled_name.removeprefix('use ')}"
+    return f"{spelled_name} {text_of(value)}"
 
 
 def setting_in_symbols(method: str, name: str, value: object) -> str:
@@ -139,11 +139,11 @@ def name_in_symbols(name: str, config: Config) -> str:
     if not is_of_sweep(name, config):
         return name
     symbol_by_words = {
-        words(key, value): setting_in_symbols(config.method, key, value)
-        for words in (setting_in_words, _in_words_of_0_3)
+        describe(key, value): setting_in_symbols(config.method, key, value)
+        for describe in (setting_in_words, _in_words_of_0_3)
         for key, value in config.hyperparameters.items()
     }
-    return ", ".join(symbol_by_words.get(words, words) for words in name.split(", "))
+    return ", ".join(symbol_by_words.get(part, part) for part in name.split(", "))
 
 
 def symbols(method: str) -> dict[str, str]:

@@ -90,8 +90,8 @@ def named_groups(sheet: PaperTable, groups: Mapping[tuple[int, int], Group]) -> 
     sections, blocks = len({line.section for line in sheet.lines}) > 1, len(sheet.blocks) > 1
     cell_groups = []
     for (i, k), group in groups.items():
-        words = [group.label, sheet.lines[i].section * sections, sheet.blocks[k].title * blocks]
-        cell_groups.append(replace(group, label=", ".join(filter(None, words))))
+        parts = [group.label, sheet.lines[i].section * sections, sheet.blocks[k].title * blocks]
+        cell_groups.append(replace(group, label=", ".join(filter(None, parts))))
     return cell_groups
 
 
@@ -156,7 +156,7 @@ def _incomparable(sheet: PaperTable, scoring: Sequence[str]) -> list[str]:
     for label, why in reasons.items():
         if why:
             by_reason.setdefault("; ".join(why), []).append(label)
-    return [f"not comparable with the paper: {' · '.join(labels)}: {words}" for words, labels in by_reason.items()]
+    return [f"not comparable with the paper: {' · '.join(labels)}: {reason}" for reason, labels in by_reason.items()]
 
 
 def preset_curve(sheet: PaperTable, groups: Mapping[tuple[int, int], Group], block: int) -> tuple[dict, dict]:
@@ -184,7 +184,7 @@ def curve_positions(sheet: PaperTable) -> list[float]:
 
 def latex_of_grid(grid: Grid, caption: str = "") -> str:
     """Return the table for the LaTeX package booktabs. caption: a comment above it."""
-    heads, rows = [("", 1), *((tables.escape_latex(words), len(columns)) for words, columns in grid.heads)], {}
+    heads, rows = [("", 1), *((tables.escape_latex(title), len(columns)) for title, columns in grid.heads)], {}
     for row, (section, label, cells) in enumerate(grid.rows):
         texts = [tables.escape_latex(text) for text in cells]
         texts = [f"\\textbf{{{text}}}" if (row, k) in grid.bold else text for k, text in enumerate(texts)]

@@ -83,8 +83,8 @@ class Preset:
             title = paper_results.DATASETS.get(name, name)
             ratios = (_TENTH, _HALF) if self.by_ratio else ({},)
             for ratio in ratios:
-                words = f", {100 * ratio['split.labeled_ratio']:g} % labels" if ratio else ""
-                blocks.append(Block(title + words, name, paper_results.DATASETS[published], ratio))
+                ratio_text = f", {100 * ratio['split.labeled_ratio']:g} % labels" if ratio else ""
+                blocks.append(Block(title + ratio_text, name, paper_results.DATASETS[published], ratio))
         return tuple(blocks)
 
 
@@ -100,7 +100,7 @@ def _method_lines(names: Iterable[str], settings: Mapping, table: str, section: 
 
 
 def _main_lines() -> tuple[Line, ...]:
-    return tuple(line for words, ratio in _SECTIONS.items() for line in _method_lines(_METHODS, ratio, _MAIN, words))
+    return tuple(line for title, ratio in _SECTIONS.items() for line in _method_lines(_METHODS, ratio, _MAIN, title))
 
 
 def _fine_tuning_lines() -> tuple[Line, ...]:
@@ -292,14 +292,14 @@ class PaperTable:
         labeled_configs = []
         for seed in self.request.seeds:
             for cell in self.all_cells:
-                words = [
+                parts = [
                     self.line_title(cell.line),
                     cell.line.section,
                     cell.block.title if several else "",
                     f"seed {seed}",
                 ]
                 config = configure(cell.config.flat() | {"seed": seed})
-                labeled_configs.append((config, f"{self.preset.name}: {', '.join(filter(None, words))}"))
+                labeled_configs.append((config, f"{self.preset.name}: {', '.join(filter(None, parts))}"))
         return labeled_configs
 
 

@@ -99,7 +99,7 @@ def lay_out_sweep(request: SweepSpec | presets.PresetRequest, name: str = "") ->
         labelled_configs = presets.build_paper_table(request).labeled_configs()
         name = name or request.name
     check_size(len(labelled_configs))
-    items = tuple(Item(config, words) for config, words in labelled_configs)
+    items = tuple(Item(config, label) for config, label in labelled_configs)
     return Sweep(_checked_name(name), items, request.as_record())
 
 
@@ -132,9 +132,9 @@ def item_label(config: Config, layout: SweepSpec) -> str:
     """Return the label of a run in its sweep, varied settings first: "10 % labels, margin_scale=5, orca seed 1"."""
     flat = config.flat()
     varied = [name for name in layout.varied if name in flat and affects_result(name, config.method)]
-    words = [titles.setting_in_words(name, flat[name]) for name in varied]
+    parts = [titles.setting_in_words(name, flat[name]) for name in varied]
     dataset_suffix = f" on {config.dataset}" if len(layout.datasets) > 1 else ""
-    return ", ".join([*words, f"{config.method}{dataset_suffix} seed {config.seed}"])
+    return ", ".join([*parts, f"{config.method}{dataset_suffix} seed {config.seed}"])
 
 
 def match_existing(items: Sequence[Item], root: Path) -> list[Item]:

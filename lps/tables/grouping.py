@@ -70,7 +70,7 @@ def _values_in_words(name: Name, entry: RunRow) -> list[str]:
     value = name.read_value(entry)
     if isinstance(value, tuple):
         return list(value) or ["–"]
-    return [name.words(entry)]
+    return [name.value_text(entry)]
 
 
 # ---------------------------------------------------------------------------------------------------- against one

@@ -157,8 +157,8 @@ class _Reader:
         try:
             name = self._names.find(token.text)
         except UserError as error:
-            words = str(error).partition(": ")[2]
-            raise UserError("filter", f"{shorten(token.text)} at position {token.at} is {words}") from None
+            problem = str(error).partition(": ")[2]
+            raise UserError("filter", f"{shorten(token.text)} at position {token.at} is {problem}") from None
         operator = self._next
         self._position += 1
         value = self._next
@@ -179,7 +179,7 @@ class _Reader:
 
         def test(entry: RunRow) -> bool:
             field_value = name.read_value(entry)
-            texts = field_value if isinstance(field_value, tuple) else (name.words(entry),)
+            texts = field_value if isinstance(field_value, tuple) else (name.value_text(entry),)
             return any(pattern.search(text[:length]) for text in texts)
 
         return test

@@ -54,7 +54,7 @@ class Name:
             return round(100 * value, 1) + 0.0
         return value
 
-    def words(self, entry: RunRow) -> str:
+    def value_text(self, entry: RunRow) -> str:
         """Return the value as text, a setting as after `--set`; "–" if the run has none."""
         if self.read_value(entry) == ():
             return "–"

@@ -80,8 +80,8 @@ def compare_two_runs(first: Run, second: Run) -> SideBySide:
 def _rows(first: Mapping[str, object], second: Mapping[str, object]) -> list[Fact]:
     rows = []
     for key in dict.fromkeys([*first, *second]):
-        words = [text_of(machine[key]) if key in machine else "–" for machine in (first, second)]
-        rows.append(Fact(key, *words, same=key in first and key in second and first[key] == second[key]))
+        texts = [text_of(machine[key]) if key in machine else "–" for machine in (first, second)]
+        rows.append(Fact(key, *texts, same=key in first and key in second and first[key] == second[key]))
     return rows
 
 
@@ -119,10 +119,10 @@ def _compare_ids(kind: str, first: Mapping[str, np.ndarray], second: Mapping[str
     """Return how many ids there are in each run, and how many are in both."""
     ids = [run_ids.get(kind) for run_ids in (first, second)]
     is_same = ids[0] is not None and ids[1] is not None and np.array_equal(ids[0], ids[1])
-    words = ["–" if run_ids is None else f"{len(run_ids):,}" for run_ids in ids]
-    if not is_same and "–" not in words and kind != "truth":
-        words[1] += f", {len(np.intersect1d(*ids)):,} in both runs"
-    return Fact(kind, *words, same=is_same)
+    texts = ["–" if run_ids is None else f"{len(run_ids):,}" for run_ids in ids]
+    if not is_same and "–" not in texts and kind != "truth":
+        texts[1] += f", {len(np.intersect1d(*ids)):,} in both runs"
+    return Fact(kind, *texts, same=is_same)
 
 
 def _numbers(first: Mapping[str, object], second: Mapping[str, object]) -> list[Number]:

@@ -198,8 +198,8 @@ def labels_of_numbers(dataset: str, names: Mapping[int, str], where: str) -> lis
     for number in sorted(names):
         label = labels.get(plain_name(names[number]))
         if label is None or label in known_labels:
-            words = "is listed twice" if label is not None else "is not a class of the benchmark"
-            raise UserError("dataset.path", f"{where} names {shorten(names[number])}, which {words}")
+            problem = "is listed twice" if label is not None else "is not a class of the benchmark"
+            raise UserError("dataset.path", f"{where} names {shorten(names[number])}, which {problem}")
         known_labels.append(label)
     return known_labels
 

@@ -12,8 +12,8 @@ _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, is
 
 def offer_wizard(cluster: int) -> None:
     """Show the switch; while it is on, the name field of a newly opened cluster gets the focus."""
-    words = "When you have named a cluster, the next unnamed cluster opens"
-    st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=words)
+    help_text = "When you have named a cluster, the next unnamed cluster opens"
+    st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=help_text)
     if is_on():
         _mount(key="naming_wizard", data=cluster)
 

@@ -167,7 +167,7 @@ def column_values(entries: Sequence[RunRow], name: Name) -> list:
     if name.kind in ("number", "percent"):
         raw_values = (name.display_value(entry) for entry in entries)
         return [value if isinstance(value, int | float) else None for value in raw_values]
-    return [None if name.read_value(entry) == () else name.words(entry) for entry in entries]
+    return [None if name.read_value(entry) == () else name.value_text(entry) for entry in entries]
 
 
 def differences_from(column: Sequence[float | None], baseline: float | None) -> list[float | None]:

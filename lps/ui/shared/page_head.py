@@ -70,8 +70,8 @@ def begin_page_with(
 def _show_example() -> None:
     """Say that the page shows a recording because there is no own run, and how to get one."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        words = "**Example**: a recorded run that comes with LPS Studio. To see clusters of your own pictures, add them"
-        st.markdown(f"{words} and train.", width="content")
+        text = "**Example**: a recorded run that comes with LPS Studio. To see clusters of your own pictures, add them"
+        st.markdown(f"{text} and train.", width="content")
         st.page_link("pages/own.py", label="Add pictures", icon=":material/add_photo_alternate:")
 
 
