@@ -19,7 +19,7 @@ from lps.analysis import effects, run_groups
 from lps.analysis.run_scores import Scored
 from lps.scores import estimates
 
-_LEAST_REVERSED = 0.0095  # of a score, shown as 1.0 points: the least effect of a reversal with one seed
+_MIN_REVERSED = 0.0095  # of a score, shown as 1.0 points: the least effect of a reversal with one seed
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
 def find_reversal(scored: Sequence[Scored], measure: str) -> Reversal | None:
     """Return the clearest reversal: the one whose smaller effect is largest; None if no effect changes its sign.
 
-    Both effects are distinguishable from 0; with one seed, they are at least `_LEAST_REVERSED`.
+    Both effects are distinguishable from 0; with one seed, they are at least `_MIN_REVERSED`.
     """
     members, settings = _measured(scored, measure)
     reversals = []
@@ -103,7 +103,7 @@ def _reversals(contexts: Sequence[_Context], setting: str, other: str, values: S
     by_pair: dict[tuple, dict] = {}  # (before, after) -> value of `other` -> effect
     for value in values:
         for effect in _effects([c for c in contexts if c.settings.get(other) == value], setting):
-            if abs(effect.difference) >= (_LEAST_REVERSED if effect.seeds == 1 else effect.half_width):
+            if abs(effect.difference) >= (_MIN_REVERSED if effect.seeds == 1 else effect.half_width):
                 by_pair.setdefault((effect.before, effect.after), {})[value] = effect
     reversals = []
     for found in by_pair.values():

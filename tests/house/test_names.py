@@ -53,3 +53,9 @@ def test_the_confidence_of_intervals_is_typed_once():
     recorded = {"lps/ui/explain/plane.py", "lps/ui/explain/what_if.py"}
     sources = [path for folder in ("lps", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
     assert {str(path.relative_to(ROOT)) for path in sources if INTERVAL in path.read_text()} <= recorded
+
+
+def test_limits_are_named_max_and_min():
+    limit = re.compile(r"\b_?(?:MOST|LEAST)(?:_[A-Z]\w*)?\b")
+    sources = [*(ROOT / "lps").rglob("*.py"), *(ROOT / "lps").rglob("*.js")]
+    assert not [(path, name) for path in sources for name in limit.findall(path.read_text(encoding="utf-8"))]

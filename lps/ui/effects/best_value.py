@@ -14,7 +14,7 @@ from lps.ui.shared import escape
 from lps.wording import counted
 
 _MAX_NAMED = 3
-_LEAST = 0.0005  # of a score: what rounds to 0.1 points
+_MIN_DIFFERENCE = 0.0005  # of a score: what rounds to 0.1 points
 
 
 def describe_main_effects(effects: Sequence[MainEffect], measure: str) -> str:
@@ -22,7 +22,7 @@ def describe_main_effects(effects: Sequence[MainEffect], measure: str) -> str:
     if not effects:
         return ""
     measure_name = "the gap" if measure == "gap" else f"{MEASURES[measure][0].lower()}{MEASURES[measure][1:]}"
-    largest = [item for item in effects[:_MAX_NAMED] if abs(item.difference) >= _LEAST]
+    largest = [item for item in effects[:_MAX_NAMED] if abs(item.difference) >= _MIN_DIFFERENCE]
     if not largest:
         return f"No setting changes {measure_name} on average in these runs."
     descriptions = [

@@ -12,17 +12,17 @@ from lps.ui.pictures import nouns, points
 from lps.ui.shared import escape
 from lps.wording import counted
 
-_MOST_NAMED = 8  # classes
+_MAX_NAMED = 8  # classes
 _FEWEST = 5  # pictures of a warning: of fewer, several may be far from all others by chance
 _UNLIKE = 0.5  # share of the pictures beyond the usual limit, which 5 % of the training pictures exceed
 
 
 def show_training_data(run: Run) -> None:
     """Show the data set and the classes that the model knows."""
-    st.caption(escape.markdown(f"Trained on {describe_training_data(run)}."))
+    st.caption(escape.markdown(f"Trained on {_describe_training_data(run)}."))
 
 
-def describe_training_data(run: Run) -> str:
+def _describe_training_data(run: Run) -> str:
     """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes"."""
     config = run.config_if_readable()
     if config is None:
@@ -35,7 +35,7 @@ def describe_training_data(run: Run) -> str:
     except UserError:
         return name
     seen = split.classes.seen
-    names = ", ".join(split.class_names[: min(seen, _MOST_NAMED)]) + ", …" * (seen > _MOST_NAMED)
+    names = ", ".join(split.class_names[: min(seen, _MAX_NAMED)]) + ", …" * (seen > _MAX_NAMED)
     novel = split.classes.total - seen
     return f"{name}: {counted(seen, 'class')} with labels ({names}) and {counted(novel, 'novel class')}"
 
@@ -45,5 +45,5 @@ def warn_of_other_data(run: Run, predicted: PredictionResult) -> None:
     num_far, count = int(np.sum(predicted.distance > predicted.threshold())), len(predicted.files)
     if count >= _FEWEST and num_far > _UNLIKE * count:
         sentence = f"{num_far:,} of {count:,} pictures are unlike the training images, so their classes may be wrong."
-        sentence = f"{nouns.of(run)(sentence)} This model was trained on {describe_training_data(run)}."
+        sentence = f"{nouns.of(run)(sentence)} This model was trained on {_describe_training_data(run)}."
         st.warning(escape.markdown(sentence), icon=":material/compare:")

@@ -14,7 +14,7 @@ from lps.ui.shared.history import read_history
 
 MAX_RUNS = 4  # runs beside each other
 _NUM_DEFAULT_RUNS = 3  # of them without a choice
-_MOST_NAMED = 2  # differences in a menu
+_MAX_NAMED = 2  # differences in a menu
 _EQUAL = ("dataset", "dataset.path", "dataset.images_per_class", "seed", "epochs")  # in comparable runs
 
 
@@ -54,8 +54,8 @@ def describe_difference(first: Run, other: Run) -> str:
     names = _differing_settings(first_settings, settings)
     if not names or (len(names) == 1 and names[0] not in _EQUAL and not names[0].startswith("split.")):
         return ""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"differs in {', '.join(names[:_MOST_NAMED])}{more}"
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"differs in {', '.join(names[:_MAX_NAMED])}{more}"
 
 
 def _differing_settings(first: Config, other: Config) -> list[str]:
