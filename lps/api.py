@@ -281,10 +281,7 @@ def list_runs(
     """
     selected_runs = [run for run in run_folders.list_runs(_root(runs)) if tag is None or tag in run.meta()["tags"]]
     if filter.strip():
-        selected_runs = [
-            entry.run
-            for entry in run_filter.select_runs([run_index.read_run_row(run) for run in selected_runs], filter)
-        ]
+        selected_runs = [entry.run for entry in run_filter.select_runs(run_index.read_rows(selected_runs), filter)]
     return [Run(run.folder) for run in selected_runs if state is None or run.state().name == state]
 
 

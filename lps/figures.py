@@ -126,7 +126,7 @@ def chart(
     """
     board_chart = boards.read_chart(text)
     selected = [_run(run) for run in runs] or run_folders.list_runs(Path(root or runs_folder()))
-    entries = [run_index.read_run_row(run) for run in selected]
+    entries = run_index.read_rows(selected)
     entries = [entry for entry in run_filter.select_runs(entries, filter) if entry.config is not None]
     histories = [_history(entry.run) for entry in entries]
     titles = board_charts.list_measurements(histories)

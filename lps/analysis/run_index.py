@@ -1,10 +1,17 @@
-"""Collect the rows of long lists of runs: state, newest measurements and alarms."""
+"""Collect the rows of long lists of runs: state, newest measurements and alarms.
 
+Rows of runs that are over are stored for other processes (`lps.store.row_index`). A stored row is valid while its files
+and the code that computes it are unchanged.
+"""
+
+import os
 import sys
 import threading
 from calendar import timegm
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from time import strptime
 
 from lps.analysis import alarms
@@ -12,12 +19,16 @@ from lps.analysis.alarms import Alarm
 from lps.errors import UserError
 from lps.files.atomic import fingerprint
 from lps.settings.config import Config
-from lps.store import snapshots, titles
+from lps.store import row_index, score_cache, snapshots, titles
 from lps.store.events_tail import RecentEvents, read_recent
 from lps.store.runs import RUN_ID, Run, State
 
 _MAX_KNOWN = 20_000  # runs whose measurements are cached
+_MIN_UNSAVED = 20  # new rows that are stored; of many rows 1 %
+_CODE = ("files", "settings", "methods", "datasets", "data", "store")  # folders with the code that rows depend on
 _ENTRY_FILES = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
+_PACKED_APART = ("run", "state", "measured", "config")  # parts of a row that are stored in their own way
+_NOT_KEPT = ("training", "evaluations")  # parts of the newest events that `Measured` is without
 DAMAGED = "Damaged file"
 
 
@@ -68,15 +79,41 @@ class RunRow:
 
 
 @dataclass
+class _StoredRows:
+    """Rows of a runs folder that an earlier process stored and this one has not used yet.
+
+    rows: by run id, as `_pack_row` returns them. configs: one of each method and data set; rows have the differences.
+    """
+
+    rows: dict[str, list]
+    configs: list[Config]
+    num_unsaved: int = 0  # rows that this process has computed since
+
+    @classmethod
+    def of_folder(cls, root: str) -> "_StoredRows":
+        content = row_index.read_index(Path(root), _code())
+        return cls(content.get("rows", {}), [Config.from_flat(values) for values in content.get("configs", [])])
+
+    def take(self, run: Run, present: list) -> RunRow | None:
+        """Return the row of a run whose files have these fingerprints; None without one."""
+        packed_row = self.rows.pop(run.id, None)
+        is_valid = packed_row is not None and packed_row[0] == [version and list(version) for version in present]
+        return _unpack_row(run, packed_row, self.configs) if is_valid else None
+
+
+@dataclass
 class _Readings:
     """The newest measurements of every run by its folder, shared by all viewers, with the state of the files read.
 
-    entries: of finished runs, which change with their files only.
+    entries: of finished runs, which change with their files only. stored: by runs folder. turn: held while a row is
+    read, so that a second viewer waits instead of reading the same records at the same time.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
+    turn: threading.Lock = field(default_factory=threading.Lock)
     known: dict[str, tuple[tuple | None, Measured]] = field(default_factory=dict)
     entries: dict[str, tuple[list, RunRow]] = field(default_factory=dict)
+    stored: dict[str, _StoredRows] = field(default_factory=dict)
 
     def keep(self, table: dict, key: str, value: tuple) -> None:
         with self.lock:
@@ -84,8 +121,78 @@ class _Readings:
                 table.clear()
             table[key] = value
 
+    def known_row(self, key: str, present: list) -> RunRow | None:
+        """Return the row of a finished run whose files have these fingerprints, if it was read before."""
+        known_present, row = self.entries.get(key, (None, None))
+        return row if known_present == present else None
+
 
 _readings = cache(_Readings)
+
+
+def read_rows(runs: Sequence[Run]) -> list[RunRow]:
+    """Return the rows of runs in any condition; those of finished runs are read once and stored for later processes."""
+    readings, roots = _readings(), {os.path.dirname(run.folder) for run in runs}
+    with readings.turn:
+        for root in roots - readings.stored.keys():
+            readings.stored[root] = _StoredRows.of_folder(root)
+    rows = [read_run_row(run) for run in runs]
+    with readings.turn:
+        for root in roots:
+            if readings.stored[root].num_unsaved >= max(_MIN_UNSAVED, len(readings.entries) // 100):
+                _store_rows(root)
+    return rows
+
+
+def _store_rows(root: str) -> None:
+    """Store all settled rows of a runs folder that this process knows."""
+    readings = _readings()
+    stored = readings.stored[root]
+    stored.num_unsaved = 0
+    packed_rows = {name: packed for name, packed in stored.rows.items() if os.path.isdir(f"{root}/{name}")}
+    for key, (present, row) in list(readings.entries.items()):
+        if os.path.dirname(key) == root:
+            packed_rows[row.run.id] = _pack_row(present, row, stored.configs)
+    row_index.write_index(
+        Path(root), _code(), {"rows": packed_rows, "configs": [config.flat() for config in stored.configs]}
+    )
+
+
+@cache
+def _code() -> str:
+    """Return an identifier of the code that rows depend on; the settings of a run depend on its method and data set."""
+    package = Path(__file__).parents[1]
+    modules = [path for folder in _CODE for path in sorted((package / folder).glob("*.py"))]
+    return score_cache.digest_of(Path(__file__), Path(alarms.__file__), *modules)
+
+
+def _pack_row(present: list, row: RunRow, configs: list[Config]) -> list:
+    """Return a row for JSON; adds its settings to `configs` if they have none of the same kind."""
+    numbers = {(config.method, config.dataset): number for number, config in enumerate(configs)}
+    number = numbers.get((row.method, row.dataset), len(configs))
+    if number == len(configs):
+        configs.append(row.config)
+    usual = configs[number].flat()
+    changes = {
+        key: value
+        for key, value in row.config.flat().items()
+        if value != usual[key] or type(value) is not type(usual[key])
+    }
+    own_values = {name: value for name, value in vars(row).items() if name not in _PACKED_APART}
+    recent = {name: value for name, value in vars(row.measured.recent).items() if name not in _NOT_KEPT}
+    run_alarms = [vars(alarm) for alarm in row.measured.alarms]
+    return [present, number, changes, vars(row.state), recent, run_alarms, own_values]
+
+
+def _unpack_row(run: Run, packed_row: list, configs: list[Config]) -> RunRow:
+    _, number, changes, state, recent, run_alarms, own_values = packed_row
+    return RunRow(
+        run=run,
+        state=State(**state),
+        measured=Measured(RecentEvents(**recent), tuple(Alarm(**alarm) for alarm in run_alarms)),
+        config=configs[number].with_values(changes),
+        **own_values | {name: tuple(own_values[name]) for name in ("tags", "damages")},
+    )
 
 
 def measure_run(run: Run) -> Measured:
@@ -127,11 +234,17 @@ def read_run_row(run: Run) -> RunRow:
     """Return the entry of a run in any condition; finished runs are read once."""
     readings, key = _readings(), str(run.folder)
     present = [fingerprint(f"{key}/{name}") for name in _ENTRY_FILES]
-    stored_row = readings.entries.get(key)
-    if stored_row and stored_row[0] == present:
-        return stored_row[1]
-    row = _entry(run)
-    if row.state.is_settled:
+    if row := readings.known_row(key, present):
+        return row
+    with readings.turn:
+        stored = readings.stored.get(os.path.dirname(key))
+        row = readings.known_row(key, present) or (stored and stored.take(run, present))
+        if not row:
+            row = _entry(run)
+            if not row.state.is_settled:
+                return row
+            if stored:
+                stored.num_unsaved += 1
         readings.keep(readings.entries, key, (present, row))
     return row
 

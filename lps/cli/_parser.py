@@ -173,7 +173,7 @@ def filter_runs(runs: list[Run], text: str) -> list[Run]:
     from lps.analysis import run_index
     from lps.tables import run_filter
 
-    return [entry.run for entry in run_filter.select_runs([run_index.read_run_row(run) for run in runs], text)]
+    return [entry.run for entry in run_filter.select_runs(run_index.read_rows(runs), text)]
 
 
 def add_task(sub: argparse.ArgumentParser) -> None:

@@ -20,6 +20,16 @@ def test_a_config_survives_its_own_json():
     assert json.loads(config.to_json())["margin_scale"] == 5.0 and config.split_seen_classes == "3,1"
 
 
+def test_a_config_is_made_again_from_its_values_without_checks():
+    config = configure({"seed": 3, "margin_scale": 5, "split.seen_classes": "3,1"})
+    assert Config.from_flat(config.flat()) == config and "margin_scale" in config.changed
+    changes = {"seed": 4, "margin_scale": 1.0, "split.num_seen": 2, "split.seen_classes": "3,1"}
+    changed = config.with_values(changes)
+    assert changed == configure(config.flat() | changes) and list(changed.flat()) == list(config.flat())
+    assert changed.changed == configure(config.flat() | changes).changed and config.seed == 3
+    assert config.with_values({"seed": 4}).hyperparameters == config.hyperparameters
+
+
 def test_recipe_of_the_data_set_stands_between_defaults_and_wishes():
     assert protocol_parameters()["epochs"].default == 200
     assert configure({"dataset": "digits"}).epochs == 40

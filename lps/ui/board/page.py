@@ -115,7 +115,7 @@ def _select_runs(find: str) -> _BoardRuns:
     """Return the runs that match the filter, at most the newest ones; says which are left out."""
     runs = select.open_runs()
     candidates = select.runs_of_address(runs) or (runs if find.strip() else select.default_runs(runs))
-    entries = [run_index.read_run_row(run) for run in candidates]
+    entries = run_index.read_rows(candidates)
     try:
         matching = run_filter.select_runs(entries, find)
     except UserError as error:

@@ -1,0 +1,221 @@
+"""Rows of runs that are over, stored for other processes: those that would be read now, or none."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from lps.analysis import run_index
+from lps.store import row_index
+from lps.store.run_folders import list_runs
+from tests import sample_runs
+from tests.sample_runs import make_run
+from tests.servers import ROOT
+
+COUNT = 4
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """Some finished runs, all of whose rows are stored as soon as they are read."""
+    monkeypatch.setenv("LPS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(run_index, "_MIN_UNSAVED", 1)
+    run_index._readings.cache_clear()
+    for number in range(COUNT):
+        settings = {"seed": number, "margin_scale": float(number)}
+        make_run(tmp_path / "runs", "finished", name=f"run {number}", settings=settings, epochs=2)
+    yield tmp_path / "runs"
+    run_index._readings.cache_clear()
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """The runs whose rows were computed from their files."""
+    runs, compute = [], run_index._entry
+    monkeypatch.setattr(run_index, "_entry", lambda run: runs.append(run) or compute(run))
+    return runs
+
+
+def read_anew(root):
+    """Read the rows as a new process does."""
+    run_index._readings.cache_clear()
+    return run_index.read_rows(list_runs(root))
+
+
+def row_anew(run):
+    """Read all rows as a new process does; return that of one run."""
+    return next(row for row in read_anew(run.root) if row.run == run)
+
+
+def file_of(root):
+    return row_index._path(root)
+
+
+def test_a_second_process_reads_no_records_of_runs_that_are_over(root, computed):
+    first = read_anew(root)
+    assert len(computed) == COUNT
+    again = read_anew(root)
+    assert again == first and len(computed) == COUNT
+    for row, stored in zip(first, again, strict=True):
+        assert repr(stored) == repr(row) and stored.state.is_settled
+        assert stored.config.flat() == row.config.flat() and list(stored.config.flat()) == list(row.config.flat())
+        assert hash(stored.tags) == hash(row.tags) and stored.troubles == row.troubles
+    assert file_of(root).stat().st_mode & 0o777 == 0o600
+
+
+def test_alarms_recordings_and_texts_come_back(root, computed):
+    run = make_run(root, "failed", lucky=False, name="Ünicode \ud800")
+    run.write_meta(tags=["mine", "ours"], notes="two\nlines", hidden=True)
+    first, row = read_anew(root), row_anew(run)
+    assert row.measured.alarms and row.tags == ("mine", "ours") and row.hidden
+    count = len(computed)
+    assert list(map(repr, read_anew(root))) == list(map(repr, first)) and len(computed) == count
+
+
+@pytest.mark.parametrize("name", ["config.json", "meta.json", "want.json", "process.json", "exit.json", "events.jsonl"])
+def test_a_changed_file_makes_its_row_anew(root, computed, name):
+    read_anew(root)
+    run = list_runs(root)[1]
+    computed.clear()
+    os.utime(run.folder / name, ns=(1, 1))
+    read_anew(root)
+    assert computed == [run]
+    read_anew(root)
+    assert computed == [run], "the new row is stored, too"
+
+
+def test_a_changed_row_is_shown_as_it_is_now(root):
+    read_anew(root)
+    run = list_runs(root)[0]
+    run.write_meta(name="another")
+    assert row_anew(run).name == "another"
+    (run.folder / "exit.json").unlink()
+    assert row_anew(run).state.name == "crashed"
+    (run.folder / "config.json").write_text("{")
+    assert row_anew(run).state.name == "unreadable"
+
+
+def test_runs_that_go_on_are_never_stored(root, computed):
+    run = make_run(root, "running")
+    with sample_runs.held(run):
+        assert row_anew(run).state.name == row_anew(run).state.name == "running"
+    assert computed.count(run) == 2 and run.id not in file_of(root).read_text()
+    assert row_anew(run).state.name == "crashed"
+
+
+def test_rows_of_deleted_runs_are_dropped(root):
+    read_anew(root)
+    gone, *_ = list_runs(root)
+    shutil.rmtree(gone.folder)
+    make_run(root, "finished", epochs=2)
+    read_anew(root)
+    assert gone.id not in file_of(root).read_text()
+
+
+def test_rows_that_were_not_asked_for_stay(root, computed):
+    read_anew(root)
+    run = make_run(root, "finished", epochs=2)
+    run_index._readings.cache_clear()
+    run_index.read_rows([run])
+    computed.clear()
+    read_anew(root)
+    assert computed == []
+
+
+def test_few_new_rows_are_not_worth_writing(root, monkeypatch):
+    monkeypatch.setattr(run_index, "_MIN_UNSAVED", COUNT + 1)
+    read_anew(root)
+    assert not file_of(root).exists()
+
+
+def test_other_code_reads_anew(root, computed, monkeypatch):
+    first = read_anew(root)
+    monkeypatch.setattr(run_index, "_code", lambda: "another version")
+    assert read_anew(root) == first and len(computed) == 2 * COUNT
+    read_anew(root)
+    assert len(computed) == 2 * COUNT
+
+
+def test_another_folder_with_the_same_names_is_not_taken_for_this_one(root, computed):
+    first = read_anew(root)
+    copied = shutil.copytree(root, root.with_name("copied"))
+    computed.clear()
+    rows = read_anew(copied)
+    assert len(computed) == COUNT and [row.name for row in rows] == [row.name for row in first]
+    shutil.copy(file_of(root), file_of(copied))
+    computed.clear()
+    read_anew(copied)
+    assert len(computed) == COUNT
+
+
+def signed(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode() + b"\n" + text
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "cut off": lambda data: data[:-100],
+    "another letter": lambda data: data[:-50] + bytes([data[-50] ^ 1]) + data[-49:],
+    "no JSON": lambda data: signed(b"{"),
+    "no object": lambda data: signed(b"[1]"),
+    "deep": lambda data: signed(b"[" * 200_000),
+    "another stamp": lambda data: signed(b'{"stamp": ["x", "y"], "rows": {}, "configs": []}'),
+    "no UTF-8": lambda data: signed(b"\xff"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_ignored_and_written_anew(root, computed, damage):
+    first, path = read_anew(root), file_of(root)
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    assert read_anew(root) == first and len(computed) == 2 * COUNT
+    assert read_anew(root) == first and len(computed) == 2 * COUNT
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+def test_what_is_no_file_is_not_read(root, computed, make):
+    first, path = read_anew(root), file_of(root)
+    path.unlink()
+    make(path)
+    assert read_anew(root) == first and len(computed) == 2 * COUNT
+
+
+def test_a_file_that_is_too_large_is_neither_read_nor_written(root, computed, monkeypatch):
+    first = read_anew(root)
+    size = file_of(root).stat().st_size
+    monkeypatch.setattr(row_index, "MAX_BYTES", size - 1)
+    assert read_anew(root) == first and len(computed) == 2 * COUNT
+    file_of(root).unlink()
+    read_anew(root)
+    assert not file_of(root).exists()
+
+
+def test_a_cache_folder_that_cannot_be_written_costs_time_alone(root, computed, monkeypatch):
+    (root.parent / "file").write_text("no folder")
+    monkeypatch.setenv("LPS_CACHE", str(root.parent / "file" / "cache"))
+    first = read_anew(root)
+    assert read_anew(root) == first and len(computed) == 2 * COUNT
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from lps.store.row_index import write_index
+for _ in range(30):
+    write_index(Path(sys.argv[1]), "code", {"rows": {sys.argv[2]: ["x" * 1000] * 1000}})
+"""
+
+
+def test_two_processes_at_once(root):
+    """Whoever comes last replaces the file as a whole; a reader finds one of the two."""
+    writers = [subprocess.Popen([sys.executable, "-c", WRITE, root, name], cwd=ROOT) for name in "ab"]
+    found = set()
+    while any(writer.poll() is None for writer in writers):
+        content = row_index.read_index(root, "code")
+        assert not content or all(len(row) == 1000 for row in content["rows"].values())
+        found.update(content.get("rows", ()))
+    assert [writer.returncode for writer in writers] == [0, 0] and found <= {"a", "b"} and found
+    assert [path.name for path in file_of(root).parent.iterdir()] == [file_of(root).name]
