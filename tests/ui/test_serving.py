@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.routing import Route
 
+from lps.analysis import run_index
 from lps.charts import palette
 from lps.charts.chart import LIBRARY
 from lps.inference import export_job
@@ -99,6 +100,17 @@ def test_the_model_of_a_run_arrives_once_it_was_made(tmp_path, monkeypatch):
     (run.folder / "names.json").write_text('{"version": 1, "entries": []}')
     status, _, body = ask(downloads.model_address(run))
     assert status == 404 and b"names have changed since" in body
+
+
+def test_a_server_reads_the_runs_before_its_first_visitor(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
+    run = make_run(tmp_path / "runs", epochs=1)
+    serving._read_runs()
+    monkeypatch.setattr(run_index, "_entry", lambda run: pytest.fail("it is read again"))
+    assert run_index.read_rows([run])[0].state.name == "finished"
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path / "file"))
+    serving._read_runs()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import logging
 import os
 import pkgutil
 import sys
+import threading
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -20,10 +21,13 @@ from streamlit import cli_util, config
 from streamlit.runtime.pages_manager import PagesManager
 
 from lps import ui
+from lps.analysis import run_index
 from lps.charts import palette
 from lps.charts.chart import LIBRARY
 from lps.errors import UserError
 from lps.machine import addresses
+from lps.scheduler import queue
+from lps.store.run_folders import list_runs
 from lps.ui.server import columns, connections, downloads, guard, menu, paths, picture_files, review_desk, routing
 from lps.ui.shared.plot import library_path
 from lps.ui.shared.select import runs_root
@@ -77,6 +81,13 @@ def _import_pages() -> None:
         with suppress(Exception):  # the page that needs the module shows the error
             importlib.import_module(module.name)
     gc.freeze()  # Streamlit collects garbage after every part of a page: 90 ms each time, most of it for these modules
+
+
+def _read_runs() -> None:
+    """Read the records of all runs while the first browser loads the scripts of a page."""
+    with suppress(UserError, OSError):  # the page that needs them shows the error
+        queue.has_pending(runs_root())
+        run_index.read_rows(list_runs(runs_root()))
 
 
 class Front:
@@ -133,6 +144,7 @@ def _lifespan(rules: guard.AccessRules, address: str):
 
     @asynccontextmanager
     async def run_lifespan(app):
+        threading.Thread(target=_read_runs, daemon=True).start()
         link = _address_of(rules, address)
         print(f"LPS Studio: {link}", flush=True)
         if not addresses.is_loopback(address) and not st.get_option("server.sslCertFile"):
