@@ -66,7 +66,7 @@ def write_owner(lock: int, text: str) -> None:
         os.pwrite(lock, text.encode(), 0)
 
 
-def is_held(path: Path) -> bool:
+def is_held(path: str | os.PathLike) -> bool:
     """Return whether a living process holds the lock on `path` (tried with a shared lock, released at once)."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -132,11 +132,12 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
 
 def _read_entry(run: Run) -> _Entry:
     desired, exit_record = run.desired(), run.read_json("exit.json")
-    outcome = ""
-    if positive_integer(exit_record.get("attempt")) >= desired.attempt:
+    outcome, has_ended = "", positive_integer(exit_record.get("attempt")) >= desired.attempt
+    if has_ended:
         is_preempted = _is_preempted(exit_record.get("state"), exit_record.get("kind"))
         outcome = PREEMPTED if is_preempted else clean_line(exit_record.get("state") or "")
-    return _Entry(desired, run.waiting_attempt(), _may_retry(desired) and outcome in ("", PREEMPTED), outcome)
+    waiting_attempt = 0 if has_ended else run.waiting_attempt()  # which reads the files again
+    return _Entry(desired, waiting_attempt, _may_retry(desired) and outcome in ("", PREEMPTED), outcome)
 
 
 # ---------------------------------------------------------------------------------------------------- ask

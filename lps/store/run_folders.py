@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from lps.errors import UserError, shorten, shown
@@ -94,9 +95,15 @@ def list_runs(root: Path) -> list[Run]:
 
     Returns no runs if `root` does not exist yet; raises `UserError` if it cannot be read.
     """
-    names = [name for name in subfolders(root) if not name.startswith(".")]
-    names.sort(key=lambda name: (bool(RUN_ID.fullmatch(name)), name), reverse=True)
-    return [Run(root / name) for name in names]
+    names = sorted((name for name in subfolders(root) if not name.startswith(".")), reverse=True)
+    names.sort(key=lambda name: RUN_ID.fullmatch(name) is None)
+    return [_run_at(root, name) for name in names]
+
+
+@lru_cache(maxsize=65_536)
+def _run_at(root: Path, name: str) -> Run:
+    """Return the same object for the same folder: of thousands of runs, making their paths is most of listing them."""
+    return Run(root / name)
 
 
 def subfolders(folder: Path) -> list[str]:

@@ -26,6 +26,7 @@ _VALUE_LENGTH = 24  # characters of a value
 _OWN_DATA = ("folder", "shards", "arrays", "embeddings")  # data sets that are named after the user's folder or file
 _OF_OLD_SWEEP = re.compile(r"(\S+(?: on \S+)? seed \d+), ([\w.]+=[^,=]+(?:, [\w.]+=[^,=]+)*)")
 _OF_SWEEP_0_3 = re.compile(r"^[^=]+, \S+(?: on \S+)? seed \d+$")
+_OF_SWEEP = re.compile(r"(?:^|, )(\S+)(?: on \S+)? seed (\d+)(?=,|$)")  # method and seed
 _PHRASES = {  # phrases for settings with an unusual key
     "split.labeled_ratio": lambda value: f"{100 * value:g} % labels",
     "split.num_novel": lambda value: counted(value, "novel class"),
@@ -156,7 +157,7 @@ def symbols(method: str) -> dict[str, str]:
 
 def is_of_sweep(name: str, config: Config) -> bool:
     """Return whether a sweep gave this name: "margin_scale=5, lps seed 0"; before 0.3 "lps seed 0, margin_scale=5"."""
-    return bool(re.search(rf"(^|, ){config.method}( on \S+)? seed {config.seed}(,|$)", name))
+    return (config.method, str(config.seed)) in _OF_SWEEP.findall(name)
 
 
 def method_title(name: str) -> str:

@@ -1,6 +1,8 @@
 """Choose the columns of a table of runs: default columns, settings that vary, and the order of rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import ne
 
 from lps.analysis.run_index import RunRow
 from lps.analysis.run_scores import REPEATED
@@ -22,7 +24,7 @@ _NEVER = (
     "network.continues",
     *REPEATED,
 )  # have their own column, or are not part of the experiment
-_varying_cache: list[tuple[list[Config | None], list[str]]] = []  # the last configs and the settings that vary in them
+_varying_cache: list[tuple[dict[int, Config | None], list[str]]] = []  # the last configs by id, and what varies in them
 
 
 def default_columns(entries: Sequence[RunRow]) -> list[str]:
@@ -36,27 +38,28 @@ def varying_settings(entries: Sequence[RunRow]) -> list[str]:
 
     In the order of settings; settings in which only recordings differ come last.
     """
-    configs = [entry.config for entry in entries]
+    configs = {id(entry.config): entry.config for entry in entries}
     for cached_configs, ordered in _varying_cache[:]:  # a copy, since other threads change it
-        if len(cached_configs) == len(configs) and all(a is b for a, b in zip(cached_configs, configs)):
+        if cached_configs.keys() == configs.keys():
             return ordered
     varied_by_user, order = (
-        _differing([entry.config for entry in entries if not entry.run.is_recorded]),
+        _differing([entry.config for entry in entries if entry.shown_state != "recorded"]),
         Vocabulary().settings,
     )
-    ordered = sorted(_differing(configs) - set(_NEVER), key=lambda key: (key not in varied_by_user, order.index(key)))
+    differing = _differing(configs.values()) - set(_NEVER)
+    ordered = sorted(differing, key=lambda key: (key not in varied_by_user, order.index(key)))
     _varying_cache[:] = [(configs, ordered)]
     return ordered
 
 
-def _differing(configs: Sequence[Config | None]) -> set[str]:
+def _differing(configs: Iterable[Config | None]) -> set[str]:
     """Return the settings in which configs of one method on one data set differ."""
     differing: set[str] = set()
     first: dict[tuple[str, str], dict[str, object]] = {}
     for config in filter(None, configs):
         flat = config.flat()
         first_settings = first.setdefault((config.method, config.dataset), flat)
-        differing.update(key for key, value in flat.items() if value != first_settings[key])
+        differing.update(compress(flat, map(ne, flat.values(), map(first_settings.get, flat))))
     return differing
 
 

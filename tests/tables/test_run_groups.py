@@ -7,7 +7,6 @@ import statistics
 import pytest
 
 from lps.analysis import differences
-from lps.store.run_folders import recorded_runs
 from lps.tables import columns, grouping
 from lps.tables.run_names import Vocabulary
 from tests.tables.test_run_filter import entry
@@ -34,7 +33,7 @@ def test_what_somebody_has_varied_is_a_column_and_what_a_data_set_brings_is_not(
 
 
 def test_what_only_recordings_vary_comes_last():
-    recording = dataclasses.replace(entry("a recording", **{"split.imbalance": 5.0}), run=recorded_runs()[0])
+    recording = dataclasses.replace(entry("a recording", **{"split.imbalance": 5.0}), shown_state="recorded")
     assert columns.varying_settings([*runs(), recording]) == ["margin_scale", "split.imbalance"]
     assert columns.varying_settings([*runs(), entry("mine", **{"split.imbalance": 5.0})]) == [
         "split.imbalance",

@@ -144,8 +144,8 @@ def _restore_runs(ids: Sequence[str]) -> None:
 def show_requested_dialog() -> None:
     """Show the dialog that an action requested, once."""
     action, ids = st.session_state.pop("runs_question", (None, []))
-    runs = [run for run in select.own_runs() if run.id in ids]
-    if action and runs:
+    runs = [run for run in select.own_runs() if run.id in ids] if action else []
+    if runs:
         if action == "tag":
             _ask_tags(runs)
         elif action == "rename":

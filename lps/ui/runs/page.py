@@ -8,6 +8,7 @@ import streamlit as st
 
 from lps.analysis import run_index
 from lps.errors import UserError
+from lps.store.run_folders import recorded_runs
 from lps.tables import columns, saved_views
 from lps.tables.run_names import Name, Vocabulary
 from lps.ui.forms import saved_view_menu
@@ -25,12 +26,13 @@ def main() -> None:
         import_dialog.show_import_button()
     bulk_actions.show_outcome()
     import_dialog.show_outcome()
-    runs = select.all_runs()
-    if not select.own_runs():
+    own_runs = select.own_runs()
+    runs = own_runs + recorded_runs()
+    if not own_runs:
         text = "There are no runs of your own yet" + ("; the ones below are recordings." if runs else ".")
         page_head.offer_launch(text, ":material/rocket_launch:", "Launch the first one")
     if runs:
-        entries = _read_entries()
+        entries = run_index.read_rows(runs)
         live_part.follow_changes(
             _read_entries,
             run_filters.any_moves,
@@ -52,7 +54,7 @@ def _show_effects_link(entries: list[run_index.RunRow], grouping: Sequence[Name]
 
 
 def _read_entries() -> list[run_index.RunRow]:
-    return [run_index.read_run_row(run) for run in select.all_runs()]
+    return run_index.read_rows(select.all_runs())
 
 
 def _show_runs(filters: run_filters.RunFilters, all_entries: list[run_index.RunRow]) -> None:
@@ -71,7 +73,8 @@ def _show_runs(filters: run_filters.RunFilters, all_entries: list[run_index.RunR
         grouping = groups.pick_grouping(entries, vocabulary)
         saved_view_menu.show_view_menu(saved_views.run_views(select.runs_root()), "Views")
         _show_effects_link(entries, grouping)
-    baseline = next((entry for entry in all_entries if entry.run.id == st.query_params.get("against")), None)
+    baseline_id = st.query_params.get("against")
+    baseline = next((entry for entry in all_entries if entry.run.id == baseline_id), None)
     selected = (
         groups.show_groups(entries, grouping, names, baseline)
         if grouping

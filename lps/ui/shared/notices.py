@@ -83,19 +83,20 @@ def list_news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
     is_first = not watched.end_times and not watched.alive_ids
     sentences = []
     for run in runs:
+        run_id, folder = run.id, str(run.folder)
         end_time, events_size, is_alive = (
-            _change_time(run.folder / "exit.json")[0],
-            _change_time(run.events),
-            is_held(run.lock),
+            _change_time(f"{folder}/exit.json")[0],
+            _change_time(f"{folder}/events.jsonl"),
+            is_held(f"{folder}/lock"),
         )
-        was_seen = run.id in watched.end_times
-        has_ended = was_seen and end_time != watched.end_times[run.id] or run.id in watched.alive_ids and not is_alive
-        if (is_alive or has_ended) and events_size != watched.events_sizes.get(run.id):
+        was_seen = run_id in watched.end_times
+        has_ended = was_seen and end_time != watched.end_times[run_id] or run_id in watched.alive_ids and not is_alive
+        if (is_alive or has_ended) and events_size != watched.events_sizes.get(run_id):
             sentences += _new_alarms(watched, run, is_first=is_first)
         if has_ended:
             sentences += _describe_end(run)
-        watched.end_times[run.id], watched.events_sizes[run.id] = end_time, events_size
-        (watched.alive_ids.add if is_alive else watched.alive_ids.discard)(run.id)
+        watched.end_times[run_id], watched.events_sizes[run_id] = end_time, events_size
+        (watched.alive_ids.add if is_alive else watched.alive_ids.discard)(run_id)
     return sentences
 
 
@@ -221,7 +222,7 @@ def show_oracle_note(run: Run) -> None:
             st.caption(f":material/visibility: {ABOUT_ORACLE}")
 
 
-def _change_time(path: os.PathLike) -> tuple[int, int]:
+def _change_time(path: str) -> tuple[int, int]:
     try:
         stat = os.stat(path)
     except OSError:

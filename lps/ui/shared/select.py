@@ -12,7 +12,7 @@ from lps.files.locks import is_held
 from lps.files.user_folders import runs_folder
 from lps.settings.config import Config
 from lps.store.run_folders import list_runs, recorded_runs
-from lps.store.runs import RUN_ID, Run
+from lps.store.runs import Run
 from lps.store.titles import run_label
 from lps.ui.shared import escape, url_fields
 
@@ -27,17 +27,16 @@ def runs_root() -> Path:
 
 
 def own_runs() -> list[Run]:
-    """Return the runs of this installation, newest first; folders that are no runs come last.
+    """Return the runs of this installation (`list_runs`).
 
     If their folder cannot be read, show the reason and end the page.
     """
     try:
-        runs = list_runs(runs_root())
+        return list_runs(runs_root())
     except UserError as error:
         message = f"{escape.markdown(str(error))}. Set LPS_RUNS to another folder, or fix this one."
         st.error(message, icon=":material/folder_off:")
         st.stop()
-    return sorted(runs, key=lambda run: RUN_ID.fullmatch(run.id) is None)
 
 
 def all_runs() -> list[Run]:
