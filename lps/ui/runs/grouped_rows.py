@@ -11,7 +11,7 @@ from lps.tables import grouping
 from lps.tables.grouping import RunGroup
 from lps.tables.run_names import Name
 from lps.ui.runs import table
-from lps.ui.runs.run_filters import HEADS
+from lps.ui.runs.run_filters import RUN_COLUMN_HEADS
 from lps.ui.shared.data_table import Column
 
 LABEL = "Group"  # the column with the names of groups and runs
@@ -61,7 +61,9 @@ def describe_group(group: RunGroup, by: Sequence[Name]) -> str:
         if name.key == "method" or (name.kind == "text" and value != "–"):
             parts.append(titles.method_title(value) if name.key == "method" else value)
         else:
-            parts.append(f"{HEADS[name.key]} {value}" if name.key in HEADS else f"{name.key}={value}")
+            parts.append(
+                f"{RUN_COLUMN_HEADS[name.key]} {value}" if name.key in RUN_COLUMN_HEADS else f"{name.key}={value}"
+            )
     return " · ".join(parts)
 
 
