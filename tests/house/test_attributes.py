@@ -26,16 +26,18 @@ def top_level(name: str) -> set[str]:
 
 
 def missing(elements: Sequence[ast.AST]) -> list[str]:
-    """module.name for every attribute of one of our modules that it does not have."""
-    ours, rebound = {}, set()
+    """module.name for everything that is imported or used of one of our modules and that it does not have."""
+    ours, rebound, found = {}, set(), []
     for node in elements:
         if isinstance(node, ast.ImportFrom) and node.module:
             ours |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            if node.module in MODULES:
+                absent = {alias.name for alias in node.names} - top_level(node.module) - {"__path__"}
+                found += [f"{node.module}.{name}" for name in absent if f"{node.module}.{name}" not in MODULES]
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             rebound.add(node.id)
         elif isinstance(node, ast.arg):
             rebound.add(node.arg)
-    found = []
     for node in elements:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = ours.get(node.value.id, "")
@@ -53,3 +55,4 @@ def test_what_is_taken_from_another_module_is_there():
 def test_what_is_not_there_is_seen():
     tree = ast.parse("from lps.ui.forms import fields\nfields.nothing()")
     assert missing([*ast.walk(tree)]) == ["lps.ui.forms.fields.nothing"]
+    assert missing([*ast.walk(ast.parse("from lps.errors import UserError, NOTHING"))]) == ["lps.errors.NOTHING"]
