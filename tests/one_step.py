@@ -50,7 +50,7 @@ def prepared(case: str):
     """Return (config, material, method, optimizer), the same ones in every process."""
     torch.set_num_threads(1)
     settings = {"method": case, "batch_size": 37, "epochs": EPOCHS, "device": "cpu", "seed": 5}
-    settings["dataset.images_per_class"] = 60
+    settings["dataset.images_per_class"] = 20
     config = configure(settings | CASES[case][0])
     small = prepare(config)
     return config, small, *build(config, small)

@@ -8,7 +8,7 @@ from pathlib import Path
 import one_step
 import pytest
 import torch
-from short_runs import assert_same_end, events, finished_run, numbers
+from short_runs import FEW, assert_same_end, events, finished_run, numbers
 from torch import nn
 
 from lps.data import feature_store
@@ -20,10 +20,11 @@ from lps.settings.config import configure
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
 from lps.training import ranks
+from tests.shares import ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_STEP = Path(__file__).parents[1] / "one_step.py"
-SHORT = {"epochs": 3, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "lr": 0.001}
+SHORT = FEW | {"epochs": 2, "pretrain.epochs": 1, "threads": 2, "device": "cpu", "lr": 0.001}
 CASES = sorted(one_step.CASES)
 EXACT = 1e-8  # float64, so that a wrong row would be seen and rounding is not
 
@@ -99,12 +100,12 @@ def unbroken(tmp_path_factory) -> Run:
 @pytest.mark.slow
 def test_a_run_of_two_ranks_is_close_to_that_of_one_process(unbroken):
     """And tells everything once. Rounding grows with every step: what is left after two epochs is a percent."""
-    alone = finished_run(unbroken.root, "lps", **SHORT | {"dataset.images_per_class": None})
+    alone = finished_run(unbroken.root, "lps", **SHORT)
     told = [event["kind"] for event in events(unbroken)]
-    assert told == ["start", "pretrain", "start", *["train", "eval"] * 3, "finish"]
+    assert told == ["start", "pretrain", "start", *["train", "eval"] * 2, "finish"]
     ours, theirs = numbers(unbroken), numbers(alone)
     assert ours.keys() == theirs.keys()
-    for epoch in (1, 2, 3):
+    for epoch in (1, 2):
         assert ours["train", epoch]["loss/total"] == pytest.approx(theirs["train", epoch]["loss/total"], rel=0.01)
         assert ours["train", epoch]["pi_hat"] == pytest.approx(theirs["train", epoch]["pi_hat"], abs=0.01)
         assert ours["eval", epoch]["accuracy/all"] == pytest.approx(theirs["eval", epoch]["accuracy/all"], abs=0.03)
@@ -114,11 +115,11 @@ def test_a_run_of_two_ranks_is_close_to_that_of_one_process(unbroken):
 def test_two_ranks_on_stored_features_are_close_to_one_process(tmp_path):
     """The first rank makes the store, the other one waits for it; then both draw from it."""
     own = {"features": "stored", "network.name": "digits_resnet", "network.image_size": None, "device": "cpu"}
-    own |= {"network.start": "random", "batch_size": 128, "lr": 0.001, "epochs": 2, "features.width": 16}
+    own |= {"network.start": "random", "lr": 0.001, "epochs": 2, "features.width": 16} | FEW
     together = create_run(tmp_path, configure(own | {"processes": 2, "threads": 2}))
     python("-m", "lps", "train", "--run", together.folder)
     (store,) = feature_store.list_stores()
-    assert set(store.rows.values()) == {1797}
+    assert set(store.rows.values()) == {600}
     ours, theirs = numbers(together), numbers(finished_run(tmp_path, "lps", **own))
     assert ours.keys() == theirs.keys()
     for epoch in (1, 2):
@@ -135,13 +136,14 @@ def test_two_ranks_stop_together_and_resume_where_they_were(unbroken):
     launcher.stop(run)
     state = launcher.wait_for_end(run, 120)
     assert (state.name, state.reason) == ("stopped", "stopped by request"), run.log.read_text()
-    assert events(run)[-1]["kind"] == "stop" and 0 < events(run)[-1]["step"] < 42
+    assert events(run)[-1]["kind"] == "stop" and 0 < events(run)[-1]["step"] < 20
     launcher.resume(run)
     assert launcher.wait_for_end(run, 120).name == "finished", run.log.read_text()
     assert_same_end(run, unbroken)
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not ALL, reason="two tasks of a cluster do the same in tests/scheduler/test_jobs.py")
 def test_two_machines_with_a_rank_each_end_with_the_numbers_of_two_ranks_on_one(unbroken):
     """Two trainings that meet over a file of the run, as a cluster starts them; nothing else passes between them."""
     run = create_run(unbroken.root, configure(SHORT | {"processes": 2}))

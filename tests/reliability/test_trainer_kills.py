@@ -11,6 +11,6 @@ from tests.shares import ALL
 @pytest.mark.slow
 def test_a_real_run_whose_trainer_is_killed_ends_with_the_numbers_of_an_unbroken_one(tmp_path):
     kills, epochs = (3, 24) if ALL else (1, 8)
-    reference, seconds = unbroken(tmp_path / "unbroken", epochs)
+    reference, seconds = unbroken(tmp_path / "unbroken", epochs, is_launched=ALL)
     trial = kill_again(tmp_path / "killed", kills, random.Random(0), seconds, reference, epochs)
     assert trial.wrong == [] and len(trial.phases) == kills

@@ -13,6 +13,7 @@ from lps.settings.config import configure
 from lps.store.events import read_events, read_last_event
 from lps.store.run_folders import create_run
 from lps.store.runs import Run
+from lps.training import loop
 from tests.reliability.process_faults import left_of, until
 from tests.reliability.processes import pids_of
 from tests.reliability.trials import SETTINGS, facts
@@ -39,14 +40,21 @@ def make(root: Path, epochs: int) -> Run:
     return Run(create_run(root, configure(SETTINGS | {"epochs": epochs})).folder.resolve())
 
 
-def unbroken(root: Path, epochs: int = EPOCHS) -> tuple[dict, tuple[float, float]]:
-    """What a run that nobody kills ends with, and the seconds to its first record and from there to its last one."""
+def unbroken(root: Path, epochs: int = EPOCHS, is_launched: bool = True) -> tuple[dict, tuple[float, float]]:
+    """What a run that nobody kills ends with, and the seconds to its first record and from there to its last one.
+
+    is_launched: trained by processes of its own, not by this one, which leaves none of the files of a runner.
+    """
     run, began = make(root, epochs), time.time()
-    launcher.launch(run)
-    until(lambda: run.state().is_over, LIMIT_S)
-    assert run.state().name == "finished", run.state()
+    if is_launched:
+        launcher.launch(run)
+        until(lambda: run.state().is_over, LIMIT_S)
+        assert run.state().name == "finished", run.state()
+    else:
+        assert loop.train(run) == 0
     told = read_events(run.events)[0]
-    return facts(run), (told[0]["time"] - began, told[-1]["time"] - told[0]["time"])
+    found = facts(run) if is_launched else {name: value for name, value in facts(run).items() if name != "files"}
+    return found, (told[0]["time"] - began, told[-1]["time"] - told[0]["time"])
 
 
 def kill_again(

@@ -1,7 +1,8 @@
-"""A clock that is wrong, or set back while a run goes on: waits and ages are measured by the monotonic clock.
+"""A clock that is wrong and is set back while a run goes on: waits and ages are measured by the monotonic clock.
 
-libfaketime is no help: under it `time.sleep` of Python 3.11 fails (EINVAL) even where it changes nothing. So
-`time.time` is shifted in every process by what a file says, and a control is shifted by nothing.
+`python -m tests.reliability cases` has each of the two alone, and a control that is shifted by nothing. libfaketime is
+no help: under it `time.sleep` of Python 3.11 fails (EINVAL) even where it changes nothing. So `time.time` is shifted in
+every process by what a file says.
 """
 
 import json
@@ -15,9 +16,11 @@ from pathlib import Path
 import pytest
 
 from lps.store.run_folders import list_runs
+from tests.shares import share
 
 ROOT = Path(__file__).resolve().parents[2]
 BACK = -400 * 86_400
+SHIFTS = [(BACK, 2 * BACK), (0, 0), (BACK, BACK), (0, BACK)]  # before the run and in its midst
 SHIFTED = """
 import os, time
 def _shift():
@@ -41,7 +44,7 @@ def until(holds, patience: float, what: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before, meanwhile", [(0, 0), (BACK, BACK), (0, BACK)], ids=str)
+@pytest.mark.parametrize("before, meanwhile", share(SHIFTS, 0, len(SHIFTS)), ids=str)
 def test_a_run_begins_and_stops_as_quickly_whatever_the_clock_says(tmp_path, before, meanwhile):
     (tmp_path / "sitecustomize.py").write_text(SHIFTED)
     clock = tmp_path / "clock"
