@@ -13,7 +13,7 @@ import pytest
 from lps.settings import catalog
 from tests.gpu import pretence
 from tests.gpu.spoils import SPOILS
-from tests.shares import share
+from tests.shares import OFFSET, share
 
 if pretence.blocked_by():
     reason = f"nothing can be rehearsed here: {pretence.blocked_by()}"
@@ -150,7 +150,7 @@ def test_no_step_of_two_ranks_waits(method, rehearsals):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method, settings", OTHERWISE, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("method, settings", share(OTHERWISE, OFFSET, 3), ids=lambda value: str(value)[:60])
 def test_no_variant_waits_in_a_step(method, settings, rehearsals):
     epochs = EPOCHS.get(method, [0])
     check(rehearsals.of(method, settings, epochs), len(epochs))
@@ -163,7 +163,7 @@ def test_data_that_stay_on_the_host_are_brought_without_waiting(settings, rehear
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SPOILS)
+@pytest.mark.parametrize("name", share(list(SPOILS), OFFSET, 4))
 def test_what_a_gpu_would_mind_is_seen(name, rehearsals):
     _, kind, word = SPOILS[name]
     assert any(kind in line and word in line for line in complaints(rehearsals.of("lps", {}, [0], spoil=name)))

@@ -14,6 +14,7 @@ from lps.studies.search_results import read_results
 from tests import hostile_records
 from tests.hostile.test_hostile_text import SCORING, Tags
 from tests.hostile_runs import STRANGER, TEXTS
+from tests.shares import OFFSET, share
 from tests.visiting import visit
 
 
@@ -59,7 +60,9 @@ def test_the_list_of_sweeps_names_them_all_and_each_opens(root):
         assert bare(name) in shown(page) and not page.warning
 
 
-@pytest.mark.parametrize("text", [TEXTS[0], *(pytest.param(text, marks=pytest.mark.slow) for text in TEXTS[1:])])
+@pytest.mark.parametrize(
+    "text", [TEXTS[0], *(pytest.param(text, marks=pytest.mark.slow) for text in share(TEXTS[1:], OFFSET, 4))]
+)
 def test_whatever_stands_in_a_record_is_laid_out_or_left_out(root, text):
     """None of them stops the list, the page, the command or the report of the sweep that it belongs to."""
     name, understood = hostile_records.NAMES[1], 0

@@ -13,6 +13,7 @@ from lps.network import start_weights
 from lps.network.weight_files import read_tensors
 from lps.settings.config import configure
 from lps.training import checkpoints
+from tests.shares import OFFSET, share
 
 MEMORY = 1 << 30  # bytes beyond what torch takes
 
@@ -140,7 +141,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("make", BOMBS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", share(BOMBS, OFFSET, 3), ids=lambda make: make.__name__)
 def test_a_file_that_costs_more_than_it_holds_is_one_sentence(tmp_path, forks, make):
     """In a process of its own: memory and time are what it is about."""
     path = tmp_path / "weights.pt"

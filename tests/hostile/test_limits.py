@@ -36,7 +36,7 @@ from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.store.summary import summarize
 from tests.sample_runs import make_run
-from tests.shares import share
+from tests.shares import OFFSET, share
 from tests.visiting import PAGES, visit, words_of
 
 LISTS = ("pi_hat", "margin", "class/accuracy", "class/count_predicted")
@@ -236,7 +236,7 @@ def looks():
 @pytest.mark.parametrize("what", [*WRONG, *LONG])
 def test_every_page_shows_it_within_seconds_and_half_a_gigabyte(what, looks, tmp_path):
     """In a process of its own, whose memory is measured; a run that was put there by hand, past the import."""
-    pages = share(PAGES, [*WRONG, *LONG].index(what), 9)
+    pages = share(PAGES, [*WRONG, *LONG].index(what) + OFFSET, len(PAGES))
     found = looks(what, tmp_path, pages)
     assert [page for page, _, _ in found] == pages
     for page, seconds, megabytes in found:

@@ -16,6 +16,7 @@ from lps.datasets.readers.array_file import ArrayFile
 from lps.datasets.readers.decoding import Unreadable, decode, squeezed
 from lps.datasets.readers.pictures import DEEPEST, Listing
 from lps.errors import UserError
+from tests.shares import OFFSET, share
 
 # of this very process: what getrusage tells begins with the memory of whoever started it
 PEAK_MB = (
@@ -107,7 +108,7 @@ LARGE_PICTURES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LARGE_PICTURES)
+@pytest.mark.parametrize("name", share(list(LARGE_PICTURES), OFFSET, 3))
 def test_pictures_of_9400_pixels_take_less_than_a_gigabyte(tmp_path, name):
     mode, options = LARGE_PICTURES[name]
     Image.new(mode, (9400, 9400)).save(tmp_path / name, **options)
