@@ -20,11 +20,11 @@ A_FAILED_RUN = "live of a failed run"
 
 @dataclass
 class Seen:
-    """What was found on a page that must not be there; `pale` and `faults` by theme."""
+    """What was found on a page that must not be there; `pale` by theme."""
 
     pale: dict[str, list]
     nameless: list
-    faults: dict[str, list]
+    faults: list[str]
     width: int  # of the page in a window of NARROW pixels
     tried: list[str]
 
@@ -51,14 +51,15 @@ def seen(request, studio, profile, runs) -> Seen:
         come_to_rest(page)
         # A number that begins to fade while the rules are applied would be called too pale.
         expect(page.locator("[data-state=playing], [data-state=stopping]")).to_have_count(0, timeout=60_000)
-        pale, faults = {"light": pale_texts(page)}, {"light": axe_faults(page)}
-        nameless = nameless_controls(page)
+        pale, nameless = {"light": pale_texts(page)}, nameless_controls(page)
+        # The menu, which a narrow window folds away, is the same on every page.
+        faults = axe_faults(page) if request.param == "home" else []
         page.emulate_media(color_scheme="dark")
         come_to_rest(page)
         pale["dark"] = pale_texts(page)
         page.set_viewport_size({"width": NARROW, "height": 900})
         come_to_rest(page)
-        faults["dark"], width = axe_faults(page), width_of(page)
+        faults, width = faults + axe_faults(page), width_of(page)
         open_everything(page)
         return Seen(pale, nameless, faults, width, watch.found())
 
@@ -72,7 +73,8 @@ def test_every_control_has_a_name_that_can_be_read_out(seen):
 
 
 def test_no_page_has_a_serious_fault(seen):
-    assert seen.faults == {"light": [], "dark": []}
+    """In a narrow window, where more has to scroll; contrasts are looked at in both themes by themselves."""
+    assert seen.faults == []
 
 
 def test_nothing_is_wider_than_a_phone(seen):
