@@ -90,7 +90,7 @@ def rows(found: Found, matched: set[str]) -> list[dict]:
 
 
 def _row(title: str, by_seed: dict[int, Scores], gain: differences.Difference | None, is_matched: bool) -> dict:
-    row: dict[str, object] = {"half labeled": title}
+    row: dict[str, object] = {"method": title}
     for name, key in SCORES.items():
         values = [100 * scores[key] for scores in by_seed.values()]
         star = r"\*" if is_matched and name == "seen" else ""
