@@ -113,7 +113,7 @@ def test_the_race_runs_by_itself_and_by_keys_and_nothing_is_cut(open_page):
     plot.scroll_into_view_if_needed()
     said = page.locator(".lps-plane-said")
     page.wait_for_function("() => document.querySelector('.lps-plane-said').textContent", timeout=90_000)
-    assert said.inner_text().startswith("After 400 steps ") and "without the margin" in said.inner_text()
+    assert said.inner_text().startswith("After 400 steps") and "without the margin" in said.inner_text()
     novel = page.locator(".lps-plane-novel output").inner_text()
     assert f"{novel} of the novel points" in said.inner_text()
     for wide in (1280, 1920, 390):
