@@ -100,7 +100,7 @@ def test_pictures_unlike_the_training_pictures_are_said_to_be_so(run, pictures):
         at = visit("predict", run=run.id, folder=str(pictures))
         warnings = [warning.value.replace("\\", "") for warning in at.warning]
         assert bool(warnings) == is_warned
-    assert "31 of 60 pictures are unlike the training images" in warnings[0] and known in warnings[0]
+    assert "31 of 60 pictures are unlike the images that this model was trained on (Handwritten digits)" in warnings[0]
 
 
 @pytest.mark.slow

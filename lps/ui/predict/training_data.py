@@ -24,12 +24,7 @@ def show_training_data(run: Run) -> None:
 
 def _describe_training_data(run: Run) -> str:
     """Return "Handwritten digits: 5 classes with labels (0, 1, 2, 3, 4) and 5 novel classes"."""
-    config = run.config_if_readable()
-    if config is None:
-        return "unknown data, because the settings of the run cannot be read"
-    info = catalog.dataset_titles()
-    is_own = config.dataset_path is not None
-    name = titles.data_of(run, config.dataset) if is_own else info.get(config.dataset, config.dataset)
+    name = _name_data(run)
     try:
         split = points.read_partition(run).split
     except UserError:
@@ -40,10 +35,19 @@ def _describe_training_data(run: Run) -> str:
     return f"{name}: {counted(seen, 'class')} with labels ({names}) and {counted(novel, 'novel class')}"
 
 
+def _name_data(run: Run) -> str:
+    config = run.config_if_readable()
+    if config is None:
+        return "unknown data, because the settings of the run cannot be read"
+    if config.dataset_path is not None:
+        return titles.data_of(run, config.dataset)
+    return catalog.dataset_titles().get(config.dataset, config.dataset)
+
+
 def warn_of_other_data(run: Run, predicted: PredictionResult) -> None:
     """Warn if most pictures are farther from the training pictures than 95 % of these are from each other."""
     num_far, count = int(np.sum(predicted.distance > predicted.threshold())), len(predicted.files)
     if count >= _FEWEST and num_far > _UNLIKE * count:
-        sentence = f"{num_far:,} of {count:,} pictures are unlike the training images, so their classes may be wrong."
-        sentence = f"{nouns.of(run)(sentence)} This model was trained on {_describe_training_data(run)}."
-        st.warning(escape.markdown(sentence), icon=":material/compare:")
+        say, name = nouns.of(run), _name_data(run)
+        sentence = say(f"{num_far:,} of {count:,} pictures are unlike the images that this model was trained on ")
+        st.warning(escape.markdown(f"{sentence}({name}), so their classes may be wrong."), icon=":material/compare:")
