@@ -20,7 +20,9 @@ html { font-size: 20px; }
 @media (min-width: 1600px) { html { font-size: 26px; } }
 [data-testid="stMainBlockContainer"] { max-width: none; padding: 4rem 3vw 1rem; }
 h1 { font-size: 1.5rem !important; padding-block: 0 !important; }
-.st-key-leave_presenting { position: fixed; top: 0.4rem; right: 4rem; z-index: 1000000; width: auto !important; }
+@media (min-width: 641px) { /* in the empty strip at the top, which is too narrow on a phone */
+  .st-key-leave_presenting { position: fixed; top: 0.4rem; right: 4rem; z-index: 1000000; width: auto !important; }
+}
 </style>"""
 
 
