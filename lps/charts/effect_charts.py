@@ -403,7 +403,7 @@ def main_effects(effects: Sequence[MainEffect], colors: Palette) -> Chart:
     figures.add_side_bars(figure, points, names, "Main effect", colors, error_x=bar, hovertext=hover)
     title = {"text": "Points", "font": {"size": 12}}
     farthest = float(np.nanmax(np.abs(points) + np.nan_to_num(reach)))
-    ticks = {"tickformat": "+.1~f"} | ({"range": [-0.55, 0.55], "dtick": 0.5} if farthest < _SMALL_EFFECT else {})
+    ticks = {"tickformat": ".1~f"} | ({"range": [-0.55, 0.55], "dtick": 0.5} if farthest < _SMALL_EFFECT else {})
     figure.update_xaxes(title=title, fixedrange=True, zeroline=True, zerolinecolor=colors.muted, **ticks)
     tools = {"orientation": "h"}  # above the bars, not on them
     return figure.update_layout(hovermode="closest", margin={"r": 30, "t": 34, "b": 48}, modebar=tools)
