@@ -153,6 +153,18 @@ def test_tools_lie_over_nothing_on_a_phone(visit, path):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.parametrize(
+    ("path", "fields"), [("compare", ("protocol", "images", "select")), ("sweeps", ("preset", "scale"))]
+)
+def test_labels_of_fields_in_one_row_stand_at_one_height(visit, path, fields):
+    page = visit(path)
+    labels = [page.locator(f".st-key-picked_{name} p").first for name in fields]
+    for label in labels:
+        label.wait_for()
+    come_to_rest(page)
+    assert len({round(label.bounding_box()["y"]) for label in labels}) == 1
+
+
 def test_the_address_of_a_page_that_is_gone_leads_to_the_one_that_has_its_place(visit, runs):
     page = visit(f"ledger?run={runs[0].id}&run={runs[2].id}")
     page.wait_for_url(f"**/compare?run={runs[0].id}&run={runs[2].id}*")
