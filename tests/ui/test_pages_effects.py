@@ -326,21 +326,7 @@ def test_no_line_passes_over_a_value_that_was_not_run_and_it_can_be_started(root
     assert "missing_curve" not in keys_of(visit("effects"))
 
 
-def test_points_are_means_and_bars_sample_deviations(root):
-    made = [make(root, seed, margin_scale=margin) for margin in (5.0, 10.0) for seed in (0, 1)]
-    runs = scored_of(*made)
-    (background,) = effects.find_backgrounds(runs, ["margin_scale"])
-    groups = {values[0]: group for values, group in background.groups.items()}
-    axis = Axis.from_values("margin_scale", [5.0, 10.0])
-    drawn = {t.name: t for t in effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure().data}
-    novel = np.array([run.scores.novel for run in runs]).reshape(2, 2)
-    assert drawn["Novel"].y == pytest.approx(novel.mean(axis=1))
-    assert drawn["Novel"].error_y.array == pytest.approx(novel.std(axis=1, ddof=1))
-    assert sorted(drawn["Novel, runs"].y) == pytest.approx(sorted(novel.ravel()))
-    assert drawn["Gap"].yaxis == "y2" and drawn["Gap"].mode == "lines+markers"
-
-
-def test_a_gap_is_told_in_points_in_every_figure(root):
+def test_points_are_means_and_bars_sample_deviations_and_a_gap_is_in_points_in_every_figure(root):
     made = [make(root, seed, margin_scale=margin) for margin in (5.0, 10.0) for seed in (0, 1)]
     runs = scored_of(*made)
     (background,) = effects.find_backgrounds(runs, ["margin_scale"])
@@ -348,10 +334,13 @@ def test_a_gap_is_told_in_points_in_every_figure(root):
     axis = Axis.from_values("margin_scale", [5.0, 10.0])
     figure = effect_charts.curves(axis, axis.values, groups, {}, LIGHT).figure()
     drawn = {t.name: t for t in figure.data}
+    novel = np.array([run.scores.novel for run in runs]).reshape(2, 2)
     points = 100 * np.array([run.scores.gap for run in runs]).reshape(2, 2)
-    assert drawn["Gap"].y == pytest.approx(points.mean(axis=1))
-    assert drawn["Gap"].error_y.array == pytest.approx(points.std(axis=1, ddof=1))
-    assert sorted(drawn["Gap, runs"].y) == pytest.approx(sorted(points.ravel()))
+    for name, values in (("Novel", novel), ("Gap", points)):
+        assert drawn[name].y == pytest.approx(values.mean(axis=1))
+        assert drawn[name].error_y.array == pytest.approx(values.std(axis=1, ddof=1))
+        assert sorted(drawn[f"{name}, runs"].y) == pytest.approx(sorted(values.ravel()))
+    assert drawn["Gap"].yaxis == "y2" and drawn["Gap"].mode == "lines+markers"
     assert figure.layout.yaxis.tickformat.endswith("%") and figure.layout.yaxis2.tickformat.endswith("f")
     assert [note.text for note in figure.layout.annotations] == ["Accuracy", "Gap, seen minus novel, points"]
     assert " points, n = 2" in drawn["Gap"].text[0] and " %, n = 2" in drawn["Novel"].text[0]
