@@ -54,7 +54,8 @@ def create_run(
             for path in (root / ".incoming").glob("*"):  # left by processes that were killed while creating a run
                 if RUN_ID.fullmatch(path.stem):
                     disk.remove_folder(path)
-            existing = [run for run in list_runs(root) if token and run.id.endswith(f"-s{config.seed}-{tail}")]
+            listed = list_runs(root) if token else []
+            existing = [run for run in listed if run.id.endswith(f"-s{config.seed}-{tail}")]
             return existing[0] if existing else _make_folder(root, config, name, tail, copy_files)
     except OSError as error:
         message = (
