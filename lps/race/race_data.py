@@ -57,7 +57,7 @@ def race_of_runs(runs: Sequence[Run], histories: Sequence[History] | None = None
     recorded = [epoch for epoch in _recorded_epochs(histories) if epoch <= newest]
     epochs = _shown_epochs(recorded, histories, len(names))
     is_whole = epochs == recorded
-    given_names = [titles.given_name(run) for run in runs]
+    given_names = [_own_name(run) for run in runs]
     given_names = given_names if all(given_names) and len(set(given_names)) == len(runs) else [""] * len(runs)
     return {
         "version": _VERSION,
@@ -92,6 +92,12 @@ def _classes(runs: Sequence[Run], histories: Sequence[History]) -> tuple[int, li
     seen = max(history.seen for history in histories)
     total = max((int(history.start.get("classes/total") or 0) for history in histories), default=0)
     return seen, [str(number) for number in range(max(seen, total, 1))], None
+
+
+def _own_name(run: Run) -> str:
+    """Return the name that the user gave a run; "" for that of a sweep, which repeats settings, method and seed."""
+    name, config = titles.given_name(run), run.config_if_readable()
+    return "" if config and titles.is_of_sweep(name, config) else name
 
 
 def _shortened(name: str) -> str:

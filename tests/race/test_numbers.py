@@ -159,3 +159,10 @@ def test_of_too_many_numbers_epochs_are_left_out_evenly(pair, monkeypatch):
     race = race_data.race_of_runs(pair)
     assert race["epochs"] == [1, 3, 4, 5, 6] and race["left_out"] == 1  # every second, and where each of them ends
     assert len(race["seconds"]) == len(race["runs"][0]["seen"]) == 5
+
+
+def test_runs_of_a_sweep_are_called_by_method_and_settings(root):
+    names = [f"margin_scale={scale}, lps seed 0" for scale in (5, 20)]
+    scales = [make_run(root, epochs=2, name=n, settings={"margin_scale": s}) for n, s in zip(names, (5.0, 20.0))]
+    found = [(run["title"], run["about"]) for run in race_data.race_of_runs(scales)["runs"]]
+    assert found == [(f"LPS, margin_scale={scale}", ["seed 0"]) for scale in (5, 20)]
