@@ -11,14 +11,14 @@ from lps.charts import drawings
 from lps.charts.palette import LIGHT
 from lps.scheduler import launcher
 from lps.settings.config import configure
-from lps.store import run_folders
+from lps.store import run_folders, titles
 from lps.store.run_folders import recorded_runs
 from lps.store.runs import Run
 from lps.store.snapshots import read_snapshot, read_split
 from lps.ui.explain import distribution
 from lps.ui.forms import demo
 from lps.ui.home import recordings_gallery
-from lps.ui.shared import recordings, select
+from lps.ui.shared import recordings
 from lps.ui.shared.history import read_history
 from lps.ui.story import page as story
 from tests import sample_runs
@@ -191,7 +191,7 @@ def test_every_page_shows_something_at_once(root, page):
 def test_they_are_told_apart_and_come_after_own_runs(root):
     own = sample_runs.make_run(root, "finished")
     labels = visit("projection").selectbox[0].options
-    assert labels == [select.option_label(run) for run in (own, *map(named, NAMES))]
+    assert labels == [titles.run_label(run) for run in (own, *map(named, NAMES))]
     assert all(label.endswith("(recorded)") for label in labels[1:])
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from lps.store import run_folders
 from lps.store.run_folders import list_runs, recorded_runs
-from lps.store.runs import Run
 from lps.ui.shared import select
 from tests.sample_runs import make_run
 from tests.visiting import visit, words_of
@@ -29,18 +28,6 @@ def test_few_own_runs_stand_beside_the_recordings_that_they_do_not_repeat(tmp_pa
     own_ones = list_runs(tmp_path / "runs")
     assert select.default_group(own_ones + recordings) == own_ones, "three of them are enough"
     assert select.default_group(recordings) == recordings
-
-
-def test_a_long_name_in_a_menu_keeps_what_differs(tmp_path):
-    run = make_run(
-        tmp_path, epochs=1, written=1, name="finetuning: LPS, 50 % labels, all layers trained, CIFAR-10, seed 0"
-    )
-    label = select.option_label(run)
-    assert len(label) == 44 and label.startswith("finetuning: LPS") and label.endswith(f"seed 0 ({run.id[-6:]})")
-    run.write_meta(name="margin_scale=10, lr=0.4, prior=given, views=grey, lps seed 2")
-    assert select.option_label(run) == f"margin_scale=10, lr=0.4, p…s seed 2 ({run.id[-6:]})"
-    run.write_meta(name="short")
-    assert select.option_label(Run(run.folder)) == f"short ({run.id[-6:]})"
 
 
 @pytest.mark.parametrize("page", ["home", "runs", "live", "queue"])

@@ -104,7 +104,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
 
 
 def _label_option(run: Run, difference: str) -> str:
-    return f"{select.option_label(run)}{f' · {difference}' if difference else ''}"
+    return f"{titles.run_label(run)}{f' · {difference}' if difference else ''}"
 
 
 def _runs_of_one_split(selected: list[Run]) -> list[Run]:

@@ -18,7 +18,6 @@ from lps.ui.shared import escape, url_fields
 
 _FEW = 2  # finished runs that can be held against each other
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
-_LONGEST_OPTION = 44  # letters of a menu on a phone
 
 
 def runs_root() -> Path:
@@ -108,18 +107,6 @@ def missing_names(runs: list[Run]) -> list[str]:
     return [name[:80] for name in dict.fromkeys(st.query_params.get_all("run")) if name not in existing_ids]
 
 
-def option_label(run: Run) -> str:
-    """Return the label of a run in a menu; its middle is cut, so that what differs is seen on a phone.
-
-    Settings come first in a label, so most of what is kept is the beginning; of other names it is the end.
-    """
-    label = run_label(run)
-    first = 26 if "=" in label else 16
-    if len(label) <= _LONGEST_OPTION:
-        return label
-    return f"{label[:first].rstrip()}…{label[first + 1 - _LONGEST_OPTION :]}"
-
-
 def pick_runs(runs: list[Run]) -> list[Run]:
     """Show a field for any number of runs and return them; empty means the latest one."""
     by_id = {run.id: run for run in runs}
@@ -130,7 +117,7 @@ def pick_runs(runs: list[Run]) -> list[Run]:
         lambda ids: url_fields.set_values("run", ids, "epoch"),
         "Runs",
         list(by_id),
-        format_func=lambda name: option_label(by_id[name]),
+        format_func=lambda name: run_label(by_id[name]),
         placeholder="The latest run. Choose others here",
         label_visibility="collapsed",
     )
@@ -155,7 +142,7 @@ def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
         lambda name: url_fields.set_values("run", name, "epoch", "image", "where"),
         "Run",
         list(by_id),
-        format_func=lambda name: option_label(by_id[name]),
+        format_func=lambda name: run_label(by_id[name]),
     )
     return chosen
 
