@@ -19,7 +19,7 @@ from lps.analysis import effects, run_groups
 from lps.analysis.run_scores import Scored
 from lps.scores import estimates
 
-_MIN_REVERSED = 0.0095  # of a score, shown as 1.0 points: the least effect of a reversal with one seed
+_MIN_REVERSED = 0.0005  # of a score, shown as 0.1 points: the least effect of a reversal with one seed
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def main_effects(scored: Sequence[Scored], measure: str) -> list[MainEffect]:
 def find_reversal(scored: Sequence[Scored], measure: str) -> Reversal | None:
     """Return the clearest reversal: the one whose smaller effect is largest; None if no effect changes its sign.
 
-    Both effects are distinguishable from 0; with one seed, they are at least `_MIN_REVERSED`.
+    Both effects are distinguishable from 0; with one seed, both are larger than their mean, which hides them.
     """
     members, settings = _measured(scored, measure)
     reversals = []
@@ -101,10 +101,13 @@ def _measured(scored: Sequence[Scored], measure: str) -> tuple[list[Scored], dic
 def _reversals(contexts: Sequence[_Context], setting: str, other: str, values: Sequence) -> list[Reversal]:
     """Return the largest reversal for each pair of values of `setting`. values: those of `other`."""
     by_pair: dict[tuple, dict] = {}  # (before, after) -> value of `other` -> effect
+    means = {(effect.before, effect.after): abs(effect.difference) for effect in _effects(contexts, setting)}
     for value in values:
         for effect in _effects([c for c in contexts if c.settings.get(other) == value], setting):
-            if abs(effect.difference) >= (_MIN_REVERSED if effect.seeds == 1 else effect.half_width):
-                by_pair.setdefault((effect.before, effect.after), {})[value] = effect
+            pair = effect.before, effect.after
+            least = max(_MIN_REVERSED, means[pair]) if effect.seeds == 1 else effect.half_width
+            if abs(effect.difference) >= least:
+                by_pair.setdefault(pair, {})[value] = effect
     reversals = []
     for found in by_pair.values():
         low, high = (pick(found, key=lambda value: found[value].difference) for pick in (min, max))

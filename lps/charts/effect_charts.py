@@ -140,10 +140,11 @@ def _measure_color(measure: str, colors: Palette) -> str:
 
 
 def _digits(groups: Mapping[object, Group], measures: Sequence[str]) -> int:
-    """Return the decimals of percent or points: one if all runs are within a few points."""
+    """Return the decimals of percent or points that tell about eight ticks apart; one if all runs are equal."""
     values = [member.value(m) for m in measures for group in groups.values() for member in group.members]
     values = [value for value in values if not math.isnan(value)] or [0, 1]
-    return 0 if max(values) - min(values) > 0.08 else 1
+    span = max(values) - min(values)
+    return max(0, math.ceil(math.log10(0.08 / span))) if span > 0 else 1
 
 
 def _heading(text: str, top: float, colors: Palette) -> dict:

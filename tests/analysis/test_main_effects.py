@@ -39,8 +39,9 @@ def test_a_grid_of_two_by_two_has_the_mean_of_both_rows(scored):
     ]
     assert [item.difference for item in found] == pytest.approx([0.20, 0.12])
     assert all(math.isnan(item.half_width) and (item.seeds, item.contexts, item.pairs) == (1, 2, 1) for item in found)
-    said = best_value.describe_main_effects(found, "novel")
-    assert "margin\\_scale** +20.0 points from 5 to 10 (one seed)" in said
+    said = best_value.describe_main_effects(found, "novel").replace("\\", "")
+    assert said.startswith("Largest effects on novel accuracy (one seed: chance cannot be ruled out): **margin")
+    assert "margin_scale** +20.0 points from 5 to 10; **temperature** +12.0 points from 0.2 to 0.4. " in said
 
 
 def test_the_interval_comes_from_the_seeds(scored):
@@ -52,7 +53,11 @@ def test_the_interval_comes_from_the_seeds(scored):
     assert found.difference == pytest.approx(0.20)
     assert found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3), rel=1e-5), "Student's t, two degrees"
     assert effect_charts.effect_in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
-    assert "from 5 to 10 (not distinguishable from chance)" in best_value.describe_main_effects([found], "novel")
+    said = best_value.describe_main_effects([found], "novel")
+    assert said.startswith("Largest effects on novel accuracy (not distinguishable from chance): **margin")
+    clear = replace(found, setting="temperature", half_width=0.1)
+    said = best_value.describe_main_effects([found, clear], "novel")
+    assert "accuracy: **margin" in said and "from 5 to 10 (not distinguishable from chance); **temp" in said
 
 
 def test_of_several_values_the_largest_pair_counts_with_a_wider_interval(scored):
@@ -116,12 +121,24 @@ def test_an_effect_that_changes_its_sign_is_named_although_its_mean_is_small(sco
     assert (found.low.difference, found.high.difference) == pytest.approx((-0.01, 0.014))
     assert best_value.describe_reversal(found).replace("\\", "") == (
         "The effect of **margin_scale** from 5 to 10 depends on **temperature**: -1.0 points with temperature=0.2 "
-        "but +1.4 points with temperature=0.4 (one seed)."
+        "but +1.4 points with temperature=0.4 (one seed: chance cannot be ruled out)."
     )
 
 
-@pytest.mark.parametrize("last", [0.595, 0.605, 0.609])
-def test_of_one_seed_a_change_below_a_point_or_of_one_sign_is_no_reversal(scored, last):
+def test_a_change_of_the_sign_that_the_mean_hides_is_named_below_one_point(scored):
+    values = {(5.0, 0.5): 0.956, (5.0, 1.0): 0.965, (10.0, 0.5): 0.970, (10.0, 1.0): 0.964}
+    found = find_reversal([scored(v, margin_scale=c, entropy_weight=w) for (c, w), v in values.items()], "novel")
+    assert (found.low.setting, found.other, found.low_value, found.high_value) == (
+        "entropy_weight",
+        "margin_scale",
+        10.0,
+        5.0,
+    )
+    assert (found.low.difference, found.high.difference) == pytest.approx((-0.006, 0.009))
+
+
+@pytest.mark.parametrize("last", [0.595, 0.6003, 0.605])
+def test_of_one_seed_an_effect_smaller_than_the_mean_or_of_one_sign_is_no_reversal(scored, last):
     values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.48, (5.0, 0.4): 0.60, (10.0, 0.4): last}
     made = [scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()]
     assert find_reversal(made, "novel") is None and best_value.describe_reversal(None) == ""

@@ -13,21 +13,25 @@ from lps.wording import counted
 
 def pick_background(backgrounds: Sequence[Background], name: str) -> Background:
     """Return the chosen background, by default the one with most values; without a choice, describe it."""
-    descriptions = describe_backgrounds(backgrounds)
+    descriptions, shared = describe_backgrounds(backgrounds), describe_changes(backgrounds)[0][1]
     if len(backgrounds) > 1:
         labels = {background.id: text for background, text in zip(backgrounds, descriptions)}
         label = f"Other settings ({counted(len(backgrounds), 'combination')})"
-        background_id = url_fields.choose_one(st.selectbox, name, label, labels, width=420)
+        about = f"In all combinations: {escape.markdown(shared)}." if shared else None
+        background_id = url_fields.choose_one(st.selectbox, name, label, labels, width=420, help=about)
         return next(background for background in backgrounds if background.id == background_id)
     st.caption(f"All other settings are equal: {escape.markdown(descriptions[0])}.")
     return backgrounds[0]
 
 
 def describe_backgrounds(backgrounds: Sequence[Background]) -> list[str]:
-    """Describe each background by its unusual settings and its size."""
+    """Describe each background by its size and its unusual settings, of several those in which they differ."""
     noun = "value" if len(backgrounds[0].settings) == 1 else "cell"
     numbers = [f"{counted(len(b.groups), noun)}, {counted(len(b.members), 'run')}" for b in backgrounds]
-    return [f"{join_settings(*changes)} · {number}" for changes, number in zip(describe_changes(backgrounds), numbers)]
+    changes = describe_changes(backgrounds)
+    if len(backgrounds) > 1:
+        changes = [(differing, "") for differing, _ in changes]
+    return [f"{join_settings(*changed)} · {number}" for changed, number in zip(changes, numbers)]
 
 
 def describe_changes(backgrounds: Sequence[Background]) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from lps.ui.shared import escape
 from lps.wording import counted
 
 _MAX_NAMED = 3
+_ONE_SEED = " (one seed: chance cannot be ruled out)"
 _MIN_DIFFERENCE = 0.0005  # of a score: what rounds to 0.1 points
 
 
@@ -25,12 +26,15 @@ def describe_main_effects(effects: Sequence[MainEffect], measure: str) -> str:
     largest = [item for item in effects[:_MAX_NAMED] if abs(item.difference) >= _MIN_DIFFERENCE]
     if not largest:
         return f"No setting changes {measure_name} on average in these runs."
+    doubts = [_describe_doubt(item) for item in largest]
+    shared_doubt = doubts[0] if len(set(doubts)) == 1 else ""
     descriptions = [
         f"**{escape.markdown(item.setting)}** {effect_in_points(item)} "
-        f"from {_format_effect(item.before)} to {_format_effect(item.after)}{_describe_doubt(item)}"
-        for item in largest
+        f"from {_format_effect(item.before)} to {_format_effect(item.after)}{'' if shared_doubt else doubt}"
+        for item, doubt in zip(largest, doubts)
     ]
-    return f"Largest effects on {measure_name}: {'; '.join(descriptions)}. {_describe_averaging(largest)}"
+    head = f"Largest effects on {measure_name}{shared_doubt}"
+    return f"{head}: {'; '.join(descriptions)}. {_describe_averaging(largest)}"
 
 
 def describe_reversal(reversal: Reversal | None) -> str:
@@ -43,7 +47,7 @@ def describe_reversal(reversal: Reversal | None) -> str:
         f"{100 * effect.difference:+.1f} points with {_format_setting(reversal.other, value)}"
         for effect, value in ((low, reversal.low_value), (high, reversal.high_value))
     ]
-    doubt = " (one seed)" if min(low.seeds, high.seeds) == 1 else ""
+    doubt = _ONE_SEED if min(low.seeds, high.seeds) == 1 else ""
     return (
         f"The effect of **{escape.markdown(low.setting)}** {change} depends on **{escape.markdown(reversal.other)}**: "
         f"{' but '.join(parts)}{doubt}."
@@ -62,7 +66,7 @@ def _describe_averaging(effects: Sequence[MainEffect]) -> str:
 def _describe_doubt(item: MainEffect) -> str:
     """Return the reason to doubt an effect: one seed, or an interval that includes 0; "" if there is none."""
     if item.seeds == 1:
-        return " (one seed)"
+        return _ONE_SEED
     return " (not distinguishable from chance)" if abs(item.difference) <= item.half_width else ""
 
 
@@ -85,10 +89,12 @@ def name_best_value(setting: str, groups: Mapping[object, Group], measure: str, 
         return f"Several values share the best {MEASURES[measure].lower()}{f' at {fixed}' if fixed else ''}."
     extreme = "smallest" if measure == "gap" else "highest"
     number = _format_mean(groups[best], measure)
-    sentence = f"**{_format_setting(setting, best)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
+    condition = f"With {fixed}, " if fixed else ""
+    sentence = (
+        f"{condition}**{_format_setting(setting, best)}** has the {extreme} {MEASURES[measure].lower()}: {number}."
+    )
     comparison = _compare_with_others(setting, [groups[value] for value in ranked], runner_up, measure)
-    fixed_note = f" The other varied settings are fixed to {fixed}, not averaged." if fixed else ""
-    return f"{sentence} {comparison}{fixed_note}"
+    return f"{sentence} {comparison}"
 
 
 def _format_setting(setting: str, value: object) -> str:
