@@ -71,14 +71,15 @@ def test_a_suggestion_counts_until_a_number_is_typed_and_one_click_starts(root, 
     at = visit("own", folder=str(pictures))
     field = at.number_input(key="own_novel")
     assert field.value is None and "3" in field.placeholder and "3 suggested." in words_of(at)
-    assert "**3 novel classes** among 16 pictures" in words_of(at)
+    assert "Look for **3 novel classes** among 16 pictures" in words_of(at)
     assert "2 to 3 are plausible" in words_of(at)
+    assert not at.expander(key="checks").proto.expanded
     assert "ImageNet's labels" in words_of(at)
     ended = []
     monkeypatch.setattr(detached_jobs, "cancel_job", ended.append)
     if typed:
         field.set_value(typed).run()
-        assert "**4 novel classes** among 16 pictures" in words_of(at)
+        assert "Look for **4 novel classes** among 16 pictures" in words_of(at)
     button(at, "Start").click().run()
     assert not at.exception
     assert ended == page._result_paths(page._config_for_checks(pictures)) and len(ended) == 2

@@ -48,10 +48,9 @@ def show_data_check(config: Config | None) -> None:
     open_findings = (
         [finding for finding in findings.findings if audit_files.is_undecided(finding, decisions)] if findings else []
     )
-    title = say("Is something wrong with the pictures?") + (
-        f" · {_count_findings(open_findings)}" if open_findings else ""
-    )
-    with st.expander(title, expanded=job.state == "working", key="checks"):
+    outcome = "working" if job.state == "working" else _count_findings(open_findings)
+    title = say("Is something wrong with the pictures?") + f" · {outcome}" * bool(outcome)
+    with st.expander(title, key="checks"):
         if problem := st.session_state.pop("check_problem", ""):
             fields.show_error_or_help(problem)
         if job.state == "working":

@@ -165,7 +165,8 @@ def _describe_suggestion(count: class_count.ClassCount) -> str:
     sentence = f"**{max(1, count.novel)} suggested.** Leave the field empty to use this number. "
     sentence += f"{lowest} to {highest} are plausible. " if lowest < highest else ""
     return (
-        f"{sentence}If unsure, choose one more: surplus clusters stay nearly empty, and you can merge clusters later."
+        f"{sentence}If unsure, choose a larger number: you can merge clusters later, but you cannot find a class that "
+        "is missing."
     )
 
 
@@ -190,7 +191,7 @@ def _show_start_bar(draft: Draft, folder_preview: FolderPreview, novel: int | No
     is_ready = bool(reading.configs) and (novel is not None or not folder_preview.unlabeled)
     if is_ready:
         among = f"among {folder_preview.unlabeled:,} {noun}"
-        subject = f"**{counted(novel, 'novel class')}** {among}" if novel else "A demonstration"
+        subject = f"Look for **{counted(novel, 'novel class')}** {among}" if novel else "A demonstration"
         config = reading.configs[0]
         side = config.dataset_image_size or SIDE
         usual = time_estimates.estimate_run(config, (sum(folder_preview.counts) + folder_preview.test, side, side))
