@@ -38,19 +38,19 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on d
     "split": _Flag(
         "part of a class",
         "this cluster and another one have the same most frequent class; in a test, 8 of 8 such flags were correct",
-        "merge it into the other cluster",
+        "merge it into the other cluster on Clusters",
     ),
     "merge": _Flag(
         "mixes classes",
         "at least two classes have a third or more of their images in this cluster; in a test, 15 of 16 such flags "
         "were correct",
-        "split it; if it is a novel class, you can also leave it unnamed",
+        "split it on Clusters; if it is a novel class, you can also leave it unnamed",
     ),
     "mixed": _Flag(
         "looks mixed",
         "many similar pictures are in other clusters and the predictions are unsure; in a test, 66 of 74 clusters with "
         "this flag were mixed",
-        "split it; if it is a novel class, you can also leave it unnamed",
+        "split it on Clusters; if it is a novel class, you can also leave it unnamed",
     ),
 }
 _PIECE = 512  # images whose unit features are in memory at once

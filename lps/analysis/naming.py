@@ -74,6 +74,11 @@ class Naming:
     def is_empty(self) -> bool:
         return self == Naming()
 
+    @property
+    def only_splits(self) -> bool:
+        """Return whether nothing but splits was decided, if anything: these give no label."""
+        return replace(self, moved={}, created_clusters=frozenset()).is_empty
+
 
 # ---------------------------------------------------------------------------------------------------- state
 

@@ -142,7 +142,7 @@ def plan_continued_training(
     """
     _check_options(run, rule, threshold, changes)
     label_check = _merge_unnamed(read_clusters(run, epoch), unnamed)
-    if label_check.decisions.is_empty:
+    if label_check.decisions.only_splits:
         remedy = "name clusters on the page Clusters, or with python -m lps name"
         raise UserError("names", f"do not exist at epoch {label_check.epoch}; {remedy}")
     images, class_of_image, new_classes, without_labels = _labels(label_check, rule, threshold)

@@ -116,7 +116,7 @@ def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, mon
     run.checkpoints.mkdir()
     checkpoints.save_checkpoint(run.checkpoints, "step-00000093", {"method": {}})
     offered = [button.label for button in visit("live", run=[run.id]).button]
-    ways = ["See all clusters", "Name the clusters", "Continue with these names", "Predict new pictures"]
+    ways = ["See all clusters", "Name the clusters", "Train again with these names", "Predict new pictures"]
     assert [label for label in offered if label in ways] == ways
     naming.record_steps(run, 3, [{"do": "name", "id": cluster, "name": f"kind {cluster}"} for cluster in range(5, 10)])
     at = visit("live", run=[run.id])

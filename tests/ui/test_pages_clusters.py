@@ -370,6 +370,10 @@ def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkey
     monkeypatch.setattr(mixed_clusters, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 8)
     app = open_page(run.root, cluster=7)
     assert app.button(key="train_on").disabled and "Name a cluster first" in words_of(app)
+    naming.record_steps(run, 6, [{"do": "split", "images": shown_of(run, 6, 7)[:1], "new": 10}])
+    app = open_page(run.root, cluster=7)
+    assert app.button(key="train_on").disabled, "a split gives no label"
+    naming.undo_last(run, 6)
     naming.record_steps(run, 6, [{"do": "name", "id": 7, "name": "sevens"}])
     app = open_page(run.root, cluster=7)
     assert not app.button(key="train_on").disabled

@@ -1,4 +1,4 @@
-"""Continue training with cluster names: which pictures become labeled, a preview, and the start."""
+"""Train again with cluster names: which pictures become labeled, a preview, and the start."""
 
 import secrets
 
@@ -37,7 +37,7 @@ def show_training_on(view: PredictionView) -> None:
     unnamed = continued_training.without_name(view.ids.tolist(), view.defaults, view.decisions)
     unnamed_count = sum(c.size > 0 and c.id in unnamed and c.id not in view.decisions.rejected for c in view.clusters)
     with st.bottom, st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        is_ready = not view.decisions.is_empty
+        is_ready = not view.decisions.only_splits
         named = (
             f"{counted(len(view.decisions.names), 'cluster')} with a name, {unnamed_count} without"
             if is_ready
@@ -45,7 +45,7 @@ def show_training_on(view: PredictionView) -> None:
         )
         st.markdown(f":small[{named}]", width="stretch")
         is_pressed = st.button(
-            "Continue with these names",
+            "Train again with these names",
             key="train_on",
             type="primary",
             icon=":material/model_training:",
@@ -57,7 +57,7 @@ def show_training_on(view: PredictionView) -> None:
         _ask_next_run(view)
 
 
-@st.dialog("Continue training with these names", width="medium")
+@st.dialog("Train again with these names", width="medium")
 def _ask_next_run(view: PredictionView) -> None:
     """Show the dialog: which pictures become labeled, what happens to unnamed clusters, start weights, preview."""
     run, epoch, say = view.run, view.epoch, nouns.of(view.run)
@@ -121,6 +121,7 @@ def _show_named(view: PredictionView, planned: TrainingPlan) -> None:
     ]
     alt = say("For each name, the number of pictures that become labeled")
     data_table.show_data_table(columns, named, alt, max_rows=6)
+    st.caption(say("A cluster without a flag can still be mixed: look at its pictures."))
 
 
 def _ask_unnamed(view: PredictionView) -> dict[int, int | None]:

@@ -131,8 +131,8 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
     if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", obstacle, is_next=bool(unnamed)):
         routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
     obstacle = too_early or ("You cannot name the clusters of a recording" if run.is_recorded else "")
-    obstacle = obstacle or ("Name a cluster first" if view.decisions.is_empty else "")
-    if _draw_step_button("Continue with these names", f"train_on:{run.id}", "model_training", obstacle):
+    obstacle = obstacle or ("Name a cluster first" if view.decisions.only_splits else "")
+    if _draw_step_button("Train again with these names", f"train_on:{run.id}", "model_training", obstacle):
         routing.turn_to("clusters", run=run.id, epoch=str(view.epoch), **_TRAIN_ON)
     obstacle = too_early or ("" if prediction_job.has_weights(run) else "This run has no saved weights")
     if _draw_step_button(
