@@ -410,7 +410,7 @@ def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(ope
     assert by_name["Merged in"].tolist() == ["8"] and "looks mixed" in by_name["Flags"][0]
 
 
-@pytest.mark.parametrize(("turn", "rows"), [("true", 3), ("false", 11)])
+@pytest.mark.parametrize(("turn", "rows"), [("true", 5), ("false", 11)])
 def test_the_pictures_are_in_sight_while_clusters_are_named_one_by_one(open_page, run, monkeypatch, turn, rows):
     shown_rows, show = [], page.data_table.show_data_table
     monkeypatch.setattr(
@@ -418,6 +418,20 @@ def test_the_pictures_are_in_sight_while_clusters_are_named_one_by_one(open_page
     )
     open_page(run.root, turn=turn)
     assert shown_rows == [rows]
+
+
+def test_the_table_has_the_novel_clusters_while_clusters_are_named_one_by_one(open_page, run):
+    app = open_page(run.root, turn="true", cluster=7)
+    assert table(app).index.tolist() == [5, 6, 7, 8, 9]
+    assert app.session_state["clusters_table"]["selection"]["rows"] == [2]
+    assert len(table(open_page(run.root, turn="true", cluster=2))) == 10, "a seen class is open"
+
+
+def test_an_open_cluster_below_the_visible_rows_is_the_first_of_the_table(run, monkeypatch):
+    monkeypatch.setattr(page.naming_wizard, "is_on", lambda: True)
+    monkeypatch.setattr(page, "_WIZARD_ROWS", 3)
+    listed = [c.id for c in page._listed_clusters(predictions.read_view(run, 6), 8)]
+    assert listed == [8, 9, 5, 6, 7]
 
 
 @pytest.mark.parametrize("taken", ["3", "eight"])
@@ -708,6 +722,7 @@ def test_a_cluster_is_split_after_a_look_at_its_parts(open_page, run):
     app.button(key="take_parts").click().run()
     after = predictions.read_view(run, 6)
     assert not app.exception and said(run).split_off == [10, 11]
+    assert "Cluster 10" in words_of(app), "a new cluster is open, and its name field comes into sight"
     old, parts = before.assigned == 7, [after.assigned == part for part in (7, 10, 11)]
     assert (np.sum(parts, axis=0) == old).all() and all(part.any() for part in parts)
     assert not said(run).confirmed, "nobody has looked at each of them"

@@ -109,14 +109,15 @@ def show_naming(
         if (
             naming_wizard.is_on() or next_unnamed_cluster(view, cluster) is not None
         ):  # the last one's name is still to come
-            naming_wizard.offer_wizard(cluster)
+            naming_wizard.offer_wizard()
+        naming_wizard.find_name_field(cluster)
     _show_flags(view, cluster)  # not above the name, whose field would move from cluster to cluster
     _ask_merge(view, cluster, version=len(entries))
     _show_verdicts(view, cluster, ticked)
     if ticked:
         assign_cluster.ask_target_cluster(view, ticked, f"place {len(entries)} {cluster}", without=cluster)
         single_pictures.ask_verdict(view, cluster, ticked, _record_steps)
-    split_cluster.offer_split(view, cluster, ticked, images, len(entries))
+    split_cluster.offer_split(view, cluster, ticked, images, len(entries), _open_new_cluster)
     _show_steps(view, cluster, entries)
 
 
@@ -223,7 +224,13 @@ def _merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
 def _split_off(view: PredictionView, ticked: tuple[int, ...]) -> None:
     new_id = assign_cluster.next_cluster_id(view, view.decisions)
     if _record_steps(view, [{"do": "split", "images": list(ticked), "new": new_id}]):
-        _open_cluster(new_id)
+        _open_new_cluster(new_id)
+
+
+def _open_new_cluster(cluster: int) -> None:
+    """Open a cluster that was split off; its name field is far above the button that made it."""
+    _open_cluster(cluster)
+    naming_wizard.request_scroll()
 
 
 def _offer_states(view: PredictionView, log_entries: Sequence[Mapping]) -> None:

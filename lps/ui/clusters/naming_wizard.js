@@ -1,20 +1,24 @@
-// For lps/ui/clusters/naming_wizard.py: another cluster is shown, so the field for its name gets the keyboard, once. A page
-// that is still being put together takes it away again, hence the later looks; they end when a person does anything.
+// For lps/ui/clusters/naming_wizard.py: another cluster is shown, so the field for its name gets the keyboard, once, or
+// comes into sight. A page that is still being put together undoes this, hence the later looks; they end when a person
+// does anything.
 
 const LOOKS_MS = [0, 300, 900, 1800, 3000];
 
 export default function ({ data }) {
-  const wanted = `${location.pathname} ${data}`;
+  const wanted = `${location.pathname} ${data.cluster} ${data.scroll}`;
   if (window.lpsTurn === wanted) return;
-  window.lpsTurn = wanted;
+  const isScrolled = data.scroll && data.scroll !== window.lpsScroll;
+  [window.lpsTurn, window.lpsScroll] = [wanted, data.scroll];
   const stop = new AbortController();
-  for (const kind of ["keydown", "pointerdown"]) {
+  for (const kind of ["keydown", "pointerdown", "wheel"]) {
     document.addEventListener(kind, () => stop.abort(), { capture: true, signal: stop.signal });
   }
   for (const wait of LOOKS_MS) {
     setTimeout(() => {
       if (stop.signal.aborted || window.lpsTurn !== wanted) return;
-      document.querySelector(".st-key-naming input[type=text]")?.focus({ preventScroll: true });
+      const field = document.querySelector(".st-key-naming input[type=text]");
+      if (data.focus) field?.focus({ preventScroll: true });
+      if (isScrolled) field?.scrollIntoView({ block: "center" });
       if (wait === LOOKS_MS.at(-1)) stop.abort();
     }, wait);
   }

@@ -1,21 +1,33 @@
 """Name clusters one by one: after each name, open the next unnamed cluster with the focus in the name field."""
 
+import secrets
 from pathlib import Path
 
 import streamlit as st
 
 KEY = "turn"  # of the switch, in the session and in the address
+_SCROLL = "naming_scroll"  # in the session: a new value brings the name field into sight
 _SCRIPT = (Path(__file__).parent / "naming_wizard.js").read_text(encoding="utf-8")
 
 _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, isolate_styles=False)
 
 
-def offer_wizard(cluster: int) -> None:
-    """Show the switch; while it is on, the name field of a newly opened cluster gets the focus."""
+def offer_wizard() -> None:
+    """Show the switch."""
     help_text = "When you have named a cluster, the next unnamed cluster opens"
     st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=help_text)
-    if is_on():
-        _mount(key="naming_wizard", data=cluster)
+
+
+def find_name_field(cluster: int) -> None:
+    """Focus the name field of a newly opened cluster while the switch is on; scroll to it if that was requested."""
+    scroll = st.session_state.get(_SCROLL, "")
+    if is_on() or scroll:
+        _mount(key="naming_wizard", data={"cluster": cluster, "focus": is_on(), "scroll": scroll})
+
+
+def request_scroll() -> None:
+    """Bring the name field into sight when the page is drawn next."""
+    st.session_state[_SCROLL] = secrets.token_hex(4)
 
 
 def is_on() -> bool:

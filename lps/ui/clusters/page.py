@@ -26,7 +26,7 @@ from lps.wording import counted
 
 PAGE = 48  # images on a sheet
 _TABLE_ROWS = 11  # that are visible at once
-_WIZARD_ROWS = 3  # while clusters are named one by one: their pictures have to be in sight
+_WIZARD_ROWS = 5  # while clusters are named one by one: their pictures have to be in sight
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
@@ -159,6 +159,7 @@ def _summarize_page(view: PredictionView) -> str:
     sentences = [f"{view.split.pictures_in_words(nouns.of(view.run)('image'))} in {counted(len(view.ids), 'cluster')}"]
     sentences += [f"{named} named by you"] if named else []
     sentences.append(clusters.flags_in_words(view.clusters))
+    sentences += ["the table has the novel ones"] if naming_wizard.is_on() else []
     if unknown:
         known_count = len(view.truth) - unknown - len(view.split.validation)
         sentences.append(f"{unknown:,} of unknown class" if known_count else "true classes unknown")
@@ -181,19 +182,31 @@ def _name_in_table(view: PredictionView, cluster: int) -> str:
 
 def _show_table(view: PredictionView, cluster: int) -> None:
     """Show the table; a click on a row opens its cluster."""
-    row = int(np.searchsorted(view.ids, cluster))
+    rows = _listed_clusters(view, cluster)
+    ids = [c.id for c in rows]
+    row = ids.index(cluster)
     selection = st.session_state.get("clusters_table")
     if not selection or list(selection["selection"]["rows"]) != [row]:
         st.session_state["clusters_table"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     data_table.show_data_table(
         cluster_columns(view),
-        view.clusters,
-        "Every cluster with its size, purity, confidence and flags",
+        rows,
+        "Clusters with its size, purity, confidence and flags",
         max_rows=_WIZARD_ROWS if naming_wizard.is_on() else _TABLE_ROWS,
         key="clusters_table",
-        on_select=lambda: _open_row(view.ids),
+        on_select=lambda: _open_row(ids),
         selection_mode="single-row-required",
     )
+
+
+def _listed_clusters(view: PredictionView, cluster: int) -> list[Cluster]:
+    """Return the clusters of the table: while they are named one by one, the novel ones, the open one in sight."""
+    novel = [c for c in view.clusters if c.id not in view.defaults]
+    row = next((row for row, c in enumerate(novel) if c.id == cluster), None)
+    if row is None or not naming_wizard.is_on():
+        return view.clusters
+    start = row if row >= _WIZARD_ROWS else 0
+    return novel[start:] + novel[:start]
 
 
 def cluster_columns(view: PredictionView) -> list[Column]:
@@ -271,10 +284,10 @@ def _nearest_class(c: Cluster) -> str:
     return f"{c.nearest}, {c.similarity:.2f}" if c.nearest >= 0 else ""
 
 
-def _open_row(ids: np.ndarray) -> None:
+def _open_row(ids: list[int]) -> None:
     rows = st.session_state["clusters_table"]["selection"]["rows"]
     if rows and rows[0] < len(ids):
-        _open_cluster(int(ids[rows[0]]))
+        _open_cluster(ids[rows[0]])
 
 
 def _show_confusion(view: PredictionView, selected: int) -> None:

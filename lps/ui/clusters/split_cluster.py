@@ -1,5 +1,7 @@
 """Split a mixed cluster in two or three after a preview of its parts, and find pictures similar to chosen ones."""
 
+from collections.abc import Callable
+
 import numpy as np
 import streamlit as st
 
@@ -23,16 +25,24 @@ _HELP = (
 
 
 def offer_split(
-    view: PredictionView, cluster: int, ticked: tuple[int, ...], images: Images | None, version: int
+    view: PredictionView,
+    cluster: int,
+    ticked: tuple[int, ...],
+    images: Images | None,
+    version: int,
+    open_cluster: Callable[[int], object],
 ) -> None:
-    """Show the controls in a cluster's card; version: of the decisions; each decision resets the controls."""
+    """Show the controls in a cluster's card.
+
+    version: of the decisions; each decision resets the controls. open_cluster: called with the first new cluster.
+    """
     ids, features = _read_features(view, cluster)
     if len(ids) >= max(mixed_clusters.PARTS):
         key = f"parts {view.run.id} {view.epoch} {version} {cluster}"
         names = {2: "Two parts", 3: "Three parts"}
         count = st.segmented_control("Split", mixed_clusters.PARTS, format_func=names.get, key=key, help=_HELP)
         if count:
-            _show_parts(view, cluster, ids, features, count, images)
+            _show_parts(view, cluster, ids, features, count, images, open_cluster)
     if ticked:
         say = nouns.of(view.run)
         label_text = say(f"Find images like {'this one' if len(ticked) == 1 else f'these {len(ticked)}'}")
@@ -41,7 +51,15 @@ def offer_split(
         st.button(label_text, key="more_like", on_click=_search_similar, args=(view, cluster, ticked), **options)
 
 
-def _show_parts(view: PredictionView, cluster: int, ids: np.ndarray, features: np.ndarray, count: int, images) -> None:
+def _show_parts(
+    view: PredictionView,
+    cluster: int,
+    ids: np.ndarray,
+    features: np.ndarray,
+    count: int,
+    images: Images | None,
+    open_cluster: Callable[[int], object],
+) -> None:
     """Show the parts with their most typical pictures, and the button that makes the split."""
     parts, say = mixed_clusters.split_features(features, count), nouns.of(view.run)
     for part in range(count):
@@ -56,17 +74,19 @@ def _show_parts(view: PredictionView, cluster: int, ids: np.ndarray, features: n
         fate = f"The features of {counted(missing, 'image')} are not stored, so these images stay in the cluster."
         st.caption(say(fate))
     moved = [ids[parts == part].tolist() for part in range(1, count) if (parts == part).any()]
-    options = {"on_click": _apply_split, "args": (view, moved), "type": "primary", "icon": ":material/call_split:"}
-    st.button("Apply this split", key="take_parts", disabled=not moved, **options)
+    options = {"on_click": _apply_split, "args": (view, moved, open_cluster), "type": "primary"}
+    icon = ":material/call_split:"
+    st.button("Apply this split", key="take_parts", icon=icon, disabled=not moved, **options)
 
 
-def _apply_split(view: PredictionView, moved: list[list[int]]) -> None:
+def _apply_split(view: PredictionView, moved: list[list[int]], open_cluster: Callable[[int], object]) -> None:
     def steps(decisions: naming.Naming) -> list[dict]:
         first_id = assign_cluster.next_cluster_id(view, decisions)
         return [{"do": "split", "images": part, "new": first_id + i} for i, part in enumerate(moved)]
 
     with error_toasts.keep_errors("naming"):
         naming.record_steps(view.run, view.epoch, steps, assign_cluster.digest_of_predictions(view))
+        open_cluster(assign_cluster.next_cluster_id(view, view.decisions))
 
 
 def _read_features(view: PredictionView, cluster: int) -> tuple[np.ndarray, np.ndarray]:
