@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from lps.analysis import run_diff
+from lps.analysis import run_diff, run_groups
 from lps.charts.event_log import EventLog, History
 from lps.errors import UserError
 from lps.scores import milestones
@@ -22,6 +22,7 @@ MAX_RUNS = 3  # runs
 _VERSION = 1
 _LETTERS = "ABC"
 _DIGITS = 5
+_MAX_IN_TITLE = 3  # settings
 _MAX_NUMBERS = 250_000  # each at most eleven letters; epochs are left out evenly above this
 _FIXED_NUMBERS_PER_EPOCH = 70  # of one run besides its three lists by class: four lists of 16 steps, and single numbers
 _MAX_EPOCHS = 2_000  # shown
@@ -59,6 +60,7 @@ def race_of_runs(runs: Sequence[Run], histories: Sequence[History] | None = None
     is_whole = epochs == recorded
     given_names = [_own_name(run) for run in runs]
     given_names = given_names if all(given_names) and len(set(given_names)) == len(runs) else [""] * len(runs)
+    varied = _varied_settings(runs)
     return {
         "version": _VERSION,
         "classes": {"seen": seen, "names": names},
@@ -67,7 +69,7 @@ def race_of_runs(runs: Sequence[Run], histories: Sequence[History] | None = None
         "left_out": len(recorded) - len(epochs),
         "seconds": _seconds(histories, epochs),
         "runs": [
-            _racer(letter, run, history, name, runs, epochs, is_whole)
+            _racer(letter, run, history, name, varied, runs, epochs, is_whole)
             for letter, run, history, name in zip(_LETTERS, runs, histories, given_names)
         ],
         "marks": _marks(histories, epochs),
@@ -98,6 +100,15 @@ def _own_name(run: Run) -> str:
     """Return the name that the user gave a run; "" for that of a sweep, which repeats settings, method and seed."""
     name, config = titles.given_name(run), run.config_if_readable()
     return "" if config and titles.is_of_sweep(name, config) else name
+
+
+def _varied_settings(runs: Sequence[Run]) -> list[str]:
+    """Return the settings in which runs of one method differ, which are in the title of each; none of other runs."""
+    configs = [config for run in runs if (config := run.config_if_readable())]
+    if len(configs) < len(runs) or len({config.method for config in configs}) > 1:
+        return []
+    names = [name for name in run_groups.differing_settings(configs) if name not in titles.NOT_NAMED]
+    return names[:_MAX_IN_TITLE]
 
 
 def _shortened(name: str) -> str:
@@ -160,11 +171,18 @@ def _seconds(histories: Sequence[History], epochs: Sequence[int]) -> list[float]
 
 
 def _racer(
-    letter: str, run: Run, history: History, name: str, others: Sequence[Run], epochs: Sequence[int], with_steps: bool
+    letter: str,
+    run: Run,
+    history: History,
+    name: str,
+    varied: Sequence[str],
+    others: Sequence[Run],
+    epochs: Sequence[int],
+    with_steps: bool,
 ) -> dict:
     """Return what the race shows of one run; lists have one entry per shown epoch, None if nothing was measured.
 
-    name: its title; if "", the title is its method and what differs from the others.
+    name: its title; if "", the title is its method and its values of `varied`, or one setting that others lack.
     """
 
     def of_steps(name: str) -> list[list | None] | None:
@@ -175,12 +193,16 @@ def _racer(
     method = titles.method_title(config.method) if config else "this run"
     last = min(history.last_epoch, epochs[-1])
     changes = titles.without_paths(titles.changed_settings(run, others))
+    values = titles.without_paths([titles.setting_in_words(key, config.get(key)) for key in varied] if config else [])
+    title_parts = [name] if name else [method, *(values or changes[:1])]
     return {
         "letter": letter,
         "name": titles.run_title(run),
         "method": method,
-        "title": name or ", ".join([method, *changes[:1]]),
-        "about": [*changes[0 if name else 1 :], f"seed {config.seed}"] if config else [run_diff.DAMAGED],
+        "title": ", ".join(title_parts),
+        "about": [*(c for c in changes if c not in title_parts), f"seed {config.seed}"]
+        if config
+        else [run_diff.DAMAGED],
         "state": state.name,
         "is_over": state.is_over or state.name == "unreadable",
         "last": last,

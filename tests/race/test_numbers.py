@@ -60,7 +60,7 @@ def test_a_shorter_run_has_nothing_after_its_end(pair):
 def test_runs_are_told_apart_by_what_differs(root, pair):
     other = make_run(root, epochs=2, settings={"use_margin": False})
     titles = [run["title"] for run in race_data.race_of_runs([pair[0], other])["runs"]]
-    assert titles[1] == "LPS, use_margin=false" and titles[0].startswith("LPS") and titles[0] != titles[1]
+    assert titles[1].endswith("use_margin=false") and titles[0].startswith("LPS") and titles[0] != titles[1]
 
 
 def test_runs_that_all_have_a_name_are_called_by_it(root):
@@ -166,3 +166,10 @@ def test_runs_of_a_sweep_are_called_by_method_and_settings(root):
     scales = [make_run(root, epochs=2, name=n, settings={"margin_scale": s}) for n, s in zip(names, (5.0, 20.0))]
     found = [(run["title"], run["about"]) for run in race_data.race_of_runs(scales)["runs"]]
     assert found == [(f"LPS, margin_scale={scale}", ["seed 0"]) for scale in (5, 20)]
+
+
+def test_the_title_of_every_run_has_all_settings_in_which_they_differ(root):
+    cells = [(5.0, 1.0), (10.0, 1.0), (5.0, 0.5)]
+    made = [make_run(root, epochs=2, settings={"margin_scale": c, "entropy_weight": w}) for c, w in cells]
+    found = [(run["title"], run["about"]) for run in race_data.race_of_runs(made)["runs"]]
+    assert found == [(f"LPS, margin_scale={c:g}, entropy_weight={w:g}", ["seed 0"]) for c, w in cells]
