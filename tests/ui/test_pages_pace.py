@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lps.charts import palette
+from lps.store import titles
 from lps.store.runs import Run
 from tests.sample_runs import RunWriter, held, make_foreign, make_run
 from tests.visiting import charts_of, visit, words_of
@@ -240,7 +241,18 @@ def test_a_fourth_run_has_no_lane_and_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("LPS_RUNS", str(tmp_path))
     app = visit("pace", run=[run.id for run in runs])
     assert len(raced(app)["race"]["runs"]) == 3
-    assert "The race shows at most three runs. number 3" in words_of(app)
+    sentence = "3 of 4 runs are shown; a race has at most 3 runs."
+    said = words_of(app).replace("\\", "")
+    assert sentence in said and f"{titles.run_label(runs[3])} is only in the curves below." in said
+
+
+def test_runs_without_a_lane_are_counted_without_a_choice(monkeypatch, tmp_path):
+    for scale in (5.0, 10.0, 20.0, 40.0):
+        make_run(tmp_path, epochs=1, written=1, settings={"margin_scale": scale, "epochs": 1})
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    app = visit("pace")
+    assert len(raced(app)["race"]["runs"]) == 3
+    assert "3 of 4 runs are shown; a race has at most 3 runs." in words_of(app)
 
 
 def test_a_race_without_an_epoch_says_so(opened):

@@ -55,10 +55,11 @@ def test_partners_are_telling_and_of_one_split(tmp_path):
     first = short(tmp_path)
     runs = [first, *left_out, without, scale, gcd, other_seed, older]
     assert comparable_runs.find_partners(first, runs) == [without, older, gcd, scale]
-    assert comparable_runs.default_comparison(runs) == [first, without]
-    assert comparable_runs.default_comparison([run for run in runs if run != without]) == [first, older, gcd]
-    assert comparable_runs.default_comparison([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
-    assert comparable_runs.default_comparison([without, gcd])[0] == without
+    assert comparable_runs.default_candidates(runs) == [first, without]
+    without_it = [run for run in runs if run != without]
+    assert comparable_runs.default_candidates(without_it) == [first, older, gcd, scale]
+    assert comparable_runs.default_candidates([other_seed, gcd]) == [other_seed]  # no LPS, and no other run of its seed
+    assert comparable_runs.default_candidates([without, gcd])[0] == without
 
 
 def test_runs_that_train_are_compared_first(tmp_path):
@@ -69,7 +70,7 @@ def test_runs_that_train_are_compared_first(tmp_path):
     ]
     runs = [*demo[::-1], *finished[::-1]]
     with held(demo[0]), held(demo[1]):
-        assert comparable_runs.default_comparison(runs) == demo
+        assert comparable_runs.default_candidates(runs) == demo
         assert comparable_runs.find_partners(demo[0], runs) == [finished[1], finished[0]]  # fewer differences first
 
 
@@ -259,8 +260,8 @@ def test_the_usual_race_has_accuracies(tmp_path, monkeypatch):
     known = make_run(tmp_path, epochs=2)
     blind = make_run(tmp_path, epochs=2, seed=1)
     monkeypatch.setattr(comparable_runs, "read_history", lambda run: SimpleNamespace(is_blind=run.id == blind.id))
-    assert comparable_runs.default_comparison([blind, known])[0].id == known.id
-    assert comparable_runs.default_comparison([blind])[0].id == blind.id
+    assert comparable_runs.default_candidates([blind, known])[0].id == known.id
+    assert comparable_runs.default_candidates([blind])[0].id == blind.id
 
 
 def test_a_run_on_own_pictures_is_called_by_their_folder(tmp_path):

@@ -58,9 +58,11 @@ def _show_race(runs: list[Run]) -> None:
     upper, lower = st.container(), st.container()
     menu_area, race_area = (lower, upper) if presentation.is_on() else (upper, lower)  # a room sees the race first
     with menu_area:
-        racing_runs = _runs_of_one_split(_pick_runs(runs))
+        selected, num_candidates = _pick_runs(runs)
+        racing_runs = _runs_of_one_split(selected)
         if len(racing_runs) == 1:
             _suggest_partners(racing_runs[0], runs)
+        _show_left_out(racing_runs, max(num_candidates, len(racing_runs)))
         notices.show_left_out({titles.run_label(run): read_history(run) for run in racing_runs})
     with race_area:
         race_view.show_race(racing_runs)
@@ -72,17 +74,29 @@ def _show_race(runs: list[Run]) -> None:
         race_view.offer_race_file(racing_runs)
 
 
+def _show_left_out(racing_runs: list[Run], number: int) -> None:
+    """Say how many of the chosen runs, without a choice of the comparable ones, have no lane."""
+    most = race_data.MAX_RUNS
+    if number <= most:
+        return
+    sentence = f"{most} of {number} runs are shown; a race has at most {most} runs."
+    for run in racing_runs[most:]:
+        sentence += f" {titles.run_label(run)} is only in the curves below."
+    st.caption(escape.markdown(sentence))
+
+
 # ---------------------------------------------------------------------------------------------------- which runs
 
 
-def _pick_runs(runs: list[Run]) -> list[Run]:
-    """Show a menu of up to four runs; without a choice, those of `comparable_runs.default_comparison`.
+def _pick_runs(runs: list[Run]) -> tuple[list[Run], int]:
+    """Show a menu of up to four runs; return the chosen ones, and without a choice of how many they are the first.
 
     Runs that can be compared with the first one come first; the others say what differs.
     """
     run_by_id = {run.id: run for run in runs}
     named = select.runs_of_address(runs)
-    selected = named[: comparable_runs.MAX_RUNS] or comparable_runs.default_comparison(runs)
+    candidates = [] if named else comparable_runs.default_candidates(runs)
+    selected = named[: comparable_runs.MAX_RUNS] or candidates[: comparable_runs.NUM_DEFAULT_RUNS]
     if len(named) > comparable_runs.MAX_RUNS:
         st.warning(
             f"At most {comparable_runs.MAX_RUNS} runs fit side by side. The first {comparable_runs.MAX_RUNS} are shown."
@@ -100,7 +114,7 @@ def _pick_runs(runs: list[Run]) -> list[Run]:
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
     )
-    return selected
+    return selected, len(candidates)
 
 
 def _label_option(run: Run, difference: str) -> str:

@@ -23,17 +23,13 @@ _mount = st.components.v2.component(
 
 
 def show_race(runs: list[Run]) -> None:
-    """Show the race of the first three of `runs`, which share their split; the others are named."""
-    racing, remaining = runs[: race_data.MAX_RUNS], runs[race_data.MAX_RUNS :]
+    """Show the race of the first three of `runs`, which share their split."""
+    racing = runs[: race_data.MAX_RUNS]
     live_part.follow_changes(lambda: racing, _are_going_on, _draw_race, _TICK_S)
     if not can_race(racing):
         _show_recorded_race()
     link_label = "See the margin in a small simulation"
     st.page_link("pages/explain.py", label=link_label, icon=":material/school:")
-    for run in remaining:
-        st.caption(
-            escape.markdown(f"The race shows at most three runs. {titles.run_label(run)} is only in the curves below.")
-        )
 
 
 def _show_recorded_race() -> None:

@@ -13,7 +13,7 @@ from lps.ui.shared import select
 from lps.ui.shared.history import read_history
 
 MAX_RUNS = 4  # runs beside each other
-_NUM_DEFAULT_RUNS = 3  # of them without a choice
+NUM_DEFAULT_RUNS = 3  # of them without a choice
 _MAX_NAMED = 2  # differences in a menu
 _EQUAL = ("dataset", "dataset.path", "dataset.images_per_class", "seed", "epochs")  # in comparable runs
 
@@ -28,8 +28,8 @@ def _split_of(run: Run) -> tuple[Split, np.ndarray]:
     return partition.split, partition.targets
 
 
-def default_comparison(runs: list[Run]) -> list[Run]:
-    """Return the newest LPS run that trains or has finished and one without the margin, otherwise its best partners.
+def default_candidates(runs: list[Run]) -> list[Run]:
+    """Return the newest LPS run that trains or has finished and one without the margin, otherwise all its partners.
 
     Without an LPS run of known accuracies, the newest finished run is the first one, otherwise the latest.
     """
@@ -40,7 +40,7 @@ def default_comparison(runs: list[Run]) -> list[Run]:
     first_run = next(lps_runs, None) or next(filter(_is_finished, candidates), None) or select.latest_run(candidates)
     partners = find_partners(first_run, runs, same_seed=True, includes_alive=True)
     is_pair = partners and _rank_partner(first_run.config(), partners[0].config()) == 0
-    return [first_run, *partners][: 2 if is_pair else _NUM_DEFAULT_RUNS]
+    return [first_run, *partners[:1]] if is_pair else [first_run, *partners]
 
 
 def describe_difference(first: Run, other: Run) -> str:
