@@ -108,8 +108,11 @@ def test_a_pair_shows_what_a_prior_does_with_unequal_classes(root):
         sizes = np.bincount(targets[split.training], minlength=10)
         assert sizes.max() >= 9 * sizes.min()
         total, novel = (100 * read_history(run).last(f"accuracy/{name}") for name in ("all", "novel"))
-        assert f"prior = {run.config().prior}," in shown and f"{total:.0f} % on all and {novel:.0f} % on novel" in shown
-    (link,) = [link for link in at.page_link if "classes of unequal size" in link.label]
+        assert (
+            f"prior = {run.config().prior}. " in shown
+            and f"{total:.0f} % on all classes and {novel:.0f} % on novel" in shown
+        )
+    (link,) = [link for link in at.page_link if "unequal size" in link.label]
     assert all(run.id in link.proto.query_string for run in runs)
     flat = [{k: v for k, v in run.config().flat().items() if k != "prior"} for run in runs]
     assert flat[0] == flat[1], "nothing else differs"
@@ -388,7 +391,7 @@ def test_novel_accuracy_and_swallowing_are_no_contradiction(root):
     groups = np.bincount(predicted[novel] * total + truth[novel], minlength=total**2).reshape(total, total)[:, seen:]
     orders = permutations(range(total), total - seen)
     best = max(sum(groups[group, place] for place, group in enumerate(order)) for order in orders)
-    assert f"novel accuracy of FixMatch is {100 * best / novel.sum():.0f} %" in texts(visit("story", step="3"))
+    assert f"{100 * best / novel.sum():.0f} % novel accuracy for FixMatch" in texts(visit("story", step="3"))
 
 
 def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):

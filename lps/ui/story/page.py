@@ -223,10 +223,9 @@ def _tell_swallowed(scene: Scene) -> str:
 def _note_scoring(scene: Scene) -> str:
     novel = scene.history("fixmatch").last("accuracy/novel")
     return (
-        f"On other pages, the novel accuracy of FixMatch is {100 * novel:.0f} %, because they count in another way: "
-        "novel pictures with the same guess form a group, even if the guess is a seen class. Each group is matched "
-        "with at most one novel class. For example, if all pictures of a novel class get the guess 3, this group can "
-        "be matched with that class. Then they count as correct, although the guess is wrong."
+        f"Other pages show {100 * novel:.0f} % novel accuracy for FixMatch, because they count differently: novel "
+        "pictures with the same guess form a group, even if the guess is a seen class, and a group is matched with one "
+        "novel class. So if all pictures of a novel class get the same wrong guess, they can count as correct."
     )
 
 
