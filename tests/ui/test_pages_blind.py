@@ -105,7 +105,7 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
         line = f"{here.class_name(c)} ({before} → {after} of {(truth == c).sum()})"
         assert (line in words) == (after < before)
     classes = len(np.unique(truth[truth >= 0]))
-    assert right[parent.id] != right[run.id] or f"with withheld labels: {classes}." in words
+    assert right[parent.id] != right[run.id] or f"({classes} checked)" in words
     parent.folder.rename(root / "elsewhere")
     assert found_clusters.describe_changes(here) == ""
 

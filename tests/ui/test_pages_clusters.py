@@ -410,7 +410,7 @@ def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(ope
     assert by_name["Merged in"].tolist() == ["8"] and "looks mixed" in by_name["Flags"][0]
 
 
-@pytest.mark.parametrize(("turn", "rows"), [("true", 5), ("false", 11)])
+@pytest.mark.parametrize(("turn", "rows"), [("true", 4), ("false", 11)])
 def test_the_pictures_are_in_sight_while_clusters_are_named_one_by_one(open_page, run, monkeypatch, turn, rows):
     shown_rows, show = [], page.data_table.show_data_table
     monkeypatch.setattr(

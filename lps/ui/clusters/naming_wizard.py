@@ -14,7 +14,7 @@ _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, is
 
 def offer_wizard() -> None:
     """Show the switch."""
-    help_text = "When you have named a cluster, the next unnamed cluster opens"
+    help_text = "When you have named a cluster, the next unnamed cluster opens. The table has only the novel clusters"
     st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=help_text)
 
 

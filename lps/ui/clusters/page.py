@@ -26,7 +26,7 @@ from lps.wording import counted
 
 PAGE = 48  # images on a sheet
 _TABLE_ROWS = 11  # that are visible at once
-_WIZARD_ROWS = 5  # while clusters are named one by one: their pictures have to be in sight
+_WIZARD_ROWS = 4  # while clusters are named one by one: their pictures have to be in sight
 _WATCH_S = 4.0
 _OVERVIEWS = {"table": "Table", "confusion": "Confusion matrix"}
 _SIZES = [48, gallery.EDGE, 96, 144, 192]  # pixels of a picture's longer side
@@ -159,7 +159,6 @@ def _summarize_page(view: PredictionView) -> str:
     sentences = [f"{view.split.pictures_in_words(nouns.of(view.run)('image'))} in {counted(len(view.ids), 'cluster')}"]
     sentences += [f"{named} named by you"] if named else []
     sentences.append(clusters.flags_in_words(view.clusters))
-    sentences += ["the table has the novel ones"] if naming_wizard.is_on() else []
     if unknown:
         known_count = len(view.truth) - unknown - len(view.split.validation)
         sentences.append(f"{unknown:,} of unknown class" if known_count else "true classes unknown")

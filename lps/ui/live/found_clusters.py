@@ -60,6 +60,9 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
         if state.is_over
         else f"These are the clusters of epoch {view.epoch}; they still change."
     )
+    if state.is_over:
+        flags = [flag for flag in FLAGS if any(flag in cluster.flags for cluster in view.clusters)]
+        st.caption("  \n".join(map(clusters.explain_flag, flags)))
     with st.container(horizontal=True, gap="small"):
         _show_next_steps(run, view, ordered, state)
     with st.grid(columns="auto", min_column_width=_CARD, gap="small"):
@@ -171,10 +174,7 @@ def summarize_clusters(view: PredictionView) -> str:
     text += f"The mean confidence is {100 * float(np.mean(view.network.confidence)):.0f} %. "
     text += f"**{capitalized(clusters.flags_in_words(view.clusters))}**"
     if flagged := [escape.markdown(view.name(cluster.id)) for cluster in filled if cluster.flags]:
-        return (
-            f"{text}: {', '.join(flagged)}. A flag marks a cluster that may be wrong. Point at the badge on its "
-            "card to read why and what to do."
-        )
+        return f"{text}: {', '.join(flagged)}. A flag marks a cluster that may be wrong."
     return f"{text}."
 
 
@@ -184,13 +184,10 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
     group = "seen" if cluster.id in view.defaults else "novel"
     color = {"seen": "blue", "novel": "orange"}[group]
     flags = " ".join(f":yellow-badge[{FLAGS[flag].text}]" for flag in cluster.flags) if is_over else ""
-    explanation = "  \n".join(clusters.explain_flag(flag) for flag in cluster.flags)
     with st.container(border=True, gap="small"):
         heading, count = escape.markdown(name), counted(cluster.size, nouns.of(view.run)("picture"))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(
-                f":{color}[**{heading}**] · {count} {flags}", help=explanation if flags else None, width="stretch"
-            )
+            st.markdown(f":{color}[**{heading}**] · {count} {flags}", width="stretch")
             link = {
                 "icon": ":material/open_in_full:",
                 "type": "tertiary",
