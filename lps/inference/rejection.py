@@ -20,6 +20,7 @@ DEFAULT_KEEP = 0.95  # of the pictures of known classes
 _STEPS = 201  # thresholds of a curve
 _QUERIES = 2000  # pictures that a curve rests on, at most
 _BLOCK = 256  # pictures that are compared with all others at a time
+_NOTABLE = 0.01  # a larger share than the requested one by this much is explained
 _FEWEST = 10  # withheld labels that a threshold has to keep, too
 
 
@@ -45,13 +46,24 @@ class TradeOff:
         indices = np.flatnonzero(accepted_share >= share - 1e-9)
         return float(self.thresholds[indices[0]]) if len(indices) else float("inf")
 
-    def in_words(self, threshold: float) -> str:
-        """Describe in two sentences what a threshold accepts; `basis` says on which pictures this was measured."""
+    def in_words(self, threshold: float, share: float = 1.0) -> str:
+        """Describe what a threshold accepts, and why it is more than the requested `share`.
+
+        `basis` says on which pictures this was measured.
+        """
         at = int(np.searchsorted(self.thresholds, threshold, side="right")) - 1
         if at < 0:
             return "This limit accepts no picture."
-        sentence = f"This limit accepts {_percent(self.kept[at])} of pictures of known classes; how many others it "
-        sentence += "rejects is not known."
+        sentence = f"This limit accepts {_percent(self.kept[at])} of pictures of known classes"
+        if self.kept[at] >= share + _NOTABLE:
+            is_enough = self.kept[at - 1] >= share - 1e-9 if at else False
+            cause = (
+                f"it also has to accept {_percent(share)} of those with a withheld label"
+                if is_enough
+                else "few pictures were measured"
+            )
+            sentence += f", more than {_percent(share)}, because {cause}"
+        sentence += "; how many others it rejects is not known."
         if self.withheld:
             shares = f"{_percent(self.withheld_kept[at])} are accepted, {_percent(self.right[at])} get the right class"
             sentence += f" Of {counted(self.withheld, 'picture')} with a withheld label, {shares}."

@@ -119,6 +119,16 @@ def test_what_is_far_from_everything_is_none_of_these():
     assert "how many others it rejects is not known. Of 20 pictures with a withheld label, " in found.in_words(limit)
 
 
+def test_a_limit_that_accepts_more_than_requested_says_why():
+    curve = np.array([0.9, 0.96, 1.0])
+    few = rejection.TradeOff(np.arange(3.0), curve, "40 training images", 16, np.array([0.8, 0.9, 1.0]), curve)
+    assert few.threshold(0.95) == 2.0
+    assert "100 % of pictures of known classes, more than 95 %, because it also has to" in few.in_words(2.0, 0.95)
+    rough = rejection.TradeOff(np.arange(2.0), np.array([0.8, 1.0]), "5 training images", 0, np.ones(2), np.ones(2))
+    assert "because few pictures were measured" in rough.in_words(rough.threshold(0.95), 0.95)
+    assert "because" not in few.in_words(2.0, 1.0)
+
+
 @pytest.mark.slow
 def test_keep_says_how_many_known_pictures_stay(live):
     found = predict(live, digits(live))

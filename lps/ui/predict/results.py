@@ -33,6 +33,11 @@ _SIZE = 72  # pixels on the screen
 _VIEWS = {"gallery": "Pictures", "table": "Table"}
 _ALL = "All pictures"
 _KIND = "Possible novel class"
+_ABOUT_COLUMNS = (
+    f"In the table, `name` is the answer, empty for “{NONE}”; `guess` is the most likely class even then. `predicted` "
+    "is the id of the model and `cluster` the id after your merges and splits. `group` is seen or novel. `new_kind` is "
+    "the number of a possible novel class."
+)
 _MAX_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 
 
@@ -90,7 +95,7 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
-            st.caption(say(predicted.trade_off.in_words(threshold)), help=say(predicted.trade_off.basis))
+            st.caption(say(predicted.trade_off.in_words(threshold, share / 100)), help=say(predicted.trade_off.basis))
         else:
             st.caption(say("Every picture gets a class, even if it is far from all classes."))
     return threshold
@@ -106,7 +111,7 @@ def _show_counts(run: Run, predicted: PredictionResult, class_names: list[str], 
     columns = [
         Column("Class", lambda row: row[0]),
         Column(say("Pictures"), lambda row: row[1], "number", format="localized", width="small"),
-        Column("Share", lambda row: 100 * row[1] / count, "bar", min_value=0, max_value=100, format="%.0f %%"),
+        Column("Share", lambda row: 100 * row[1] / count, "bar", min_value=0, max_value=100, format="%.1f %%"),
     ]
     data_table.show_data_table(columns, Counter(class_names).most_common(), say("Number of pictures of each class"))
     if predicted.lost:
@@ -132,6 +137,7 @@ def _offer_files(run: Run, predicted: PredictionResult, threshold: float, path: 
             help_text = f'One folder of pictures per class, one folder for "{NONE}", and the table of predictions'
             address = downloads.predictions_address(run, path, st.session_state["predict_keep"])
             export_buttons.offer_file("Download ZIP", address, "folder_zip", help_text)
+    st.caption(_ABOUT_COLUMNS)
 
 
 def _picture_files(run: Run) -> tuple[str, ...]:
