@@ -240,9 +240,11 @@ def _settings(stored) -> dict[str, object]:
 class JobProgress:
     """Write `NAME.progress.json` at most once a second and check whether the job was cancelled."""
 
-    def __init__(self, path: Path, subject: JobSubject, show: ReportPhase = ignore_progress):
+    def __init__(
+        self, path: Path, subject: JobSubject, show: ReportPhase = ignore_progress, started: float | None = None
+    ):
         self._path, self._subject, self._show = path, subject, show
-        self._started = time.time()
+        self._started = time.time() if started is None else started
         self._written, self._phase = 0.0, ""
 
     def report(self, phase: str, share: float | None = None, time_left: Span | None = None) -> None:
@@ -275,7 +277,13 @@ class JobProgress:
 
 def progress_of(path: Path) -> JobProgress:
     """Return the progress of the job of this process; the file already holds the subject."""
-    return JobProgress(path, _subject_in(Run(path.parent).read_json(f"{path.stem}{_PROGRESS}")))
+    record = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}")
+    return JobProgress(path, _subject_in(record), started=_started_in(record))
+
+
+def _started_in(record: dict) -> float | None:
+    """Return when the page started the job: the process itself starts some seconds later."""
+    return stored_number(record.get("began"))
 
 
 @contextmanager
@@ -297,7 +305,8 @@ def working_on(
                 path.with_suffix(detached_jobs.STOP).unlink(missing_ok=True)
                 path.with_suffix(".log").unlink(missing_ok=True)
                 detached_jobs.note_worker(lock, os.getpid())
-            progress = JobProgress(path, subject_of(config), show)
+            record = Run(path.parent).read_json(f"{path.stem}{_PROGRESS}") if is_begun else {}
+            progress = JobProgress(path, subject_of(config), show, _started_in(record))
             progress.report("prepare")
         yield progress
     finally:

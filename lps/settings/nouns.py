@@ -14,10 +14,11 @@ _NOUN = re.compile(r"\b(an? )?(?:image|picture)(s?)\b", re.IGNORECASE)
 def of_dataset(name: str) -> Callable[[str], str]:
     """Return a function that puts the noun of a data set (which may be gone) into a sentence."""
     try:
-        noun = catalog.dataset_info(name).noun
+        info = catalog.dataset_info(name)
     except UserError:
-        noun = PICTURE
-    return (lambda text: text) if noun == PICTURE else lambda text: replace_noun(text, noun)
+        return lambda text: text
+    is_unchanged = info.noun == PICTURE and not info.is_own  # what a user brings has one noun on all pages
+    return (lambda text: text) if is_unchanged else lambda text: replace_noun(text, info.noun)
 
 
 def replace_noun(text: str, noun: str) -> str:

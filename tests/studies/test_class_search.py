@@ -179,6 +179,17 @@ def test_a_count_tells_how_far_it_is_and_how_long_it_goes_on(root):
     assert background_jobs.list_jobs(root) == []  # it ended without a word and without a result
 
 
+def test_a_count_that_a_page_began_keeps_the_time_of_the_click(root):
+    config = small()
+    path = class_count.class_count_path(config, root)
+    path.parent.mkdir(parents=True)
+    path.with_suffix(".progress.json").write_text(json.dumps({"began": 1000.0}))
+    for is_begun, expected in ((True, True), (False, False)):
+        with background_jobs.working_on(config, path, is_begun):
+            record = json.loads(path.with_suffix(".progress.json").read_text())
+        assert (record["began"] == 1000.0) == expected and record["what"]
+
+
 def test_nothing_is_written_through_a_linked_folder_of_counts(root, tmp_path):
     elsewhere, config = tmp_path / "elsewhere", small()
     elsewhere.mkdir()

@@ -386,6 +386,9 @@ def test_a_run_whose_last_epoch_is_done_is_finishing(tmp_path):
     share, words = time_estimates.describe_progress(run, State("running", attempt=1), History(last_time=95), now=110)
     assert share == 1
     assert words == "Finishing · 20 epochs done · evaluating and saving · last record 15 s ago"
+    (tmp_path / "progress.json").write_text('{"phase": "train", "epoch": 19, "epochs": 20, "eta_s": 5, "time": 100}')
+    records = History(last_time=95, epochs=pd.DataFrame({"kl": [0.1]}, index=[20]))
+    assert time_estimates.describe_progress(run, State("running", attempt=1), records, now=110) == (share, words)
 
 
 def test_labels_are_unique(made):

@@ -18,6 +18,7 @@ from lps.store.run_folders import list_runs
 from lps.ui.own import page
 from lps.ui.server import uploads
 from tests import drawn_pictures, vector_files
+from tests.sample_runs import make_run
 from tests.visiting import visit, words_of
 
 
@@ -58,6 +59,13 @@ def test_a_folder_of_this_machine_is_found_and_looked_into(root, pictures):
     assert button(at, "Start").disabled and "how many novel classes" in words_of(at)
     button(at, "Other pictures").click().run()
     assert "folder" not in at.query_params and "Sort some of your pictures" in words_of(at)
+
+
+def test_a_second_run_of_a_folder_gets_a_number(root):
+    runs, _ = root
+    for name in ("shapes", "shapes (2)"):
+        make_run(runs, epochs=1, name=name)
+    assert page._distinct_name("shapes") == "shapes (3)" and page._distinct_name("other") == "other"
 
 
 @pytest.mark.parametrize("typed", [None, 4])

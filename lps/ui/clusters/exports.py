@@ -82,7 +82,9 @@ def _count_labels(run_labels: Labels, view: PredictionView) -> str:
     config = view.run.config_if_readable()
     is_continued = config and config.split_confirmed
     label_source = "a label from you or from clusters named in an earlier run" if is_continued else "your label"
+    withheld = f" ({counts['withheld']:,} of them withheld from training)" if counts["withheld"] else ""
     sentences = [f"{counted(len(run_labels.images), nouns.of(view.run)('image'))}: {given_count:,} with {label_source}"]
+    sentences[0] += withheld
     sentences.append(f"{named:,} with a predicted label (their cluster has a name)")
     sentences.append(f"{counts['predicted'] - named:,} in clusters without a name")
     sentences += [f"{counts['rejected']:,} rejected"] if counts["rejected"] else []

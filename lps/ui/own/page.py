@@ -4,6 +4,7 @@ The folder is in the URL. Other settings are chosen as the form and --light choo
 everything can be changed on Launch.
 """
 
+import itertools
 from pathlib import Path
 
 import streamlit as st
@@ -214,10 +215,17 @@ def _start_requested(text: str | None) -> None:
         reading = form.check_reading(form.read_draft(draft))
         if reading.errors:
             raise UserError("start", form.blocked_by(reading.errors))
-        started = start_runs.start_runs("own", visit, reading.configs, draft.name)
+        started = start_runs.start_runs("own", visit, reading.configs, _distinct_name(draft.name))
         _cancel_checks(folder)
     if started:
         routing.turn_to("live", run=started)
+
+
+def _distinct_name(name: str) -> str:
+    """Return the name, with a number if a run has it already: "pictures (2)"."""
+    used_names = {run.meta().get("name") for run in select.own_runs()}
+    numbered = (f"{name} ({number})" for number in itertools.count(2))
+    return name if name not in used_names else next(other for other in numbered if other not in used_names)
 
 
 def _cancel_checks(folder: Path) -> None:

@@ -28,7 +28,8 @@ def show_upload(choose: Callable[[Path], None]) -> None:
         st.code(_HOW, language=None)
     st.caption(
         "You can also bring embeddings of texts, sounds or anything else. Give one .npz or .parquet file with "
-        "vectors, ids, known labels and titles, or a .npy file with a .csv file beside it."
+        "vectors, ids, known labels and titles. In a folder on the server, it may also be a .npy file with a .csv file "
+        "beside it."
     )
     help_text = "A folder with one sub-folder per class"
     earlier, endings = uploaded_folders.folders(), uploaded_folders.VECTORS

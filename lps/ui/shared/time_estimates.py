@@ -40,9 +40,13 @@ def describe_time_left(run: Run, state: State, now: float | None = None) -> str:
     return overview.time_left_in_words(run_costs.time_left(run, read_progress(run, state), now))
 
 
-def is_finishing(progress: RunProgress) -> bool:
-    """Return whether the last epoch is done and the run evaluates and saves its results."""
-    return progress.phase == "train" and bool(progress.epochs) and (progress.epoch or 0) >= progress.epochs
+def is_finishing(progress: RunProgress, recorded_epoch: float = 0) -> bool:
+    """Return whether the last epoch is done and the run evaluates and saves its results.
+
+    recorded_epoch: the last one in the records, which may be ahead of the progress.
+    """
+    epoch = max(progress.epoch or 0, recorded_epoch)
+    return progress.phase == "train" and bool(progress.epochs) and epoch >= progress.epochs
 
 
 def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> Span | None:
@@ -76,7 +80,8 @@ def describe_progress(run: Run, state: State, history: History, now: float) -> t
     progress = read_progress(run, state)
     if not progress.phase:
         return 0.0, "Starting: the training process loads its libraries and the data"
-    if is_finishing(progress) and state.name == "running":
+    recorded = history.epochs.index[-1] if len(history.epochs) else 0
+    if is_finishing(progress, recorded) and state.name == "running":
         last_record = f" · last record {ago(now - history.last_time)}" if history.last_time else ""
         return 1.0, f"Finishing · {counted(progress.epochs, 'epoch')} done · evaluating and saving{last_record}"
     phase, epochs = PHASES.get(progress.phase, "Working"), progress.epochs or 0.0
