@@ -114,7 +114,7 @@ def _pick_runs(runs: list[Run]) -> tuple[list[Run], int]:
         placeholder="Choose two to four runs of the same split",
         label_visibility="collapsed",
     )
-    return selected, len(candidates)
+    return selected, sum(run.is_recorded == selected[0].is_recorded for run in candidates)
 
 
 def _label_option(run: Run, difference: str) -> str:
