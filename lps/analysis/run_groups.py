@@ -63,13 +63,16 @@ class Group:
 # ---------------------------------------------------------------------------------------------------- groups
 
 
-def group_runs(scored: Sequence[Scored]) -> list[Group]:
-    """Group runs that differ only in `REPEATED`, one per seed; never across different splits."""
+def group_runs(scored: Sequence[Scored], planned: Sequence[Config] = ()) -> list[Group]:
+    """Group runs that differ only in `REPEATED`, one per seed; never across different splits.
+
+    planned: configs of runs to come, whose differences are in the labels from the beginning.
+    """
     runs_by_identity: dict[str, list[Scored]] = {}
     for member in scored:
         runs_by_identity.setdefault(group_key(member), []).append(member)
     first = [members[0] for members in runs_by_identity.values()]
-    labels = zip(_label_all(first), _label_all(first, names_defaults=False))
+    labels = zip(_label_all(first, planned), _label_all(first, planned, names_defaults=False))
     return [
         Group(label, *newest_of_seeds(members), short_label)
         for (label, short_label), members in zip(labels, runs_by_identity.values())
@@ -114,13 +117,14 @@ def _changed(config: Config) -> Sequence[str]:
         return [key for key, p in parameters(config.method).items() if config.get(key) != p.default]
 
 
-def _label_all(members: Sequence[Scored], names_defaults: bool = True) -> list[str]:
+def _label_all(members: Sequence[Scored], planned: Sequence[Config], names_defaults: bool = True) -> list[str]:
     """Return for each member its method and the settings that differ from the others, in the words of `--set`.
 
+    planned: configs that count as others.
     names_defaults: include settings with their default value, if at most `MAX_DEFAULTS` settings differ.
     """
     configs = [member.config for member in members]
-    differing = differing_settings(configs)
+    differing = differing_settings([*configs, *planned])
     names_defaults &= len(differing.keys() - {"method", "dataset"}) <= MAX_DEFAULTS
     labels = [_label(member.config, differing, names_defaults) for member in members]
     labels = [", ".join([label, *values]) for label, values in zip(labels, _resolved(members))]

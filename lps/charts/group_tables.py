@@ -64,9 +64,12 @@ class Scoring:
     images: str = "unlabeled"
 
 
-def sorted_groups(scored: Sequence[Scored]) -> list[Group]:
-    """Return groups of runs that differ only in their seed, sorted by accuracy on all, the best first."""
-    return sorted(run_groups.group_runs(scored), key=lambda group: -np.nan_to_num(group.mean("all"), nan=-1))
+def sorted_groups(scored: Sequence[Scored], planned: Sequence[Config] = ()) -> list[Group]:
+    """Return groups of runs that differ only in their seed, sorted by accuracy on all, the best first.
+
+    planned: as in `run_groups.group_runs`.
+    """
+    return sorted(run_groups.group_runs(scored, planned), key=lambda group: -np.nan_to_num(group.mean("all"), nan=-1))
 
 
 def list_measurements(histories: Sequence[History]) -> dict[str, str]:

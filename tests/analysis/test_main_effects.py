@@ -12,7 +12,7 @@ from lps.charts import effect_charts
 from lps.charts.palette import LIGHT
 from lps.settings.config import configure
 from lps.store.runs import Run
-from lps.ui.effects import best_value
+from lps.ui.shared import group_differences
 from tests.sample_runs import make_run
 
 
@@ -39,7 +39,7 @@ def test_a_grid_of_two_by_two_has_the_mean_of_both_rows(scored):
     ]
     assert [item.difference for item in found] == pytest.approx([0.20, 0.12])
     assert all(math.isnan(item.half_width) and (item.seeds, item.contexts, item.pairs) == (1, 2, 1) for item in found)
-    said = best_value.describe_main_effects(found, "novel").replace("\\", "")
+    said = group_differences.describe_main_effects(found, "novel").replace("\\", "")
     assert said.startswith("Largest effects on novel accuracy (one seed: chance cannot be ruled out): **margin")
     assert "margin_scale** +20.0 points from 5 to 10; **temperature** +12.0 points from 0.2 to 0.4. " in said
 
@@ -53,10 +53,10 @@ def test_the_interval_comes_from_the_seeds(scored):
     assert found.difference == pytest.approx(0.20)
     assert found.half_width == pytest.approx(4.302653 * 0.1 / math.sqrt(3), rel=1e-5), "Student's t, two degrees"
     assert effect_charts.effect_in_points(found) == "+20.0 points, 95 % interval -4.8 to 44.8"
-    said = best_value.describe_main_effects([found], "novel")
+    said = group_differences.describe_main_effects([found], "novel")
     assert said.startswith("Largest effects on novel accuracy (not distinguishable from chance): **margin")
     clear = replace(found, setting="temperature", half_width=0.1)
-    said = best_value.describe_main_effects([found, clear], "novel")
+    said = group_differences.describe_main_effects([found, clear], "novel")
     assert "accuracy: **margin" in said and "from 5 to 10 (not distinguishable from chance); **temp" in said
 
 
@@ -83,13 +83,13 @@ def test_only_seeds_that_both_values_have_are_compared(scored):
 
 def test_effects_that_round_to_nothing_are_not_named(scored):
     found = main_effects([scored(0.5, margin_scale=5.0), scored(0.5002, margin_scale=10.0)], "novel")
-    said = best_value.describe_main_effects(found, "novel")
+    said = group_differences.describe_main_effects(found, "novel")
     assert said == "No setting changes novel accuracy on average in these runs."
 
 
 def test_nothing_varied_has_no_effect(scored):
     assert main_effects([scored(0.5), scored(0.6, 1)], "novel") == []
-    assert best_value.describe_main_effects([], "novel") == ""
+    assert group_differences.describe_main_effects([], "novel") == ""
 
 
 def test_the_chart_has_a_bar_for_each_setting_the_largest_on_top(scored):
@@ -119,7 +119,7 @@ def test_an_effect_that_changes_its_sign_is_named_although_its_mean_is_small(sco
     assert (found.low.setting, found.low.before, found.low.after) == ("margin_scale", 5.0, 10.0)
     assert (found.other, found.low_value, found.high_value) == ("temperature", 0.2, 0.4)
     assert (found.low.difference, found.high.difference) == pytest.approx((-0.01, 0.014))
-    assert best_value.describe_reversal(found).replace("\\", "") == (
+    assert group_differences.describe_reversal(found).replace("\\", "") == (
         "The effect of **margin_scale** from 5 to 10 depends on **temperature**: -1.0 points with temperature=0.2 "
         "but +1.4 points with temperature=0.4 (one seed: chance cannot be ruled out)."
     )
@@ -141,7 +141,7 @@ def test_a_change_of_the_sign_that_the_mean_hides_is_named_below_one_point(score
 def test_of_one_seed_an_effect_smaller_than_the_mean_or_of_one_sign_is_no_reversal(scored, last):
     values = {(5.0, 0.2): 0.50, (10.0, 0.2): 0.48, (5.0, 0.4): 0.60, (10.0, 0.4): last}
     made = [scored(v, margin_scale=c, temperature=t) for (c, t), v in values.items()]
-    assert find_reversal(made, "novel") is None and best_value.describe_reversal(None) == ""
+    assert find_reversal(made, "novel") is None and group_differences.describe_reversal(None) == ""
 
 
 @pytest.mark.parametrize(("noise", "is_found"), [(0.001, True), (0.03, False)])
@@ -154,4 +154,4 @@ def test_of_several_seeds_both_effects_of_a_reversal_exclude_0(scored, noise, is
     ]
     found = find_reversal(made, "novel")
     assert (found is not None) == is_found
-    assert not is_found or "(one seed)" not in best_value.describe_reversal(found)
+    assert not is_found or "one seed" not in group_differences.describe_reversal(found)

@@ -341,3 +341,18 @@ def test_an_own_layout_is_kept_with_its_sweep(root):
     assert "LPS · Handwritten digits · Margin scale" in plain(at) and "1 missing" in progress(at)
     assert run.config() == configure({"epochs": 2, "margin_scale": 5.0})
     assert [button.label for button in at.button if button.key == "sweep_resume"] == ["Start the missing 1"]
+
+
+def test_a_finished_grid_says_above_its_table_which_setting_matters(root):
+    layout = SweepSpec(seeds=(0,), fixed={"epochs": "2"}, varied={"margin_scale": ("5", "10"), "temperature": ("0.2",)})
+    root.mkdir()
+    sweep_records.write_sweep_record(root, "own", layout.as_record())
+    for scale in (5.0, 10.0):
+        settings = {"margin_scale": scale, "temperature": 0.2}
+        run = make_run(root, epochs=2, settings=settings, lucky=scale > 5)
+        run.write_meta(tags=["sweep:own"])
+        at = visit("sweeps", sweep="own")
+        groups = list(at.dataframe[0].value.iloc[:, 0])
+        assert f"LPS, margin_scale={scale:g}" in groups, "named by the plan, also with one finished run"
+        assert ("Largest effects on novel accuracy" in plain(at)) == (scale > 5)
+        assert [link.proto.label for link in at.get("page_link")].count("Which setting matters") == 1

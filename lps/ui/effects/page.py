@@ -25,9 +25,18 @@ from lps.settings.config import Config
 from lps.settings.parameters import text_of
 from lps.store import titles
 from lps.store.runs import Run, State
-from lps.ui.effects import ablations, best_value, matrix, missing_runs
+from lps.ui.effects import ablations, matrix, missing_runs
 from lps.ui.effects.backgrounds import describe_fixed_settings, pick_background
-from lps.ui.shared import data_table, escape, group_differences, page_head, scores, select, theme, url_fields
+from lps.ui.shared import (
+    data_table,
+    escape,
+    group_differences,
+    page_head,
+    scores,
+    select,
+    theme,
+    url_fields,
+)
 from lps.ui.shared.data_table import Column
 from lps.ui.shared.plot import code_of, plot
 from lps.wording import counted
@@ -111,8 +120,8 @@ def _list_views() -> dict[str, str]:
 def _show_main_effects(scored: Sequence[Scored], varied: Mapping[str, list], selection: _SplitRuns) -> None:
     """Show which settings matter: a sentence, a bar for each setting, and a matrix of two settings."""
     effect_list = main_effects(scored, selection.measure)
-    sentence = best_value.describe_main_effects(effect_list, selection.measure)
-    reversal = best_value.describe_reversal(find_reversal(scored, selection.measure))
+    sentence = group_differences.describe_main_effects(effect_list, selection.measure)
+    reversal = group_differences.describe_reversal(find_reversal(scored, selection.measure))
     st.markdown(f"{sentence} {reversal}" if sentence else "No two runs differ in exactly one setting.")
     if len(varied) < 2:
         return
@@ -302,7 +311,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
         backgrounds = effects.find_backgrounds(scored, [setting])
         background = pick_background(backgrounds, "background")
     groups = {values[0]: group for values, group in background.groups.items()}
-    if answer_sentence := best_value.name_best_value(
+    if answer_sentence := group_differences.name_best_value(
         setting, groups, measure, describe_fixed_settings(background, varied)
     ):
         st.markdown(answer_sentence)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from lps.analysis.main_effects import main_effects
 from lps.analysis.run_scores import Scored
 from lps.charts import sweep_charts
 from lps.charts.group_tables import Scoring
@@ -32,6 +33,7 @@ from lps.ui.shared import (
     error_toasts,
     escape,
     export_buttons,
+    group_differences,
     live_part,
     scores,
     select,
@@ -67,8 +69,17 @@ class SweepCourse:
         return Counter(item.state.name if item.state else "missing" for item in self.items)
 
     @property
+    def finished_ids(self) -> list[str]:
+        return [item.run.id for item in self.items if item.state and item.state.name == "finished"]
+
+    @property
     def is_moving(self) -> bool:
         return any(item.state and item.state.is_moving for item in self.items)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of several runs have finished."""
+        return self.states["finished"] == len(self.items) > 1
 
     @property
     def left(self) -> int:
@@ -164,15 +175,24 @@ def _show_course(sweep_course: SweepCourse) -> None:
     _show_progress(sweep_course)
     _show_actions(sweep_course)
     scored = finished_scores(sweep_course)
+    if sweep_course.is_complete:
+        _show_answer(sweep_course, scored)
     paper_table = sweep_charts.paper_table_of(sweep_course.request)
     if paper_table is not None:
         table.show_paper_table(sweep_course.record.name, paper_table, scored)
     else:
-        table.show_groups(scored)
+        table.show_groups(scored, [item.config for item in sweep_course.items])
     _show_runs(sweep_course)
     _show_links(sweep_course)
     if scored:
         _show_downloads(sweep_course.record.name)
+
+
+def _show_answer(sweep_course: SweepCourse, scored: Sequence[Scored]) -> None:
+    """Show the largest effects in a sentence, of runs of one method and split, and the link to more about them."""
+    if len({(member.config.method, member.split) for member in scored}) == 1:
+        st.markdown(group_differences.describe_main_effects(main_effects(scored, "novel"), "novel"))
+    _link_effects(sweep_course)
 
 
 def finished_scores(sweep_course: SweepCourse) -> list[Scored]:
@@ -288,7 +308,7 @@ def _show_runs(sweep_course: SweepCourse) -> None:
 
 def _show_links(sweep_course: SweepCourse) -> None:
     """Show links to the same runs on other pages."""
-    finished_ids = [item.run.id for item in sweep_course.items if item.state and item.state.name == "finished"]
+    finished_ids = sweep_course.finished_ids
     running_ids = [
         item.run.id for item in sweep_course.items if item.state and item.state.name in ("running", "starting")
     ]
@@ -301,16 +321,22 @@ def _show_links(sweep_course: SweepCourse) -> None:
                 query_params={"run": finished_ids[:_MAX_IN_ADDRESS]},
                 width="content",
             )
-            st.page_link(
-                "pages/effects.py",
-                label="Which setting matters",
-                icon=":material/tune:",
-                query_params=_effects_query(sweep_course) | {"run": finished_ids[:_MAX_IN_ADDRESS]},
-                width="content",
-            )
+            if not sweep_course.is_complete:
+                _link_effects(sweep_course)
         if running_ids:
             st.page_link("pages/live.py", label="Watch running runs", icon=":material/show_chart:", width="content",
                          query_params={"run": running_ids[:8]})  # fmt: skip
+
+
+def _link_effects(sweep_course: SweepCourse) -> None:
+    """Link to the page Effects with the finished runs and the first varied setting."""
+    st.page_link(
+        "pages/effects.py",
+        label="Which setting matters",
+        icon=":material/tune:",
+        query_params=_effects_query(sweep_course) | {"run": sweep_course.finished_ids[:_MAX_IN_ADDRESS]},
+        width="content",
+    )
 
 
 def _effects_query(sweep_course: SweepCourse) -> dict[str, str]:

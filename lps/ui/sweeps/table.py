@@ -10,6 +10,7 @@ from lps.analysis.run_scores import Scored
 from lps.charts import group_tables
 from lps.charts.sweep_charts import figures
 from lps.files import tables
+from lps.settings.config import Config
 from lps.studies import preset_tables
 from lps.studies.preset_tables import Grid
 from lps.studies.presets import PaperTable
@@ -58,10 +59,10 @@ def _style_section(grid: Grid, section: str):
     return table.style.apply(lambda _: styles, axis=None)
 
 
-def show_groups(scored: Sequence[Scored]) -> None:
-    """Show the groups of a sweep that is no preset, as on the page Compare."""
+def show_groups(scored: Sequence[Scored], planned: Sequence[Config]) -> None:
+    """Show the groups of a sweep that is no preset, as on the page Compare. planned: all configs of the sweep."""
     if scored:
-        groups = group_tables.sorted_groups(scored)
+        groups = group_tables.sorted_groups(scored, planned)
         scores.show_table(groups)
         group_differences.show_differences(groups, "against")
     else:
