@@ -1,4 +1,4 @@
-r"""NACH: filtered pairs of similar images, and pseudo-labels. Their threshold for novel classes follows the pace gap.
+r"""NACH: filtered pairs of similar images, and pseudo-labels. Novel pseudo-labels have a threshold of their own.
 
 Citation:
     L.-Z. Guo, Y.-G. Zhang, Z.-F. Wu, J.-J. Shao, Y.-F. Li: Robust Semi-Supervised Learning when Not All Classes have

@@ -28,9 +28,9 @@ Deviations:
     - The number of classes is known. Images vote without augmentation (original: with augmentation).
     - A prototype without votes is not in the graph. It joins the group of the most similar prototype (by cosine) that
       has votes. For spectral clustering, a small constant is added to every edge of the graph.
-    - Groups are matched with ids. The ids of seen classes are matched by the labeled images in each group, novel
-      ids by the prototypes that a group shares with the previous groups. So ids stay the same from epoch to epoch. If
-      the numbers of labeled images are equal, shared prototypes decide for seen classes too.
+    - The id of a seen class goes to the group with most labeled images of this class. A novel id goes to the
+      group that shares most prototypes with the group that had this id before (best matching). So ids stay the same
+      from epoch to epoch. If the numbers of labeled images are equal, shared prototypes decide for seen classes too.
     - The partner of a labeled image is the next image of its class in the shuffled batch, so every other image of the
       class is equally likely.
     - The prior gives the share of every group: equal shares, unless you set `prior`. While every prototype is its own

@@ -159,8 +159,8 @@ PRESETS = {
                tuple(_method_lines(("ORCA", "NACH", "LPS"), {}, "table2_nmi_novel")), measures=("nmi",), by_ratio=True),
         Preset("finetuning", "Fine-tuning with and without freezing", "Table 3 and supplement",
                "Training the whole network compared with freezing the first three stages.", _fine_tuning_lines()),
-        Preset("ablation", "Ablation", "Table 4", "LPS without each of its parts: margin (plain cross-entropy), both "
-               "contrastive losses, entropy.", _ablation_lines()),
+        Preset("ablation", "Ablation", "Table 4", "LPS with one part left out at a time: the margin (then plain "
+               "cross-entropy), each of the two contrastive losses, or the entropy term.", _ablation_lines()),
         Preset("eta1", "Weight of the pseudo-label contrastive loss", "supplement, eta1", _HALF_LABELED,
                _curve_lines("pseudo_label_weight", _WEIGHTS, "supp_eta1"), ("cifar100",),
                setting="pseudo_label_weight"),

@@ -13,7 +13,7 @@ from lps.settings.config import Config, configure, parameters, protocol_paramete
 
 MODES = {
     "grid": "every combination",
-    "list": "first the first value of every setting, then the second value of every setting, and so on",
+    "list": "one combination of all first values, one of all second values, and so on",
     "random": "random combinations of the grid, drawn with a seed",
 }
 MAX_RUNS = 2000

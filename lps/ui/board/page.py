@@ -198,8 +198,8 @@ def _show_values(charts: Sequence[BoardChart], board_runs: _BoardRuns) -> None:
     data_table.show_data_table(columns, table.index, "Last and best value of every run")
     st.caption(
         "Best is the lowest value for losses, KL, gap, conflict, time and memory, and the highest value for "
-        "everything else. Conflict is the accuracy lost because clusters and classes are paired only once for all "
-        "images, not separately for seen and novel ones. Accuracies and shares are in percent."
+        "everything else. Conflict is the accuracy lost because seen and novel images share one pairing of "
+        "clusters and classes. Accuracies and shares are in percent."
     )
 
 

@@ -81,8 +81,8 @@ def _copy_names(view: PredictionView, epoch: int) -> None:
             name_field.record_steps(view, steps)
         if lost:
             sentence = (
-                f"Your decisions on {', '.join(lost)} could not be copied: for each of these clusters, no cluster of "
-                "this epoch contains most of its images. "
+                f"Your decisions on {', '.join(lost)} could not be copied: the images of each of these clusters are "
+                "spread over several clusters of this epoch. "
             )
             sentence += f"Open epoch {epoch} to see the decisions."
             st.session_state[_RESULT_NOTE] = sentence

@@ -190,7 +190,7 @@ def _show_table(view: PredictionView, cluster: int) -> None:
     data_table.show_data_table(
         cluster_columns(view),
         rows,
-        "Clusters with its size, purity, confidence and flags",
+        "Every listed cluster with its size, purity, confidence and flags",
         max_rows=_WIZARD_ROWS if naming_wizard.is_on() else _TABLE_ROWS,
         key="clusters_table",
         on_select=lambda: _open_row(ids),
@@ -213,9 +213,9 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     percent, say = "%.0f %%", nouns.of(view.run)
     marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
     overlap = say(
-        f"How stable the cluster is. In each of the last {clusters.WINDOW} stored epochs, the cluster with the largest "
-        "overlap is found. Stability is the mean of these overlaps. The overlap is the number of images in both "
-        "clusters, divided by the number in either of them. Clusters that you merged or split off have no value"
+        f"How stable the cluster is: its largest overlap with a cluster of another epoch, averaged over the last "
+        f"{clusters.WINDOW} stored epochs. The overlap of two clusters is the number of images in both, divided by the "
+        "number in either of them. Clusters that you merged or split off have no value"
     )
     about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"

@@ -157,7 +157,7 @@ function begin(root, settings) {
     state.isPlaying = false;
     find("said").textContent =
       `After ${settings.steps} steps, ${percent(own.novel)} of the novel points are correct (without the margin: ` +
-      `${percent(other.novel)}). Of the seen points, ${percent(own.seen)} are (without the margin: ${percent(other.seen)}).`;
+      `${percent(other.novel)}). Of the seen points, ${percent(own.seen)} are correct (without the margin: ${percent(other.seen)}).`;
   }
 
   find("play").onclick = () => {

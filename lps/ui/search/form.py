@@ -59,7 +59,7 @@ def show_search_form() -> None:
             prune = url_fields.switch_field("Stop poor trials early", "search_prune", True)
             fields.show_error_or_help(
                 None,
-                "Stops trials whose best value so far is below the median that finished trials had at the same epoch",
+                "Stops a trial if its best value so far is below the median of the finished trials at the same epoch",
             )
         help_options = {"placeholder": "Automatic", "help": "Automatic: one per slot"}
         parallel = url_fields.whole_number_field(

@@ -270,8 +270,8 @@ def _show_importance(entry: Search, result: SearchResult) -> None:
             code=_chart_code("search_importance", entry),
         )
     explanation = (
-        "fANOVA: for each setting, the share of the variance between finished trials that it explains, over the whole "
-        "search space. "
+        "A bar shows how much of the variance between finished trials the setting explains, over the whole search "
+        "space (fANOVA). "
     )
     st.caption(f"{explanation * bool(shares)}{search_results.importance_caution(result)}")
 

@@ -223,9 +223,10 @@ def _tell_swallowed(scene: Scene) -> str:
 def _note_scoring(scene: Scene) -> str:
     novel = scene.history("fixmatch").last("accuracy/novel")
     return (
-        f"Other pages show {100 * novel:.0f} % novel accuracy for FixMatch, because they count differently: novel "
-        "pictures with the same guess form a group, even if the guess is a seen class, and a group is matched with one "
-        "novel class. So if all pictures of a novel class get the same wrong guess, they can count as correct."
+        f"Other pages show {100 * novel:.0f} % novel accuracy for FixMatch, because they count differently. There, "
+        "novel pictures with the same guess form a group, even if the guess is a seen class. Each group is "
+        "matched with one novel class. So if all pictures of a novel class get the same wrong guess, they can count as "
+        "correct."
     )
 
 
@@ -324,9 +325,9 @@ def _note_target(scene: Scene) -> str:
     return (
         "LPS aims for equal shares, because the true shares are unknown. It estimates the current shares "
         "from labels and confident guesses. Here, all classes have nearly the same size "
-        f"({100 * all_shares.min():.1f} to {100 * all_shares.max():.1f} %), but a novel class has {factor:.1f} "
-        "times as many pictures without labels as a seen class. If classes differ in size, equal shares are only an "
-        "approximation."
+        f"({100 * all_shares.min():.1f} to {100 * all_shares.max():.1f} %). Without the labeled ones, a "
+        f"novel class has {factor:.1f} times as many pictures as a seen class. If classes differ in size, equal shares "
+        "are only an approximation."
     )
 
 
