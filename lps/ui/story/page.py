@@ -323,11 +323,11 @@ def _note_target(scene: Scene) -> str:
     )
     factor = unlabeled_shares[scene.seen :].mean() / unlabeled_shares[: scene.seen].mean()
     return (
-        "LPS aims for equal shares, because the true shares are unknown. It estimates the current shares "
+        "LPS aims for equal shares, because the true ones are unknown. It estimates the current shares "
         "from labels and confident guesses. Here, all classes have nearly the same size "
         f"({100 * all_shares.min():.1f} to {100 * all_shares.max():.1f} %). Without the labeled ones, a "
         f"novel class has {factor:.1f} times as many pictures as a seen class. If classes differ in size, equal shares "
-        "are only an approximation."
+        "only approximate them."
     )
 
 
