@@ -11,7 +11,7 @@ from lps.cli._parser import parser
 from lps.errors import UserError
 from lps.settings.config import configure, parameters, parse_settings
 from lps.settings.parameters import text_of
-from lps.ui.forms import form
+from lps.ui.forms import fields, form
 from lps.ui.forms.form import Draft
 
 
@@ -230,3 +230,16 @@ def test_on_stored_features_a_form_shows_and_asks_for_what_they_change():
     query = {key: value if isinstance(value, list) else [value] for key, value in form.link_to_draft(typed).items()}
     assert form.read_draft(form.draft_from_link(query)[0]).configs == (config,)
     assert typed.with_text("features", "live").text("epochs") == "100"
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("10", "In the paper: 10"),
+        ("1 (authors' code; the paper gives no value)", "In the authors' code: 1; the paper gives no value"),
+        ("0.35 (SimGCD's code)", "In SimGCD's code: 0.35"),
+        ("10 (authors' code), 1 (paper)", "In the paper: 10 (authors' code), 1 (paper)"),
+    ],
+)
+def test_a_value_of_code_is_not_said_to_be_in_the_paper(value, sentence):
+    assert fields._describe_published(value) == sentence

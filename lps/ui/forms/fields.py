@@ -4,6 +4,7 @@ The fields of Launch show the draft and change it. Those of Sweeps and Search, a
 values in the URL.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +26,7 @@ from lps.ui.forms.form import Draft
 from lps.ui.shared import escape, select, url_fields
 from lps.wording import capitalized
 
+_VALUE_OF_CODE = re.compile(r"([^()]*) \((authors' code|third-party code|\w+'s code)([;,] [^()]*)?\)")
 _SIDE_BY_SIDE = 20  # letters of choices that fit beside each other
 _EFFORTS = {
     "stored": ("Stored features", f"A pretrained network describes each picture once by numbers (features), and only a "
@@ -142,8 +144,16 @@ def _describe_setting(parameter: Parameter) -> str:
     symbol = escape.markdown(parameter.plain_symbol)
     sentences = [f"{symbol}: {meaning}" if symbol else capitalized(meaning)]
     sentences += [f"A larger value: {escape.markdown(documentation.larger)}"] if documentation.larger else []
-    sentences += [f"In the paper: {escape.markdown(documentation.paper)}"] if documentation.paper else []
+    sentences += [escape.markdown(_describe_published(documentation.paper))] if documentation.paper else []
     return ". ".join(sentences)
+
+
+def _describe_published(value: str) -> str:
+    """Say where a published value comes from: "In the paper: 10", "In the authors' code: 1; the paper gives none"."""
+    if found := _VALUE_OF_CODE.fullmatch(value):
+        number, code, remark = found.groups("")
+        return f"In {'the ' * code.startswith('authors')}{code}: {number}{remark}"
+    return f"In the paper: {value}"
 
 
 def are_hints(errors: Mapping[str, str]) -> bool:

@@ -22,10 +22,10 @@ def show_gallery(is_brief: bool = False) -> None:
         return
     st.caption(
         "These recorded runs come with LPS Studio. You can open them on every page, but you cannot change them. The "
-        "curves show accuracy on :blue[seen] and :orange[novel] classes after each epoch (one pass over the pictures). "
-        "The upper edge of each chart is 100 %. The area between the two curves is the gap. To measure novel accuracy, "
-        "each novel class is paired with one cluster (a group that the model made). A picture of the class counts as "
-        "correct if it is in that cluster."
+        "curves show accuracy on :blue[seen] and :orange[novel] classes after each epoch (one pass over the pictures "
+        "with labels). The upper edge of each chart is 100 %. The area between the two curves is the gap. To measure "
+        "novel accuracy, each novel class is paired with one cluster (a group that the model made). A picture of the "
+        "class counts as correct if it is in that cluster."
     )
     parts = recordings.recordings_by_part()
     names = {run.id: name for name, run in parts.items()}

@@ -233,7 +233,7 @@ def _note_scoring(scene: Scene) -> str:
 def _draw_swallowed(scene: Scene) -> None:
     st.markdown(
         "Share of the :orange[**novel**] pictures that are taken for seen ones, after each epoch (one pass over the "
-        "pictures)"
+        "pictures with labels)"
     )
     shares = {label: recordings.swallowed_share_by_epoch(scene.runs[part]) for part, label in _SWALLOWING.items()}
     figure = story_charts.swallowed(shares, theme.current_palette())
