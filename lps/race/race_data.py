@@ -72,7 +72,7 @@ def race_of_runs(runs: Sequence[Run], histories: Sequence[History] | None = None
             _racer(letter, run, history, name, varied, runs, epochs, is_whole)
             for letter, run, history, name in zip(_LETTERS, runs, histories, given_names)
         ],
-        "marks": _marks(histories, epochs),
+        "marks": _marks(runs, histories, epochs),
     }
 
 
@@ -250,18 +250,21 @@ def _number(value) -> float | None:
     return float(f"{value:.{_DIGITS}g}")
 
 
-def marks_of(history: History) -> list[Mark]:
-    """Return the marks of all that a run has recorded so far."""
+def marks_of(history: History, is_over: bool) -> list[Mark]:
+    """Return the marks of all that a run has recorded so far; the best accuracy is known when it is over."""
     table = pd.DataFrame(
         {name: history.column(name) for name in ("accuracy/seen", "accuracy/novel", "kl")}, dtype=float
     )
-    return milestones.find_milestones(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
+    marks = milestones.find_milestones(table.index.to_numpy(), *(table[name].to_numpy(float) for name in table))
+    return [mark for mark in marks if is_over or mark.kind != "best"]
 
 
-def _marks(histories: Sequence[History], epochs: Sequence[int]) -> list[dict]:
+def _marks(runs: Sequence[Run], histories: Sequence[History], epochs: Sequence[int]) -> list[dict]:
     """Return the marks of all runs with their words, by epoch (`lps.scores.milestones`)."""
     marks_by_epoch = []
-    for number, history in enumerate(histories):
-        marks = [mark for mark in marks_of(history) if mark.epoch in epochs]
+    for number, (run, history) in enumerate(zip(runs, histories)):
+        state = run.state()
+        is_over = state.is_over or state.name == "unreadable"
+        marks = [mark for mark in marks_of(history, is_over) if mark.epoch in epochs]
         marks_by_epoch += [{"run": number, "epoch": mark.epoch, "words": mark.words} for mark in marks]
     return sorted(marks_by_epoch, key=lambda mark: mark["epoch"])[:_MAX_MARKS]

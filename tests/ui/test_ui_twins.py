@@ -169,9 +169,11 @@ def test_marks_of_one_epoch_share_a_triangle(tmp_path):
 
 
 def test_marks_skip_what_a_run_has_not_measured():
-    found = race_data.marks_of(past(seen={1: 0.9, 2: 0.9}, novel={1: 0.5, 2: 0.88}))
+    past_run = past(seen={1: 0.9, 2: 0.9}, novel={1: 0.5, 2: 0.88})
+    found = race_data.marks_of(past_run, True)
     assert {mark.kind: mark.epoch for mark in found} == {"gap": 2, "best": 2}
-    assert race_data.marks_of(History()) == []
+    assert race_data.marks_of(past_run, False) == [mark for mark in found if mark.kind != "best"]
+    assert race_data.marks_of(History(), True) == []
 
 
 def test_same_method_is_told_apart_by_its_settings(tmp_path):

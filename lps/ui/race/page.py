@@ -224,7 +224,7 @@ def _show_curves(lane: _Lane, length: int, ranges: dict) -> None:
         )
         st.caption(f"{lane.letter} {status}")
         return
-    marks = race_data.marks_of(lane.history)
+    marks = race_data.marks_of(lane.history, not lane.is_going_on)
     arguments = (
         lane.letter,
         lane.history,
