@@ -7,7 +7,7 @@ a column, which is a setting without a value, is in words: "Margin scale".
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lps.errors import UserError
@@ -153,6 +153,13 @@ def symbols(method: str) -> dict[str, str]:
         return {documented.sign: name for name, documented in parameters(method).items() if documented.sign}
     except UserError:
         return {}
+
+
+def explain_symbols(labels: Iterable[str], methods: Iterable[str]) -> str:
+    """Explain the symbols in labels such as "C=5, w=1": "C = margin_scale, w = entropy_weight"; "" without any."""
+    used = {part.partition("=")[0] for label in labels for part in label.split(", ") if "=" in part}
+    pairs = [pair for method in dict.fromkeys(methods) for pair in symbols(method).items() if pair[0] in used]
+    return ", ".join(dict.fromkeys(f"{symbol} = {name}" for symbol, name in pairs))
 
 
 def is_of_sweep(name: str, config: Config) -> bool:

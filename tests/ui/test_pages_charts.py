@@ -133,3 +133,16 @@ def test_whatever_stands_in_an_address_the_pages_are_drawn(root, text):
     visit("charts", chart=[text, text], epoch=text, off=[text, text], pin=[text, f"{text}:ffffff"])
     visit("runs", columns=[text, "lr"], pinned=text, by=text, group=text, held=text, against=text, sort=text)
     visit("runs", by=["margin_scale", text], sort="-lr", run=[text])
+
+
+def test_symbols_at_the_lines_are_explained_and_all_runs_are_one_click_away(tmp_path, monkeypatch):
+    monkeypatch.setenv("LPS_RUNS", str(tmp_path))
+    made = [
+        sample_runs.make_run(tmp_path, epochs=2, settings={"margin_scale": c, "entropy_weight": c / 10})
+        for c in (5.0, 10.0, 20.0)
+    ]
+    app = visit("charts", run=[run.id for run in made[:2]])
+    said = words_of(app).replace("\\", "")
+    assert "C = margin_scale, w = entropy_weight" in said and "Shown: 2 chosen runs." in said
+    next(button for button in app.button if button.label == "Show all runs").click().run()
+    assert "run" not in app.query_params and "chosen runs" not in words_of(app)

@@ -55,6 +55,8 @@ def main() -> None:
             "There are no runs to draw yet.", ":material/stacked_line_chart:", "Launch the first one"
         )
         return
+    if named := select.runs_of_address(runs):
+        select.offer_all_runs(len(named))
     find = filter_box.ask_filter()
     live_part.follow_changes(lambda: runs[:MAX_RUNS], select.any_moves, lambda _: _show_board(find), _TICK_S)
 
@@ -82,6 +84,7 @@ def _show_board(find: str) -> None:
     with list_column, st.container(key="board_list"):
         title = titles.get(charts[0].y, charts[0].y)
         run_list.show_run_list(lines, charts[0], title, url_fields.read_number("epoch") or None)
+        _explain_labels(lines, board_runs.entries)
     with charts_column:
         for start in range(0, len(charts), 2):
             row_columns = st.columns(2) if len(charts) > 1 else [st.container()]
@@ -89,6 +92,13 @@ def _show_board(find: str) -> None:
                 with column:
                     _show_chart(number, charts, board_runs, lines[number], titles, find)
     _show_values(charts, board_runs)
+
+
+def _explain_labels(lines: Sequence[Sequence[BoardLine]], entries: Sequence[RunRow]) -> None:
+    """Show what the symbols at the ends of the lines mean."""
+    end_labels = [line.end_label for chart_lines in lines for line in chart_lines]
+    if symbols := titles.explain_symbols(end_labels, [entry.method for entry in entries]):
+        st.caption(escape.markdown(symbols))
 
 
 def _read_charts(by: str) -> list[BoardChart]:

@@ -102,9 +102,7 @@ def _requested_runs() -> list[Run]:
     runs = [run for run in select.open_runs() if run.id in named]
     if len(runs) < 2:
         return []
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(f"Shown: {counted(len(runs), 'chosen run')}.", width="content")
-        st.button("Show all runs", type="tertiary", on_click=url_fields.set_values, args=("run", None))
+    select.offer_all_runs(len(runs))
     return runs
 
 

@@ -197,7 +197,8 @@ _CELL_READERS = {
 def make_column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool) -> Column:
     """Return the column of `cells`, in the format of `name`."""
     options = {"width": _column_width(name), "pinned": pinned, "help": _HELP.get(name.key) or _column_help(name)}
-    if name.key == "name" and (symbols := _explain_symbols(entries)):
+    methods = [entry.method for entry in entries]
+    if name.key == "name" and (symbols := titles.explain_symbols(map(name_of, entries), methods)):
         options["help"] = f"Symbols: {symbols}"
     kind = "number" if name.kind in ("number", "percent") else "text"
     if name.key == "state":
@@ -213,17 +214,6 @@ def make_column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: 
     elif kind == "number":
         options["format"] = "%.1f" if name.kind == "percent" else "%.4g" if name.is_measured else "%.6g"
     return Column(column_head(name), cells, kind, **options)
-
-
-def _explain_symbols(entries: Sequence[RunRow]) -> str:
-    """Explain the symbols in the names of sweeps: "C = margin_scale, w = entropy_weight"."""
-    sweep_entries = [entry for entry in entries if entry.config and titles.is_of_sweep(entry.name, entry.config)]
-    pairs = [
-        pair
-        for method in dict.fromkeys(entry.config.method for entry in sweep_entries)
-        for pair in titles.symbols(method).items()
-    ]
-    return ", ".join(dict.fromkeys(f"{symbol} = {name}" for symbol, name in pairs))
 
 
 def _column_help(name: Name) -> str:

@@ -15,6 +15,7 @@ from lps.store.run_folders import list_runs, recorded_runs
 from lps.store.runs import Run
 from lps.store.titles import run_label
 from lps.ui.shared import escape, url_fields
+from lps.wording import counted
 
 _FEW = 2  # finished runs that can be held against each other
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
@@ -99,6 +100,13 @@ def runs_of_address(runs: list[Run]) -> list[Run]:
     """Return the runs that the URL names and that exist, in the order of the URL."""
     by_id = {run.id: run for run in runs}
     return [by_id[name] for name in dict.fromkeys(st.query_params.get_all("run")) if name in by_id]
+
+
+def offer_all_runs(number: int) -> None:
+    """Say how many runs the URL names, and offer to show all instead."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Shown: {counted(number, 'chosen run')}.", width="content")
+        st.button("Show all runs", type="tertiary", on_click=url_fields.set_values, args=("run", None))
 
 
 def missing_names(runs: list[Run]) -> list[str]:
