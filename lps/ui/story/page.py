@@ -327,7 +327,7 @@ def _note_target(scene: Scene) -> str:
         "from labels and confident guesses. Here, all classes have nearly the same size "
         f"({100 * all_shares.min():.1f} to {100 * all_shares.max():.1f} %). Without the labeled ones, a "
         f"novel class has {factor:.1f} times as many pictures as a seen class. If classes differ in size, equal shares "
-        "only approximate them."
+        "are an approximation."
     )
 
 
