@@ -1,7 +1,7 @@
 """Collect the rows of long lists of runs: state, newest measurements and alarms.
 
-Rows of runs that are over are stored for other processes (`lps.store.row_index`). A stored row is valid while its files
-and the code that computes it are unchanged.
+Rows that follow from the files of a run alone are stored for other processes (`lps.store.row_index`). A stored row is
+valid while these files and the code of the package are unchanged.
 """
 
 import os
@@ -23,10 +23,11 @@ from lps.store import row_index, score_cache, snapshots, titles
 from lps.store.events_tail import RecentEvents, read_recent
 from lps.store.runs import RUN_ID, Run, State
 
-_MAX_KNOWN = 20_000  # runs whose measurements are cached
+_MAX_KNOWN = 40_000  # runs whose measurements are cached
 _MIN_UNSAVED = 20  # new rows that are stored; of many rows 1 %
-_CODE = ("files", "settings", "methods", "datasets", "data", "store")  # folders with the code that rows depend on
-_ENTRY_FILES = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
+_RECORDS = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
+_ENTRY_FILES = (*_RECORDS, "split.npz", "lock")  # on which a row of a run that is over depends
+_WRONG_CONTENT = (AttributeError, IndexError, KeyError, TypeError, ValueError, UserError)  # of a stored row
 _PACKED_APART = ("run", "state", "measured", "config")  # parts of a row that are stored in their own way
 _NOT_KEPT = ("training", "evaluations")  # parts of the newest events that `Measured` is without
 DAMAGED = "Damaged file"
@@ -91,14 +92,20 @@ class _StoredRows:
 
     @classmethod
     def of_folder(cls, root: str) -> "_StoredRows":
-        content = row_index.read_index(Path(root), _code())
-        return cls(content.get("rows", {}), [Config.from_flat(values) for values in content.get("configs", [])])
+        content = row_index.read_index(Path(root), _CODE)
+        try:
+            return cls(dict(content["rows"]), [Config.from_flat(values) for values in content["configs"]])
+        except _WRONG_CONTENT:
+            return cls({}, [])
 
     def take(self, run: Run, present: list) -> RunRow | None:
         """Return the row of a run whose files have these fingerprints; None without one."""
         packed_row = self.rows.pop(run.id, None)
-        is_valid = packed_row is not None and packed_row[0] == [version and list(version) for version in present]
-        return _unpack_row(run, packed_row, self.configs) if is_valid else None
+        try:
+            is_valid = packed_row is not None and packed_row[0] == [version and list(version) for version in present]
+            return _unpack_row(run, packed_row, self.configs) if is_valid else None
+        except _WRONG_CONTENT:
+            return None
 
 
 @dataclass
@@ -132,7 +139,7 @@ _readings = cache(_Readings)
 
 def read_rows(runs: Sequence[Run]) -> list[RunRow]:
     """Return the rows of runs in any condition; those of finished runs are read once and stored for later processes."""
-    readings, roots = _readings(), {os.path.dirname(run.folder) for run in runs}
+    readings, roots = _readings(), {_root(str(run.folder)) for run in runs}
     with readings.turn:
         for root in roots - readings.stored.keys():
             readings.stored[root] = _StoredRows.of_folder(root)
@@ -149,21 +156,34 @@ def _store_rows(root: str) -> None:
     readings = _readings()
     stored = readings.stored[root]
     stored.num_unsaved = 0
-    packed_rows = {name: packed for name, packed in stored.rows.items() if os.path.isdir(f"{root}/{name}")}
+    packed_rows = dict(stored.rows)
     for key, (present, row) in list(readings.entries.items()):
-        if os.path.dirname(key) == root:
+        if _root(key) == root and _is_complete(row):
             packed_rows[row.run.id] = _pack_row(present, row, stored.configs)
+    packed_rows = {name: packed_row for name, packed_row in packed_rows.items() if os.path.isdir(f"{root}/{name}")}
     row_index.write_index(
-        Path(root), _code(), {"rows": packed_rows, "configs": [config.flat() for config in stored.configs]}
+        Path(root), _CODE, {"rows": packed_rows, "configs": [config.flat() for config in stored.configs]}
     )
 
 
-@cache
-def _code() -> str:
-    """Return an identifier of the code that rows depend on; the settings of a run depend on its method and data set."""
+def _is_complete(row: RunRow) -> bool:
+    """Return whether all files of a run could be read; a file that could not be read now may be readable later."""
+    return row.config is not None and not row.damages and row.measured.recent.time is not None
+
+
+def _root(key: str) -> str:
+    """Return the runs folder of a run's folder."""
+    return os.path.dirname(key) or "."
+
+
+def _digest_code() -> str:
+    """Return a digest of the code that is loaded, apart from the dashboard; at import, before a file can change."""
     package = Path(__file__).parents[1]
-    modules = [path for folder in _CODE for path in sorted((package / folder).glob("*.py"))]
-    return score_cache.digest_of(Path(__file__), Path(alarms.__file__), *modules)
+    modules = [path for path in sorted(package.rglob("*.py")) if "ui" not in path.relative_to(package).parts]
+    return score_cache.digest_of(*modules)
+
+
+_CODE = _digest_code()
 
 
 def _pack_row(present: list, row: RunRow, configs: list[Config]) -> list:
@@ -176,7 +196,7 @@ def _pack_row(present: list, row: RunRow, configs: list[Config]) -> list:
     changes = {
         key: value
         for key, value in row.config.flat().items()
-        if value != usual[key] or type(value) is not type(usual[key])
+        if key not in usual or value != usual[key] or type(value) is not type(usual[key])
     }
     own_values = {name: value for name, value in vars(row).items() if name not in _PACKED_APART}
     recent = {name: value for name, value in vars(row.measured.recent).items() if name not in _NOT_KEPT}
@@ -231,13 +251,13 @@ def _true_shares(run: Run) -> list[float] | None:
 
 
 def read_run_row(run: Run) -> RunRow:
-    """Return the entry of a run in any condition; finished runs are read once."""
+    """Return the row of a run in any condition; one that follows from the run's files alone is read once."""
     readings, key = _readings(), str(run.folder)
     present = [fingerprint(f"{key}/{name}") for name in _ENTRY_FILES]
     if row := readings.known_row(key, present):
         return row
     with readings.turn:
-        stored = readings.stored.get(os.path.dirname(key))
+        stored = readings.stored.get(_root(key))
         row = readings.known_row(key, present) or (stored and stored.take(run, present))
         if not row:
             row = _entry(run)

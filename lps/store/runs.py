@@ -341,7 +341,7 @@ class Run:
         If the executor says that the job is over, the record of the end is already written, so it is read again.
         """
         if started and recorded_state.attempt == started and desired.attempt <= started:
-            return recorded_state
+            return replace(recorded_state, is_settled=True)
         if desired.attempt > started and desired.want != "run":
             return _cancelled_state(desired.attempt)
         submission, attempt = self.read_json(JOB_FILE), max(desired.attempt, started)

@@ -1,6 +1,6 @@
 """Rows of runs that are over, stored for other processes: those that would be read now, or none."""
 
-import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -133,7 +133,7 @@ def test_few_new_rows_are_not_worth_writing(root, monkeypatch):
 
 def test_other_code_reads_anew(root, computed, monkeypatch):
     first = read_anew(root)
-    monkeypatch.setattr(run_index, "_code", lambda: "another version")
+    monkeypatch.setattr(run_index, "_CODE", "another version")
     assert read_anew(root) == first and len(computed) == 2 * COUNT
     read_anew(root)
     assert len(computed) == 2 * COUNT
@@ -151,28 +151,89 @@ def test_another_folder_with_the_same_names_is_not_taken_for_this_one(root, comp
     assert len(computed) == COUNT
 
 
-def signed(text: bytes) -> bytes:
-    return hashlib.sha256(text).hexdigest().encode() + b"\n" + text
-
-
 DAMAGES = {
     "empty": lambda data: b"",
     "cut off": lambda data: data[:-100],
     "another letter": lambda data: data[:-50] + bytes([data[-50] ^ 1]) + data[-49:],
-    "no JSON": lambda data: signed(b"{"),
-    "no object": lambda data: signed(b"[1]"),
-    "deep": lambda data: signed(b"[" * 200_000),
-    "another stamp": lambda data: signed(b'{"stamp": ["x", "y"], "rows": {}, "configs": []}'),
-    "no UTF-8": lambda data: signed(b"\xff"),
+    "another stamp": lambda data: data[:100] + bytes([data[100] ^ 1]) + data[101:],
 }
+WRONG_TEXTS = (b"{", b"[1]", b"[" * 200_000, b"\xff", b"{}")
+WRONG_CONTENTS = {  # of the file, or of each of its rows
+    "rows": (None, [], 3),
+    "configs": (None, [], [3], [{}]),
+    "row": (3, [], [1], None),
+    1: (10**9, None, "x"),
+    2: ([3], {"unheard_of": 1}),
+    3: (None, {"unheard_of": 1}),
+    4: ({"unheard_of": 1}, 3),
+    6: ({}, {"tags": 3}),
+}
+
+
+def is_read_and_written_anew(root, computed, change) -> bool:
+    first, path = read_anew(root), file_of(root)
+    path.write_bytes(change(path.read_bytes()))
+    return all(read_anew(root) == first and len(computed) == 2 * COUNT for _ in range(2))
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_ignored_and_written_anew(root, computed, damage):
-    first, path = read_anew(root), file_of(root)
-    path.write_bytes(DAMAGES[damage](path.read_bytes()))
-    assert read_anew(root) == first and len(computed) == 2 * COUNT
-    assert read_anew(root) == first and len(computed) == 2 * COUNT
+    assert is_read_and_written_anew(root, computed, DAMAGES[damage])
+
+
+@pytest.mark.parametrize("text", WRONG_TEXTS)
+def test_a_file_with_a_right_checksum_may_have_no_rows(root, computed, text):
+    first_line = row_index._first_line(root, run_index._CODE, text)
+    assert is_read_and_written_anew(root, computed, lambda data: first_line + text)
+
+
+@pytest.mark.parametrize(
+    "place, value", [(place, value) for place, values in WRONG_CONTENTS.items() for value in values]
+)
+def test_a_file_with_a_right_checksum_may_have_wrong_rows(root, computed, place, value):
+    def change(data: bytes) -> bytes:
+        content = json.loads(data.partition(b"\n")[2])
+        if place in content:
+            content[place] = value
+        for name, row in content["rows"].items() if place not in content else ():
+            content["rows"][name] = value if place == "row" else [*row[:place], value, *row[place + 1 :]]
+        text = json.dumps(content).encode()
+        return row_index._first_line(root, run_index._CODE, text) + text
+
+    assert is_read_and_written_anew(root, computed, change)
+
+
+def test_a_row_is_not_stored_if_a_file_could_not_be_read(root, computed, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "lps.store.events_tail.open_regular", lambda *_, **__: raise_(OSError(24, "too many open files"))
+        )
+        assert not any(row.measured.recent.newest_values for row in read_anew(root))
+    computed.clear()
+    assert all(row.measured.recent.newest_values for row in read_anew(root)) and len(computed) == COUNT
+
+
+def raise_(error: Exception):
+    raise error
+
+
+def test_rows_of_finished_runs_of_a_cluster_are_stored(root, computed):
+    for run in list_runs(root):
+        desired = json.loads((run.folder / "want.json").read_text())
+        (run.folder / "want.json").write_text(json.dumps(desired | {"on": "slurm"}))
+    first = read_anew(root)
+    assert read_anew(root) == first and len(computed) == COUNT
+
+
+@pytest.mark.parametrize("name", ["split.npz", "lock"])
+def test_a_row_depends_on_the_split_and_the_lock(root, computed, name):
+    read_anew(root)
+    computed.clear()
+    path = list_runs(root)[0].folder / name
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/null")
+    row = row_anew(list_runs(root)[0])
+    assert len(computed) == 1 and (name != "lock" or row.damages)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
@@ -186,7 +247,7 @@ def test_what_is_no_file_is_not_read(root, computed, make):
 def test_a_file_that_is_too_large_is_neither_read_nor_written(root, computed, monkeypatch):
     first = read_anew(root)
     size = file_of(root).stat().st_size
-    monkeypatch.setattr(row_index, "MAX_BYTES", size - 1)
+    monkeypatch.setattr(row_index, "MAX_BYTES", size - row_index._HEAD - 1)
     assert read_anew(root) == first and len(computed) == 2 * COUNT
     file_of(root).unlink()
     read_anew(root)

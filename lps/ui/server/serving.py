@@ -84,7 +84,7 @@ def _import_pages() -> None:
 
 
 def _read_runs() -> None:
-    """Read the records of all runs while the first browser loads the scripts of a page."""
+    """Read the queue and the records of all runs, which are then cached, while the first browser loads its scripts."""
     with suppress(UserError, OSError):  # the page that needs them shows the error
         queue.has_pending(runs_root())
         run_index.read_rows(list_runs(runs_root()))
