@@ -285,8 +285,8 @@ def test_every_option_refuses_what_it_is_told_wrongly(path, action, lps):
     names = [*action.option_strings, action.dest, action.dest.replace("_", "-"), str(action.metavar)]
     if action.dest == "run" and path[-1] in ("up", "down", "last", "hold", "release"):
         texts, names = words_of(STOCK), ["was removed; use "]  # whatever they are told
-    elif action.type in (int, float):
-        texts = words_of(typed(Parameter("", action.type.__name__, 0, "")))
+    elif action.type in (int, float) or action.dest == "number":
+        texts = words_of(typed(Parameter("", "float" if action.type is float else "int", 0, "")))
     elif action.choices:
         texts = words_of(STOCK, *action.choices)
     else:
