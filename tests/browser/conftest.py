@@ -125,6 +125,8 @@ def open_page(chromium, profile, studio):
             contexts.append(chromium.new_context(has_touch=True, is_mobile=True))
         page = contexts[-1].new_page() if is_phone else profile.new_page() if watched else kept_tab(profile)
         watched.append(page)
+        if page.url.startswith("http") and _is_foreign(page.url, studio):
+            page.goto("about:blank")  # of a server that has ended, for which it would go on asking
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=theme)
         page.set_default_timeout(PATIENCE_MS)
