@@ -448,14 +448,16 @@ def test_a_name_that_is_taken_is_refused(open_page, run, taken):
     assert said(run).names[7] == f"{taken} too" and not app.error
 
 
-@pytest.mark.parametrize(("taken", "into"), [("3", 3), ("Eight", 8)])
-def test_a_name_that_is_taken_offers_to_merge(open_page, run, taken, into):
+@pytest.mark.parametrize(("taken", "into", "is_wizard_on"), [("3", 3, False), ("Eight", 8, False), ("Eight", 8, True)])
+def test_a_name_that_is_taken_offers_to_merge(open_page, run, monkeypatch, taken, into, is_wizard_on):
+    monkeypatch.setattr(page.naming_wizard, "is_on", lambda: is_wizard_on)
     naming.record_steps(run, 6, [{"do": "name", "id": 8, "name": "eight"}])
     app = open_page(run.root, cluster=7)
     app.text_input[0].set_value(taken).run()
     (offer,) = [button for button in app.button if button.label.startswith("Merge with")]
     offer.click().run()
-    assert said(run).parents == {7: into} and not app.error and app.query_params["cluster"] == str(into)
+    opened = "9" if is_wizard_on else str(into)
+    assert said(run).parents == {7: into} and not app.error and app.query_params["cluster"] == opened
 
 
 def refusal(app) -> str:

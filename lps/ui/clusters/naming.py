@@ -219,6 +219,8 @@ def _merge_cluster(view: PredictionView, cluster: int, key: str) -> None:
 def _merge_clusters(view: PredictionView, cluster: int, into: int) -> None:
     if _record_steps(view, naming.merge_steps(view.decisions, cluster, into, view.defaults)):
         _open_cluster(into)
+        if into in view.decisions.names or into in view.defaults:
+            _open_next(view, cluster)
 
 
 def _split_off(view: PredictionView, ticked: tuple[int, ...]) -> None:
