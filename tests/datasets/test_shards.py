@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 
 import numpy as np
@@ -103,12 +104,17 @@ def test_damaged_members_and_shards_are_listed_and_the_rest_is_used(home):
     (home / "c.tar").write_bytes(b"not a tar" * 200)
     (home / "d.parquet").write_bytes(b"PAR1 not Parquet")
     parquet.write_table(pyarrow.table({"text": ["a"]}), home / "e.parquet")
+    twice = pyarrow.Table.from_arrays([pyarrow.array([picture(1)])] * 2, names=["image", "image"])
+    parquet.write_table(twice, home / "f.parquet")
+    os.mkfifo(home / "g.tar")
+    (home / "h.tar").symlink_to(home / "nothing.tar")
     images = sources.load("shards", str(home), 8)
     skipped = dict(images.skipped)
     assert skipped["a.tar/a/5.png"] == "is not a picture of a known format"
     assert "1 picture before" in skipped["b.tar"] or "2 pictures before" in skipped["b.tar"]
     assert "not a tar file" in skipped["c.tar"] and "is damaged" in skipped["d.parquet"]
-    assert "no column of image bytes" in skipped["e.parquet"] and len(skipped) == 5
+    assert "no column of image bytes" in skipped["e.parquet"] and "two columns of one name" in skipped["f.parquet"]
+    assert skipped["g.tar"] == skipped["h.tar"] == "is not a file" and len(skipped) == 8
     assert len(images.labels) == 4 + sum(name.startswith("b.tar") for name in images.file_names)
 
 

@@ -384,7 +384,7 @@ def test_half_labeled_pictures_ask_first_how_many_kinds_they_may_be(root, tmp_pa
     assert "expected the number of novel classes" in texts(at) and start(at).disabled
     type_into(at, "set:split.num_novel", "3")
     assert not start(at).disabled and "**3 novel classes**" in texts(at)
-    assert "2 seen" in texts(at) and "in 160 unlabeled images whose class is not known" in texts(at)
+    assert "2 seen" in texts(at) and "in 160 unlabeled pictures whose class is not known" in texts(at)
 
 
 @pytest.mark.slow

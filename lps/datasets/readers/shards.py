@@ -54,11 +54,15 @@ class Shards:
     @classmethod
     def of(cls, root: Path) -> "Shards":
         """Return the shards in `root`; raises `OSError`."""
-        shards = [entry for entry in scan_folder(root) if not is_folder(entry) and _is_shard(entry.name)]
-        parts: dict[bool, list[os.DirEntry]] = {False: [], True: []}
-        for entry in shards:
-            parts[entry.name.lower().startswith(_TEST)].append(entry)
-        return cls(root, parts[False], parts[True])
+        shards = cls(root, [], [])
+        for entry in scan_folder(root):
+            if is_folder(entry) or not _is_shard(entry.name):
+                continue
+            if os.path.isfile(entry.path):
+                (shards.test if entry.name.lower().startswith(_TEST) else shards.training).append(entry)
+            else:  # a pipe would block, and a link may lead nowhere
+                shards.skip(entry.name, "is not a file")
+        return shards
 
     def stamp(self) -> tuple:
         """Return name, size, modification time and place of every shard: changes when a shard does."""
@@ -190,6 +194,9 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
     try:
         with pyarrow.parquet.ParquetFile(shard.path) as file:
             schema = file.schema_arrow
+            if len(set(schema.names)) < len(schema.names):
+                shards.skip(shard.name, f"has two columns of one name among {shorten(', '.join(schema.names))}")
+                return
             shards.names = shards.names or _names_in(schema.metadata)
             image, label = _columns(schema)
             if image is None:
