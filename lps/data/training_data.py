@@ -155,12 +155,15 @@ def _on_device(pixels: np.ndarray, device: torch.device) -> Tensor:
 
 
 def resolve_device(name: str) -> torch.device:
-    """Return the torch device of a config's `device`; raises `UserError` for a missing GPU."""
+    """Return the torch device of a config's `device`, a GPU with its index; raises `UserError` for a missing GPU.
+
+    Without the index, a GPU does not equal the device of the tensors on it: `cuda` and `cuda:0` differ.
+    """
     count = torch.cuda.device_count()
-    if name == "auto":
-        return torch.device("cuda" if count else "cpu")
-    device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= count:
+    if name == "cpu" or (name == "auto" and not count):
+        return torch.device("cpu")
+    index = None if name == "auto" else torch.device(name).index
+    if (index or 0) >= count:
         devices = ", ".join(f"cuda:{i}" for i in range(count)) or "none"
         raise UserError("device", f"{name} is not available; GPUs that PyTorch can use: {devices}; cpu always works")
-    return device
+    return torch.device("cuda", torch.cuda.current_device() if index is None else index)

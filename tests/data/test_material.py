@@ -9,8 +9,10 @@ import torch
 from lps.data import training_data
 from lps.data.batches import Pictures
 from lps.data.split import open_world_split
+from lps.data.training_data import resolve_device
 from lps.datasets import Images
 from lps.datasets.readers import picture_cache
+from lps.errors import UserError
 from lps.settings.config import configure
 
 CPU = torch.device("cpu")
@@ -106,3 +108,17 @@ def test_data_keep_the_name_that_earlier_versions_gave_them(mapped):
     assert in_file.digest.startswith("files-") and in_file.has_digest(in_file.digest)
     assert in_file.has_digest(in_memory.digest) and not in_memory.has_digest(in_file.digest)
     assert not in_file.has_digest(None) and not in_file.has_digest("files-other")
+
+
+@pytest.mark.parametrize(("name", "index"), [("auto", 1), ("cuda", 1), ("cuda:0", 0), ("cuda:1", 1)])
+def test_a_gpu_equals_the_device_of_the_tensors_on_it(monkeypatch, name, index):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)  # of the second rank
+    assert resolve_device(name) == torch.device("cuda", index)
+
+
+def test_a_gpu_that_is_not_there_is_refused_and_auto_takes_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert resolve_device("auto") == resolve_device("cpu") == torch.device("cpu")
+    with pytest.raises(UserError, match="cuda is not available; GPUs that PyTorch can use: none"):
+        resolve_device("cuda")

@@ -155,9 +155,10 @@ def _seams(watch: Watch):
 
     for cached in (views._by_channel, randaugment.matrices):
         cached.cache_clear()
-    for name, ours in (("seeded", _seeded), ("resolve_device", lambda name: pretence.CUDA)):
-        for module in _who_has(name):
-            yield patch.object(module, name, ours)
+    for module in _who_has("seeded"):
+        yield patch.object(module, "seeded", _seeded)
+    yield patch.object(torch.cuda, "device_count", lambda: 1)
+    yield patch.object(torch.cuda, "current_device", lambda: pretence.CUDA.index)
     yield patch.object(loop, "training_batches", steps)
     yield patch.object(pretrain.Pretraining, "train_epoch", pretraining_steps)
     yield patch.object(os, "fsync", lambda descriptor: None)

@@ -599,10 +599,12 @@ def test_resume_only_what_is_over_and_not_finished(root):
         launcher.resume(run)
     launcher.stop(run)
     over(run, "stopped")
-    write_json(run.folder / "plan.json", {"do": "finish"})
-    launcher.resume(run, (sys.executable, "-c", "pass"))
+    # The runner of an attempt may start the next one with its own trainer, so all attempts have the same one.
+    write_json(run.folder / "plan.json", {"do": "nothing"})
+    launcher.resume(run, TRAINER)
     state = over(run, "failed")
     assert state.attempt == 2 and "without a result" in state.reason, "an attempt is judged by its own events"
+    write_json(run.folder / "plan.json", {"do": "finish"})
     launcher.resume(run, TRAINER)
     assert over(run, "finished").attempt == 3 and "--- attempt 3" in run.log.read_text()
     with pytest.raises(UserError, match="is finished"):
