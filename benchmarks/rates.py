@@ -20,7 +20,8 @@ from lps.methods.parts.measurements import Averages
 from lps.network.network import autocast
 
 LAYOUTS = {"channels_last": torch.channels_last, "default": torch.contiguous_format}
-PIECE = 128  # images of a lone convolution: at 512 the tensors of all layers would not fit small machines
+PIECE = 128  # images of a lone convolution on a CPU: at 512 the tensors of all layers would not fit small machines
+REPEATS = 20  # of a lone convolution on a GPU, which would otherwise be measured with the wait for it
 
 
 class Layer(NamedTuple):
@@ -73,23 +74,37 @@ def convolution(layer: Layer, device: torch.device, layout: torch.memory_format,
     return act
 
 
+def repeated(action: Callable, count: int) -> Callable:
+    """An action: `action` as often as `count`."""
+
+    def act() -> None:
+        for _ in range(count):
+            action()
+
+    return act
+
+
 def measure(case: Case, rounds: int) -> dict[str, float]:
     """GFLOP/s of the step, of its convolutions alone and of a matrix product, measured in turn; and the shares."""
     batch, averages, clock = next(steps.batches(case, 1)), Averages(), clock_of(case.device)
-    found = layers(case, batch.views()[0][:PIECE])
+    is_gpu = case.device.type == "cuda"
+    found = layers(case, batch.views()[0][: None if is_gpu else PIECE])
+    repeats = REPEATS if is_gpu else 1
     dtype = _precision(case)
     product, multiply = matmul(case.device, dtype)
     actions = {"matmul": multiply}
     work = 0
     for layer, count in found.items():
         for name, layout in LAYOUTS.items():
-            actions[layer, name] = convolution(layer, case.device, layout, dtype)
-        work += count * flops(actions[layer, "channels_last"])
+            actions[layer, name] = repeated(convolution(layer, case.device, layout, dtype), repeats)
+        work += count * flops(actions[layer, "channels_last"]) // repeats
     of_step = flops(lambda: steps.step(case, batch, averages))
     least = best_of(rounds, actions | {"step": lambda: steps.step(case, batch, averages)}, case.device)
     seconds = {name: cost.by(clock) for name, cost in least.items()}
-    by_layout = {name: sum(count * seconds[layer, name] for layer, count in found.items()) for name in LAYOUTS}
-    best = sum(count * min(seconds[layer, name] for name in LAYOUTS) for layer, count in found.items())
+    by_layout = {
+        name: sum(count * seconds[layer, name] / repeats for layer, count in found.items()) for name in LAYOUTS
+    }
+    best = sum(count * min(seconds[layer, name] for name in LAYOUTS) / repeats for layer, count in found.items())
     reached, possible, peak = of_step / seconds["step"], work / best, product / seconds["matmul"]
     return {
         "GFLOP a step": of_step / 1e9,

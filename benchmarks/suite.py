@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks import evaluation, growth, machine, memory, rates, shares, steps, views
+from benchmarks import evaluation, growth, machine, memory, profile, rates, shares, steps, views
 from benchmarks.cases import Case, make_case
 from benchmarks.clocks import best_of, clock_of
 from benchmarks.reference import Reference
@@ -96,6 +96,12 @@ def shares_section(options: Options) -> Iterator[dict]:
             yield {"case": kind, "method": name, "ms a step": 1e3 * whole} | parts
 
 
+def profile_section(options: Options) -> Iterator[dict]:
+    for kind in ("digits", "cifar"):
+        for row in profile.measure(options.case(kind, "lps"), options.long_turns):
+            yield {"case": kind} | row
+
+
 def rates_section(options: Options) -> Iterator[dict]:
     for kind in ("digits", "cifar"):
         rounds = 4 * options.turns if kind == "digits" else options.long_turns
@@ -139,6 +145,7 @@ SECTIONS: dict[str, tuple[str, str, Callable[[Options], Iterator[dict]]]] = {
         steps_section("cifar"),
     ),
     "shares": ("Shares of a step", "Median over the steps.", shares_section),
+    "profile": ("Operators of a step", "LPS; milliseconds a step of a thread, or of the GPU.", profile_section),
     "rates": (
         "Rates",
         "LPS step, the network's convolutions alone (best layout of each), and one large matrix product.",

@@ -23,6 +23,7 @@ from benchmarks import (
     natural,
     pil_views,
     priors,
+    profile,
     rates,
     report,
     shares,
@@ -206,6 +207,12 @@ def test_shares_name_every_part_and_leave_no_hooks(case):
     found = shares.shares(case, 2)
     assert tuple(found) == shares.PARTS and min(found.values()) >= 0
     assert not case.method.network._forward_hooks and not case.method.network._forward_pre_hooks
+
+
+def test_a_profile_names_the_operators_and_adds_up(case):
+    *rows, whole = profile.measure(case, 1)
+    assert any("conv" in row["operator"] for row in rows) and whole["operator"] == "a step"
+    assert sum(row["ms"] for row in rows) == pytest.approx(whole["ms"])
 
 
 def test_rounds_take_turns_and_the_first_is_not_counted(monkeypatch):
