@@ -183,9 +183,9 @@ def _tagged_runs(options) -> list[Run]:
     runs = runs_with_tag(options.runs, options.tag)
     finished = [run for run in runs if run.state().name == "finished"]
     if not finished:
-        raise UserError("tag", f"{shorten(options.tag)} matches {len(runs)} runs, none of which has finished")
+        raise UserError("tag", f"{shorten(options.tag)} matches {counted(len(runs), 'run')}, but none has finished")
     if len(finished) < len(runs):
-        print_note(f"{len(runs) - len(finished)} of {len(runs)} runs are not finished and were left out")
+        print_note(f"left out because not finished: {len(runs) - len(finished)} of {len(runs)} runs")
     return finished
 
 

@@ -39,8 +39,9 @@ def add(commands: Commands) -> None:
         "--keep",
         type=float,
         metavar="SHARE",
-        help="share of the pictures that show known classes which stay within the limit (default: 0.95); every picture "
-        'beyond it is "none of these"; 1: every picture gets a class',
+        help="share of the pictures of known classes that should get a class (default: 0.95). It sets a limit for the "
+        'distance from the training images; every picture beyond the limit is "none of these". 1: every picture gets '
+        "a class",
     )
     add_sharing(sub, "on the same run and pictures, on this machine or others")
     sub.add_argument("--watch", action="store_true", help="keep watching a folder for new pictures")

@@ -171,7 +171,8 @@ def _sweep_in_words(planned, estimate, root, on) -> str:
     num_known = estimate.runs - estimate.missing
     if num_known:
         cost = f"about {span_in_words(estimate.span)} one after another and {data_size(estimate.bytes)}"
-        lines.append(f"for {num_known} of the {estimate.runs} runs to do: {cost}, {source_in_words(estimate.span)}")
+        part = f"{num_known} of the {estimate.runs} runs: " if estimate.missing else ""
+        lines.append(f"{part}{cost}, {source_in_words(estimate.span)}")
     if estimate.missing:
         lines.append(f"time and disk unknown: no finished run of {', '.join(estimate.unknown)} yet")
     new_configs = [item.config for item in planned.items if item.action != "exists"] if on is None else []
@@ -193,9 +194,8 @@ def _wait_for_items(items) -> int:
             reason = f": {item.state.reason}" if item.state.reason else ""
             print_note(f"[{len(ended_runs)}/{len(items)}] {item.label}: {item.state.name}{reason}{score_text}")
     except KeyboardInterrupt:
-        print_note(
-            f"stopped waiting; {len(items) - len(ended_runs)} runs are still running or in the queue (see list, stop)"
-        )
+        left = counted(len(items) - len(ended_runs), "run")
+        print_note(f"stopped waiting; still running or in the queue: {left} (see list, stop)")
         return 130
     return 1 if any(item.state.name != "finished" for item in ended_runs) else 0
 

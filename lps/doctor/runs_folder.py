@@ -187,7 +187,7 @@ def check_runs(machine: Machine) -> Iterator[tuple]:
             remedy = "Use the LPS Studio version that wrote it; this version does not change it."
         yield NOTE, f"{run.id}: {message}", "runs", remedy
     if len(damaged) > _SHOWN:
-        yield NOTE, f"{len(damaged) - _SHOWN} more damaged files", "runs", "python -m lps list names them."
+        yield NOTE, counted(len(damaged) - _SHOWN, "more damaged file"), "runs", "python -m lps list names them."
 
 
 def check_datasets(machine: Machine) -> Iterator[tuple]:

@@ -101,7 +101,7 @@ class NewPictures:
         if not self.skipped:
             return "none found; expected at least one"
         name, reason = self.skipped[0]
-        more = f", and {len(self.skipped) - 1:,} more files" if len(self.skipped) > 1 else ""
+        more = f", and {counted(len(self.skipped) - 1, 'more file')}" if len(self.skipped) > 1 else ""
         return f"none can be used: {shorten(name)} {reason}{more}"
 
 

@@ -149,7 +149,9 @@ def _copy(source: Path, drafts: Path, root: Path, max_bytes: int) -> dict[str, l
                 recorded.add(run_id)
             elif name not in ("lock", "want.json"):
                 left_out[run_id] = left_out.get(run_id, 0) + 1
-    notes = {run_id: [f"{count} files that are not results were left out"] for run_id, count in left_out.items()}
+    notes = {
+        run_id: [f"{counted(count, 'file')} left out: not part of the results"] for run_id, count in left_out.items()
+    }
     return notes | {run_id: [*notes.get(run_id, []), OWN_NOW] for run_id in recorded}
 
 
@@ -371,7 +373,7 @@ def _check_events(run: Run) -> list[str]:
             "events.jsonl",
             f"of {run.id} has more damaged lines ({num_damaged}) than events ({num_sound})",
         )
-    return [f"{num_damaged} damaged lines of events.jsonl are skipped"] if num_damaged else []
+    return [f"{counted(num_damaged, 'damaged line')} of events.jsonl skipped"] if num_damaged else []
 
 
 def _check_checkpoints(run: Run) -> list[str]:

@@ -28,8 +28,8 @@ Deviations:
     - The number of classes is known. Images vote without augmentation (original: with augmentation).
     - A prototype without votes is not in the graph. It joins the group of the most similar prototype (by cosine) that
       has votes. For spectral clustering, a small constant is added to every edge of the graph.
-    - The id of a seen class goes to the group with most labeled images of this class. A novel id goes to the
-      group that shares most prototypes with the group that had this id before (best matching). So ids stay the same
+    - The id of a seen class goes to the group with the most labeled images of this class. A novel id goes to the
+      group that shares the most prototypes with the group that had this id before (best matching). So ids stay the same
       from epoch to epoch. If the numbers of labeled images are equal, shared prototypes decide for seen classes too.
     - The partner of a labeled image is the next image of its class in the shuffled batch, so every other image of the
       class is equally likely.

@@ -61,9 +61,8 @@ def start_warnings(config: Config) -> list[str]:
     novel_names = images.class_names[images.num_classes // 2 :]
     names_text = ", ".join(novel_names[:_SHOWN]) + ", ..." * (len(novel_names) > _SHOWN)
     return [
-        f"The data set has no folder with the name unlabeled. Therefore, {len(novel_names)} of the "
-        f"{images.num_classes} classes count as novel, and training does not use their labels: {names_text}. You can "
-        "change this with split.num_seen or split.seen_classes."
+        "The data set has no folder with the name unlabeled. Therefore, these classes count as novel, and training "
+        f"does not use their labels: {names_text}. You can change this with split.num_seen or split.seen_classes."
     ]
 
 

@@ -344,7 +344,7 @@ class Config:
     )
     features_dropout: float = _setting(
         0.1,
-        "for embeddings: share of the dimensions of a strong view that get the mean of this dimension over all items",
+        "for embeddings: share of the dimensions of a strong view that are replaced by their means over all items",
         minimum=0,
         maximum=0.99,
         larger="strong views keep less information about the item",

@@ -153,7 +153,8 @@ _NO_NUMBERS = "The paper only has results for {}; the other values are our choic
 PRESETS = {
     preset.name: preset
     for preset in (
-        Preset("table1", "Main comparison", "Table 1", "All 10 methods with 10 % and with 50 % of the labels.",
+        Preset("table1", "Main comparison", "Table 1",
+               "The 10 methods of the paper's Table 1 with 10 % and with 50 % of the labels.",
                _main_lines(), ("cifar10", "cifar100", "imagenet100")),
         Preset("nmi", "NMI of novel classes", "Table 2", "Normalized mutual information on images of novel classes.",
                tuple(_method_lines(("ORCA", "NACH", "LPS"), {}, "table2_nmi_novel")), measures=("nmi",), by_ratio=True),

@@ -211,7 +211,7 @@ def redundant_requests(layout: SweepSpec) -> list[str]:
                 )
     rows = list(zip(*layout.varied.values())) if layout.mode == "list" else []
     if len(set(rows)) < len(rows):
-        sentences.append(f"{len(rows) - len(set(rows))} of the {len(rows)} combinations are duplicates")
+        sentences.append(f"duplicates among the {len(rows)} combinations: {len(rows) - len(set(rows))}")
     return sentences + [
         f"{name}={text} is the default, so it changes nothing"
         for name, text in layout.fixed.items()

@@ -148,7 +148,7 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
             "use_margin=false do not use margin_scale",
         ),
         (SweepSpec(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "with use_margin=false"),
-        (SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "1 of the 3 combinations"),
+        (SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "duplicates among the 3 combinations: 1"),
         (SweepSpec(fixed={"epochs": "40"}), "epochs=40 is the default"),
     ],
 )
@@ -434,7 +434,7 @@ sys.exit(main(["sweep", "--set", "device=cpu", "--seeds", "0,1", "--wait", "--ru
     until(lambda: run.log.exists() and b"doing" in run.log.read_bytes())
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130 and "2 runs are still running or in the queue" in err and "Traceback" not in err
+    assert process.returncode == 130 and "in the queue: 2 runs" in err and "Traceback" not in err
     assert len(out.splitlines()) == 2 and run.state().name == "running" and len(waiting_runs(root)) == 1
 
 
@@ -446,7 +446,7 @@ def test_compare_takes_the_runs_of_a_sweep(root, capsys, monkeypatch):
     for run in (runs[0], runs[2]):
         run.write_meta(tags=["sweep:C"])
     assert main(["compare", "--tag", "sweep:C", "--runs", str(root)]) == 0
-    assert compared == [runs[0].id] and "1 of 2 runs are not finished and were left out" in capsys.readouterr().err
+    assert compared == [runs[0].id] and "not finished: 1 of 2 runs" in capsys.readouterr().err
     for arguments, words in (
         (["--tag", "sweep:D"], "tag: 'sweep:D' has no runs in"),
         (["--tag", "sweep:C", runs[0].id], "tag: cannot be combined with names of runs"),

@@ -202,6 +202,6 @@ def _show_decisions(config: Config) -> None:
                       args=(lambda n=number: audit_files.undo_finding_decision(config, n),))  # fmt: skip
     if len(log_entries) > _MAX_DECISIONS:
         st.caption(
-            f"and {len(log_entries) - _MAX_DECISIONS:,} older decisions. To list them, run python -m lps audit "
-            f"{config.dataset} --decided"
+            f"and {counted(len(log_entries) - _MAX_DECISIONS, 'older decision')}. To list them, run "
+            f"python -m lps audit {config.dataset} --decided"
         )

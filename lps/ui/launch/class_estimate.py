@@ -87,8 +87,9 @@ def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
         f"the numbers whose accuracy is at most {100 * result.tolerance:.1f} points (one standard error) below the "
         "best. Of these, it chose the one with the clearest separation of the clusters.  \n"
         "If the number is too large, a class may be split over two clusters. You can give both clusters the same name "
-        "or merge them. If the number is too small, two classes may share a cluster. You must then separate them "
-        f"{with_noun('picture by picture')}. If you are unsure, choose one class more."
+        "or merge them. If the number is too small, two classes may share a cluster. You can then split this "
+        f"cluster on Clusters, but you have to check {with_noun('its pictures')}. If you are unsure, choose one class "
+        "more."
     )
     st.button(
         f"Look for {counted(result.novel, 'novel class')}",

@@ -467,9 +467,7 @@ def show_settings(run: Run) -> None:
         return
     table = table_of_settings(settings)
     changed = int(table["Changed"].sum())
-    st.caption(
-        f"{changed or 'None'} of the {len(table)} settings differ from the defaults of the data set and the method."
-    )
+    st.caption(f"Settings that are not the defaults of the data set and the method: {changed} of {len(table)}.")
     if run.state().is_over and (version_note := provenance.other_version(run)):
         st.caption(escape.markdown(version_note))
     columns = [Column(head, table[head]) for head in ("Setting", "Value", "Default")]

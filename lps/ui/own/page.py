@@ -166,8 +166,8 @@ def _describe_suggestion(count: class_count.ClassCount) -> str:
     sentence = f"**{max(1, count.novel)} suggested.** Leave the field empty to use this number. "
     sentence += f"{lowest} to {highest} are plausible. " if lowest < highest else ""
     return (
-        f"{sentence}If unsure, choose a larger number: you can merge clusters later, but you cannot find a class that "
-        "is missing."
+        f"{sentence}If unsure, choose a larger number: two clusters are easy to merge, but two classes in one "
+        "cluster are hard to separate."
     )
 
 

@@ -301,9 +301,9 @@ def _show_neighbours(run: Run, epoch: int, table: pd.DataFrame, row: pd.Series) 
 def _describe_neighbours(neighbour_rows: pd.DataFrame, row: pd.Series) -> str:
     """Describe how many neighbours share prediction and class. neighbour_rows: of `points.read_points`."""
     same = neighbour_rows["predicted"] == row["predicted"]
-    sentence = f"{int(same.sum())} of {len(neighbour_rows)} have the same prediction"
+    sentence = f"Same prediction: {int(same.sum())} of {len(neighbour_rows)}"
     is_known = neighbour_rows["truth"] >= 0
     if row["truth"] >= 0 and is_known.any():
         same = (neighbour_rows["truth"] == row["truth"])[is_known]
-        sentence += f", {int(same.sum())} of {len(same)} the same true class"
+        sentence += f"; same true class: {int(same.sum())} of {len(same)}"
     return f"{sentence}. Below each picture: cosine distance of the features, and prediction."

@@ -158,7 +158,7 @@ def _class_columns(class_counts: pd.DataFrame, total: int, say: Callable[[str], 
 def _show_gallery(run: Run, rows: pd.DataFrame, names: tuple[str, ...]) -> None:
     """Show the selected pictures, the most confident first."""
     rows = rows.sort_values("confidence", ascending=False, kind="stable")
-    opened, alt = url_fields.read_number("image"), nouns.of(run)(f"{len(rows):,} selected images")
+    opened, alt = url_fields.read_number("image"), nouns.of(run)(counted(len(rows), "selected image"))
     clicked = scroll_gallery.show_gallery(
         rows, "selected", alt, names, picture_files.address_of_pictures(run), opened, nouns.of(run)("Image")
     )

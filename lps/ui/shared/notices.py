@@ -23,7 +23,7 @@ from lps.settings.given_prior import ABOUT_ORACLE
 from lps.store import titles
 from lps.store.runs import Run
 from lps.ui.shared import escape, export_buttons, select
-from lps.wording import data_size
+from lps.wording import counted, data_size
 
 TICK_S = 5.0
 _MAX_TOASTS = 3  # toasts at a time
@@ -72,7 +72,7 @@ def _show_news(url_ids: frozenset[str], existing_ids: frozenset[str]) -> None:
         st.toast(text, icon=icon, duration="long")
     if len(news) > _MAX_TOASTS:
         st.toast(
-            f"And {len(news) - _MAX_TOASTS} more messages. Open the page Runs to see all runs.",
+            f"And {counted(len(news) - _MAX_TOASTS, 'more message')}. Open the page Runs to see all runs.",
             icon=":material/view_list:",
             duration="long",
         )
