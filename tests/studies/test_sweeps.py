@@ -148,7 +148,10 @@ def test_methods_seeds_and_values_are_crossed_and_equal_runs_laid_out_once():
             "use_margin=false do not use margin_scale",
         ),
         (SweepSpec(fixed={"use_margin": "false"}, varied={"margin_scale": ("1", "5")}), "with use_margin=false"),
-        (SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"), "duplicates among the 3 combinations: 1"),
+        (
+            SweepSpec(varied={"lr": ("1", "1", "2"), "epochs": ("3", "3", "4")}, mode="list"),
+            "duplicates among the 3 combinations: 1",
+        ),
         (SweepSpec(fixed={"epochs": "40"}), "epochs=40 is the default"),
     ],
 )
