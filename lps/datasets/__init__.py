@@ -7,6 +7,8 @@ recommends for single methods, and `is_coloured(path)` if the pictures are the u
 underscore are not data sets. No torch, so that pages can show pictures without it.
 """
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -111,3 +113,8 @@ def quoted(path) -> str:
     """Shorten a path for a message. A very long path keeps its end, which tells paths apart."""
     text = str(path)
     return shorten(text if len(text) <= 240 else f"…{text[-239:]}", 500)
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs more than once, for a message; None if all differ."""
+    return next((shorten(name) for name, count in Counter(names).items() if count > 1), None)

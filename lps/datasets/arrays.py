@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.datasets import Images
+from lps.datasets import Images, repeated
 from lps.datasets._recipes import PHOTOS
 from lps.datasets.readers.array_file import ArrayFile, ArrayHead, opened
 from lps.datasets.readers.picture_cache import Writer, cached_images
@@ -200,8 +200,8 @@ def _class_names(arrays: dict[str, np.ndarray]) -> tuple[str, ...]:
         stored_names = arrays["class_names"]
         texts = [t.decode("utf-8", "replace") if isinstance(t, bytes) else t for t in stored_names.tolist()]
         names = tuple(clean_line(text) or str(i) for i, text in enumerate(texts))
-        if len(set(names)) < len(names):
-            raise UserError("dataset.path", "class_names has a name twice; expected a different name for each class")
+        if twice := repeated(names):
+            raise UserError("dataset.path", f"class_names has {twice} twice; expected a different name for each class")
         if len(names) < len(counts):
             raise UserError(
                 "dataset.path", f"class_names has {len(names)} names, but y_train has class ids up to {y.max()}"

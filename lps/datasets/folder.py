@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.datasets import Images, quoted
+from lps.datasets import Images, quoted, repeated
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import Unreadable, squeezed
 from lps.datasets.readers.picture_cache import cached_images
@@ -122,8 +122,8 @@ def _class_names(root: Path, classes: list[Path]) -> tuple[str, ...]:
     names = tuple(clean_line(path.name) for path in classes)
     if not names:
         raise UserError("dataset.path", f"{quoted(root)} has no classes; expected one sub-folder per class")
-    if len(set(names)) < len(names):
-        raise UserError("dataset.path", "two sub-folders have names that look the same; rename one")
+    if twice := repeated(names):
+        raise UserError("dataset.path", f"two sub-folders have names that look like {twice}; rename one")
     return names
 
 

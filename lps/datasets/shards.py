@@ -1,7 +1,8 @@
 """Many pictures in few files: tar shards in WebDataset's layout, or Parquet with the bytes of images.
 
 pictures/train-000.tar       cat7.jpg, cat7.cls; ...        the class as a number or a name; no .cls: unknown
-pictures/train-001.parquet   columns image and label        as Hugging Face's datasets have them; -1 or null: unknown
+pictures/train-001.parquet   columns image and label        as Hugging Face's datasets have them; labels are whole numbers
+                                                            or text; -1, null or no text: unknown
 pictures/test-000.tar        files that begin with `test`   optional, for a last accuracy
 pictures/classes.txt         one name a line                optional: the names of classes that are numbers
 """
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.datasets import Images, quoted
+from lps.datasets import Images, quoted, repeated
 from lps.datasets._recipes import OWN_PICTURES
 from lps.datasets.readers.decoding import decode
 from lps.datasets.readers.picture_cache import Writer, cached_images
@@ -67,8 +68,8 @@ def _listed(path: str | None) -> tuple[Path, Shards, tuple[str, ...]]:
     if not shards.training:
         raise UserError("dataset.path", f"{quoted(root)} has no .tar or .parquet file to train on")
     names = tuple(clean_line(line) for line in text.decode("utf-8", "replace").splitlines())
-    if len(set(names)) < len(names):
-        raise UserError("dataset.path", f"{_NAMES} has a name twice; expected a different one on each line")
+    if twice := repeated(names):
+        raise UserError("dataset.path", f"{_NAMES} has {twice} twice; expected a different name on each line")
     return root, shards, names
 
 

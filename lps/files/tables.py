@@ -2,11 +2,13 @@
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import TextIO
 
+_NOT_IN_LINE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 _LATEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "†": r"\dag{}",
     "‡": r"\ddag{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "]": "{]}",
@@ -50,8 +52,11 @@ def file_cell(name: str) -> str:
 
 
 def file_text(name: str) -> str:
-    r"""Return a file's name with bytes that are not UTF-8 as \xe9."""
-    return name if name.isascii() else name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    r"""Return a file's name on one line: bytes that are not UTF-8 as \xe9, control characters and line ends as \n."""
+    if name.isascii() and name.isprintable():
+        return name
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return _NOT_IN_LINE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def escape_latex(text: str, replacement: Callable[[str], str] = str) -> str:

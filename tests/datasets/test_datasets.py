@@ -718,5 +718,5 @@ def test_an_unlabeled_folder_without_pictures_and_equal_class_names_are_refused(
     with pytest.raises(UserError, match="unlabeled.* has no pictures; add some or remove it"):
         sources.load("folder", str(animals), 16)
     names = np.array(["same"] * (int(good["y_train"].max()) + 1))
-    with pytest.raises(UserError, match="class_names has a name twice"):
+    with pytest.raises(UserError, match="class_names has 'same' twice"):
         sources.load("arrays", save(tmp_path / "twice.npz", good | {"class_names": names}))

@@ -178,7 +178,7 @@ IDS = [f"bird-{row}" for row in range(COUNT)]
         ({"labels": ["a"] * COUNT}, "every item has the label 'a'; expected another class"),
         ({"labels": [0, 5, -1] * 30, "class_names": ["a", "b"]}, "label '5' is not an index of class_names"),
         ({"labels": [0, 0, -1] * 30, "class_names": ["a", "b"]}, "class b has no item"),
-        ({"labels": [0, 1, -1] * 30, "class_names": ["a", "a"]}, "class_names has a name twice"),
+        ({"labels": [0, 1, -1] * 30, "class_names": ["a", "a"]}, "class_names has 'a' twice"),
         ({"pictures": ["lost.png"] * COUNT}, "picture 'lost.png' was not found"),
         ({"pictures": ["../other.png"] * COUNT}, "is outside the folder of the file"),
         ({"pictures": ["/etc/passwd"] * COUNT}, "is outside the folder"),

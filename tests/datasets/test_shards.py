@@ -1,5 +1,6 @@
 """Tar shards and Parquet as a data set: what is read, what is listed as damaged, when it is read again."""
 
+import gzip
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from PIL import Image
 from lps.data import sources
 from lps.datasets import shards
 from lps.errors import UserError
+from lps.inference.new_pictures import PictureForm, open_pictures
 from lps.settings import catalog
 from lps.wording import counted
 
@@ -110,6 +112,7 @@ def test_damaged_members_and_shards_are_listed_and_the_rest_is_used(home):
     (home / "h.tar").symlink_to(home / "nothing.tar")
     images = sources.load("shards", str(home), 8)
     skipped = dict(images.skipped)
+    assert skipped["c.tar"].endswith("none of its pictures can be used")
     assert skipped["a.tar/a/5.png"] == "is not a picture of a known format"
     assert "1 picture before" in skipped["b.tar"] or "2 pictures before" in skipped["b.tar"]
     assert "not a tar file" in skipped["c.tar"] and "is damaged" in skipped["d.parquet"]
@@ -135,6 +138,67 @@ def test_a_shard_that_is_damaged_within_says_how_many_pictures_are_used(home):
     for shard in ("head.tar", "packed.tar.gz"):
         used = [name for name in images.file_names if name.startswith(shard)]
         assert 0 < len(used) < 4 and f"the {counted(len(used), 'picture')} before" in reasons[shard], shard
+
+
+def test_members_that_claim_more_than_the_limit_are_refused_before_they_are_read(home):
+    """GNU tar and pax store long names and attributes as members, which `tarfile` reads whole."""
+    write_tar(home / "a.tar", {"1.png": picture(1), "1.cls": b"cat"})
+    long_text, long_name = tarfile.TarInfo("2.json"), tarfile.TarInfo("2.png")
+    long_text.size = long_name.size = 1_536_000_000
+    long_name.type = tarfile.XHDTYPE
+    with open(home / "a.tar", "r+b") as file:
+        file.seek(4 * tarfile.BLOCKSIZE)
+        file.write(long_text.tobuf())
+        file.seek(long_text.size, os.SEEK_CUR)  # a hole, which takes no space on the disk
+        file.write(long_name.tobuf())
+        file.truncate(file.tell() + long_name.size)
+    (home / "b.tar.gz").write_bytes(gzip.compress(long_text.tobuf() + bytes(20_000_000)))
+    long_text.size = -tarfile.BLOCKSIZE
+    (home / "c.tar").write_bytes(long_text.tobuf(tarfile.GNU_FORMAT))  # its next member would be itself
+    images = sources.load("shards", str(home), 8)
+    assert images.file_names == ("a.tar/1.png",)
+    assert dict(images.skipped) == {
+        "a.tar/2.json": "has 1.5 GB; expected at most 1 MB",
+        "b.tar.gz/2.json": "has 1.5 GB; expected at most 1 MB",
+        "b.tar.gz": "is damaged (it unpacks to more than 21 MB, 200 times its size): none of its pictures can be used",
+        "c.tar": "is damaged (cut short or not a tar file): none of its pictures can be used",
+        "a.tar": "is damaged (name and attributes of a member take 1.5 GB; expected at most 1 MB): "
+        "only the 1 picture before the damage can be used",
+    }
+
+
+LABELS = {
+    "double": (pyarrow.array([1.0, None, float("nan"), 0.0]), [1, -1, -1, 0]),
+    "bytes": (pyarrow.array([b"dog", None, b"", "é".encode()]), [0, -1, -1, 1]),
+    "dictionary": (pyarrow.array(["dog", None, "cat", "dog"]).dictionary_encode(), [1, -1, 0, 1]),
+    "int8": (pyarrow.array([3, -1, 2, None], pyarrow.int8()), [1, -1, 0, -1]),
+    "large_string": (pyarrow.array(["b", None, "", "a"], pyarrow.large_string()), [1, -1, -1, 0]),
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_a_clear_type_are_read(home, kind):
+    labels, expected = LABELS[kind]
+    parquet.write_table(
+        pyarrow.table({"label": labels, "data": [picture(value) for value in range(4)]}), home / "x.parquet"
+    )
+    assert sources.load("shards", str(home), 8).labels.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([True, False], "type 'bool'"),
+        ([0.5, 1.0], "0.5 in a column 'label' of type 'double'"),
+        ([b"\xff", b""], "type 'binary'"),
+    ],
+)
+def test_labels_of_another_type_are_refused_for_training_and_ignored_for_prediction(home, labels, said):
+    write_parquet(home / "x.parquet", [1, 2], labels)
+    with pytest.raises(UserError, match=f"'x.parquet' has .*{said}; expected whole numbers or text, and null"):
+        sources.load("shards", str(home), 8)
+    pictures = open_pictures(str(home), PictureForm(8, 8, 3, False, True))
+    assert sum(len(piece.pixels) for piece in pictures.pieces()) == 2
 
 
 def test_shards_are_decoded_again_only_when_one_changes(home, monkeypatch):

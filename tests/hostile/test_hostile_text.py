@@ -43,6 +43,7 @@ def test_a_cell_is_never_a_formula():
     formulas = ["=1+1", "+1+1", "-1+1", "@SUM(1)", "\t=1", " =1", "\r=1", "\n=1", *TEXTS]
     for make in (tables.escape_cell, tables.line_cell, tables.file_cell):
         assert dangerous(_csv([[make(text)] for text in formulas])) == []
+    assert tables.file_cell("a.tar/1\n=1\u2028é\udce9.png") == r"a.tar/1\n=1\u2028é\xe9.png"  # on one line
     assert dangerous(_csv([["=1+1"]])) and dangerous(_csv([[" @x"]])) and not dangerous(_csv([["-1.5", "+2e-3"]]))
 
 
@@ -50,7 +51,7 @@ def test_a_cell_is_never_a_formula():
 def test_a_sign_that_is_not_seen_or_wide_hides_no_formula(first):
     """A byte order mark at the beginning of a file is dropped by a spreadsheet, which then sees what follows."""
     for make in (tables.escape_cell, tables.file_cell):
-        assert make(f"{first}1+1.png").startswith("'")
+        assert make(f"{first}1+1.png")[0] in "'\\"  # a file's name has \\x00 for the character
     for text in ("\ufeffcat", "caf\u00e9", "1=1", "", "\u200b", "(-1)"):
         assert tables.escape_cell(text) == text
 

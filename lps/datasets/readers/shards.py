@@ -4,26 +4,29 @@ A shard is read from beginning to end, one picture at a time; of Parquet one row
 parts are listed, and the rest of the same shard is left out.
 """
 
+import gzip
 import json
+import math
 import os
 import tarfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
+from lps.datasets import quoted
 from lps.datasets.readers.decoding import LONGEST
 from lps.datasets.readers.pictures import ENDINGS, is_folder, scan_folder
 from lps.errors import UserError, shorten
-from lps.files.atomic import clean_line
+from lps.files.atomic import clean_line, fingerprint
+from lps.files.untrusted_files import RATIO, SLACK
 from lps.wording import counted, data_size
 
 _TARS, _PARQUETS = (".tar", ".tar.gz", ".tgz"), (".parquet",)
 _LABEL_NAMES = ("label", "class", "cls", "target", "fine_label", "class_name")  # of columns, and of keys in .json
 _IMAGE_NAMES = ("image", "img", "picture", "jpg", "png")  # of columns, if several hold bytes
-_MAX_TEXT = 1 << 20  # bytes of a .cls, .txt or .json beside a picture
+_MAX_TEXT = 1 << 20  # bytes of a .cls, .txt or .json beside a picture, and of a member's name and attributes
 _MAX_GROUP = 2 << 30  # bytes of the pictures of a row group, which are in memory together
 _ROWS = 64  # rows of a group read at once
 _TEST = "test"
@@ -43,13 +46,17 @@ class Sample(NamedTuple):
 
 @dataclass
 class Shards:
-    """The shards below a folder, in order, those for testing last; and what was skipped, as (name, reason)."""
+    """The shards below a folder, in order, those for testing last; and what was skipped, as (name, reason).
+
+    names: of the classes by number, if a Parquet file has them. has_labels: whether samples need their labels.
+    """
 
     root: Path
     training: list[os.DirEntry]
     test: list[os.DirEntry]
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    names: tuple[str, ...] = ()  # of the classes by number, if a Parquet file has them
+    names: tuple[str, ...] = ()
+    has_labels: bool = True
 
     @classmethod
     def of(cls, root: Path) -> "Shards":
@@ -65,9 +72,8 @@ class Shards:
         return shards
 
     def stamp(self) -> tuple:
-        """Return name, size, modification time and place of every shard: changes when a shard does."""
-        entries = [(entry.name, entry.stat()) for entry in (*self.training, *self.test)]
-        return tuple((name, status.st_size, status.st_mtime_ns, status.st_ino) for name, status in entries)
+        """Return name and fingerprint of every shard: changes when a shard does."""
+        return tuple((entry.name, fingerprint(entry.path)) for entry in (*self.training, *self.test))
 
     def samples(self, shards: list[os.DirEntry]) -> Iterator[Sample]:
         """Yield every picture of some shards in order."""
@@ -81,6 +87,11 @@ class Shards:
 
     def skip(self, name: str, reason: str) -> None:
         self.skipped.append((clean_line(name, 1000), reason))
+
+    def skip_rest(self, name: str, reason: str, count: int) -> None:
+        """List a shard of which only the first `count` pictures can be used."""
+        used = f"only the {counted(count, 'picture')} before the damage" if count else "none of its pictures"
+        self.skip(name, f"is damaged ({reason}): {used} can be used")
 
 
 def _is_shard(name: str) -> bool:
@@ -104,21 +115,62 @@ def _of_tar(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
     """Yield pictures of key.jpg with key.cls, key.txt or key.json beside it; the files of a key are adjacent."""
     count = 0
     try:
-        with tarfile.open(shard.path, "r:*") as archive:
-            for sample in _grouped(shards, shard.name, archive):
+        with open(shard.path, "rb") as file:
+            stream = _TarStream(gzip.open(file) if file.peek(2)[:2] == b"\x1f\x8b" else file, shard.stat().st_size)
+            for sample in _grouped(shards, shard.name, tarfile.open(fileobj=stream, mode="r:"), stream):
                 count += 1
                 yield sample
-    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else "cut short or not a tar file"
-        shards.skip(
-            shard.name, f"is damaged ({reason}): only the {counted(count, 'picture')} before the damage can be used"
-        )
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error) if isinstance(error, _TooLarge) else ""
+        shards.skip_rest(shard.name, reason or "cut short or not a tar file", count)
 
 
-def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[Sample]:
+class _TooLarge(tarfile.ReadError):
+    """A tar whose headers or packed bytes take too much memory or time."""
+
+
+class _TarStream:
+    """An unpacked tar. `tarfile` reads names and attributes of a member whole, so `read` gives it only a few bytes.
+
+    packed: bytes of the file.
+    """
+
+    def __init__(self, file: BinaryIO, packed: int):
+        self._file, self._end = file, RATIO * packed + SLACK
+        self.tell = file.tell
+        self.begin_member()
+
+    def begin_member(self) -> None:
+        self._left = _MAX_TEXT
+
+    def read(self, size: int) -> bytes:
+        if not 0 <= size <= self._left:
+            given = f"{data_size(_MAX_TEXT - self._left + size)}" if size >= 0 else "a negative number of bytes"
+            raise _TooLarge(f"name and attributes of a member take {given}; expected at most {data_size(_MAX_TEXT)}")
+        self._left -= size
+        return self._file.read(size)
+
+    def seek(self, position: int) -> None:
+        if position > self._end:
+            raise _TooLarge(f"it unpacks to more than {data_size(self._end)}, {RATIO} times its size")
+        self._file.seek(position)
+
+    def content(self, member: tarfile.TarInfo) -> bytes:
+        """Return the bytes of a member; raises `tarfile.ReadError` if they are incomplete."""
+        self.seek(member.offset_data)
+        content = self._file.read(member.size)
+        if len(content) != member.size:
+            raise tarfile.ReadError("unexpected end of data")
+        return content
+
+
+def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile, stream: _TarStream) -> Iterator[Sample]:
     key, picture, label, names = None, None, None, set()
     while (member := archive.next()) is not None:
         archive.members.clear()  # otherwise it keeps the header of every member
+        stream.begin_member()
+        if member.size < 0:
+            raise tarfile.ReadError("a header is damaged")
         if not member.isfile():
             continue
         folder, _, base = member.name.rpartition("/")
@@ -129,31 +181,28 @@ def _grouped(shards: Shards, shard: str, archive: tarfile.TarFile) -> Iterator[S
                 yield Sample(*picture[:2], label, picture[2])
             key, picture, label = path_stem, None, None
         member_path, kind = f"{shard}/{member.name}", "." + suffix.lower()
-        if kind in ENDINGS:
-            if member.size > LONGEST:
-                shards.skip(member_path, f"has {data_size(member.size)}; expected at most {data_size(LONGEST)}")
-            elif picture or member.name in names:
+        is_picture = kind in ENDINGS
+        if not is_picture and kind not in (".cls", ".txt", ".json"):
+            continue
+        limit = LONGEST if is_picture else _MAX_TEXT
+        if member.size > limit:
+            shards.skip(member_path, f"has {data_size(member.size)}; expected at most {data_size(limit)}")
+        elif member.issparse():
+            shards.skip(member_path, "is a sparse file; expected one that is stored whole")
+        elif is_picture:
+            if picture or member.name in names:
                 shards.skip(member_path, "is a second picture with the same name")
             else:
                 names.add(member.name)
-                picture = member_path, _content(archive, member), (member.offset_data, member.size)
-        elif kind in (".cls", ".txt", ".json") and member.size <= _MAX_TEXT:
-            given_label = _label_of(kind, _content(archive, member))
+                picture = member_path, stream.content(member), (member.offset_data, member.size)
+        else:
+            given_label = _label_of(kind, stream.content(member))
             label = given_label if given_label is not None else label
     if picture:
         yield Sample(*picture[:2], label, picture[2])
-    archive.fileobj.seek(archive.offset)  # `next` returns None at the end of the archive and also for a damaged header
-    if archive.fileobj.read(tarfile.BLOCKSIZE).strip(b"\0"):
+    stream.seek(archive.offset)  # `next` returns None at the end of the archive and also for a damaged header
+    if stream.read(tarfile.BLOCKSIZE).strip(b"\0"):
         raise tarfile.ReadError("a header is damaged")
-
-
-def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    """Return the bytes of a member; raises `tarfile.ReadError` if they are incomplete."""
-    with closing(archive.extractfile(member)) as file:
-        content = file.read()
-    if len(content) != member.size:
-        raise tarfile.ReadError("unexpected end of data")
-    return content
 
 
 def _label_of(kind: str, content: bytes) -> str | int | None:
@@ -202,6 +251,9 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
             if image is None:
                 shards.skip(shard.name, f"has no column of image bytes among {shorten(', '.join(schema.names))}")
                 return
+            label = label if shards.has_labels else None
+            if label and not _are_labels(schema.field(label).type):
+                raise _wrong_labels(shard.name, schema.field(label))
             largest = max((file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)), default=0)
             if largest > _MAX_GROUP:
                 limit = f"expected at most {data_size(_MAX_GROUP)}: write it with a smaller row_group_size"
@@ -214,14 +266,13 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
                     value = picture.as_py()
                     content = value.get("bytes") if isinstance(value, dict) else value
                     if content:
-                        yield Sample(name, content, _as_label(given_label))
+                        yield Sample(name, content, _label_in(given_label, shard.name, schema.field(label or image)))
                     else:
                         shards.skip(name, "has no image bytes")
+    except UserError:
+        raise
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        reason = shorten(str(error).partition("\n")[0])
-        shards.skip(
-            shard.name, f"is damaged ({reason}): only the {counted(count, 'picture')} before the damage can be used"
-        )
+        shards.skip_rest(shard.name, shorten(str(error).partition("\n")[0]), count)
 
 
 def _columns(schema) -> tuple[str | None, str | None]:
@@ -236,9 +287,40 @@ def _columns(schema) -> tuple[str | None, str | None]:
             return any(kind.field(i).name == "bytes" and is_bytes(kind.field(i).type) for i in range(kind.num_fields))
         return is_bytes(kind)
 
-    columns = [column.name for column in schema if holds(column.type)]
-    image = next((name for name in _IMAGE_NAMES if name in columns), columns[0] if columns else None)
-    return image, next((name for name in _LABEL_NAMES if name in schema.names), None)
+    label = next((name for name in _LABEL_NAMES if name in schema.names), None)
+    columns = [column.name for column in schema if column.name != label and holds(column.type)]
+    return next((name for name in _IMAGE_NAMES if name in columns), columns[0] if columns else None), label
+
+
+def _are_labels(kind) -> bool:
+    """Return whether a column of this type can have labels."""
+    import pyarrow.types as types
+
+    if types.is_dictionary(kind):
+        return _are_labels(kind.value_type)
+    texts = types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary
+    numbers = types.is_integer, types.is_float32, types.is_float64
+    return any(is_kind(kind) for is_kind in (*texts, *numbers, types.is_null))
+
+
+def _label_in(value: object, shard: str, column) -> str | int | None:
+    """Return the label in a cell of a column; raises `UserError` for a fraction, and for bytes that are not text."""
+    try:
+        if isinstance(value, bytes):
+            value = value.decode()
+        elif isinstance(value, float) and not math.isnan(value):
+            if not value.is_integer():
+                raise ValueError
+            value = int(value)
+    except ValueError:
+        raise _wrong_labels(shard, column, f"{shorten(value)} in ") from None
+    return _as_label(value)
+
+
+def _wrong_labels(shard: str, column, cell: str = "") -> UserError:
+    labels = f"a column {shorten(column.name)} of type {shorten(str(column.type))}"
+    expected = "expected whole numbers or text, and null for unknown"
+    return UserError("dataset.path", f"{quoted(shard)} has {cell}{labels}; {expected}")
 
 
 def _names_in(metadata: dict[bytes, bytes] | None) -> tuple[str, ...]:

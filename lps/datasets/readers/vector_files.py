@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lps.datasets import quoted
+from lps.datasets import quoted, repeated
 from lps.datasets.readers.array_file import ArrayFile, ArrayHead, opened, read_head
 from lps.errors import UserError, shorten
 from lps.files.atomic import clean_line
@@ -368,8 +368,8 @@ def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
             raise _wrong(
                 f"label {shorten(lost[0])} is not an index of class_names; expected 0 to {len(names) - 1} or -1"
             )
-        if len(set(names)) < len(names):
-            raise _wrong("class_names has a name twice; expected a different one for each class")
+        if twice := repeated(names):
+            raise _wrong(f"class_names has {twice} twice; expected a different name for each class")
         numbers = {str(number): number for number in range(len(names))}
         if unused := sorted(set(numbers) - {str(int(text)) for text in different}, key=int):
             raise _wrong(f"class {names[int(unused[0])]} has no item; expected at least one with its label")
