@@ -1,7 +1,7 @@
 """Watch a folder: predict new files, and report each possible novel class once.
 
-A file is read when two checks found the same size and time, so a half-written file is never read. A file that was not a
-picture is read again when its size or time changes. Nothing in the folder is changed.
+A file is read when two checks found the same size and times, so a half-written file is never read. A file that was
+not a picture is read again when its size or a time changes. Nothing in the folder is changed.
 """
 
 from collections import Counter
@@ -65,8 +65,8 @@ class FolderWatch:
         if self._predictor.model.form.are_vectors:
             raise UserError("pictures", "cannot be watched: this run was trained on vectors; predict one file of them")
         self._rows: PredictedRows | None = None
-        self._settled: dict[str, tuple[int, int]] = {}  # files that were read
-        self._arriving: dict[str, tuple[int, int]] = {}  # files found at the last check, not read yet
+        self._settled: dict[str, list[int]] = {}  # files that were read
+        self._arriving: dict[str, list[int]] = {}  # files found at the last check, not read yet
         self._skipped: dict[str, str] = {}  # reasons why files are no pictures
         self._reported: set[str] = set()  # files of reported kinds
 
@@ -75,9 +75,7 @@ class FolderWatch:
         listing = Listing(self._folder)
         with as_user_error("pictures", f"{quoted(str(self._folder))} cannot be read"):
             listing.add(self._folder, -1)
-        files_due = {
-            name: (size, time_ns) for name, size, time_ns in listing.files if self._is_due(name, (size, time_ns))
-        }
+        files_due = {name: stamp for name, *stamp in listing.files if self._is_due(name, stamp)}
         ready = [name for name, stamp in files_due.items() if at_once or self._arriving.get(name) == stamp]
         self._arriving = files_due
         if not ready:
@@ -86,7 +84,7 @@ class FolderWatch:
             raise UserError("pictures", f"are more than {MAX_IMAGES:,}; watch another folder")
         return self._predict(ready)
 
-    def _is_due(self, name: str, stamp: tuple[int, int]) -> bool:
+    def _is_due(self, name: str, stamp: list[int]) -> bool:
         """Return whether a file has not been read yet, or was not a picture and has changed since."""
         return name not in self._settled or (clean_line(name, 1000) in self._skipped and self._settled[name] != stamp)
 

@@ -155,7 +155,7 @@ def _open_folder(folder: Path, form: PictureForm) -> NewPictures:
         return _open_shards(shards, form)
     if not listing.files:
         raise UserError("pictures", f"{quoted(folder)} has no pictures")
-    files = [name for name, _, _ in listing.files]
+    files = [name for name, *_ in listing.files]
     new_pictures = open_files(folder, files, form)
     new_pictures.skipped += listing.skipped
     new_pictures.stamp = listing.digest()
@@ -177,7 +177,7 @@ def open_files(folder: Path, files: list[str], form: PictureForm) -> NewPictures
 def _open_shards(shards: Shards, form: PictureForm) -> NewPictures:
     """Open the pictures of shards as the data set `shards` reads them; labels are ignored."""
     parts = [
-        NewPictures(partial(_from_shard, replace(shards, skipped=[]), shard, form))
+        NewPictures(partial(_from_shard, replace(shards, skipped=[], has_labels=False), shard, form))
         for shard in (*shards.training, *shards.test)
     ]
     return NewPictures(partial(_joined, parts), parts=parts, stamp=shards.stamp())

@@ -3,6 +3,7 @@
 import io
 import os
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,6 +77,20 @@ def test_pictures_by_reference_are_the_decoded_ones_under_the_same_name(both, co
     pixels = sources.images_of(config).pixels
     assert np.array_equal(pixels[[4, 9]], np.stack([pixels[4], pixels[9]]))
     assert np.array_equal(pixels.take(rows)[1], pixels[17])
+
+
+def test_a_file_with_the_same_size_and_time_is_read_again_if_it_was_written_since(config, both):
+    file = next(path for path in Path(config.dataset_path).rglob("*.*") if path.suffix in (".jpg", ".tar"))
+    times, content = (os.stat(file).st_atime_ns, os.stat(file).st_mtime_ns), bytearray(file.read_bytes())
+    file.chmod(0o600)  # only the time of the change is new: read again, and the run stays the same
+    sources._load.cache_clear()
+    assert training_data.prepare(config).digest == both[1].digest
+    content[content.index(b"\xff\xda") + 40] ^= 0xFF  # in the scan of a JPEG
+    with open(file, "r+b") as same_file:
+        same_file.write(content)
+    os.utime(file, ns=times)
+    sources._load.cache_clear()
+    assert training_data.prepare(config).digest != both[1].digest
 
 
 def test_a_step_sees_the_same_views_whoever_reads_its_pictures(both, config):

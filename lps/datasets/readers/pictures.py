@@ -30,7 +30,7 @@ class Listing:
     """Files below `root` in a fixed order, the last `num_test` for testing, and (name, reason) of skipped files."""
 
     root: Path
-    files: list[tuple[str, int, int]] = field(default_factory=list)  # name below root, bytes, modification time
+    files: list[tuple[str, int, int, int]] = field(default_factory=list)  # name below root, bytes, times of changes
     labels: list[int] = field(default_factory=list)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     num_test: int = 0
@@ -51,7 +51,7 @@ class Listing:
     def _append(self, files: Iterable[tuple[str, os.stat_result]], label: int) -> int:
         """Append files, given as (path below `root`, stat result)."""
         before = len(self.files)
-        self.files += [(name, status.st_size, status.st_mtime_ns) for name, status in files]
+        self.files += [(name, status.st_size, status.st_mtime_ns, status.st_ctime_ns) for name, status in files]
         self.labels += [label] * (len(self.files) - before)
         return len(self.files) - before
 
@@ -160,7 +160,7 @@ def decode_listing(
     """
     rows, skipped, sizes = [], list(listing.skipped), []
     decode_one = squeezed if is_whole else decode
-    pictures = decode_all([listing.root / name for name, _, _ in listing.files], image_size, decode_one)
+    pictures = decode_all([listing.root / name for name, *_ in listing.files], image_size, decode_one)
     for row, picture in enumerate(_with_progress(pictures, len(listing.files))):
         if isinstance(picture, str):
             skipped.append((clean_line(listing.files[row][0], 1000), picture))
