@@ -1,8 +1,7 @@
 """Many pictures in few files: tar shards in WebDataset's layout, or Parquet with the bytes of images.
 
 pictures/train-000.tar       cat7.jpg, cat7.cls; ...        the class as a number or a name; no .cls: unknown
-pictures/train-001.parquet   columns image and label        as Hugging Face's datasets have them; labels are whole numbers
-                                                            or text; -1, null or no text: unknown
+pictures/train-001.parquet   columns image and label        as in Hugging Face's; numbers or text, -1 or null: unknown
 pictures/test-000.tar        files that begin with `test`   optional, for a last accuracy
 pictures/classes.txt         one name a line                optional: the names of classes that are numbers
 """
