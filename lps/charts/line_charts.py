@@ -23,7 +23,7 @@ from lps.charts.figures import (
 from lps.charts.measurements import draws, group_mean
 from lps.charts.palette import Palette, with_alpha
 
-# The y axis of accuracy, on Live and in reports, starts at 0 (a little below, for whole marks).
+# The accuracy axis (y axis) of Live and of reports starts at 0 (a little below, for whole marks).
 _ACCURACY_AXIS_RANGE = (-0.02, 1.03)
 QUALITY = {  # of start features: words and colour
     "pretrain/knn_accuracy": ("k nearest neighbours", 3),

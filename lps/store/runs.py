@@ -45,7 +45,7 @@ from lps.store.desired_state import DesiredState, positive_integer
 from lps.store.events import check_version
 from lps.wording import ago
 
-ALIVE = ("starting", "running", "stopping", "unknown")  # unknown: at a place that does not answer
+ALIVE = ("starting", "running", "stopping", "unknown")  # unknown: SLURM, or another executor, does not answer
 OVER = ("finished", "stopped", "failed", "crashed")
 STATES = ("queued", *ALIVE, *OVER, "unreadable")
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[a-z0-9_]+-[a-z0-9_]+-s[0-9]+-[a-z0-9]{6}")
@@ -338,7 +338,8 @@ class Run:
     def _state_on_cluster(self, desired: DesiredState, started: int, recorded_state: State) -> State:
         """Return the state of a run whose lock is not held on this machine: from its records, then from its executor.
 
-        If the executor says that the job is over, the record of the end is already written, so it is read again.
+        If the executor (SLURM) says that the job is over, the record of the end is already written, so it is read again.
+        If SLURM does not answer, the state is unknown.
         """
         if started and recorded_state.attempt == started and desired.attempt <= started:
             return replace(recorded_state, is_settled=True)

@@ -67,7 +67,10 @@ def estimate_run(config: Config, shape: tuple[int, int, int] | None = None) -> S
 
 
 def describe_duration(span: Span | None, runs: int) -> str:
-    """Return " · about 4 min each" for the planned runs, with the reason for a wide range; "" if nothing is known."""
+    """Return the duration that Launch shows for the planned runs; "" if nothing is known.
+
+    Examples: " · about 4 min", " · about 4 min each"; a wide range is followed by its reason.
+    """
     if span is None:
         return ""
     if costs.is_unknown(span):
