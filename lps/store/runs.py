@@ -338,7 +338,7 @@ class Run:
     def _state_on_cluster(self, desired: DesiredState, started: int, recorded_state: State) -> State:
         """Return the state of a run whose lock is not held on this machine: from its records, then from its executor.
 
-        If the executor (SLURM) says that the job is over, the record of the end is already written, so it is read again.
+        If the executor (SLURM) says that the job is over, its end is already written, so the record is read again.
         If SLURM does not answer, the state is unknown.
         """
         if started and recorded_state.attempt == started and desired.attempt <= started:
