@@ -10,7 +10,7 @@ from lps.store.run_folders import blocked_by, find_run, list_runs
 from lps.store.runs import Run
 
 _MAX_GB = 1_000_000
-_FORMS = {  # the formats of `lps export --to`
+_FORMS = {  # the formats of `lps export --to`; also in lps/api.py and lps/interop/event_tables.py
     "tensorboard": "scalars, histograms, hyperparameters and the projector's embeddings, one folder per run",
     "csv": "all numbers as tables",
     "parquet": "all numbers as tables for pandas, R and databases",

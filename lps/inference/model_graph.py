@@ -63,7 +63,7 @@ def write_graph(path: Path, model: TrainedModel, compared: ReferenceImages) -> N
     if model.form.is_whole:
         raise UserError(
             "to",
-            "model cannot be exported for imagenet100, because its pictures are resized without their aspect ratio",
+            "model cannot be exported for imagenet100, because its pictures are resized to other proportions",
         )
     graph = _PredictionGraph(model, compared).eval()
     form = model.form

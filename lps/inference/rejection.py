@@ -72,7 +72,7 @@ class TradeOff:
     @property
     def basis(self) -> str:
         """Return a sentence on the pictures that were measured."""
-        return f"Measured on {self.measured}." + " Withheld labels are of labeled classes." * bool(self.withheld)
+        return f"Measured on {self.measured}." + " Labels are withheld from seen classes only." * bool(self.withheld)
 
 
 def _percent(share: float) -> str:

@@ -1,4 +1,4 @@
-r"""BaCon: for unequal classes. A classifier is trained to match class sizes from k-means. It guides a second network.
+r"""BaCon: for classes of unequal size. A classifier learns class sizes from k-means and guides a second network.
 
 Citation:
     J. Bai, Z. Liu, H. Wang, R. Chen, L. Mu, X. Li, J. T. Zhou, Y. Feng, J. Wu, H. Hu: Towards Distribution-Agnostic

@@ -82,7 +82,8 @@ def waiting_reason(desired: DesiredState, now: float | None = None) -> str:
     if desired.held:
         return "put on hold by an older version of LPS Studio; retry it in the queue to start it"
     if (time.time() if now is None else now) < desired.not_before:
-        return f"again at {time.strftime('%H:%M', time.localtime(desired.not_before))} ({_retry_in_words(desired)})"
+        hour = time.strftime("%H:%M", time.localtime(desired.not_before))
+        return f"starts again at {hour} ({_retry_in_words(desired)})"
     return f"starts again after a crash ({_retry_in_words(desired)})" if desired.retried else ""
 
 

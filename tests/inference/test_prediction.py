@@ -115,7 +115,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     assert found.right[-1] == 0.75 and found.withheld == 20
     away, _ = rejection.nearest_images(np.eye(8, dtype=np.float32)[4:6], points)
     assert (away.mean(axis=1) > limit).all()
-    assert found.basis == "Measured on 200 training images. Withheld labels are of labeled classes."
+    assert found.basis == "Measured on 200 training images. Labels are withheld from seen classes only."
     assert "how many others it rejects is not known. Of 20 pictures with a withheld label, " in found.in_words(limit)
 
 

@@ -260,7 +260,7 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
             break
         state = first.state()
         assert (state.name, state.attempt, first.desired().retried) == ("queued", attempt + 1, attempt)
-        assert state.reason.endswith(f"(retry {attempt} of 3)") and state.reason.startswith("again at ")
+        assert state.reason.endswith(f"(retry {attempt} of 3)") and state.reason.startswith("starts again at ")
         assert names(root, [first, second]) == "ab"  # its old place
         begin = clock[0]
         clock[0] = first.desired().not_before - 0.01
@@ -274,7 +274,7 @@ def test_a_crashed_run_waits_longer_each_time_and_at_last_stays_crashed(root, st
 def test_the_hour_of_the_next_try_is_said():
     wish = DesiredState("run", 2, NOW, retries=3, retried=1, not_before=NOW + 60)
     hour = time.strftime("%H:%M", time.localtime(NOW + 60))
-    assert desired_state.waiting_reason(wish, NOW) == f"again at {hour} (retry 1 of 3)"
+    assert desired_state.waiting_reason(wish, NOW) == f"starts again at {hour} (retry 1 of 3)"
     assert desired_state.waiting_reason(wish, NOW + 60) == "starts again after a crash (retry 1 of 3)"
 
 

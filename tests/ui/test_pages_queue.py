@@ -128,7 +128,9 @@ def test_the_next_try_is_said(root, alive):
     queue.write_desired_state(run, again)
     frame = visit("queue").dataframe[0].value
     hour = datetime.fromtimestamp(again.not_before).strftime("%H:%M")
-    assert list(frame["Waits for"]) == [f"again at {hour} (retry 1 of 3)"] and list(frame["Retries"]) == ["1 of 3"]
+    assert list(frame["Waits for"]) == [f"starts again at {hour} (retry 1 of 3)"] and list(frame["Retries"]) == [
+        "1 of 3"
+    ]
 
 
 def test_gpus_with_what_runs_on_them(root, alive, monkeypatch):

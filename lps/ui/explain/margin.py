@@ -11,8 +11,8 @@ from lps.ui.shared import escape, theme, url_fields
 from lps.ui.shared.plot import plot
 
 _DIRECTIONS = {
-    margin_math.PRIOR_FIRST: "KL(π‖π̂), the code",
-    margin_math.ESTIMATE_FIRST: "KL(π̂‖π), the paper",
+    margin_math.PRIOR_FIRST: "KL(π‖π̂), as in the authors' code",
+    margin_math.ESTIMATE_FIRST: "KL(π̂‖π), as in the paper",
 }
 _PRIORS = {"own": "The run's prior", "equal": "Equal, as LPS assumes", "data": "As in the data"}
 _USUAL_SURENESS = 40  # percent that the example image gives its right class

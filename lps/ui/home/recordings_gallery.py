@@ -161,9 +161,9 @@ def _describe_part(part: str, run: Run, run_history: event_log.History, parts: d
     if config.split_imbalance > 1:
         total, novel = (100 * run_history.last(f"accuracy/{name}") for name in ("all", "novel"))
         return (
-            f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. This "
-            f"run expects these class sizes: prior = {config.prior}. At the end, accuracy is {total:.0f} % on all "
-            f"classes and {novel:.0f} % on novel classes."
+            f"The largest class has {config.split_imbalance:g} times as many pictures as the smallest. The "
+            f"setting prior = {config.prior} says which class sizes the run expects. At the end, accuracy is "
+            f"{total:.0f} % on all classes and {novel:.0f} % on novel classes."
         )
     if not catalog.method_info(config.method).seen_is_aligned:
         return ""
