@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,14 +74,17 @@ def _predict(options) -> int | None:
         raise UserError("watch", "is for one process; leave out --workers and --join")
     if options.watch:
         return _watch_folder(run, pictures, options)
-    bar, prediction = _Bar(), _stored_result(run, Path(pictures))
+    prediction = _stored_result(run, Path(pictures))
     try:
-        if prediction is None and is_shared:
-            prediction = predict_together(run, pictures, bar, options.workers)
-        elif prediction is None:
-            prediction = predict(run, pictures, bar)
-    finally:
-        bar.close()
+        with closing(_Bar()) as bar:
+            if prediction is None and is_shared:
+                prediction = predict_together(run, pictures, bar, options.workers)
+            elif prediction is None:
+                prediction = predict(run, pictures, bar)
+    except BaseException as error:
+        for note in getattr(error, "__notes__", ()):
+            print_note(note)
+        raise
     threshold = prediction.threshold(options.keep)
     _print_summary(prediction, threshold, nouns.of_dataset(run.config().dataset))
     if to is None:

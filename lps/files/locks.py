@@ -44,9 +44,16 @@ def try_lock(path: Path, patience: float = 1.0) -> int | None:
 
 @contextmanager
 def hold_together(path: Path) -> Iterator[None]:
-    """Hold a shared lock on `path`, which other processes may hold too; meanwhile `try_lock` returns None."""
+    """Hold a shared lock on `path`, which other processes may hold too; meanwhile `try_lock` returns None.
+
+    Creates the folder of `path` again if a process removes it that has just tried the lock.
+    """
     while True:
-        descriptor = disk.open_own(path)
+        disk.make_folder(path.parent)
+        try:
+            descriptor = disk.open_own(path)
+        except FileNotFoundError:
+            continue
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         if is_file_at(descriptor, path):
             break

@@ -21,6 +21,7 @@ from lps.store.runs import Run
 
 FOLDER = ".predictions"
 PARTS = ".parts"  # suffix of the folder in which several processes put their parts of a result
+ROWS = "rows.npz"  # a file in the folder of a finished part
 IN_USE = "in-use"  # a file in that folder, on which these processes hold a shared lock
 _FORMAT = 1  # raise it to have the same pictures predicted again
 _MAX_RESULTS = 20  # results
@@ -70,18 +71,31 @@ def start_result(path: Path, num_kept: int, subject: JobSubject, *command: str) 
 
 
 def forget_old(folder: Path, suffix: str, num_kept: int = _MAX_RESULTS) -> None:
-    """Remove all but the newest results in `folder`, and parts without a result, unless a process works on them.
+    """Remove all but the newest results in `folder`, and parts that are older or of no use.
 
-    A page that shows a removed result starts the work again. Two names of one file count once.
+    Parts are of use while a process works on them, or if one is finished and the result is not. A page that shows a
+    removed result starts the work again. Two names of one file count once.
     """
     stamps = {old: _time_and_inode(old) for each in (suffix, PARTS) for old in folder.glob(f"*{each}")}
     newest = sorted(set(stamps.values()), reverse=True)[:num_kept]
-    for old in [old for old, stamp in stamps.items() if stamp not in newest]:
+    for old, stamp in stamps.items():
         if old.suffix != PARTS:
-            delete_result(old)
-        elif (lock := locks.try_lock(old / IN_USE, patience=0)) is not None:
-            delete_result(old)
-            os.close(lock)
+            if stamp not in newest:
+                delete_result(old)
+        elif stamp not in newest or not finished_parts(old) or old.with_suffix(suffix).exists():
+            forget_parts(old)
+
+
+def finished_parts(parts: Path) -> int:
+    """Return how many parts of a result are finished."""
+    return sum(1 for _ in parts.glob(f"*/{ROWS}"))
+
+
+def forget_parts(parts: Path) -> None:
+    """Remove the parts of a result unless a process works on them."""
+    if (lock := locks.try_lock(parts / IN_USE, patience=0)) is not None:
+        delete_result(parts)
+        os.close(lock)
 
 
 def _time_and_inode(path: Path) -> tuple[int, int]:

@@ -24,6 +24,7 @@ from lps.machine.detached_jobs import lps_command
 from lps.machine.devices import available_cores
 from lps.store.runs import Run
 from lps.store.snapshots import read_arrays, write_arrays
+from lps.wording import counted
 
 _ARRAYS = ("predicted", "cluster", "confidence", "distance", "near", "far")
 
@@ -50,17 +51,31 @@ class _SharedPrediction:
         self._path_of_page = prediction_job.prediction_path(predictor.model.run, folder)
         self._pictures = new_pictures.open_pictures(folder, predictor.model.form)
         self._path = prediction_job.prediction_path(predictor.model.run, folder, self._pictures.stamp)
+        self._is_unusable = False  # all parts together, so that it is no use to keep them
         self._home = self._path.with_suffix(prediction_job.PARTS)
         self._parts = {f"{number:06d}": part for number, part in enumerate(self._pictures.parts)}
 
     def predict(self) -> PredictionResult:
+        try:
+            return self._predicted()
+        except BaseException as error:
+            num_finished = prediction_job.finished_parts(self._home)
+            if self._is_unusable or not num_finished:
+                prediction_job.forget_parts(self._home)
+            else:
+                parts = f"{num_finished:,} of {counted(len(self._parts), 'part')}"
+                error.add_note(f"kept: {parts}; the same command continues with them")
+            raise
+
+    def _predicted(self) -> PredictionResult:
         with as_user_error("runs", f"{shorten(str(self._path.parent))} cannot be used"):
-            if (stored := prediction_files.read_if_sound(self._path)) is not None:
-                return stored
-            if self._path.exists():  # damaged
+            stored = prediction_files.read_if_sound(self._path)
+            if stored is None and self._path.exists():  # damaged
                 prediction_job.delete_result(self._path)
             prediction_job.forget_old(self._path.parent, self._path.suffix)
-            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if stored is not None:
+                return stored
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with locks.hold_together(self._home / prediction_job.IN_USE):
                 names = tuple(self._parts)
                 shared_work.compute_parts(
@@ -70,7 +85,7 @@ class _SharedPrediction:
             return prediction_files.read_predictions(self._path)
 
     def _file(self, name: str) -> Path:
-        return self._home / name / "rows.npz"
+        return self._home / name / prediction_job.ROWS
 
     def _is_done(self, name: str) -> bool:
         return self._file(name).exists()
@@ -114,7 +129,9 @@ class _SharedPrediction:
                 rows, skipped = self._read(name)
             parts += [rows] if rows is not None else []
             pictures.skipped += skipped
+        self._is_unusable = True
         pictures.check_count(sum(len(rows.files) for rows in parts))
+        self._is_unusable = False
         prediction_files.write(self._path, self._predictor.with_names(PredictedRows.joined(parts), pictures))
         with suppress(OSError):  # a page has it already, or the file system has no hard links
             disk.link(self._path, self._path_of_page)

@@ -1,6 +1,7 @@
 """A prediction that several processes share: every part once, that of a killed one again, the same result as of one."""
 
 import dataclasses
+import errno
 import io
 import os
 import shutil
@@ -18,7 +19,7 @@ from lps.errors import UserError
 from lps.files import locks
 from lps.inference import new_pictures, prediction_job
 from lps.inference.prediction import predict
-from lps.inference.shared_prediction import predict_together
+from lps.inference.shared_prediction import _SharedPrediction, predict_together
 from lps.store.runs import Run
 from tests.inference.test_prediction import digits, saved
 
@@ -90,7 +91,10 @@ def test_two_processes_share_the_parts_and_the_result_is_that_of_one(live, folde
 def test_parts_in_progress_stay_and_all_others_count_among_the_newest(tmp_path):
     for number in range(6):
         (tmp_path / f"{number}.parts" / "000000").mkdir(parents=True)
+        (tmp_path / f"{number}.parts" / "000000" / prediction_job.ROWS).touch()
         (tmp_path / f"{number}.npz").write_bytes(b"x")
+    (tmp_path / "1.npz").unlink()
+    (tmp_path / "3.npz").unlink()
     for age, name in enumerate(["0.npz", "1.parts", "2.npz", "3.parts"]):
         os.utime(tmp_path / name, (2e9 - age, 2e9 - age))
     with locks.hold_together(tmp_path / "5.parts" / prediction_job.IN_USE):
@@ -102,6 +106,35 @@ def test_parts_in_progress_stay_and_all_others_count_among_the_newest(tmp_path):
         assert [path.name for path in tmp_path.iterdir()] == ["5.parts"]
     prediction_job.forget_old(tmp_path, ".npz", 0)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_error_leaves_only_finished_parts_and_the_next_start_removes_what_is_of_no_use(
+    live, folder, tmp_path, small_parts, monkeypatch, capsys
+):
+    compute, results = _SharedPrediction._compute, live.root / prediction_job.FOLDER
+    results.mkdir()
+    for name in ("killed.parts/000000", "done.parts/000000"):  # no finished part; a finished result
+        (results / name).mkdir(parents=True)
+    (results / "done.parts/000000" / prediction_job.ROWS).touch()
+    (results / "done.npz").touch()
+    words = ["predict", "--runs", str(live.root), live.id, str(folder), "--join"]
+    for first_failing, kept in (("000000", 0), ("000001", 1)):
+
+        def fail(self, name, first_failing=first_failing):
+            if name >= first_failing:
+                raise OSError(errno.ENOSPC, "full")
+            return compute(self, name)
+
+        monkeypatch.setattr(_SharedPrediction, "_compute", fail)
+        assert main(words) == 2
+        assert len(list(results.glob("*.parts/*/rows.npz"))) == kept == len(list(results.glob("*.parts")))
+        assert ("kept: 1 of 4 parts; the same command continues" in capsys.readouterr().err) == bool(kept)
+    monkeypatch.setattr(_SharedPrediction, "_compute", compute)
+    for picture in folder.iterdir():
+        picture.write_bytes(b"no picture")
+    with pytest.raises(UserError, match="none can be used"):
+        predict_together(live, folder)
+    assert len(list(results.glob("*.parts"))) == 1  # that of the pictures before
 
 
 def test_a_shared_result_with_two_names_counts_once(tmp_path):
