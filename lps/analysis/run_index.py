@@ -5,8 +5,10 @@ valid while these files and the code of the package are unchanged.
 """
 
 import os
+import secrets
 import sys
 import threading
+import time
 from calendar import timegm
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -92,7 +94,7 @@ class _StoredRows:
 
     @classmethod
     def of_folder(cls, root: str) -> "_StoredRows":
-        content = row_index.read_index(Path(root), _CODE)
+        content = row_index.read_index(Path(root), _digest_code())
         try:
             return cls(dict(content["rows"]), [Config.from_flat(values) for values in content["configs"]])
         except _WRONG_CONTENT:
@@ -162,7 +164,7 @@ def _store_rows(root: str) -> None:
             packed_rows[row.run.id] = _pack_row(present, row, stored.configs)
     packed_rows = {name: packed_row for name, packed_row in packed_rows.items() if os.path.isdir(f"{root}/{name}")}
     row_index.write_index(
-        Path(root), _CODE, {"rows": packed_rows, "configs": [config.flat() for config in stored.configs]}
+        Path(root), _digest_code(), {"rows": packed_rows, "configs": [config.flat() for config in stored.configs]}
     )
 
 
@@ -176,14 +178,17 @@ def _root(key: str) -> str:
     return os.path.dirname(key) or "."
 
 
+_LOADED_NS = time.time_ns()
+
+
+@cache
 def _digest_code() -> str:
-    """Return a digest of the code that is loaded, apart from the dashboard; at import, before a file can change."""
+    """Return a digest of the loaded code, apart from the dashboard; a random one if a file has changed since."""
     package = Path(__file__).parents[1]
     modules = [path for path in sorted(package.rglob("*.py")) if "ui" not in path.relative_to(package).parts]
-    return score_cache.digest_of(*modules)
-
-
-_CODE = _digest_code()
+    digest = score_cache.digest_of(*modules)
+    is_changed = max(path.stat().st_ctime_ns for path in modules) > _LOADED_NS
+    return secrets.token_hex() if is_changed else digest
 
 
 def _pack_row(present: list, row: RunRow, configs: list[Config]) -> list:

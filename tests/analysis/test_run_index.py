@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -133,10 +134,19 @@ def test_few_new_rows_are_not_worth_writing(root, monkeypatch):
 
 def test_other_code_reads_anew(root, computed, monkeypatch):
     first = read_anew(root)
-    monkeypatch.setattr(run_index, "_CODE", "another version")
+    monkeypatch.setattr(run_index, "_digest_code", lambda: "another version")
     assert read_anew(root) == first and len(computed) == 2 * COUNT
     read_anew(root)
     assert len(computed) == 2 * COUNT
+
+
+def test_code_is_digested_at_its_first_use_and_shares_no_rows_if_its_files_are_newer_than_the_import(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("lps.store.score_cache.digest_of", lambda *_: pytest.fail("digested at import"))
+        digest_code = runpy.run_path(run_index.__file__)["_digest_code"]
+    assert digest_code() == run_index._digest_code.__wrapped__()
+    monkeypatch.setattr(run_index, "_LOADED_NS", 0)
+    assert run_index._digest_code.__wrapped__() != run_index._digest_code.__wrapped__()
 
 
 def test_another_folder_with_the_same_names_is_not_taken_for_this_one(root, computed):
@@ -183,7 +193,7 @@ def test_a_damaged_file_is_ignored_and_written_anew(root, computed, damage):
 
 @pytest.mark.parametrize("text", WRONG_TEXTS)
 def test_a_file_with_a_right_checksum_may_have_no_rows(root, computed, text):
-    first_line = row_index._first_line(root, run_index._CODE, text)
+    first_line = row_index._first_line(root, run_index._digest_code(), text)
     assert is_read_and_written_anew(root, computed, lambda data: first_line + text)
 
 
@@ -198,7 +208,7 @@ def test_a_file_with_a_right_checksum_may_have_wrong_rows(root, computed, place,
         for name, row in content["rows"].items() if place not in content else ():
             content["rows"][name] = value if place == "row" else [*row[:place], value, *row[place + 1 :]]
         text = json.dumps(content).encode()
-        return row_index._first_line(root, run_index._CODE, text) + text
+        return row_index._first_line(root, run_index._digest_code(), text) + text
 
     assert is_read_and_written_anew(root, computed, change)
 
