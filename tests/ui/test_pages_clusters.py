@@ -531,6 +531,8 @@ def test_names_are_given_in_turn_where_somebody_wants_to(open_page, run):
     app.toggle(key="turn").set_value(False).run()
     app.text_input[0].set_value("nines").run()
     assert said(run).names == {8: "eights", 9: "nines"} and "Cluster 9 · nines" in words_of(app)
+    app.toggle(key="turn").set_value(True).run()
+    assert "Cluster 5" in words_of(app), "the open cluster has a name, so the first one without opens"
 
 
 def test_names_are_carried_to_a_later_epoch(open_page, run):

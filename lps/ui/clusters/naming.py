@@ -109,7 +109,7 @@ def show_naming(
         if (
             naming_wizard.is_on() or next_unnamed_cluster(view, cluster) is not None
         ):  # the last one's name is still to come
-            naming_wizard.offer_wizard()
+            naming_wizard.offer_wizard(partial(_open_first_unnamed, view, cluster))
         naming_wizard.find_name_field(cluster)
     _show_flags(view, cluster)  # not above the name, whose field would move from cluster to cluster
     _ask_merge(view, cluster, version=len(entries))
@@ -125,6 +125,14 @@ def _open_next(view: PredictionView, cluster: int) -> None:
     next_cluster = next_unnamed_cluster(view, cluster)
     if naming_wizard.is_on() and next_cluster is not None:
         _open_cluster(next_cluster)
+
+
+def _open_first_unnamed(view: PredictionView, cluster: int) -> None:
+    """Leave a cluster that has a name when the wizard is switched on."""
+    first = next_unnamed_cluster(view, -1)
+    has_name = cluster in {*view.decisions.names, *view.decisions.rejected, *view.defaults}
+    if has_name and naming_wizard.is_on() and first is not None:
+        _open_cluster(first)
 
 
 def _ask_merge(view: PredictionView, cluster: int, version: int) -> None:

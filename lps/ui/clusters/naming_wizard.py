@@ -1,6 +1,7 @@
 """Name clusters one by one: after each name, open the next unnamed cluster with the focus in the name field."""
 
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -12,10 +13,10 @@ _SCRIPT = (Path(__file__).parent / "naming_wizard.js").read_text(encoding="utf-8
 _mount = st.components.v2.component("lps_naming_wizard", html="", js=_SCRIPT, isolate_styles=False)
 
 
-def offer_wizard() -> None:
+def offer_wizard(on_change: Callable[[], None]) -> None:
     """Show the switch."""
     help_text = "When you have named a cluster, the next unnamed cluster opens. The table has only the novel clusters"
-    st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=help_text)
+    st.toggle("Name clusters one by one", key=KEY, bind="query-params", help=help_text, on_change=on_change)
 
 
 def find_name_field(cluster: int) -> None:
