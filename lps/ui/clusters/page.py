@@ -221,7 +221,8 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     about_name = "The name that you gave; otherwise the name of the seen class"
     about_second = say("Second most frequent true class in the cluster and the share of images that have this class")
     about_known = say(
-        "“3 of 5: cat” means: the true class of 5 images is known, and 3 of them are of the most frequent class, cat"
+        "“5 known: 3 cat” means: only 5 images of the cluster have a known class, and 3 of these are of the class cat. "
+        "It says nothing about the other images"
     )
     about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
     about_nearest = "The id of the most similar other cluster, and the cosine similarity of the mean features of both "
@@ -276,7 +277,10 @@ def cluster_columns(view: PredictionView) -> list[Column]:
 
 
 def _known_labels(view: PredictionView, c: Cluster) -> str:
-    return f"{round(c.known * c.purity)} of {c.known}: {view.class_name(c.majority)}" if c.known else ""
+    if not c.known:
+        return ""
+    most = round(c.known * c.purity)
+    return f"{c.known} known: {f'{most} ' * (most < c.known)}{view.class_name(c.majority)}"
 
 
 def _nearest_class(c: Cluster) -> str:
