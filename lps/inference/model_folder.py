@@ -97,7 +97,7 @@ def _labels(model: TrainedModel, decisions: Naming, curve: TradeOff) -> dict[str
         "run": model.run.id,
         "epoch": model.epoch,
         "input": _input(model.form),
-        "none_of_these": {"distance": min(limit, _FARTHEST), "rule": curve.in_words(limit)},
+        "none_of_these": {"distance": min(limit, _FARTHEST), "rule": f"{curve.in_words(limit)} {curve.basis}"},
         "classes": classes,
     }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lps.wording import counted
+from lps.wording import counted, share_of
 
 NEIGHBOURS = 5
 DEFAULT_KEEP = 0.95  # of the pictures of known classes
@@ -46,33 +46,43 @@ class TradeOff:
         indices = np.flatnonzero(accepted_share >= share - 1e-9)
         return float(self.thresholds[indices[0]]) if len(indices) else float("inf")
 
-    def in_words(self, threshold: float, share: float = 1.0) -> str:
-        """Describe what a threshold accepts, and why it is more than the requested `share`.
-
-        `basis` says on which pictures this was measured.
-        """
-        at = int(np.searchsorted(self.thresholds, threshold, side="right")) - 1
+    def in_words(self, threshold: float) -> str:
+        """Describe in two short sentences what a threshold accepts; `basis` says on which pictures this was measured."""
+        at = self._row(threshold)
         if at < 0:
-            return "This limit accepts no picture."
-        sentence = f"This limit accepts {_percent(self.kept[at])} of pictures of known classes"
-        if self.kept[at] >= share + _NOTABLE:
-            is_enough = self.kept[at - 1] >= share - 1e-9 if at else False
-            cause = (
-                f"it also has to accept {_percent(share)} of those with a withheld label"
-                if is_enough
-                else "few pictures were measured"
-            )
-            sentence += f", more than {_percent(share)}, because {cause}"
-        sentence += "; how many others it rejects is not known."
+            return "No picture gets a class."
+        sentence = f"{_percent(self.kept[at])} of the pictures that show known classes get a class."
         if self.withheld:
-            shares = f"{_percent(self.withheld_kept[at])} are accepted, {_percent(self.right[at])} get the right class"
-            sentence += f" Of {counted(self.withheld, 'picture')} with a withheld label, {shares}."
+            accepted, right = (share_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
+            accepted, right = accepted.partition(" of ")[0], right.partition(" of ")[0]
+            sentence += (
+                f" Of {counted(self.withheld, 'picture')} with a withheld label, {accepted} get a class, and {right} the "
+                "right one."
+            )
         return sentence
+
+    def explain_excess(self, threshold: float, share: float) -> str:
+        """Say why a threshold accepts more than the requested `share`; "" if it does not."""
+        at = self._row(threshold)
+        if at < 0 or self.kept[at] < share + _NOTABLE:
+            return ""
+        is_enough = at > 0 and self.kept[at - 1] >= share - 1e-9
+        cause = (
+            f"{_percent(share)} of the pictures with a withheld label also have to get one"
+            if is_enough
+            else "few pictures were measured"
+        )
+        return f"More than {_percent(share)} get a class because {cause}."
+
+    def _row(self, threshold: float) -> int:
+        """Return the row of the curve for a threshold, -1 if it is below all of them."""
+        return int(np.searchsorted(self.thresholds, threshold, side="right")) - 1
 
     @property
     def basis(self) -> str:
-        """Return a sentence on the pictures that were measured."""
-        return f"Measured on {self.measured}." + " Labels are withheld from seen classes only." * bool(self.withheld)
+        """Say which pictures were measured, and what is not known."""
+        sentence = f"Measured on {self.measured}." + " Labels are withheld from seen classes only." * bool(self.withheld)
+        return f"{sentence} How many pictures of other classes wrongly get a class is not known."
 
 
 def _percent(share: float) -> str:

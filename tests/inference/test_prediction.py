@@ -115,18 +115,21 @@ def test_what_is_far_from_everything_is_none_of_these():
     assert found.right[-1] == 0.75 and found.withheld == 20
     away, _ = rejection.nearest_images(np.eye(8, dtype=np.float32)[4:6], points)
     assert (away.mean(axis=1) > limit).all()
-    assert found.basis == "Measured on 200 training images. Labels are withheld from seen classes only."
-    assert "how many others it rejects is not known. Of 20 pictures with a withheld label, " in found.in_words(limit)
+    assert found.basis.startswith("Measured on 200 training images. Labels are withheld from seen classes only.")
+    assert "other classes" in found.basis and "not known" in found.basis
+    first, second = found.in_words(found.thresholds[-1]).split(". ")
+    assert first == "100 % of the pictures that show known classes get a class"
+    assert second == "Of 20 pictures with a withheld label, 20 get a class, and 15 the right one."
 
 
 def test_a_limit_that_accepts_more_than_requested_says_why():
     curve = np.array([0.9, 0.96, 1.0])
     few = rejection.TradeOff(np.arange(3.0), curve, "40 training images", 16, np.array([0.8, 0.9, 1.0]), curve)
     assert few.threshold(0.95) == 2.0
-    assert "100 % of pictures of known classes, more than 95 %, because it also has to" in few.in_words(2.0, 0.95)
+    assert few.explain_excess(2.0, 0.95).startswith("More than 95 % get a class because 95 % of the pictures with a")
     rough = rejection.TradeOff(np.arange(2.0), np.array([0.8, 1.0]), "5 training images", 0, np.ones(2), np.ones(2))
-    assert "because few pictures were measured" in rough.in_words(rough.threshold(0.95), 0.95)
-    assert "because" not in few.in_words(2.0, 1.0)
+    assert "because few pictures were measured" in rough.explain_excess(rough.threshold(0.95), 0.95)
+    assert few.explain_excess(2.0, 1.0) == few.explain_excess(-1.0, 0.5) == ""
 
 
 @pytest.mark.slow

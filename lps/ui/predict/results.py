@@ -84,9 +84,8 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     """Return the rejection distance, from the share of pictures of known classes that the user accepts."""
     say = nouns.of(run)
     help_text = (
-        "Every picture has a distance to the training images. Choose what percentage of the pictures of known "
-        "classes should get a class. The program sets a limit on the distance so that this percentage lies within it. "
-        f'Pictures beyond the limit are marked "{NONE}". At 100 %, every picture gets a class.'
+        "The percentage of pictures of known classes that should get a class. It sets a limit on a picture's distance "
+        f'from the training images: pictures beyond it are marked "{NONE}". At 100 %, every picture gets a class.'
     )
     with st.container(border=True, gap="small"):
         share = st.slider(
@@ -95,7 +94,9 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
         if np.isfinite(threshold):
-            st.caption(say(predicted.trade_off.in_words(threshold, share / 100)), help=say(predicted.trade_off.basis))
+            curve = predicted.trade_off
+            details = f"{curve.basis} {curve.explain_excess(threshold, share / 100)}".rstrip()
+            st.caption(say(curve.in_words(threshold)), help=say(details))
         else:
             st.caption(say("Every picture gets a class, even if it is far from all classes."))
     return threshold
