@@ -1,30 +1,38 @@
 """Compare two runs class by class, on the pictures without a label that both predict. NumPy only."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from lps.wording import counted
+
+
+_CHANCE = 0.05  # p-value above which a difference of two runs is said to be possible by chance
+
 
 @dataclass(frozen=True)
-class _ClassChange:
+class ClassChange:
     """One class in the run before and in the run that went on from it.
 
-    withheld: pictures of known class; right_before, right_after: how many of them each run predicts correctly. before:
-    pictures that the first run put in the class; stayed: how many of them the second one puts there, too.
+    withheld: pictures of known class; right_before, right_after: how many of them each run predicts correctly; lost:
+    how many only the first one does. before: pictures that the first run put in the class; stayed: how many of them the
+    second one puts there, too.
     """
 
     name: str
     withheld: int
     right_before: int
     right_after: int
+    lost: int
     before: int
     stayed: int
 
 
 def compare_classes(
     names: Sequence[str], before: np.ndarray, after: np.ndarray, truth: np.ndarray
-) -> list[_ClassChange]:
+) -> list[ClassChange]:
     """Return one change for each of `names`.
 
     before, after, truth: names (n,) of the same pictures; truth: "" if unknown.
@@ -32,12 +40,29 @@ def compare_classes(
     changes = []
     for name in names:
         of_class, was, remains = truth == name, before == name, (before == name) & (after == name)
-        num_right = int((of_class & was).sum()), int((of_class & (after == name)).sum())
-        changes.append(_ClassChange(name, int(of_class.sum()), *num_right, int(was.sum()), int(remains.sum())))
+        parts = of_class, of_class & was, of_class & (after == name), of_class & was & ~remains, was, remains
+        changes.append(ClassChange(name, *(int(part.sum()) for part in parts)))
     return changes
 
 
-def changes_in_words(changes: Sequence[_ClassChange]) -> str:
+def compare_in_words(changes: Sequence[ClassChange]) -> str:
+    """Say how many withheld labels each run predicts correctly, with n; these are the same labels for both."""
+    count, before, after = (sum(getattr(c, name) for c in changes) for name in ("withheld", "right_before", "right_after"))
+    if not count:
+        return "No labels were withheld, so the accuracies of the two runs cannot be compared."
+    sentence = f"Of the same {counted(count, 'withheld label')}, it predicted {before} correctly; this run, {after}."
+    lost = sum(change.lost for change in changes)
+    is_chance = before != after and _sign_test(lost, after - before + lost) > _CHANCE
+    return sentence + " The difference may be chance." * is_chance
+
+
+def _sign_test(first: int, second: int) -> float:
+    """Return the p-value, two-sided, of two counts that are equally likely."""
+    count = first + second
+    return min(1.0, 2 * sum(math.comb(count, k) for k in range(min(first, second) + 1)) / 2**count)
+
+
+def changes_in_words(changes: Sequence[ClassChange]) -> str:
     """Describe which classes got worse on withheld labels, with n, and changes that cannot be measured."""
     measured = [change for change in changes if change.withheld]
     worse = [change for change in measured if change.right_after < change.right_before]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lps.scores.class_changes import changes_in_words, compare_classes
+from lps.scores.class_changes import changes_in_words, compare_classes, compare_in_words
 
 TRUTH = np.array(["cat", "cat", "cat", "dog", "", "", ""])
 BEFORE = np.array(["cat", "cat", "dog", "dog", "owl", "owl", "owl"])
@@ -15,6 +15,9 @@ def test_right_predictions_and_pictures_that_stay_are_counted_by_class():
     assert (dog.withheld, dog.right_before, dog.right_after) == (1, 1, 1)
     assert (owl.withheld, owl.before, owl.stayed) == (0, 3, 2)
     words = changes_in_words([cat, dog, owl])
+    assert compare_in_words([cat, dog, owl]) == (
+        "Of the same 4 withheld labels, it predicted 3 correctly; this run, 2. The difference may be chance."
+    )
     assert "cat (2 → 1 of 3)" in words and "owl (1 of 3)" in words and "dog" not in words
 
 
@@ -22,3 +25,12 @@ def test_where_nothing_got_worse_it_says_so_with_the_number_of_classes():
     words = changes_in_words(compare_classes(["cat", "dog", "owl"], BEFORE, BEFORE, TRUTH))
     assert "(2 checked)" in words and "→" not in words
     assert changes_in_words([]) == ""
+
+
+def test_the_numbers_of_two_runs_are_said_to_differ_by_chance_only_where_a_sign_test_allows_it():
+    truth = np.array(["cat"] * 20)
+    worse = np.array(["cat"] * 12 + ["dog"] * 8)  # eight lost, none gained: p = 2 / 256
+    (cat,) = compare_classes(["cat"], truth, worse, truth)
+    assert compare_in_words([cat]).endswith("it predicted 20 correctly; this run, 12.")
+    assert "chance" not in compare_in_words(compare_classes(["cat"], truth, truth, truth))
+    assert "cannot be compared" in compare_in_words([])

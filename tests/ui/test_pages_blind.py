@@ -93,21 +93,26 @@ def test_at_the_end_a_sentence_says_what_was_found_and_a_button_goes_on_to_namin
 def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, monkeypatch):
     parent, run = (without_truth(make_run(root, epochs=epochs)) for epochs in (3, 2))
     here = predictions.read_view(run, 2)
-    assert found_clusters.describe_changes(here) == "", "it goes on from none"
+    assert found_clusters.read_parent(here) is None, "it goes on from none"
     monkeypatch.setattr(found_clusters.inherited_files, "parent_of", lambda _: parent.id)
     monkeypatch.setattr(found_clusters.inherited_files, "read_confirmed", lambda _: SimpleNamespace(epoch=3))
     then = predictions.read_view(parent, 3)
     truth, right = here.truth, {}
     for view in (then, here):
         right[view.run.id] = [int(((truth == c) & (view.assigned == c)).sum()) for c in range(5)]
-    words = found_clusters.describe_changes(here)
+    at = visit("live", run=[run.id])
+    words, measured = words_of(at), truth >= 0
+    numbers = [int((view.assigned == truth)[measured].sum()) for view in (then, here)]
+    assert f"it predicted {numbers[0]} correctly; this run, {numbers[1]}" in words
     for c, (before, after) in enumerate(zip(right[parent.id], right[run.id])):
         line = f"{here.class_name(c)} ({before} → {after} of {(truth == c).sum()})"
         assert (line in words) == (after < before)
     classes = len(np.unique(truth[truth >= 0]))
     assert right[parent.id] != right[run.id] or f"({classes} checked)" in words
+    next(button for button in at.button if button.label == "Go back to the run before").click().run()
+    assert at.query_params["run"] in (parent.id, [parent.id]) and at.query_params["epoch"] in ("3", ["3"])
     parent.folder.rename(root / "elsewhere")
-    assert found_clusters.describe_changes(here) == ""
+    assert found_clusters.read_parent(here) is None
 
 
 def test_once_every_cluster_has_a_name_the_way_goes_on_to_new_pictures(root, monkeypatch):

@@ -17,7 +17,8 @@ from lps.datasets.readers.item_pictures import ItemPictures
 from lps.errors import UserError
 from lps.inference import prediction_job
 from lps.scores import class_changes
-from lps.store import inherited_files
+from lps.scores.class_changes import ClassChange
+from lps.store import inherited_files, titles
 from lps.store.runs import Run, State
 from lps.ui.pictures import frames, name_field, nouns, points, predictions
 from lps.ui.pictures.frames import Frame
@@ -53,8 +54,8 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
     st.subheader(_write_headline(view, history), anchor=False)
     if covered := _describe_coverage(view):
         st.caption(escape.markdown(covered))
-    if state.is_over and (changed := describe_changes(view)):
-        st.caption(escape.markdown(changed))
+    if parent := read_parent(view):
+        _show_parent(view, parent, state)
     st.markdown(
         summarize_clusters(view)
         if state.is_over
@@ -83,24 +84,47 @@ def _write_headline(view: PredictionView, history: History) -> str:
     return f"{counted(novel, 'novel cluster')} found"
 
 
-def describe_changes(view: PredictionView) -> str:
-    """Describe what changed by class since the run that this one continues; "" if that run no longer exists."""
+def read_parent(view: PredictionView) -> PredictionView | None:
+    """Return the clusters from which this run continues; None if there are none, or they no longer exist."""
     parent_id = inherited_files.parent_of(view.run)
     if not parent_id:
-        return ""
+        return None
     try:
-        parent = predictions.read_view(
+        return predictions.read_view(
             Run(view.run.root / parent_id), inherited_files.read_confirmed(view.run).epoch, is_thorough=False
         )
     except (UserError, OSError):
-        return ""
+        return None
+
+
+def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> None:
+    """Show which of the two runs is better, and the way back to the clusters and names of the run before."""
+    changes = compare_with_parent(view, parent) if state.is_over else []
+    with st.container(border=True, gap="small", key="parent"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            sentence = f"The run before this one is **{escape.markdown(titles.run_label(parent.run))}**."
+            comparison = f" {class_changes.compare_in_words(changes)}" if changes else ""
+            st.markdown(f"{sentence}{escape.markdown(comparison)}", width="stretch")
+            if st.button(
+                "Go back to the run before",
+                key=f"parent:{view.run.id}",
+                icon=":material/arrow_back:",
+                help="Opens its clusters. Its names are still there, and you can train again from it",
+            ):
+                routing.turn_to("clusters", run=parent.run.id, epoch=str(parent.epoch))
+        if changes and (text := class_changes.changes_in_words(changes)):
+            st.caption(escape.markdown(text))
+
+
+def compare_with_parent(view: PredictionView, parent: PredictionView) -> list[ClassChange]:
+    """Return what changed by class since the run that this one continues, on the pictures that both predict."""
     _, rows, parent_rows = np.intersect1d(view.split.unlabeled, parent.split.unlabeled, return_indices=True)
     before = np.array([parent.name(cluster).casefold() for cluster in parent.assigned[parent_rows].tolist()])
     after = np.array([view.name(cluster).casefold() for cluster in view.assigned[rows].tolist()])
     truth = np.array([view.class_name(class_id).casefold() for class_id in view.truth[rows].tolist()])
     names = [view.class_name(class_id) for class_id in range(view.split.classes.seen)]
     changes = class_changes.compare_classes([name.casefold() for name in names], before, after, truth)
-    return class_changes.changes_in_words([replace(change, name=name) for change, name in zip(changes, names)])
+    return [replace(change, name=name) for change, name in zip(changes, names)]
 
 
 def _describe_coverage(view: PredictionView) -> str:
