@@ -31,7 +31,7 @@ _PHRASES = {  # phrases for settings with an unusual key
     "split.labeled_ratio": lambda value: f"{100 * value:g} % labels",
     "split.num_novel": lambda value: counted(value, "novel class"),
     "split.num_seen": lambda value: counted(value, "seen class"),
-    "dataset.image_size": lambda value: f"images of {value} pixels",
+    "dataset.image_size": lambda value: f"images scaled to {value} pixels",
     "dataset.images_per_class": lambda value: f"{counted(value, 'image')} per class",
     "features": lambda value: f"{value} features",
 }
@@ -68,6 +68,12 @@ def data_of(run: Run, dataset: str) -> str:
     """Return the data of the run: the name of a user's own folder or file, else the data set's name."""
     config = run.config_if_readable() if dataset in _OWN_DATA else None
     return Path(config.dataset_path).stem if config and config.dataset_path else dataset
+
+
+def looks_in_own_data(run: Run, config: Config) -> bool:
+    """Return whether the run looks for novel classes in own data and is no part of a sweep."""
+    is_own = config.dataset in _OWN_DATA and config.split_num_novel is not None
+    return is_own and not is_of_sweep(run.meta()["name"], config)
 
 
 def default_title(method: str, dataset: str, seed: int | str, changed: Sequence[str] = ()) -> str:

@@ -15,8 +15,9 @@ from lps.machine import detached_jobs
 from lps.scheduler import costs
 from lps.scheduler.costs import Span
 from lps.settings.backbone_names import ABOUT_LABELS
+from lps.settings.config import configure
 from lps.store import titles
-from lps.store.run_folders import delete_run, restore_run
+from lps.store.run_folders import create_run, delete_run, restore_run
 from lps.store.runs import Run, State
 from lps.ui.live import epoch_player, sections
 from lps.ui.server import routing
@@ -133,6 +134,16 @@ def test_the_first_record_of_pretraining_is_shown(visit, tmp_path):
 def test_what_a_person_changed_stands_below_the_title(visit, made):
     app = visit(made["no margin"].root, "live", run=[made["no margin"].id])
     assert "seed 0 · use_margin=false" in words_of(app)
+
+
+def test_a_run_that_looks_in_own_pictures_is_described_without_settings_unless_it_is_of_a_sweep(tmp_path):
+    own = {"dataset": "folder", "dataset.path": "/pictures of mine", "split.num_novel": 4, "entropy_weight": 0.0}
+    config = configure(own | {"epochs": 50})
+    named, swept = (create_run(tmp_path, config, name) for name in ("mine", "entropy_weight=0, lps seed 0"))
+    described = ["pictures of mine", "looks for 4 novel classes"]
+    assert sections._describe_run(named, State("running")) == [*described, "50 epochs"]
+    assert sections._describe_run(named, State("finished")) == described
+    assert {"seed 0", "entropy_weight=0"} <= set(sections._describe_run(swept, State("running")))
 
 
 def test_weights_that_know_imagenets_classes_are_told_in_a_short_line_with_a_help(visit, made, tmp_path):

@@ -51,7 +51,7 @@ def show_head(run: Run, state: State, history: History) -> None:
             _show_actions(run, state)
         st.caption(
             escape.markdown(
-                " · ".join(_describe_run(run) + _describe_end(state, history, time.time(), run.is_recorded))
+                " · ".join(_describe_run(run, state) + _describe_end(state, history, time.time(), run.is_recorded))
             )
         )
         if origin := inherited_files.parent_in_words(run):
@@ -61,11 +61,18 @@ def show_head(run: Run, state: State, history: History) -> None:
     error_toasts.show_errors(run.id, ":material/block:")
 
 
-def _describe_run(run: Run) -> list[str]:
-    """Describe a run by method, data set, seed and unusual settings; by its name if the settings cannot be read."""
+def _describe_run(run: Run, state: State) -> list[str]:
+    """Describe a run by method, data set, seed and unusual settings; by its name if the settings cannot be read.
+
+    A run that looks for classes in own data is described by what it looks for; its settings are in a tab.
+    """
     settings = run.config_if_readable()
     if settings is None:
         return [run.id]
+    if titles.looks_in_own_data(run, settings):
+        data, novel = titles.data_of(run, settings.dataset), settings.split_num_novel
+        planned = [] if state.is_over else [counted(settings.epochs, "epoch")]
+        return [data, f"looks for {counted(novel, 'novel class')}", *planned]
     if not run.meta()["name"]:
         return [run.id]  # the title says the rest
     changed = titles.changed_settings(run)
