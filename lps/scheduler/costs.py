@@ -192,10 +192,11 @@ class KnownCosts:
             return Span.about(ENDING_S) if is_over else phase_span
         config = run.config_if_readable()
         estimate = config and self.estimate(config, pretrains=True if progress.phase == "pretrain" else None)
+        training = estimate.training if estimate else _training_after_features(config, progress)
+        if training and progress.phase in ("features", "pretrain") and (is_over or phase_span):
+            return (Span.about(0.0) if is_over else phase_span).plus(training).plus(Span.about(ENDING_S))
         if estimate is None:
             return None
-        if progress.phase in ("features", "pretrain") and (is_over or phase_span):
-            return (Span.about(0.0) if is_over else phase_span).plus(estimate.training).plus(Span.about(ENDING_S))
         return estimate.span.after(0.0 if progress.started is None else now - progress.started)
 
 
@@ -361,6 +362,14 @@ def rule_of_thumb(config: Config, images: int, height: int, width: int, cores: i
     pretrain_epochs = config.pretrain_epochs if config.network_start == "simclr" else 0
     microseconds = pretrain_epochs * pretraining + config.epochs * training
     return START_S + images * height * width * microseconds * 1e-6 / max(1, cores)
+
+
+def _training_after_features(config: Config | None, progress: RunProgress) -> Span | None:
+    """Return the time to train on the features that are being computed, by the rule of thumb; None if unknown."""
+    if config is None or config.features != "stored" or progress.phase != "features" or not progress.steps:
+        return None
+    images = progress.steps / (1 + config.features_weak_views + config.features_strong_views)
+    return Span.about(config.epochs * images * _HEAD_S, 1.0, ROUGH * load_per_core())
 
 
 def pretraining_share(config: Config) -> float:

@@ -17,7 +17,7 @@ from lps.store.desired_state import DesiredState
 from lps.store.run_folders import list_runs
 from lps.store.run_progress import read_progress
 from lps.store.runs import Run, State
-from lps.wording import counted
+from lps.wording import counted, estimated
 
 _DAEMON_ENDED_TEXT = (
     "its background process ended and could not be restarted; open a page of the dashboard or run "
@@ -298,10 +298,15 @@ def _end_in_words(snapshot: QueueSnapshot, now: float, subject: str, count: int)
 
 
 def time_left_in_words(time_left: Span | None) -> str:
-    """Return "about 4 min left", a range if little is known, or "longer than expected"."""
-    if time_left is None:
-        return "end unknown"
-    return f"about {costs.span_in_words(time_left)} left" if time_left.likely else "longer than expected"
+    """Return "about 4 min left", a range if little is known, "up to 20 s left" once the likely time has passed.
+
+    "longer than expected": even the longest expected time has passed.
+    """
+    if time_left is None or costs.is_unknown(time_left):
+        return "no estimate yet"
+    if not time_left.likely:
+        return f"up to {estimated(time_left.most)} left" if time_left.most else "longer than expected"
+    return f"about {costs.span_in_words(time_left)} left"
 
 
 def time_of_day(when: float, now: float) -> str:

@@ -165,6 +165,16 @@ def test_a_pace_that_is_none_counts_for_nothing(progress, tmp_path):
     assert left is None or left.most < 1e9
 
 
+def test_while_features_are_computed_the_training_after_them_is_estimated_without_a_similar_run(tmp_path, monkeypatch):
+    """By hand: 700 views are 100 pictures; 10 epochs of them by the rule of thumb, after 30 s of views."""
+    monkeypatch.setattr(costs, "load_per_core", lambda: 1.0)
+    run = create_run(tmp_path, configure({"features": "stored", "epochs": 10}))
+    of_features = RunProgress("features", step=350.0, steps=700.0, eta_s=30.0, written=0.0)
+    left = costs.KnownCosts([]).time_left(run, of_features, 0.0)
+    assert left.likely == pytest.approx(30 + 10 * 100 * 180e-6 + costs.ENDING_S)
+    assert costs.KnownCosts([]).time_left(run, RunProgress("prepare"), 0.0) is None
+
+
 def test_where_little_is_known_a_range_is_said(monkeypatch):
     monkeypatch.setattr(costs, "load_per_core", lambda: 3.0)
     recorded = costs.RunSpeed(configure({"epochs": 10}), 6.0, 0.0, 0.0)

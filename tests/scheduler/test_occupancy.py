@@ -154,7 +154,8 @@ def test_a_run_that_should_be_over_is_not_said_to_be_about_to_end(root, alive):
     assert left.likely == 0 and overview.time_left_in_words(left) == "longer than expected"
     assert overview.time_left_in_words(Span.about(240.0)) == "about 4 min left"
     assert overview.time_left_in_words(Span.about(240.0, 2.0)) == "about 2 to 8 min left"
-    assert overview.time_left_in_words(None) == "end unknown"
+    assert overview.time_left_in_words(Span(0.0, 0.0, 20.0)) == "up to 20 s left"
+    assert overview.time_left_in_words(None) == overview.time_left_in_words(Span(9, 9, 999)) == "no estimate yet"
 
 
 def test_a_run_that_pretrains_at_a_third_of_the_usual_pace_is_expected_to_train_so_too(root, alive):
