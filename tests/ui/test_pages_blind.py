@@ -166,6 +166,9 @@ def test_while_it_trains_novel_clusters_come_first_and_nothing_is_judged(root, m
     assert order == [5, 6, 7, 8, 9, 0, 1, 2, 3, 4]
     assert "they still change" in words_of(at) and "have a flag" not in words_of(at)
     assert len(at.text_input) == 10 and all(field.disabled for field in at.text_input)
+    here = predictions.read_view(run, points.stored_epochs(run)[-1])
+    gone = replace(here, clusters=[replace(c, size=0 if c.id == 8 else c.size) for c in here.clusters])
+    assert [cluster.id for cluster in found_clusters.order_clusters(gone)] == order, "an empty cluster keeps its card"
     disabled = {button.label: button.disabled for button in at.button}
     assert not disabled["See all clusters"] and disabled["Name the clusters"] and disabled["Predict new pictures"]
 

@@ -150,10 +150,11 @@ def _show_next_steps(run: Run, view: PredictionView, ordered: list[Cluster], sta
 
     A disabled button says what it waits for.
     """
-    unnamed = [c for c in ordered if c.id not in {*view.defaults, *view.decisions.names, *view.decisions.rejected}]
+    named = {*view.defaults, *view.decisions.names, *view.decisions.rejected}
+    unnamed = [c for c in ordered if c.size and c.id not in named]
     too_early = "" if state.is_over else "Available when the run has ended"
     if st.button("See all clusters", key=f"clusters:{run.id}", icon=":material/category:"):
-        routing.turn_to("clusters", run=run.id, cluster=str(ordered[0].id))
+        routing.turn_to("clusters", run=run.id)
     obstacle = too_early or ("" if unnamed else "Every cluster has a name")
     if _draw_step_button("Name the clusters", f"name:{run.id}", "edit", obstacle, is_next=bool(unnamed)):
         routing.turn_to("clusters", run=run.id, cluster=str(unnamed[0].id), **_IN_TURN)
@@ -179,9 +180,11 @@ def _draw_step_button(label: str, key: str, icon: str, obstacle: str, is_next: b
 
 
 def order_clusters(view: PredictionView) -> list[Cluster]:
-    """Return the clusters with pictures, novel before seen: this order stays the same during the run and after it."""
-    filled = [cluster for cluster in view.clusters if cluster.size]
-    return sorted(filled, key=lambda c: (c.id in view.defaults, c.id))
+    """Return the clusters, novel before seen: this order stays the same during the run and after it.
+
+    A cluster without pictures keeps its card, which may fill again at the next epoch.
+    """
+    return sorted(view.clusters, key=lambda c: (c.id in view.defaults, c.id))
 
 
 def summarize_clusters(view: PredictionView) -> str:
@@ -220,8 +223,10 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
             if st.button("Open", key=f"open:{view.run.id}:{cluster.id}", **link):
                 routing.turn_to("clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id))
         if images is not None:
-            most, size = (_TITLES, _TITLE_SIZE) if isinstance(images.pixels, ItemPictures) else (_PICTURES, _SIZE)
-            frames.show_frames([("", _make_frames(view, images, cluster, group, most))], size)
+            are_texts = isinstance(images.pixels, ItemPictures)
+            most, size = (_TITLES, _TITLE_SIZE) if are_texts else (_PICTURES, _SIZE)
+            with st.container(key=f"{'texts' if are_texts else 'pictures'}-of-cluster-{cluster.id}"):  # page.css: height
+                frames.show_frames([("", _make_frames(view, images, cluster, group, most))], size)
         if not view.run.is_recorded:
             options = {
                 "label": f"Name of cluster {cluster.id}",
