@@ -60,7 +60,7 @@ def render_sweep_report(sweep: SweepRecord, root: Path, scoring: Scoring, now: d
     scored, left_out = run_scores.score_all(finished, scoring.protocol, scoring.select, scoring.seen, scoring.images)
     score_by_run = {member.run.id: member for member in scored}
     item_facts = [_run_facts(item, score_by_run) for item in items]
-    groups = group_tables.sorted_groups(scored)
+    groups = group_tables.sorted_groups(scored, [item.config for item in items if item.config])
     paper_table = sweep_charts.paper_table_of(request)
     numbers = run_report.number_tables(groups) if groups else [Paragraphs(["No run has finished yet."])]
     sections = [

@@ -145,7 +145,8 @@ def test_many_runs_of_two_splits_and_two_methods(root):
     assert table["margin_scale"].tolist() == ["5", "10"] and table["n"].tolist() == [1, 1]
     assert "so the spread is unknown" in words_of(app)
     app = visit("effects", method="gcd")
-    assert "There is none for GCD" in words_of(app)
+    assert "The runs shown here are of GCD" in words_of(app)
+    assert "preset" in ablations.explain_no_table("lps")
 
 
 @pytest.mark.slow

@@ -315,11 +315,11 @@ def test_tables_to_take_away(root):
     fill(root, ASKED, ["finished"] * 5)
     now = page.read_course(sweep_records.list_sweeps(root)[0])
     sheet, scored = sweep_charts.paper_table_of(now.request), page.finished_scores(now)
-    rows = list(csv.DictReader(io.StringIO(sweep_tables.as_csv(sheet, scored))))
+    rows = list(csv.DictReader(io.StringIO(sweep_tables.as_csv(sheet, scored, ()))))
     assert len(rows) == 15 and {row["n"] for row in rows} == {"1"}
-    assert "\\begin{tabular}" in sweep_tables.as_latex(sheet, scored, "x")
-    assert "\\begin{tabular}" in sweep_tables.as_latex(None, scored, "x") and sweep_tables.as_csv(None, scored)
-    assert sweep_tables.as_latex(None, [], "x") == sweep_tables.as_csv(None, []) == ""
+    assert "\\begin{tabular}" in sweep_tables.as_latex(sheet, scored, (), "x")
+    assert "\\begin{tabular}" in sweep_tables.as_latex(None, scored, (), "x") and sweep_tables.as_csv(None, scored, ())
+    assert sweep_tables.as_latex(None, [], (), "x") == sweep_tables.as_csv(None, [], ()) == ""
 
 
 def test_the_command_writes_the_file(root, tmp_path, capsys):
@@ -344,7 +344,8 @@ def test_an_own_layout_is_kept_with_its_sweep(root):
     assert [button.label for button in at.button if button.key == "sweep_resume"] == ["Start the missing 1"]
 
 
-def test_a_finished_grid_says_above_its_table_which_setting_matters(root):
+def test_a_finished_grid_says_above_its_table_which_setting_matters(root, monkeypatch):
+    monkeypatch.setattr(page.group_differences, "describe_reversal", lambda _: "It depends on another setting.")
     layout = SweepSpec(seeds=(0,), fixed={"epochs": "2"}, varied={"margin_scale": ("5", "10"), "temperature": ("0.2",)})
     root.mkdir()
     sweep_records.write_sweep_record(root, "own", layout.as_record())
@@ -356,4 +357,7 @@ def test_a_finished_grid_says_above_its_table_which_setting_matters(root):
         groups = list(at.dataframe[0].value.iloc[:, 0])
         assert f"LPS, margin_scale={scale:g}" in groups, "named by the plan, also with one finished run"
         assert ("Largest effects on novel accuracy" in plain(at)) == (scale > 5)
+        assert ("It depends on another setting." in plain(at)) == (scale > 5)
+        for kind in ("csv", "tex", "html"):
+            assert f"margin{chr(92) * (kind == 'tex')}_scale={scale:g}" in page._render_file("own", kind), kind
         assert [link.proto.label for link in at.get("page_link")].count("Which setting matters") == 1

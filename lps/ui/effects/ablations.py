@@ -21,11 +21,7 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     st.subheader("Ablation", anchor=False)
     ablation_tables = ablation.ablation_tables(scored)
     if not ablation_tables:
-        method = catalog.method_info(scored[0].config.method).title
-        st.caption(
-            "This table shows runs of LPS with one part switched off at a time. There is none for "
-            f"{escape.markdown(method)}."
-        )
+        st.caption(explain_no_table(scored[0].config.method))
         return
     table = _pick_table(ablation_tables)
     pending = find_waiting_rows(table, waiting)
@@ -34,6 +30,17 @@ def show_ablation(scored: Sequence[Scored], waiting: Sequence[Config]) -> None:
     st.caption("  \n".join(["Percent and points, mean ± standard deviation over n seeds.", *(f"{n}." for n in notes)]))
     group_differences.show_differences(table.groups, "ablated", table.rows[0].group)
     _offer_rows(table)
+
+
+def explain_no_table(method: str) -> str:
+    """Say why there is no ablation table, and for LPS how to make one."""
+    about = "The ablation compares LPS with variants of LPS that have one part switched off. "
+    if method != "lps":
+        return f"{about}The runs shown here are of {escape.markdown(catalog.method_info(method).title)}."
+    return (
+        f"{about}In every run shown here, more than one part is off. To make the table, start the preset “Ablation” on "
+        "the page Sweep."
+    )
 
 
 def _pick_table(ablation_tables: Sequence[ablation.AblationTable]) -> ablation.AblationTable:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
-from lps.analysis.main_effects import main_effects
+from lps.analysis.main_effects import find_reversal, main_effects
 from lps.analysis.run_scores import Scored
 from lps.charts import sweep_charts
 from lps.charts.group_tables import Scoring
@@ -191,7 +191,9 @@ def _show_course(sweep_course: SweepCourse) -> None:
 def _show_answer(sweep_course: SweepCourse, scored: Sequence[Scored]) -> None:
     """Show the largest effects in a sentence, of runs of one method and split, and the link to more about them."""
     if len({(member.config.method, member.split) for member in scored}) == 1:
-        st.markdown(group_differences.describe_main_effects(main_effects(scored, "novel"), "novel"))
+        sentences = group_differences.describe_main_effects(main_effects(scored, "novel"), "novel")
+        reversal = group_differences.describe_reversal(find_reversal(scored, "novel"))
+        st.markdown(f"{sentences} {reversal}".rstrip())
     _link_effects(sweep_course)
 
 
@@ -392,11 +394,12 @@ def _render_file(name: str, kind: str) -> str:
     if kind == "html":
         return sweep_report.render_sweep_report(record, select.runs_root(), _SCORING)
     scored, paper_table = finished_scores(sweep_course), sweep_charts.paper_table_of(sweep_course.request)
+    planned = [item.config for item in sweep_course.items]
     if kind == "csv":
-        return table.as_csv(paper_table, scored)
+        return table.as_csv(paper_table, scored, planned)
     caption = (
         sweep_course.request.command(name)
         if sweep_course.request
         else cli_args.format_command("compare", tag=record.tag)
     )
-    return table.as_latex(paper_table, scored, caption)
+    return table.as_latex(paper_table, scored, planned, caption)

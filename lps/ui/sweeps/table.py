@@ -72,10 +72,12 @@ def show_groups(scored: Sequence[Scored], planned: Sequence[Config]) -> None:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def as_latex(paper_table: PaperTable | None, scored: Sequence[Scored], caption: str) -> str:
-    """Return the table as LaTeX."""
+def as_latex(
+    paper_table: PaperTable | None, scored: Sequence[Scored], planned: Sequence[Config], caption: str
+) -> str:
+    """Return the table as LaTeX. planned: as in `show_groups`, so that the groups have the same names."""
     if paper_table is None:
-        return score_tables.format_table(group_tables.sorted_groups(scored), "latex") if scored else ""
+        return score_tables.format_table(group_tables.sorted_groups(scored, planned), "latex") if scored else ""
     groups = preset_tables.fill_table(paper_table, scored)
     comparison = differences.compare_groups(preset_tables.named_groups(paper_table, groups))
     tables = [
@@ -85,8 +87,8 @@ def as_latex(paper_table: PaperTable | None, scored: Sequence[Scored], caption: 
     return "\n".join(filter(None, tables))
 
 
-def as_csv(paper_table: PaperTable | None, scored: Sequence[Scored]) -> str:
-    """Return the table as comma-separated values, as fractions."""
+def as_csv(paper_table: PaperTable | None, scored: Sequence[Scored], planned: Sequence[Config]) -> str:
+    """Return the table as comma-separated values, as fractions. planned: as in `as_latex`."""
     if paper_table is None:
-        return score_tables.format_table(group_tables.sorted_groups(scored), "csv") if scored else ""
+        return score_tables.format_table(group_tables.sorted_groups(scored, planned), "csv") if scored else ""
     return tables.csv_text(preset_tables.csv_rows(paper_table, preset_tables.fill_table(paper_table, scored)))
