@@ -32,10 +32,16 @@ from lps.training.loop import train
 
 DATA = {"digits": "digits", "arrays": "CIFAR-10"}
 SIZES = {"few": 40, "many": 150}  # pictures of a class
-OWN = {"own 30x10": (30, 10), "own 50x10": (50, 10), "own 75x8": (75, 8)}  # small collections: of a class, classes
+OWN = {  # small collections: pictures of a class, classes, share of the seen classes' pictures with a label, epochs
+    "own 30x10": (30, 10, 0.4, 50),
+    "own 50x10": (50, 10, 0.4, 50),
+    "own 75x8": (75, 8, 0.4, 50),
+    "own 75x8 half": (75, 8, 0.47, 50),
+    "own 75x8 half short": (75, 8, 0.47, 20),
+}
 MIXED = 0.8  # share of one class below which a cluster is mixed
 _HIDDEN = 0.08  # share of the true classes that the flags which need them do not know
-_EPOCHS, _OWN_EPOCHS = 20, 50
+_EPOCHS = 20
 _CHOSEN = 100  # from this seed on the splits are those that thresholds were chosen on
 
 
@@ -65,16 +71,17 @@ def draw_own(file: Path, each: int, classes: int, seed: int, path: Path) -> Path
 
 def epochs_of(name: str) -> int:
     """How long the run "data, size, seed" is trained."""
-    return _OWN_EPOCHS if name.split(", ")[1] in OWN else _EPOCHS
+    size = name.split(", ")[1]
+    return OWN[size][-1] if size in OWN else _EPOCHS
 
 
 def settings(data: str, size: str, seed: int, root: Path, file: Path) -> Config:
     """Of one run; `root` keeps the drawn pictures."""
     if size in OWN:
-        each, classes = OWN[size]
-        path = draw_own(file, each, classes, seed, root / f"{size}-{seed}.npz".replace(" ", "-"))
-        own = {"seed": seed, "split.seed": seed, "threads": 2, "epochs": _OWN_EPOCHS, "batch_size": 256}
-        own |= {"split.num_seen": classes // 2, "split.seen_classes": "random", "split.labeled_ratio": 0.4}
+        each, classes, labeled, epochs = OWN[size]
+        path = draw_own(file, each, classes, seed, root / f"own-{each}x{classes}-{seed}.npz")
+        own = {"seed": seed, "split.seed": seed, "threads": 1, "epochs": epochs, "batch_size": 256}
+        own |= {"split.num_seen": classes // 2, "split.seen_classes": "random", "split.labeled_ratio": labeled}
         own |= {"split.validation_ratio": 0.1, "features": "stored", "network.image_size": 160}
         return configure(own | {"dataset": data, "dataset.path": str(path)})
     own: dict = {"seed": seed, "split.seed": seed, "threads": 1, "epochs": _EPOCHS}
