@@ -47,7 +47,7 @@ class TradeOff:
         return float(self.thresholds[indices[0]]) if len(indices) else float("inf")
 
     def in_words(self, threshold: float) -> str:
-        """Describe in two short sentences what a threshold accepts; `basis` says on which pictures this was measured."""
+        """Describe in two short sentences what a threshold accepts; `basis` says how that was measured."""
         at = self._row(threshold)
         if at < 0:
             return "No picture gets a class."
@@ -55,10 +55,8 @@ class TradeOff:
         if self.withheld:
             accepted, right = (share_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
             accepted, right = accepted.partition(" of ")[0], right.partition(" of ")[0]
-            sentence += (
-                f" Of {counted(self.withheld, 'picture')} with a withheld label, {accepted} get a class, and {right} the "
-                "right one."
-            )
+            sentence += f" Of {counted(self.withheld, 'picture')} with a withheld label, "
+            sentence += f"{accepted} get a class, and {right} the right one."
         return sentence
 
     def explain_excess(self, threshold: float, share: float) -> str:
@@ -81,8 +79,9 @@ class TradeOff:
     @property
     def basis(self) -> str:
         """Say which pictures were measured, and what is not known."""
-        sentence = f"Measured on {self.measured}." + " Labels are withheld from seen classes only." * bool(self.withheld)
-        return f"{sentence} How many pictures of other classes wrongly get a class is not known."
+        about_withheld = " Labels are withheld from seen classes only." * bool(self.withheld)
+        unknown = "How many pictures of other classes wrongly get a class is not known."
+        return f"Measured on {self.measured}.{about_withheld} {unknown}"
 
 
 def _percent(share: float) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 
 from lps.wording import counted
 
-
 _CHANCE = 0.05  # p-value above which a difference of two runs is said to be possible by chance
 
 
@@ -47,11 +46,11 @@ def compare_classes(
 
 def compare_in_words(changes: Sequence[ClassChange]) -> str:
     """Say how many withheld labels each run predicts correctly, with n; these are the same labels for both."""
-    count, before, after = (sum(getattr(c, name) for c in changes) for name in ("withheld", "right_before", "right_after"))
+    names = ("withheld", "right_before", "right_after", "lost")
+    count, before, after, lost = (sum(getattr(change, name) for change in changes) for name in names)
     if not count:
         return "No labels were withheld, so the accuracies of the two runs cannot be compared."
     sentence = f"Of the same {counted(count, 'withheld label')}, it predicted {before} correctly; this run, {after}."
-    lost = sum(change.lost for change in changes)
     is_chance = before != after and _sign_test(lost, after - before + lost) > _CHANCE
     return sentence + " The difference may be chance." * is_chance
 

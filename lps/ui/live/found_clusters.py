@@ -225,7 +225,8 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
         if images is not None:
             are_texts = isinstance(images.pixels, ItemPictures)
             most, size = (_TITLES, _TITLE_SIZE) if are_texts else (_PICTURES, _SIZE)
-            with st.container(key=f"{'texts' if are_texts else 'pictures'}-of-cluster-{cluster.id}"):  # page.css: height
+            kind = "texts" if are_texts else "pictures"
+            with st.container(key=f"{kind}-of-cluster-{cluster.id}"):  # page.css keeps room for two rows of pictures
                 frames.show_frames([("", _make_frames(view, images, cluster, group, most))], size)
         if not view.run.is_recorded:
             options = {

@@ -72,9 +72,7 @@ def show_groups(scored: Sequence[Scored], planned: Sequence[Config]) -> None:
 # ---------------------------------------------------------------------------------------------------- to take away
 
 
-def as_latex(
-    paper_table: PaperTable | None, scored: Sequence[Scored], planned: Sequence[Config], caption: str
-) -> str:
+def as_latex(paper_table: PaperTable | None, scored: Sequence[Scored], planned: Sequence[Config], caption: str) -> str:
     """Return the table as LaTeX. planned: as in `show_groups`, so that the groups have the same names."""
     if paper_table is None:
         return score_tables.format_table(group_tables.sorted_groups(scored, planned), "latex") if scored else ""
