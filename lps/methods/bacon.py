@@ -36,7 +36,7 @@ Views:
     labels of k. Second, that number of images is taken from each class, the most confident ones first.
 
 Prediction:
-    k-means clusters the unit features of all training images, without labels. The original clusters the test images
+    k-means clusters the unit features of all training images, without labels. The authors' code clusters the test images
     instead. Ids are matched with classes before seen accuracy is computed. A test image gets the id of the nearest
     centre.
 

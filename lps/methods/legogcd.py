@@ -75,7 +75,7 @@ class LegoGCD(Distilled, Method):
         ] = "official",
         known_threshold: Annotated[
             float,
-            "theta: confidence that an image predicted as seen needs to count in the loss that protects seen classes",
+            "theta: lowest confidence at which an image predicted as seen counts in the loss that protects seen classes",
             (0, 1),
             ParameterDocs("Keeping seen classes", larger="fewer but more confident images count"),
         ] = 0.95,

@@ -111,7 +111,7 @@ def _pick_runs(runs: list[Run]) -> tuple[list[Run], int]:
         sorted(run_by_id, key=lambda name: bool(differences[name])),
         format_func=lambda name: _label_option(run_by_id[name], differences[name]),
         max_selections=comparable_runs.MAX_RUNS,
-        placeholder=f"Choose two to four runs of the same split; a race has the first {race_data.MAX_RUNS}",
+        placeholder=f"Choose two to four runs of the same split. The race shows the first {race_data.MAX_RUNS} of them",
         label_visibility="collapsed",
     )
     return selected, sum(run.is_recorded == selected[0].is_recorded for run in candidates)
