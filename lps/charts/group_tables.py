@@ -82,7 +82,7 @@ def list_measurements(histories: Sequence[History]) -> dict[str, str]:
 def list_groupings(configs: Sequence[Config]) -> dict[str, str]:
     """Return the options for averaging curves: everything but the seed, the method, each varied setting."""
     keys = [key for key in run_groups.differing_settings(configs) if key != "method"]
-    return {_EVERYTHING: "Everything but the seed", "method": "Method"} | {key: key for key in keys}
+    return {_EVERYTHING: "Settings (mean over seeds)", "method": "Method"} | {key: key for key in keys}
 
 
 def cluster_shares(run: Run, split: Split, read_assignment: Callable = clusters.read_assignment) -> pd.DataFrame:

@@ -195,7 +195,7 @@ def _wait_for_items(items) -> int:
             print_note(f"[{len(ended_runs)}/{len(items)}] {item.label}: {item.state.name}{reason}{score_text}")
     except KeyboardInterrupt:
         left = counted(len(items) - len(ended_runs), "run")
-        print_note(f"stopped waiting; still running or in the queue: {left} (see list, stop)")
+        print_note(f"stopped waiting; still running or in the queue: {left}; `python -m lps list` shows them")
         return 130
     return 1 if any(item.state.name != "finished" for item in ended_runs) else 0
 

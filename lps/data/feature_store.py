@@ -358,7 +358,7 @@ def delete_store(store: Store) -> None:
     """Delete a store; a run that has it open keeps it until it ends. Raises `UserError` while a process writes it."""
     lock = locks.try_lock(store.lock)
     if lock is None:
-        raise UserError("features", f"{store.key} is being computed; stop the run that computes it first")
+        raise UserError("features", f"{store.key} is being computed; first stop the run that computes it")
     try:
         disk.remove(store.folder / "facts.json")
         disk.remove_folder(store.folder)

@@ -36,9 +36,8 @@ Views:
     labels of k. Second, that number of images is taken from each class, the most confident ones first.
 
 Prediction:
-    k-means clusters the unit features of all training images, without labels. The authors' code clusters the test images
-    instead. Ids are matched with classes before seen accuracy is computed. A test image gets the id of the nearest
-    centre.
+    k-means clusters the unit features of all training images, without labels (authors' code: of the test images). Ids
+    are matched with classes before seen accuracy is computed. A test image gets the id of the nearest centre.
 
 Deviations:
     - The loss terms that come from SimGCD have the deviations of SimGCD. The two networks share no layer (original:

@@ -75,7 +75,7 @@ class LegoGCD(Distilled, Method):
         ] = "official",
         known_threshold: Annotated[
             float,
-            "theta: lowest confidence at which an image predicted as seen counts in the loss that protects seen classes",
+            "theta: lowest confidence with which an image predicted as seen counts in the loss that keeps seen classes",
             (0, 1),
             ParameterDocs("Keeping seen classes", larger="fewer but more confident images count"),
         ] = 0.95,

@@ -191,7 +191,7 @@ def test_a_store_is_deleted_whole_and_not_while_it_is_made():
     store, _ = make("a")
     lock = try_lock(store.lock)
     assert feature_store.list_stores()[0].is_written
-    with pytest.raises(UserError, match="features: a is being computed; stop the run that computes it first"):
+    with pytest.raises(UserError, match="features: a is being computed; first stop the run that computes it"):
         feature_store.delete_store(store)
     os.close(lock)
     feature_store.delete_store(store)

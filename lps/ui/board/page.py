@@ -143,7 +143,7 @@ def _select_runs(find: str) -> _BoardRuns:
 
 def _list_groupings(entries: Sequence[RunRow]) -> dict[str, str]:
     """Return what lines can be means of, as option -> words."""
-    fixed_options = {"": "Each run", grouping.EVERYTHING: "All settings but the seed", "method": "Method", "tag": "Tag"}
+    fixed_options = {"": "Run", grouping.EVERYTHING: "Settings (mean over seeds)", "method": "Method", "tag": "Tag"}
     return fixed_options | {key: key for key in columns.varying_settings(entries)}
 
 

@@ -215,7 +215,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
     overlap = say(
         f"How stable the cluster is: its largest overlap with a cluster of another epoch, averaged over the last "
         f"{clusters.WINDOW} stored epochs. The overlap of two clusters is the number of images in both, divided by the "
-        "number in either of them. Clusters that you merged or split off have no value"
+        "number of images in at least one of them. Clusters that you merged or split off have no value"
     )
     about_matched = say(f"{_MATCHING}. The percentage is the share of the cluster's images that have this class")
     about_name = "The name that you gave; otherwise the name of the seen class"

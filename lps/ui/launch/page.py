@@ -185,7 +185,7 @@ def _show_run(draft: Draft, reading: FormReading, target: ExecutionTarget, error
             "seeds",
             "Seeds",
             errors.get("seed"),
-            "A seed fixes the random choices of a run. Each seed, such as 0, 1, 2, starts one run",
+            "A seed fixes the random choices of a run. Each seed starts one run: 0, 1, 2 starts three runs",
         )
         fields.choose_device(errors.get("device"), target.is_here)
         fields.draw_seeds_or_name(
