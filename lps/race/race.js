@@ -148,7 +148,9 @@ function raceOutcome(race) {
     return `${points < 0 ? "\u2212" : "+"}${Math.abs(points).toFixed(1)} points`;
   };
   const difference = race.runs.length === 2 ? ` ${a.letter} compared with ${b.letter}: novel ${lead("novel")}, seen ${lead("seen")}.` : "";
-  return `At the end: novel ${told("novel")}; seen ${told("seen")}.${difference}${chance}`;
+  const mistaken = race.runs.every((run) => run.mistaken != null)
+    ? ` Share of the novel images that get a seen class: ${race.runs.map((run) => `${run.letter} ${percent(run.mistaken)}`).join(", ")}.` : "";
+  return `At the end: novel ${told("novel")}; seen ${told("seen")}.${difference}${mistaken}${chance}`;
 }
 
 // ------------------------------------------------------------------------------------------------ pictures

@@ -16,7 +16,7 @@ from lps.scores import milestones
 from lps.scores.milestones import Mark
 from lps.store import titles
 from lps.store.runs import Run
-from lps.store.snapshots import read_split
+from lps.store.snapshots import check_ids, read_arrays, read_split
 
 MAX_RUNS = 3  # runs
 _VERSION = 1
@@ -214,6 +214,7 @@ def _racer(
         "shares": _rows(history, "pi_hat", epochs),
         "priors": _rows(history, "class/prior", epochs),
         "taken": _predicted_shares(history, epochs),
+        "mistaken": _novel_taken_for_seen(run, last) if state.is_over else None,
         "margins": _rows(history, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}
         | {"brake": {group: of_steps(key) for group, key in _MARGIN_STEPS.items()}},
@@ -241,6 +242,18 @@ def _predicted_shares(history: History, epochs: Sequence[int]) -> list[list | No
         return None
     totals = [sum(x or 0 for x in row) if row else 0 for row in rows]
     return [[_number((x or 0) / total) for x in row] if total else None for row, total in zip(rows, totals)]
+
+
+def _novel_taken_for_seen(run: Run, epoch: int) -> float | None:
+    """Return the share of the novel images that get a seen class at an epoch; None if no file says it."""
+    try:
+        split, targets = read_split(run.folder)
+        predicted = read_arrays(run.snapshots / f"epoch-{epoch:04d}.npz", ["predicted"])["predicted"]
+        check_ids("predicted", predicted, split.unlabeled, split.classes)
+    except UserError:
+        return None
+    novel = predicted[split.judged(targets) >= split.classes.seen]
+    return _number((novel < split.classes.seen).mean()) if len(novel) else None
 
 
 def _number(value) -> float | None:

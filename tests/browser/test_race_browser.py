@@ -295,6 +295,8 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
     ends = [[x for x in run["novel"] if x is not None][-1] for run in race_data.race_of_runs(runs)["runs"]]
     difference = f"{100 * (ends[0] - ends[1]):+.1f} points".replace("-", "\N{MINUS SIGN}")
     assert (f"A compared with B: novel {difference}, seen " in said) == (len(ends) == 2)
+    mistaken = ", ".join(f"{run['letter']} {percent(run['mistaken'])}" for run in race_data.race_of_runs(runs)["runs"])
+    assert f"Share of the novel images that get a seen class: {mistaken}." in said
     assert said.startswith("At the end: novel A ") and said.endswith("One run each: some of this may be chance.")
 
 

@@ -9,6 +9,7 @@ from lps.charts.event_log import EventLog
 from lps.errors import UserError
 from lps.race import race_data
 from lps.store.events import read_events
+from lps.store.snapshots import read_snapshot, read_split
 from tests.sample_runs import make_run, make_unreadable
 
 
@@ -48,6 +49,9 @@ def test_every_number_is_one_that_was_recorded(pair):
                 assert shown["shares"][place] == pytest.approx(values["pi_hat"], rel=1e-4)
                 assert shown["margins"][place] == pytest.approx(values["margin"], rel=1e-4)
         assert shown["start"] == {"seen": 0.93, "novel": 0.9}
+        split, targets = read_split(run.folder)
+        novel = read_snapshot(run.snapshots, shown["last"]).predicted[targets[split.unlabeled] >= split.classes.seen]
+        assert shown["mistaken"] == pytest.approx((novel < split.classes.seen).mean(), abs=1e-4)
     assert json.loads(json.dumps(race, allow_nan=False)) == race
 
 
