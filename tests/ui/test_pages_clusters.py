@@ -508,7 +508,8 @@ def test_nothing_chosen_is_nothing_to_split_off(open_page, stored):
 
 def test_next_without_a_name(open_page, run):
     naming.record_steps(run, 6, [{"do": "name", "id": 6, "name": "six"}])
-    app = open_page(run.root, cluster=5)
+    app = open_page(run.root, cluster=5, opened="true")
+    assert app.session_state["naming_scroll"] and "opened" not in app.query_params, "its pictures come into sight"
     app.button(key="next_unnamed").click().run()
     assert "Cluster 7" in words_of(app)
 

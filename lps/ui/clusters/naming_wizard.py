@@ -7,6 +7,7 @@ from pathlib import Path
 import streamlit as st
 
 KEY = "turn"  # of the switch, in the session and in the address
+_OPENED = "opened"  # in the address: another page opened the cluster, whose pictures are below the table
 _SCROLL = "naming_scroll"  # in the session: a new value brings the name field into sight
 _SCRIPT = (Path(__file__).parent / "naming_wizard.js").read_text(encoding="utf-8")
 
@@ -21,6 +22,8 @@ def offer_wizard(on_change: Callable[[], None]) -> None:
 
 def find_name_field(cluster: int) -> None:
     """Focus the name field of a newly opened cluster while the switch is on; scroll to it if that was requested."""
+    if st.query_params.pop(_OPENED, None) == "true":
+        request_scroll()
     scroll = st.session_state.get(_SCROLL, "")
     if is_on() or scroll:
         _mount(key="naming_wizard", data={"cluster": cluster, "focus": is_on(), "scroll": scroll})

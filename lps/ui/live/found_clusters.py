@@ -28,6 +28,7 @@ from lps.ui.shared import escape
 from lps.wording import capitalized, counted, share_of
 
 _IN_TURN = {"turn": "true"}  # in the address of Clusters: lps.ui.clusters.naming_wizard
+_IN_SIGHT = {"opened": "true"}  # likewise: its pictures are scrolled into sight
 _TRAIN_ON = {"continue": "true"}  # in the address of Clusters: lps.ui.clusters.training_on
 _MAX_CLUSTERS, _PICTURES, _SIZE = 24, 12, 52  # clusters, pictures of one, pixels on the screen
 _TITLES, _TITLE_SIZE = 8, 96  # texts of one cluster, and their pixels: smaller ones cannot be read
@@ -103,8 +104,8 @@ def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> 
     with st.container(border=True, gap="small", key="parent"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             sentence = f"The run before this one is **{escape.markdown(titles.run_label(parent.run))}**."
-            comparison = f" {class_changes.compare_in_words(changes)}" if changes else ""
-            st.markdown(f"{sentence}{escape.markdown(comparison)}", width="stretch")
+            comparison = escape.markdown(class_changes.compare_in_words(changes)) if changes else ""
+            st.markdown(f"{sentence} {comparison}".rstrip(), width="stretch")
             if st.button(
                 "Go back to the run before",
                 key=f"parent:{view.run.id}",
@@ -221,7 +222,9 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
                 "help": "Opens this cluster on the page Clusters",
             }
             if st.button("Open", key=f"open:{view.run.id}:{cluster.id}", **link):
-                routing.turn_to("clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id))
+                routing.turn_to(
+                    "clusters", run=view.run.id, epoch=str(view.epoch), cluster=str(cluster.id), **_IN_SIGHT
+                )
         if images is not None:
             are_texts = isinstance(images.pixels, ItemPictures)
             most, size = (_TITLES, _TITLE_SIZE) if are_texts else (_PICTURES, _SIZE)
