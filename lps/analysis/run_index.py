@@ -4,6 +4,7 @@ Rows that follow from the files of a run alone are stored for other processes (`
 valid while these files and the code of the package are unchanged.
 """
 
+import hashlib
 import os
 import secrets
 import sys
@@ -15,11 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from time import strptime
+from typing import NamedTuple
 
 from lps.analysis import alarms
 from lps.analysis.alarms import Alarm
 from lps.errors import UserError
 from lps.files.atomic import fingerprint
+from lps.files.folder_cache import FolderCache
 from lps.settings.config import Config
 from lps.store import row_index, score_cache, snapshots, titles
 from lps.store.events_tail import RecentEvents, read_recent
@@ -28,6 +31,7 @@ from lps.store.runs import RUN_ID, Run, State
 _MAX_KNOWN = 40_000  # runs whose measurements are cached
 _MIN_UNSAVED = 20  # new rows that are stored; of many rows 1 %
 _RECORDS = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
+_EDITED = ("config.json", "meta.json", "events.jsonl")  # files that change in place, by hand or while a run trains
 _ENTRY_FILES = (*_RECORDS, "split.npz", "lock")  # on which a row of a run that is over depends
 _WRONG_CONTENT = (AttributeError, IndexError, KeyError, TypeError, ValueError, UserError)  # of a stored row
 _PACKED_APART = ("run", "state", "measured", "config")  # parts of a row that are stored in their own way
@@ -81,11 +85,22 @@ class RunRow:
 # ---------------------------------------------------------------------------------------------------- reading
 
 
+class _KnownRow(NamedTuple):
+    """The row of a finished run, and what changes with its files.
+
+    present: a digest of their fingerprints. stamp: of those that show whether any may have changed; "" if not known.
+    """
+
+    present: str
+    stamp: str
+    row: RunRow
+
+
 @dataclass
 class _StoredRows:
     """Rows of a runs folder that an earlier process stored and this one has not used yet.
 
-    rows: by run id, as `_pack_row` returns them. configs: one of each method and data set; rows have the differences.
+    rows: by run id, as `_store_rows` packs them. configs: one of each method and data set; rows have the differences.
     """
 
     rows: dict[str, list]
@@ -100,40 +115,40 @@ class _StoredRows:
         except _WRONG_CONTENT:
             return cls({}, [])
 
-    def take(self, run: Run, present: list) -> RunRow | None:
-        """Return the row of a run whose files have these fingerprints; None without one."""
+    def take(self, run: Run, stamp: str) -> _KnownRow | None:
+        """Return the row of a run whose folder has this stamp, or whose files have their fingerprints; None without."""
         packed_row = self.rows.pop(run.id, None)
         try:
-            is_valid = packed_row is not None and packed_row[0] == [version and list(version) for version in present]
-            return _unpack_row(run, packed_row, self.configs) if is_valid else None
+            is_unchanged = stamp != "" and packed_row[1] == stamp
+            if is_unchanged or packed_row[0] == _present(run):
+                self.num_unsaved += stamp != "" and not is_unchanged
+                return _KnownRow(packed_row[0], stamp, _unpack_row(run, packed_row[2:], self.configs))
         except _WRONG_CONTENT:
-            return None
+            pass
+        return None
 
 
 @dataclass
 class _Readings:
     """The newest measurements of every run by its folder, shared by all viewers, with the state of the files read.
 
-    entries: of finished runs, which change with their files only. stored: by runs folder. turn: held while a row is
-    read, so that a second viewer waits instead of reading the same records at the same time.
+    rows: of finished runs, while nothing in their folders changes. entries: the same, with what they depend on. stored:
+    by runs folder. turn: held while a row is read, so that a second viewer waits instead of reading the same records at
+    the same time.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     turn: threading.Lock = field(default_factory=threading.Lock)
     known: dict[str, tuple[tuple | None, Measured]] = field(default_factory=dict)
-    entries: dict[str, tuple[list, RunRow]] = field(default_factory=dict)
+    rows: FolderCache[RunRow] = field(default_factory=lambda: FolderCache(*_EDITED, may_keep=_is_settled))
+    entries: dict[str, _KnownRow] = field(default_factory=dict)
     stored: dict[str, _StoredRows] = field(default_factory=dict)
 
-    def keep(self, table: dict, key: str, value: tuple) -> None:
+    def keep(self, table: dict, key: str, value: object) -> None:
         with self.lock:
             if len(table) > _MAX_KNOWN:  # drop runs that may no longer exist
                 table.clear()
             table[key] = value
-
-    def known_row(self, key: str, present: list) -> RunRow | None:
-        """Return the row of a finished run whose files have these fingerprints, if it was read before."""
-        known_present, row = self.entries.get(key, (None, None))
-        return row if known_present == present else None
 
 
 _readings = cache(_Readings)
@@ -159,9 +174,9 @@ def _store_rows(root: str) -> None:
     stored = readings.stored[root]
     stored.num_unsaved = 0
     packed_rows = dict(stored.rows)
-    for key, (present, row) in list(readings.entries.items()):
-        if _root(key) == root and _is_complete(row):
-            packed_rows[row.run.id] = _pack_row(present, row, stored.configs)
+    for key, known in list(readings.entries.items()):
+        if _root(key) == root and _is_complete(known.row):
+            packed_rows[known.row.run.id] = [known.present, known.stamp, *_pack_row(known.row, stored.configs)]
     packed_rows = {name: packed_row for name, packed_row in packed_rows.items() if os.path.isdir(f"{root}/{name}")}
     row_index.write_index(
         Path(root), _digest_code(), {"rows": packed_rows, "configs": [config.flat() for config in stored.configs]}
@@ -191,7 +206,7 @@ def _digest_code() -> str:
     return secrets.token_hex() if is_changed else digest
 
 
-def _pack_row(present: list, row: RunRow, configs: list[Config]) -> list:
+def _pack_row(row: RunRow, configs: list[Config]) -> list:
     """Return a row for JSON; adds its settings to `configs` if they have none of the same kind."""
     numbers = {(config.method, config.dataset): number for number, config in enumerate(configs)}
     number = numbers.get((row.method, row.dataset), len(configs))
@@ -206,11 +221,11 @@ def _pack_row(present: list, row: RunRow, configs: list[Config]) -> list:
     own_values = {name: value for name, value in vars(row).items() if name not in _PACKED_APART}
     recent = {name: value for name, value in vars(row.measured.recent).items() if name not in _NOT_KEPT}
     run_alarms = [vars(alarm) for alarm in row.measured.alarms]
-    return [present, number, changes, vars(row.state), recent, run_alarms, own_values]
+    return [number, changes, vars(row.state), recent, run_alarms, own_values]
 
 
 def _unpack_row(run: Run, packed_row: list, configs: list[Config]) -> RunRow:
-    _, number, changes, state, recent, run_alarms, own_values = packed_row
+    number, changes, state, recent, run_alarms, own_values = packed_row
     return RunRow(
         run=run,
         state=State(**state),
@@ -257,21 +272,41 @@ def _true_shares(run: Run) -> list[float] | None:
 
 def read_run_row(run: Run) -> RunRow:
     """Return the row of a run in any condition; one that follows from the run's files alone is read once."""
+    return _readings().rows.value(str(run.folder), lambda stamp: _checked_row(run, _digest(stamp) if stamp else ""))
+
+
+def _is_settled(row: RunRow) -> bool:
+    return row.state.is_settled
+
+
+def _checked_row(run: Run, stamp: str) -> RunRow:
+    """Return the known or stored row of a run if its files are the same; read it otherwise. stamp: of its folder."""
     readings, key = _readings(), str(run.folder)
-    present = [fingerprint(f"{key}/{name}") for name in _ENTRY_FILES]
-    if row := readings.known_row(key, present):
-        return row
     with readings.turn:
-        stored = readings.stored.get(_root(key))
-        row = readings.known_row(key, present) or (stored and stored.take(run, present))
-        if not row:
+        stored, known = readings.stored.get(_root(key)), readings.entries.get(key)
+        known = known or (stored and stored.take(run, stamp))
+        if known and stamp and known.stamp == stamp:
+            present = known.present
+        else:
+            present = _present(run)
+        if known and known.present == present:
+            row = known.row
+        else:
             row = _entry(run)
             if not row.state.is_settled:
                 return row
             if stored:
                 stored.num_unsaved += 1
-        readings.keep(readings.entries, key, (present, row))
+        readings.keep(readings.entries, key, _KnownRow(present, stamp, row))
     return row
+
+
+def _present(run: Run) -> str:
+    return _digest(tuple(fingerprint(f"{run.folder}/{name}") for name in _ENTRY_FILES))
+
+
+def _digest(versions: tuple) -> str:
+    return hashlib.sha256(repr(versions).encode()).hexdigest()[:32]
 
 
 def _entry(run: Run) -> RunRow:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from lps.errors import UserError, shorten
 from lps.files import versions
-from lps.files.atomic import as_user_error, clean_line, fingerprint, write_json
+from lps.files.atomic import as_user_error, clean_line, write_json
+from lps.files.folder_cache import FolderCache
 from lps.files.locks import is_held, try_lock
 from lps.store.desired_state import MAX_PRIORITY, DesiredState, positive_integer, stored_number
 from lps.store.run_folders import list_runs
@@ -24,16 +25,12 @@ from lps.store.runs import Run, State
 
 TURN_PATIENCE_S = 10.0
 SWITCH = ".queue.json"
-_ENTRY_FILES = ("want.json", "process.json", "exit.json")  # each change replaces the whole file
 PREEMPTED = "preempted"  # the kind of ending of a run that a signal from outside stopped
 MAX_RETRIES = 3
 MAX_CPU_SLOTS = 1024
 _RETRY_AFTER_S = 30.0  # before the first retry, then 2 and 8 minutes; LPS_RETRY_S replaces it
 _LONGEST_WAIT_S = 86_400.0
 _NEXT_S = 1e-6  # between the orders of two runs that are asked for together
-
-_cache: dict[str, tuple[tuple, "_Entry"]] = {}  # by folder: size and times of the files when read, and their content
-_MAX_CACHED = 20_000
 
 
 @dataclass(frozen=True)
@@ -118,19 +115,20 @@ def unfinished_runs(root: Path) -> list[Run]:
 
 def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
     """Yield every requested run. Files that have not changed since the last call are not read again."""
-    if len(_cache) > _MAX_CACHED:
-        _cache.clear()
     for run in list_runs(Path(root)):
-        present = tuple(fingerprint(f"{run.folder}/{name}") for name in _ENTRY_FILES)
-        if present[0] is None:
-            continue
-        key = str(run.folder)
-        if key not in _cache or _cache[key][0] != present:
-            _cache[key] = present, _read_entry(run)  # a change after `fingerprint` is found by the next call
-        yield run, _cache[key][1]
+        entry = _entries_by_folder.value(str(run.folder), lambda stamp, run=run: _read_entry(run))
+        if entry is not None:
+            yield run, entry
 
 
-def _read_entry(run: Run) -> _Entry:
+# An entry follows from want.json, process.json and exit.json; each change replaces the whole file.
+_entries_by_folder: FolderCache[_Entry | None] = FolderCache()
+
+
+def _read_entry(run: Run) -> _Entry | None:
+    """Read the entry of a run; None if the run was never requested."""
+    if not os.path.exists(f"{run.folder}/want.json"):
+        return None
     desired, exit_record = run.desired(), run.read_json("exit.json")
     outcome, has_ended = "", positive_integer(exit_record.get("attempt")) >= desired.attempt
     if has_ended:

@@ -8,12 +8,12 @@ the shared settings under their own names. Unknown keys are errors.
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, lru_cache
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from types import MappingProxyType
 
 from lps.errors import UserError, shorten
@@ -418,6 +418,12 @@ class Config:
         """Return every setting by key, hyperparameters included: the content of `config.json`."""
         return dict(zip(_keys().values(), _field_reader()(self))) | dict(self.hyperparameters)
 
+    def differences(self, other: "Config") -> Iterator[str]:
+        """Yield the keys of this config's settings whose values differ in another config, or are missing there."""
+        read_fields, own, others = _field_reader(), self.hyperparameters, other.hyperparameters
+        yield from compress(_keys().values(), map(ne, read_fields(self), read_fields(other)))
+        yield from compress(own, map(ne, own.values(), map(others.get, own)))
+
     def defaults(self) -> dict[str, object]:
         """Return the default settings of the same method on the same data set.
 
@@ -471,7 +477,8 @@ class Config:
 
         Raises `KeyError` for a setting that this config does not have.
         """
-        config, names = copy(self), _names()
+        config, names = object.__new__(Config), _names()
+        vars(config).update(vars(self))
         vars(config).pop("changed", None)  # a cached property
         vars(config).update({names[key]: value for key, value in values.items() if key in names})
         own_values = {key: value for key, value in values.items() if key not in names}

@@ -172,11 +172,11 @@ WRONG_CONTENTS = {  # of the file, or of each of its rows
     "rows": (None, [], 3),
     "configs": (None, [], [3], [{}]),
     "row": (3, [], [1], None),
-    1: (10**9, None, "x"),
-    2: ([3], {"unheard_of": 1}),
-    3: (None, {"unheard_of": 1}),
-    4: ({"unheard_of": 1}, 3),
-    6: ({}, {"tags": 3}),
+    2: (10**9, None, "x"),
+    3: ([3], {"unheard_of": 1}),
+    4: (None, {"unheard_of": 1}),
+    5: ({"unheard_of": 1}, 3),
+    7: ({}, {"tags": 3}),
 }
 
 

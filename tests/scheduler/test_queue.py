@@ -440,6 +440,7 @@ def test_runs_that_are_over_are_not_read_again(root, monkeypatch):
     runs = asked(root, 3)
     for run in runs[:2]:
         end(run, state="finished")
+    monkeypatch.setattr("lps.files.folder_cache._SETTLED_NS", 0)
     assert waiting_runs(root) == runs[2:]
     read = []
     original = Run.read_json

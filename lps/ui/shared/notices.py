@@ -15,6 +15,7 @@ from lps.analysis.run_index import Measured
 from lps.charts.event_log import History
 from lps.data.class_shares import PriorAdvice
 from lps.errors import UserError
+from lps.files.folder_cache import FolderCache
 from lps.files.locks import is_held
 from lps.scheduler import launcher, preflight
 from lps.settings.backbone_names import ABOUT_LABELS
@@ -83,12 +84,8 @@ def list_news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
     is_first = not watched.end_times and not watched.alive_ids
     sentences = []
     for run in runs:
-        run_id, folder = run.id, str(run.folder)
-        end_time, events_size, is_alive = (
-            _change_time(f"{folder}/exit.json")[0],
-            _change_time(f"{folder}/events.jsonl"),
-            is_held(f"{folder}/lock"),
-        )
+        run_id = run.id
+        end_time, events_size, is_alive = _looks.value(str(run.folder), lambda stamp, run=run: _look_at(run))
         was_seen = run_id in watched.end_times
         has_ended = was_seen and end_time != watched.end_times[run_id] or run_id in watched.alive_ids and not is_alive
         if (is_alive or has_ended) and events_size != watched.events_sizes.get(run_id):
@@ -98,6 +95,16 @@ def list_news(watched: Watched, runs: list[Run]) -> list[tuple[str, str]]:
         watched.end_times[run_id], watched.events_sizes[run_id] = end_time, events_size
         (watched.alive_ids.add if is_alive else watched.alive_ids.discard)(run_id)
     return sentences
+
+
+def _look_at(run: Run) -> tuple[int, tuple[int, int], bool]:
+    """Return the change time of exit.json, change time and size of events.jsonl, and whether the run is alive."""
+    folder = str(run.folder)
+    end_time = _change_time(f"{folder}/exit.json")[0]
+    return end_time, _change_time(f"{folder}/events.jsonl"), is_held(f"{folder}/lock")
+
+
+_looks: FolderCache[tuple] = FolderCache(may_keep=lambda look: not look[-1])  # a run that begins writes process.json
 
 
 def _describe_end(run: Run) -> list[tuple[str, str]]:
