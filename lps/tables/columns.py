@@ -1,8 +1,6 @@
 """Choose the columns of a table of runs: default columns, settings that vary, and the order of rows."""
 
 from collections.abc import Iterable, Sequence
-from itertools import compress
-from operator import ne
 
 from lps.analysis.run_index import RunRow
 from lps.analysis.run_scores import REPEATED
@@ -42,24 +40,21 @@ def varying_settings(entries: Sequence[RunRow]) -> list[str]:
     for cached_configs, ordered in _varying_cache[:]:  # a copy, since other threads change it
         if cached_configs.keys() == configs.keys():
             return ordered
-    varied_by_user, order = (
-        _differing([entry.config for entry in entries if entry.shown_state != "recorded"]),
-        Vocabulary().settings,
-    )
-    differing = _differing(configs.values()) - set(_NEVER)
+    first: dict[tuple[str, str], Config] = {}
+    own = {id(entry.config): entry.config for entry in entries if entry.shown_state != "recorded"}
+    varied_by_user, order = _differing(own.values(), first), Vocabulary().settings
+    others = (config for key, config in configs.items() if key not in own)
+    differing = (varied_by_user | _differing(others, first)) - set(_NEVER)
     ordered = sorted(differing, key=lambda key: (key not in varied_by_user, order.index(key)))
     _varying_cache[:] = [(configs, ordered)]
     return ordered
 
 
-def _differing(configs: Iterable[Config | None]) -> set[str]:
-    """Return the settings in which configs of one method on one data set differ."""
+def _differing(configs: Iterable[Config | None], first: dict[tuple[str, str], Config]) -> set[str]:
+    """Return the settings in which configs differ from the first of their method and data set, which `first` gets."""
     differing: set[str] = set()
-    first: dict[tuple[str, str], dict[str, object]] = {}
     for config in filter(None, configs):
-        flat = config.flat()
-        first_settings = first.setdefault((config.method, config.dataset), flat)
-        differing.update(compress(flat, map(ne, flat.values(), map(first_settings.get, flat))))
+        differing.update(config.differences(first.setdefault((config.method, config.dataset), config)))
     return differing
 
 

@@ -47,7 +47,10 @@ class Name:
 
     def display_value(self, entry: RunRow) -> object:
         """Return the value as users read it: percent for fractions, one text for several; None without one."""
-        value = self.read_value(entry)
+        return self.displayed(self.read_value(entry))
+
+    def displayed(self, value: object) -> object:
+        """Return what `read_value` returned as users read it."""
         if isinstance(value, tuple):
             return ", ".join(map(str, value)) or None
         if self.kind == "percent" and value is not None:
@@ -56,9 +59,12 @@ class Name:
 
     def value_text(self, entry: RunRow) -> str:
         """Return the value as text, a setting as after `--set`; "–" if the run has none."""
-        if self.read_value(entry) == ():
-            return "–"
-        value = self.display_value(entry)
+        value = self.read_value(entry)
+        return "–" if value == () else self.as_text(value)
+
+    def as_text(self, value: object) -> str:
+        """Return what `read_value` returned as text."""
+        value = self.displayed(value)
         return value if isinstance(value, str) else text_of(value)
 
 

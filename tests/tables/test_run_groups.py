@@ -9,6 +9,7 @@ import pytest
 from lps.analysis import differences
 from lps.tables import columns, grouping
 from lps.tables.run_names import Vocabulary
+from lps.ui.runs import table
 from tests.tables.test_run_filter import entry
 
 
@@ -30,6 +31,14 @@ def test_what_somebody_has_varied_is_a_column_and_what_a_data_set_brings_is_not(
     assert columns.varying_settings(found) == ["margin_scale"]
     assert columns.default_columns(found).index("margin_scale") < columns.default_columns(found).index("method")
     assert columns.varying_settings(found[:3]) == [] and columns.varying_settings([]) == []
+
+
+def test_the_cells_of_a_column_are_read_once_for_the_same_rows():
+    rows, name = runs(), Vocabulary().find("margin_scale")
+    cells = table.column_values(rows, name)
+    assert table.column_values(list(rows), name) is cells
+    changed = [*rows[:-1], entry("mine", margin_scale=77.0)]
+    assert table.column_values(changed, name) == [*cells[:-1], 77.0]
 
 
 def test_what_only_recordings_vary_comes_last():

@@ -7,6 +7,7 @@ Records are read from their ends, and again only if a file has changed.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
+from operator import is_not
 
 import streamlit as st
 
@@ -160,14 +161,29 @@ def column_head(name: Name) -> str:
 
 
 def column_values(entries: Sequence[RunRow], name: Name) -> list:
-    """Return a column from top to bottom."""
+    """Return a column from top to bottom; the same list as for the last table if it had the same rows."""
+    rows, columns_by_key = _last_table[0]
+    if len(rows) != len(entries) or any(map(is_not, rows, entries)):
+        rows, columns_by_key = _last_table[0] = list(entries), {}
+    if name.key not in columns_by_key:
+        columns_by_key[name.key] = _read_column(rows, name)
+    return columns_by_key[name.key]
+
+
+_last_table: list[tuple[list[RunRow], dict[str, list]]] = [([], {})]  # its rows, and their cells by column
+
+
+def _read_column(entries: Sequence[RunRow], name: Name) -> list:
+    if name.key == "method":
+        method_titles = {method: titles.method_title(method) for method in {entry.method for entry in entries}}
+        return [method_titles[entry.method] for entry in entries]
     read_cell = _CELL_READERS.get(name.key)
     if read_cell:
         return [read_cell(entry) for entry in entries]
+    values = [name.read_value(entry) for entry in entries]
     if name.kind in ("number", "percent"):
-        raw_values = (name.display_value(entry) for entry in entries)
-        return [value if isinstance(value, int | float) else None for value in raw_values]
-    return [None if name.read_value(entry) == () else name.value_text(entry) for entry in entries]
+        return [value if isinstance(value, int | float) else None for value in map(name.displayed, values)]
+    return [None if value == () else name.as_text(value) for value in values]
 
 
 def differences_from(column: Sequence[float | None], baseline: float | None) -> list[float | None]:
@@ -186,7 +202,6 @@ _CELL_READERS = {
     "state": lambda entry: [theme.BADGES[entry.shown_state][0]],
     "epoch": lambda entry: entry.measured.recent.epoch or None,
     "alarm": lambda entry: entry.troubles,
-    "method": lambda entry: entry.method_title,
     "tag": lambda entry: list(entry.tags),
     "id": lambda entry: titles.short_id(entry.run.id) if entry.launched is not None else "",
     "launched": lambda entry: None if entry.launched is None else datetime.fromtimestamp(entry.launched, UTC),

@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from streamlit import cli_util, config
+from streamlit import cli_util, config, delta_generator
 from streamlit.runtime.pages_manager import PagesManager
 
 from lps import ui
@@ -80,6 +80,7 @@ def _import_pages() -> None:
     for module in pkgutil.walk_packages(ui.__path__, f"{ui.__name__}.", onerror=lambda name: None):
         with suppress(Exception):  # the page that needs the module shows the error
             importlib.import_module(module.name)
+    delta_generator._use_warning_has_been_displayed = True  # whether this is a notebook takes the first visit 0.2 s
     gc.freeze()  # Streamlit collects garbage after every part of a page: 90 ms each time, most of it for these modules
 
 
