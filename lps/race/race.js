@@ -148,8 +148,10 @@ function raceOutcome(race) {
     return `${points < 0 ? "\u2212" : "+"}${Math.abs(points).toFixed(1)} points`;
   };
   const difference = race.runs.length === 2 ? ` ${a.letter} compared with ${b.letter}: novel ${lead("novel")}, seen ${lead("seen")}.` : "";
+  const toldOf = (text) => race.runs.map((run) => `${run.letter} ${text(run)}`).join(", ");
+  const count = race.classes.names.length - race.classes.seen;
   const mistaken = race.runs.every((run) => run.mistaken != null)
-    ? ` Share of the novel images that get a seen class: ${race.runs.map((run) => `${run.letter} ${percent(run.mistaken)}`).join(", ")}.` : "";
+    ? ` Novel images that get a seen class: ${toldOf((run) => percent(run.mistaken))}. Novel classes that stay almost empty: ${toldOf((run) => run.empty)} of ${count}.` : "";
   return `At the end: novel ${told("novel")}; seen ${told("seen")}.${difference}${mistaken}${chance}`;
 }
 

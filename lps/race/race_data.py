@@ -30,6 +30,7 @@ _MAX_MARKS = 40
 _SECONDS_PER_RUN = 30.0  # at normal speed
 _SECONDS_PER_EPOCH = 1.5  # mean of short runs
 _EVEN = 0.25  # share of the time that is equal for all epochs
+_ALMOST_EMPTY = 0.25  # of the mean number of images of a novel class
 _LONGEST_S = 4.0  # an epoch
 _STEPS = {"guesses": "steps/guessed_seen", "kl": "steps/kl"}
 _MARGIN_STEPS = {"seen": "steps/margin/seen", "novel": "steps/margin/novel"}
@@ -214,7 +215,7 @@ def _racer(
         "shares": _rows(history, "pi_hat", epochs),
         "priors": _rows(history, "class/prior", epochs),
         "taken": _predicted_shares(history, epochs),
-        "mistaken": _novel_taken_for_seen(run, last) if state.is_over else None,
+        **_novel_at_end(run, last, state.is_over),
         "margins": _rows(history, "margin", epochs),
         "steps": {name: of_steps(key) for name, key in _STEPS.items()}
         | {"brake": {group: of_steps(key) for group, key in _MARGIN_STEPS.items()}},
@@ -244,16 +245,25 @@ def _predicted_shares(history: History, epochs: Sequence[int]) -> list[list | No
     return [[_number((x or 0) / total) for x in row] if total else None for row, total in zip(rows, totals)]
 
 
-def _novel_taken_for_seen(run: Run, epoch: int) -> float | None:
-    """Return the share of the novel images that get a seen class at an epoch; None if no file says it."""
+def _novel_at_end(run: Run, epoch: int, is_over: bool) -> dict[str, float | int | None]:
+    """Return what became of the novel images at the last epoch; None if the run goes on or no file says it.
+
+    mistaken: their share that gets a seen class. empty: novel ids that get almost none of the unlabeled images.
+    """
+    unknown = {"mistaken": None, "empty": None}
     try:
         split, targets = read_split(run.folder)
         predicted = read_arrays(run.snapshots / f"epoch-{epoch:04d}.npz", ["predicted"])["predicted"]
         check_ids("predicted", predicted, split.unlabeled, split.classes)
     except UserError:
-        return None
-    novel = predicted[split.judged(targets) >= split.classes.seen]
-    return _number((novel < split.classes.seen).mean()) if len(novel) else None
+        return unknown
+    seen, total = split.classes.seen, split.classes.total
+    is_novel = split.judged(targets) >= seen
+    if not is_over or not is_novel.any():
+        return unknown
+    least = _ALMOST_EMPTY * is_novel.sum() / (total - seen)
+    sizes = np.bincount(predicted, minlength=total)[seen:]
+    return {"mistaken": _number((predicted[is_novel] < seen).mean()), "empty": int((sizes < least).sum())}
 
 
 def _number(value) -> float | None:

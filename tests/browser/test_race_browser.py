@@ -283,6 +283,10 @@ def test_a_shorter_run_stays_at_its_end_and_says_so(open_file, runs):
     assert readings(page, 1)["novel"] == percent(last)
 
 
+def _mistaken(racer):
+    return percent(racer["mistaken"])
+
+
 def test_the_end_is_told_in_a_sentence(open_file, runs):
     """What each run has measured last, and what it had before where that is 5 points more."""
     page = open_file("#at=20")
@@ -295,8 +299,13 @@ def test_the_end_is_told_in_a_sentence(open_file, runs):
     ends = [[x for x in run["novel"] if x is not None][-1] for run in race_data.race_of_runs(runs)["runs"]]
     difference = f"{100 * (ends[0] - ends[1]):+.1f} points".replace("-", "\N{MINUS SIGN}")
     assert (f"A compared with B: novel {difference}, seen " in said) == (len(ends) == 2)
-    mistaken = ", ".join(f"{run['letter']} {percent(run['mistaken'])}" for run in race_data.race_of_runs(runs)["runs"])
-    assert f"Share of the novel images that get a seen class: {mistaken}." in said
+    racers = race_data.race_of_runs(runs)["runs"]
+    mistaken, empty = (
+        ", ".join(f"{r['letter']} {tell(r)}" for r in racers) for tell in (_mistaken, lambda r: r["empty"])
+    )
+    assert (
+        f"Novel images that get a seen class: {mistaken}. Novel classes that stay almost empty: {empty} of 5." in said
+    )
     assert said.startswith("At the end: novel A ") and said.endswith("One run each: some of this may be chance.")
 
 
