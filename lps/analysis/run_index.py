@@ -26,7 +26,7 @@ from lps.files.folder_cache import FolderCache
 from lps.settings.config import Config
 from lps.store import row_index, score_cache, snapshots, titles
 from lps.store.events_tail import RecentEvents, read_recent
-from lps.store.runs import RUN_ID, Run, State
+from lps.store.runs import RUN_ID, Run, State, settled_states
 
 _MAX_KNOWN = 40_000  # runs whose measurements are cached
 _MIN_UNSAVED = 20  # new rows that are stored; of many rows 1 %
@@ -272,11 +272,18 @@ def _true_shares(run: Run) -> list[float] | None:
 
 def read_run_row(run: Run) -> RunRow:
     """Return the row of a run in any condition; one that follows from the run's files alone is read once."""
-    return _readings().rows.value(str(run.folder), lambda stamp: _checked_row(run, _digest(stamp) if stamp else ""))
+    return _readings().rows.value(str(run.folder), lambda stamp: _row_of(run, stamp))
 
 
 def _is_settled(row: RunRow) -> bool:
     return row.state.is_settled
+
+
+def _row_of(run: Run, stamp: tuple | None) -> RunRow:
+    row = _checked_row(run, _digest(stamp) if stamp else "")
+    if stamp and row.state.is_settled:
+        settled_states.keep(str(run.folder), stamp[:1], row.state)
+    return row
 
 
 def _checked_row(run: Run, stamp: str) -> RunRow:

@@ -35,10 +35,18 @@ class FolderCache(Generic[Value]):
         if stamp is None or stamp != known_stamp:
             value = compute(stamp)
             if stamp is not None and self._may_keep(value):
-                if len(self._known) >= _MAX_FOLDERS:  # some folders may no longer exist
-                    self._known.clear()
-                self._known[folder] = stamp, value
+                self.keep(folder, stamp, value)
         return value
+
+    def keep(self, folder: str, stamp: tuple, value: Value) -> None:
+        if len(self._known) >= _MAX_FOLDERS:  # some folders may no longer exist
+            self._known.clear()
+        self._known[folder] = stamp, value
+
+    def known(self, folder: str, stamp: tuple | None) -> Value | None:
+        """Return the value that is known for a folder with this stamp; None without one."""
+        known_stamp, value = self._known.get(folder, (None, None))
+        return value if stamp is not None and known_stamp == stamp else None
 
     def _stamp(self, folder: str) -> tuple | None:
         """Return what changes with the files; None if the folder is missing, or so new that a change may not show."""

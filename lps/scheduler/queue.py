@@ -21,7 +21,7 @@ from lps.files.folder_cache import FolderCache
 from lps.files.locks import is_held, try_lock
 from lps.store.desired_state import MAX_PRIORITY, DesiredState, positive_integer, stored_number
 from lps.store.run_folders import list_runs
-from lps.store.runs import Run, State
+from lps.store.runs import Run, State, settled_states
 
 TURN_PATIENCE_S = 10.0
 SWITCH = ".queue.json"
@@ -116,7 +116,7 @@ def unfinished_runs(root: Path) -> list[Run]:
 def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
     """Yield every requested run. Files that have not changed since the last call are not read again."""
     for run in list_runs(Path(root)):
-        entry = _entries_by_folder.value(str(run.folder), lambda stamp, run=run: _read_entry(run))
+        entry = _entries_by_folder.value(str(run.folder), lambda stamp, run=run: _read_entry(run, stamp))
         if entry is not None:
             yield run, entry
 
@@ -125,8 +125,11 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
 _entries_by_folder: FolderCache[_Entry | None] = FolderCache()
 
 
-def _read_entry(run: Run) -> _Entry | None:
-    """Read the entry of a run; None if the run was never requested."""
+def _read_entry(run: Run, stamp: tuple | None) -> _Entry | None:
+    """Read the entry of a run; None if the run was never requested. stamp: of its folder."""
+    state = settled_states.known(str(run.folder), stamp)
+    if state is not None and not _is_preempted(state.name, state.kind):
+        return _Entry(DesiredState(), outcome=state.name)
     if not os.path.exists(f"{run.folder}/want.json"):
         return None
     desired, exit_record = run.desired(), run.read_json("exit.json")

@@ -38,6 +38,7 @@ from lps.cluster.jobs import JOB_FILE, BackendUnavailable, state_from_job
 from lps.errors import UserError, shorten
 from lps.files import disk, versions
 from lps.files.atomic import clean_line, disk_error_in_words, read_small, remove_abandoned, write_json
+from lps.files.folder_cache import FolderCache
 from lps.files.locks import boot_id, folder_lock, is_held, is_own_file
 from lps.settings.config import Config
 from lps.store import desired_state
@@ -81,6 +82,9 @@ class State:
     @property
     def is_over(self) -> bool:
         return self.name in OVER
+
+
+settled_states: FolderCache[State] = FolderCache()  # that this process has derived, so that the queue reads no files
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lps.__main__ import main
+from lps.analysis import run_index
 from lps.errors import UserError
 from lps.files.atomic import write_json
 from lps.files.locks import boot_id, try_lock
@@ -446,8 +447,24 @@ def test_runs_that_are_over_are_not_read_again(root, monkeypatch):
     original = Run.read_json
     monkeypatch.setattr(Run, "read_json", lambda run, name: read.append(run.id) or original(run, name))
     assert waiting_runs(root) == runs[2:] and read == []
+    time.sleep(0.02)  # the folder gets another time
     queue.request_attempt(runs[0], "run", 2)
     assert waiting_runs(root) == [runs[2], runs[0]] and set(read) == {runs[0].id}
+
+
+def test_of_runs_whose_rows_are_known_only_those_that_may_start_again_are_read(root, monkeypatch):
+    runs = asked(root, 3)
+    end(runs[0], state="finished")
+    end(runs[1], state="stopped", kind="preempted")
+    monkeypatch.setattr("lps.files.folder_cache._SETTLED_NS", 0)
+    run_index.read_rows(runs)
+    read = []
+    original = Run.read_json
+    monkeypatch.setattr(Run, "read_json", lambda run, name: read.append(run.id) or original(run, name))
+    assert waiting_runs(root) == runs[2:] and set(read) == {runs[1].id, runs[2].id}
+    time.sleep(0.02)
+    queue.request_attempt(runs[0], "run", 2)
+    assert waiting_runs(root) == [runs[2], runs[0]]
 
 
 @pytest.mark.slow

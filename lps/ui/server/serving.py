@@ -26,8 +26,8 @@ from lps.charts import palette
 from lps.charts.chart import LIBRARY
 from lps.errors import UserError
 from lps.machine import addresses
-from lps.scheduler import queue
-from lps.store.run_folders import list_runs
+from lps.store.run_folders import list_runs, recorded_runs
+from lps.tables.columns import varying_settings
 from lps.ui.server import columns, connections, downloads, guard, menu, paths, picture_files, review_desk, routing
 from lps.ui.shared.plot import library_path
 from lps.ui.shared.select import runs_root
@@ -85,10 +85,11 @@ def _import_pages() -> None:
 
 
 def _read_runs() -> None:
-    """Read the queue and the records of all runs, which are then cached, while the first browser loads its scripts."""
+    """Read the records of all runs and what varies in them, which are then cached, while the first browser starts."""
+    gc.disable()  # nothing of 10,000 rows is garbage, and looking for it takes 0.1 s
     with suppress(UserError, OSError):  # the page that needs them shows the error
-        queue.has_pending(runs_root())
-        run_index.read_rows(list_runs(runs_root()))
+        varying_settings(run_index.read_rows(list_runs(runs_root()) + recorded_runs()))
+    gc.enable()
     gc.freeze()  # rows of 10,000 runs would make each of Streamlit's collections 110 ms longer
 
 
