@@ -16,6 +16,7 @@ from lps.errors import UserError, shorten, shown
 from lps.files import disk
 from lps.files.atomic import as_user_error, clean_line, disk_error_in_words, write_whole
 from lps.files.atomic_folder import abandoned_drafts
+from lps.files.folder_cache import FolderCache
 from lps.files.locks import folder_lock, try_lock
 from lps.settings.config import Config
 from lps.store.runs import RUN_ID, Run, write_meta
@@ -96,6 +97,13 @@ def list_runs(root: Path) -> list[Run]:
 
     Returns no runs if `root` does not exist yet; raises `UserError` if it cannot be read.
     """
+    return list(_lists.value(str(root), lambda stamp: _list_anew(root)))
+
+
+_lists: FolderCache[list[Run]] = FolderCache()
+
+
+def _list_anew(root: Path) -> list[Run]:
     names = sorted((name for name in subfolders(root) if not name.startswith(".")), reverse=True)
     names.sort(key=lambda name: RUN_ID.fullmatch(name) is None)
     return [_run_at(root, name) for name in names]

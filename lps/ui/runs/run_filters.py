@@ -119,7 +119,8 @@ def ask_filters(entries: Sequence[RunRow]) -> RunFilters:
     tags = sorted({tag for entry in entries for tag in entry.tags})
     num_hidden = sum(entry.hidden for entry in entries)
     methods = {name: titles.method_title(name) for name in sorted({entry.method for entry in entries if entry.method})}
-    states = [name for name in theme.BADGES if any(entry.shown_state == name for entry in entries)]
+    present_states = {entry.shown_state for entry in entries}
+    states = [name for name in theme.BADGES if name in present_states]
     filter_text = filter_box.ask_filter()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="run_filters"):
         filters = RunFilters(

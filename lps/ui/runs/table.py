@@ -212,9 +212,9 @@ _CELL_READERS = {
 def make_column(name: Name, entries: Sequence[RunRow], cells: Sequence, pinned: bool) -> Column:
     """Return the column of `cells`, in the format of `name`."""
     options = {"width": _column_width(name), "pinned": pinned, "help": _HELP.get(name.key) or _column_help(name)}
-    methods = [entry.method for entry in entries]
-    if name.key == "name" and (symbols := titles.explain_symbols(map(name_of, entries), methods)):
-        options["help"] = f"Symbols: {symbols}"
+    if name.key == "name":
+        symbols = titles.explain_symbols(map(name_of, entries), (entry.method for entry in entries))
+        options["help"] = f"Symbols: {symbols}" if symbols else options["help"]
     kind = "number" if name.kind in ("number", "percent") else "text"
     if name.key == "state":
         names = {label: _CHIP_COLORS.get(color, _GRAY) for label, color, _ in theme.BADGES.values()}
