@@ -51,6 +51,7 @@ from lps.data.classes import Classes
 from lps.methods import Inference, Method, Prediction, Progress
 from lps.methods._closed_set import closed_set_classifier, predict_with_rejection
 from lps.methods.parts.measurements import Measurement
+from lps.methods.parts.optimizers import without_compiler
 from lps.methods.parts.schedules import ramp_up
 from lps.network.network import Network
 from lps.settings.parameters import ParameterDocs
@@ -141,7 +142,7 @@ class DS3L(Method):
         network.classifier = closed_set_classifier(network, classes, head)
         self.weight_network = nn.Sequential(nn.Linear(classes.seen, 100), nn.ReLU(), nn.Linear(100, 1), nn.Sigmoid())
         self.weight_network.requires_grad_(False)  # trained only by `weight_optimizer`
-        self.weight_optimizer = torch.optim.Adam(self.weight_network.parameters(), lr=weight_lr)
+        self.weight_optimizer = without_compiler(torch.optim.Adam)(self.weight_network.parameters(), lr=weight_lr)
         self.supervised_weight = supervised_weight
         self.consistency_weight = consistency_weight
         self.virtual_lr = virtual_lr

@@ -38,6 +38,7 @@ from lps.machine.devices import available_cores
 from lps.methods import Method, Progress
 from lps.methods.parts import prior
 from lps.methods.parts.measurements import Averages
+from lps.methods.parts.optimizers import without_compiler
 from lps.network import backbones, parallel, start_weights
 from lps.network.network import Network, autocast, precision
 from lps.settings.backbone_names import GIVEN
@@ -467,8 +468,8 @@ def build(config: Config, material: TrainingData) -> tuple[Method, torch.optim.O
     method = method.to(material.images.device, memory_format=torch.channels_last)
     settings = {"lr": config.lr, "weight_decay": config.weight_decay, "foreach": True}
     if config.optimizer == "sgd":
-        return method, torch.optim.SGD(_trained(method), momentum=config.momentum, **settings)
-    return method, torch.optim.Adam(_trained(method), **settings)
+        return method, without_compiler(torch.optim.SGD)(_trained(method), momentum=config.momentum, **settings)
+    return method, without_compiler(torch.optim.Adam)(_trained(method), **settings)
 
 
 def _checkpoint_name(steps: int) -> str:

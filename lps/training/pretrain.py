@@ -26,6 +26,7 @@ from lps.files import disk, locks
 from lps.files.atomic import remove_abandoned
 from lps.machine.devices import available_cores
 from lps.methods.parts.losses import nt_xent
+from lps.methods.parts.optimizers import without_compiler
 from lps.network import backbones
 from lps.network.network import autocast
 from lps.settings.config import Config
@@ -234,8 +235,8 @@ class Pretraining:
 def _optimizer(config: Config, encoder: nn.Module) -> torch.optim.Optimizer:
     settings = {"lr": config.pretrain_lr, "weight_decay": config.pretrain_weight_decay, "foreach": True}
     if config.pretrain_optimizer == "sgd":
-        return torch.optim.SGD(encoder.parameters(), momentum=_MOMENTUM, **settings)
-    return torch.optim.AdamW(encoder.parameters(), **settings)
+        return without_compiler(torch.optim.SGD)(encoder.parameters(), momentum=_MOMENTUM, **settings)
+    return without_compiler(torch.optim.AdamW)(encoder.parameters(), **settings)
 
 
 class ContrastiveNetwork(nn.Module):
