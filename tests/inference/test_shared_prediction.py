@@ -3,12 +3,12 @@
 import dataclasses
 import errno
 import io
+import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tarfile
+import time
 
 import numpy as np
 import pytest
@@ -17,31 +17,11 @@ import lps
 from lps.__main__ import main
 from lps.errors import UserError
 from lps.files import locks
-from lps.inference import new_pictures, prediction_job
+from lps.inference import new_pictures, prediction_job, shared_prediction
 from lps.inference.prediction import predict
 from lps.inference.shared_prediction import _SharedPrediction, predict_together
 from lps.store.runs import Run
 from tests.inference.test_prediction import digits, saved
-
-_CHILD = """
-import os, pathlib, signal, sys, time
-from lps.inference import new_pictures, shared_prediction
-from lps.store.runs import Run
-run, folder, log, die_at, pause_s = sys.argv[1:]
-new_pictures.PIECE, new_pictures._PART = 8, 16
-compute = shared_prediction._SharedPrediction._compute
-
-def slow(self, name):
-    with open(log, "a") as file:
-        file.write(name + "\\n")
-    if len(pathlib.Path(log).read_text().split()) == int(die_at):
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(float(pause_s))
-    return compute(self, name)
-
-shared_prediction._SharedPrediction._compute = slow
-shared_prediction.predict_together(Run(pathlib.Path(run)), folder)
-"""
 
 
 @pytest.fixture
@@ -59,8 +39,31 @@ def folder(live, tmp_path):
     return tmp_path / "new"
 
 
-def in_child(run: Run, folder, log, die_at: int = 0, pause_s: float = 0.0) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", _CHILD, run.folder, folder, log, str(die_at), str(pause_s)])
+def in_child(run: Run, folder, log, die_at: int = 0, pause_s: float = 0.0) -> multiprocessing.Process:
+    """A fork of this process, which has torch and the model, predicts; `log` gets the names of its parts."""
+    child = multiprocessing.get_context("fork").Process(target=_predict, args=(run, folder, log, die_at, pause_s))
+    child.start()
+    return child
+
+
+def _predict(run: Run, folder, log, die_at: int, pause_s: float) -> None:
+    compute = shared_prediction._SharedPrediction._compute
+
+    def slow(self, name):
+        with open(log, "a") as file:
+            file.write(name + "\n")
+        if len(log.read_text().split()) == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(pause_s)
+        return compute(self, name)
+
+    shared_prediction._SharedPrediction._compute = slow
+    predict_together(run, folder)
+
+
+def end_of(child: multiprocessing.Process) -> int:
+    child.join(120)
+    return child.exitcode
 
 
 def assert_same(one, other) -> None:
@@ -78,7 +81,7 @@ def assert_same(one, other) -> None:
 def test_two_processes_share_the_parts_and_the_result_is_that_of_one(live, folder, tmp_path, small_parts):
     logs = [tmp_path / "first", tmp_path / "second"]
     children = [in_child(live, folder, log, pause_s=1.0) for log in logs]
-    assert [child.wait() for child in children] == [0, 0]
+    assert [end_of(child) for child in children] == [0, 0]
     computed = [log.read_text().split() if log.exists() else [] for log in logs]
     assert sorted(computed[0] + computed[1]) == ["000000", "000001", "000002", "000003"]
     results = live.root / prediction_job.FOLDER
@@ -164,7 +167,7 @@ def test_the_command_uses_the_result_of_a_page(live, folder, tmp_path, capsys, m
 @pytest.mark.slow
 def test_the_part_of_a_killed_process_is_taken_again(live, folder, tmp_path, small_parts, monkeypatch):
     log = tmp_path / "killed"
-    assert in_child(live, folder, log, die_at=2).wait() == -signal.SIGKILL
+    assert end_of(in_child(live, folder, log, die_at=2)) == -signal.SIGKILL
     assert log.read_text().split() == ["000000", "000001"]
     found, reported = predict(live, folder), []
     assert_same(predict_together(live, folder, lambda done, total: reported.append(done)), found)
@@ -174,7 +177,7 @@ def test_the_part_of_a_killed_process_is_taken_again(live, folder, tmp_path, sma
 @pytest.mark.slow
 def test_a_damaged_part_and_a_damaged_result_are_computed_again(live, folder, tmp_path, small_parts):
     found = predict(live, folder)
-    assert in_child(live, folder, tmp_path / "killed", die_at=3).wait() == -signal.SIGKILL
+    assert end_of(in_child(live, folder, tmp_path / "killed", die_at=3)) == -signal.SIGKILL
     (part,) = (live.root / prediction_job.FOLDER).glob("*.parts/000001/rows.npz")
     part.write_bytes(part.read_bytes()[:-100])
     assert_same(predict_together(live, folder), found)

@@ -289,20 +289,23 @@ def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path):
 @pytest.mark.slow
 def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
     """Two processes want the same weights; the one that makes them is killed and the other one ends with them."""
-    words = ["--set", "pretrain.epochs=3", "--set", "threads=1", "--runs", str(tmp_path)]
-    command = [sys.executable, "-u", "-c", "from lps.training import pretrain; pretrain.SAVE_EVERY_S = 0.0; "]
-    command[-1] += f"from lps.__main__ import main; import sys; sys.exit(main(['pretrain', *{words!r}]))"
+    few = {"pretrain.epochs": 3, "threads": 1, "dataset.images_per_class": 60}
+    words = [word for key, value in few.items() for word in ("--set", f"{key}={value}")] + ["--runs", str(tmp_path)]
+    code = "import os, signal, sys; from lps.__main__ import main; from lps.training import pretrain\n"
+    code += "pretrain.SAVE_EVERY_S, save = 0.0, pretrain.Pretraining._save\n"
+    suspend = "pretrain.Pretraining._save = lambda work: save(work) or os.kill(os.getpid(), signal.SIGSTOP)\n"
+    carry_out = f"sys.exit(main(['pretrain', *{words!r}]))"
     about = {"cwd": ROOT, "env": os.environ | {"PYTHONPATH": str(ROOT)}, "stdout": subprocess.PIPE, "text": True}
-    first = subprocess.Popen(command, **about)
+    # Alive, but it gets no further before the other one is there.
+    first = subprocess.Popen([sys.executable, "-u", "-c", code + suspend + carry_out], **about)
     until(lambda: list(tmp_path.glob(".pretrained/*.partial/step-*.json")))
-    first.send_signal(signal.SIGSTOP)  # alive, but it gets no further before the other one is there
-    second = subprocess.Popen(command, **about)
+    second = subprocess.Popen([sys.executable, "-u", "-c", code + carry_out], **about)
     assert "waiting for it" in second.stdout.readline()
     first.send_signal(signal.SIGKILL)
     first.wait()
     out, _ = second.communicate(timeout=300)
     assert second.returncode == 0 and "pretraining continues in epoch" in out
-    settings = configure({"pretrain.epochs": 3, "threads": 1})
+    settings = configure(few)
     material = prepare(settings)
     torch.set_num_threads(1)
     alone = pretrain.train_simclr(settings, *material.training, silent, never)["backbone"]
