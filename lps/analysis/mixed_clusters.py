@@ -1,20 +1,21 @@
 """Detect clusters that look mixed, and the pictures that would form their parts.
 
-A cluster looks mixed if many of the nearest neighbours of its pictures are in other clusters and the network is unsure
-about it. `python -m benchmarks.cluster_flags` measures how often that is right; the thresholds were chosen on other
-runs than those that it reports. Whether k-means splits a cluster better than chance (the gap of Tibshirani, Walther and
-Hastie 2001) was right for 1 of 11 clusters there and is no longer used. NumPy only.
+A cluster looks mixed if many of the nearest neighbours of its pictures are in other clusters, by the features after the
+first epoch: training pulls the pictures of a cluster together, also those of another class. `python -m
+benchmarks.cluster_flags` measures how often that is right; the thresholds were chosen on other runs than those that it
+reports. Whether k-means splits a cluster better than chance (the gap of Tibshirani, Walther and Hastie 2001) was right
+for 1 of 11 clusters there and is not used. NumPy only.
 """
 
 import numpy as np
 
 from lps.analysis.projection import nearest_rows, unit_rows
 
-ELSEWHERE = 0.16  # share of the nearest pictures in other clusters from which a cluster looks mixed
-_SURE = 0.85  # mean confidence from which a cluster does not look mixed
+ELSEWHERE = 0.28  # share of the nearest pictures in other clusters from which a cluster looks mixed
+_SURE = 0.9  # mean confidence from which a cluster does not look mixed
 FEWEST = 8  # smallest cluster that is judged
 PARTS = (2, 3)  # numbers of parts that a cluster can be split into
-_NEIGHBOURS = 10
+_NEIGHBOURS = 5  # few, so that those of a small cluster can all be in it
 _DIRECTIONS, _ROUNDS = 10, 15
 _MAX_IMAGES = 5000  # sample size of the neighbour search
 
@@ -22,8 +23,8 @@ _MAX_IMAGES = 5000  # sample size of the neighbour search
 def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.ndarray) -> np.ndarray:
     """Return bool (count,): which clusters look mixed.
 
-    features (m, d); cluster_places (m,): index of each picture's cluster, -1 for none; confidence (count,): mean over
-    each cluster's pictures.
+    features (m, d): after the first epoch. cluster_places (m,): index of each picture's cluster, -1 for none.
+    confidence (count,): mean over each cluster's pictures.
     """
     if len(cluster_places) > _MAX_IMAGES:
         rows = np.linspace(0, len(cluster_places) - 1, _MAX_IMAGES).round().astype(int)
@@ -32,13 +33,15 @@ def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.
     return (
         (sizes >= FEWEST)
         & (confidence < _SURE)
-        & (_neighbours_elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
+        & (neighbours_elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
     )
 
 
-def _neighbours_elsewhere(features: np.ndarray, cluster_places: np.ndarray, count: int) -> np.ndarray:
+def neighbours_elsewhere(
+    features: np.ndarray, cluster_places: np.ndarray, count: int, neighbours: int = _NEIGHBOURS
+) -> np.ndarray:
     """Return (count,): share of the nearest neighbours of each cluster's pictures in other clusters; 0 if empty."""
-    nearest = nearest_rows(features, _NEIGHBOURS)
+    nearest = nearest_rows(features, neighbours)
     shares = (
         (cluster_places[nearest] != cluster_places[:, None]).mean(axis=1)
         if nearest.size

@@ -11,7 +11,7 @@ from lps.analysis import naming
 from lps.analysis.clusters import flags_in_words
 from lps.data import sources
 from lps.store.runs import Run
-from lps.store.snapshots import read_split, write_arrays
+from lps.store.snapshots import read_snapshot, read_split, write_arrays
 from lps.training import checkpoints
 from lps.ui.live import found_clusters, unknown_classes
 from lps.ui.pictures import points, predictions
@@ -194,3 +194,19 @@ def test_the_shares_of_the_clusters_are_those_of_the_predictions(root):
 def test_a_run_with_truth_is_not_blind(root):
     assert not read_history(make_run(root, epochs=1)).is_blind
     assert read_history(without_truth(make_run(root, epochs=1, seed=1))).is_blind
+
+
+def test_clusters_are_judged_by_the_features_before_training_on_own_predictions(root, monkeypatch):
+    """After the first epoch; of a run that was trained again, of the first run. Nothing for a trained backbone."""
+    first, again = (make_run(root, epochs=epochs, settings={"features": "stored"}) for epochs in (3, 2))
+    settings = json.loads((again.folder / "config.json").read_text())
+    settings |= dict.fromkeys(("network.continues", "split.confirmed"), "0123456789ab")
+    (again.folder / "config.json").write_text(json.dumps(settings))
+    monkeypatch.setattr(predictions.clusters.inherited_files, "parent_of", lambda _: first.id)
+    unlabeled, stored = read_split(first.folder)[0].unlabeled[5:], read_snapshot(first.snapshots, 1)
+    is_here = np.isin(stored.feature_index, unlabeled)
+    for run in (first, again):
+        features, rows = predictions.clusters.read_first_features(run, unlabeled)
+        assert (features == stored.features[is_here]).all()
+        assert (unlabeled[rows] == stored.feature_index[is_here]).all()
+    assert predictions.clusters.read_first_features(make_run(root, epochs=1), unlabeled) is None

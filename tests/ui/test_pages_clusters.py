@@ -198,6 +198,12 @@ def test_the_table_says_what_the_split_says(open_page, stored):
     assert "Known labels" not in found and found["Top class"].tolist()[:5] == list(map(str, range(5)))
 
 
+def let_look_mixed(monkeypatch, cluster: int) -> None:
+    """Flag one cluster, also of runs that train their backbone."""
+    monkeypatch.setattr(predictions.clusters, "read_first_features", lambda *_: (np.zeros((1, 2)), np.zeros(1, int)))
+    monkeypatch.setattr(mixed_clusters, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == cluster)
+
+
 def make_mixed(run: Run) -> None:
     """Let cluster 7 of epoch 6 hold half of class 1 and fewer images of class 9, and cluster 8 most of 8 and 9."""
     split, truth = snapshots.read_split(run.folder)
@@ -367,7 +373,7 @@ def test_what_is_said_against_single_pictures_is_shown(run):
 
 
 def test_training_on_is_offered_once_a_cluster_has_a_name(open_page, run, monkeypatch):
-    monkeypatch.setattr(mixed_clusters, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 8)
+    let_look_mixed(monkeypatch, 8)
     app = open_page(run.root, cluster=7)
     assert app.button(key="train_on").disabled and "Name a cluster first" in words_of(app)
     naming.record_steps(run, 6, [{"do": "split", "images": shown_of(run, 6, 7)[:1], "new": 10}])
@@ -398,7 +404,7 @@ def test_an_address_opens_the_dialog_of_training_on_once(open_page, run):
 
 
 def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(open_page, run, monkeypatch):
-    monkeypatch.setattr(mixed_clusters, "find_mixed", lambda features, here, sure: np.arange(len(sure)) == 7)
+    let_look_mixed(monkeypatch, 7)
     steps = [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 7}]
     naming.record_steps(run, 6, steps)
     app = open_page(run.root, cluster=7)

@@ -116,7 +116,8 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     features, index = snapshots.read_thinned_features(run.snapshots, epoch)
     rows = np.searchsorted(unlabeled, index).clip(max=len(unlabeled) - 1)
     earlier = [a.predicted for a in _readable_assignments(run, [e for e, _ in stamps[:-1]])]
-    cluster_list = described(earlier=earlier, features=features, feature_rows=rows)
+    first = clusters.read_first_features(run, unlabeled)
+    cluster_list = described(earlier=earlier, features=features, feature_rows=rows, first=first)
     made_by_user = {
         *_decisions.created_clusters,
         *map(_decisions.root, _decisions.parents),
