@@ -127,8 +127,8 @@ def _picture_paths(labels: Labels, images: Images) -> list[tuple[str, int]]:
 
 
 def _file_name(name: str) -> str:
-    """Return the file name to write; a picture inside a shard is not a file and becomes a PNG."""
-    return str(Path(name).with_suffix(".png")) if is_in_shard(name) else name
+    """Return the file name to write; a picture in a shard becomes a PNG, whose name all file systems accept."""
+    return f"{class_folders.folder_name(Path(name).stem)}.png" if is_in_shard(name) else name
 
 
 def _original(image: int, images: Images, root: Path | None) -> Path | None:

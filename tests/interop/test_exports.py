@@ -110,10 +110,10 @@ def test_files_keep_their_names_and_bytes(tmp_path, links):
 
 
 def test_pictures_of_shards_become_png_files(tmp_path):
-    names = ("a.tar/1.jpg", "a.tar/b/2.jpg", "a.tar/3.jpg", "b.parquet/00000000", "b.parquet/00000001")
+    names = ("a.tar/1.jpg", "a.tar/b/2.jpg", f"a.tar/3\n{'x' * 300}.jpg", "b.parquet/00000000", "b.parquet/00000001")
     write_folder(tmp_path / "to", some(), images(names), tmp_path)
     written = {path.name for path in (tmp_path / "to").rglob("*") if path.is_file()}
-    assert written == {"labels.csv", "1.png", "2.png", "3.png", "00000000.png", "00000001.png"}
+    assert written == {"labels.csv", "1.png", "2.png", f"3_{'x' * 118}.png", "00000000.png", "00000001.png"}
     with pytest.raises(UserError, match="are no files"):
         write_folder(tmp_path / "links", some(), images(names), tmp_path, links=True)
 
