@@ -32,10 +32,10 @@ def runs(tmp_path_factory) -> Path:
 def command(runs, forks):
     """command("list", "--json") -> what it printed, without a warning of any library."""
 
-    def call(name: str, *arguments) -> str:
+    def call(name: str, *arguments, anew: bool = False) -> str:
         words = ["-m", "lps", name, *map(str, arguments), "--runs", str(runs)]
         own = os.environ | {"LPS_CACHE": str(runs.parent / "cache")}
-        if name == "train":  # the imports, too, warn of nothing; the others need not import torch anew
+        if anew:  # the imports, too, warn of nothing; the others need not import torch anew
             words, pipes = [sys.executable, *words], {"capture_output": True, "text": True}
             done = subprocess.run(words, cwd=ROOT, env=own, timeout=PATIENCE_S, **pipes)
         else:
@@ -49,7 +49,7 @@ def command(runs, forks):
 @pytest.fixture(scope="module")
 def unbroken(command) -> lps.Run:
     """LPS, trained in the foreground."""
-    return lps.find_run(command("train", "--method", "lps", *TINY).splitlines()[-1])
+    return lps.find_run(command("train", "--method", "lps", *TINY, anew=True).splitlines()[-1])
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 PROMISED = () if ALL else ("--set", "epochs=15")
 SHORT = tuple(
     word
-    for text in ("epochs=1", "pretrain.epochs=1", "threads=1", "dataset.images_per_class=60")
+    for text in ("epochs=1", "pretrain.epochs=1", "threads=1", "dataset.images_per_class=20")
     for word in ("--set", text)
 )
 FOLLOWED = ("start/researcher.md", "start/practitioner.md", "start/teacher.md", "how-to/sweeps.md", "how-to/search.md",
@@ -144,7 +144,7 @@ def _names_of_novel(shell: Shell) -> dict[str, str]:
 
 def test_the_python_of_readme(tmp_path, shell):
     (code,) = blocks_of_python(ROOT / "README.md")
-    less = "epochs=1, pretrain_epochs=1, threads=1, dataset_images_per_class=60"
+    less = "epochs=1, pretrain_epochs=1, threads=1, dataset_images_per_class=20"
     said = shell.run("-c", code.replace("epochs=5", less))
     assert said.splitlines()[0] == "finished" and 0 <= float(said.splitlines()[1]) <= 1
 
