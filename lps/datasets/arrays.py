@@ -42,7 +42,7 @@ def load(path: str | None, image_size: int | None = None) -> Images:
 
     Large arrays are unpacked piece by piece into the cache of decoded pictures, and mapped from there.
     """
-    with opened(path, _KNOWN, _check, _EXPECTED) as (stored, heads):
+    with opened(path, _KNOWN.__contains__, _check, _EXPECTED) as (stored, heads):
         size = sum(math.prod(head.shape) for name, head in heads.items() if name in _PIXELS)
         _check_memory(heads, is_mapped=size >= LARGE)
         if size >= LARGE:
@@ -58,7 +58,7 @@ def pictures_alone(path: str) -> Iterator[np.ndarray]:
 
     Reads `x`, else x_train and then x_test. Raises `UserError`.
     """
-    with opened(path, _ALONE, _check_alone, _EXPECTED) as (stored, heads):
+    with opened(path, _ALONE.__contains__, _check_alone, _EXPECTED) as (stored, heads):
         _check_memory(heads, is_mapped=True)
         for name in ("x",) if "x" in heads else _PIXELS:
             if name in heads:
@@ -124,7 +124,7 @@ def stamp(path: str | None) -> object:
 def is_coloured(path: str | None) -> bool:
     """Return whether the pictures of the file have three channels, from its headers; False if it cannot be read."""
     try:
-        with opened(path, _KNOWN, _check, _EXPECTED) as (_, heads):
+        with opened(path, _KNOWN.__contains__, _check, _EXPECTED) as (_, heads):
             return heads["x_train"].shape[3:] == (3,)
     except UserError:
         return False

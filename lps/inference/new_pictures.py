@@ -110,7 +110,7 @@ def open_pictures(source: str | os.PathLike | np.ndarray, form: PictureForm) -> 
 
     Raises `UserError` if the source has no pictures or does not exist.
     """
-    check_source(source)
+    source = check_source(source)
     if form.are_vectors or isinstance(source, str | os.PathLike) and is_vector_file(source) and not _is_npz(source):
         return _open_vectors(source, form)
     if isinstance(source, np.ndarray):
@@ -120,13 +120,23 @@ def open_pictures(source: str | os.PathLike | np.ndarray, form: PictureForm) -> 
     return NewPictures(lambda new_pictures: _numbered(new_pictures, _unpacked(os.fspath(source)), form))
 
 
-def check_source(source: str | os.PathLike | np.ndarray) -> None:
-    """Raise `UserError` if the source cannot contain pictures."""
-    if isinstance(source, np.ndarray) or os.path.isdir(source):
-        return
+def check_source(source) -> str | os.PathLike | np.ndarray:
+    """Return a path, or an array made of anything else; raises `UserError` if it cannot contain pictures."""
+    if not isinstance(source, str | os.PathLike):
+        try:
+            array = np.asarray(source)
+        except (TypeError, ValueError, RuntimeError):  # such as lists of unequal lengths, or a tensor on a GPU
+            array = np.array(None)
+        if array.dtype.hasobject:
+            kind = type(source).__name__
+            raise UserError("pictures", f"are no array of numbers, but {kind}; expected an array, or {_EXPECTED}")
+        return array
+    if os.path.isdir(source):
+        return source
     if not os.path.exists(source) or not is_vector_file(source):
         actual = "is another kind of file" if os.path.exists(source) else _why_absent(source)
         raise UserError("pictures", f"{quoted(source)} {actual}; expected {_EXPECTED}")
+    return source
 
 
 def _is_npz(source: str | os.PathLike) -> bool:

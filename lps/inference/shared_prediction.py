@@ -37,7 +37,7 @@ def predict_together(
     workers: processes of this machine, this one and those that it starts. Raises `UserError`.
     """
     processes.check_workers(workers)
-    new_pictures.check_source(folder)
+    folder = new_pictures.check_source(folder)
     if isinstance(folder, np.ndarray) or not os.path.isdir(folder):
         raise UserError("pictures", "are one file or array; several processes can only predict a folder")
     arguments = ("predict", "--join", "--runs", str(run.root.resolve()), "--", run.id, os.fspath(folder))

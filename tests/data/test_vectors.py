@@ -23,6 +23,7 @@ from tests.vector_files import KINDS, WIDTH, items, npz
 
 CPU = torch.device("cpu")
 SETTINGS = {"dataset": "embeddings", "device": "cpu", "threads": 1, "split.num_novel": 1, "epochs": 12}
+FORM = new_pictures.PictureForm(0, 0, WIDTH, False, False, True)
 SMALL = {"batch_size": 32, "features.width": 8, "features.hidden": 16}
 
 
@@ -84,7 +85,7 @@ def test_views_that_come_with_an_item_are_its_views(tmp_path):
         ({"features": "live"}, "features: live is not possible with embeddings; choose stored"),
         ({"views": "cifar"}, "views: cifar is not possible with embeddings; choose vectors"),
         ({"network.start": "published"}, "network.start: published is not possible with embeddings"),
-        ({"dataset": "digits"}, "network.name: efficientnet_lite0 is not possible with embeddings; choose given"),
+        ({"dataset": "digits"}, "views: vectors is only possible with embeddings, not with digits"),
     ],
 )
 def test_settings_of_pictures_do_not_fit(more, sentence):
@@ -140,10 +141,25 @@ def test_new_vectors_are_predicted_from_each_kind_of_source(trained, tmp_path):
     assert by_npy.files[2] == "2" and by_npz.files[2] == "x/2"
     right = [name == KINDS[kind] for name, kind in zip(by_array.names(), kinds.tolist()) if kind < 2]
     assert np.mean(right) > 0.9
-    form = new_pictures.PictureForm(0, 0, WIDTH, False, False, True)
-    pixels = (one for images in new_pictures.open_pictures(file, form).pieces() for one in images.pixels)
+    pixels = (one for images in new_pictures.open_pictures(file, FORM).pieces() for one in images.pixels)
     place = prediction_files.write_folder(tmp_path / "sorted", by_npz, 1.0, pixels)
     assert len(list(place.rglob("*.png"))) == 30
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.ndarray.tolist,
+        torch.from_numpy,
+        lambda new: new[::-1, ::-1].copy()[::-1, ::-1],
+        lambda new: new.astype(">f4"),
+    ],
+)
+def test_new_vectors_may_be_a_list_a_tensor_or_an_array_of_any_layout(convert):
+    new = items(30, seed=5)[0]
+    (piece,) = new_pictures.open_pictures(convert(new), FORM).pieces()
+    pictures = pictures_on_device(piece, CPU)
+    assert np.array_equal(pictures.taken(torch.arange(30)).numpy(), new)
 
 
 def test_its_own_vectors_get_its_own_predictions(trained):
@@ -163,6 +179,8 @@ def test_what_cannot_be_predicted_gets_one_sentence(trained, tmp_path):
         (tmp_path / "nan.npy", "items: the vector of '0' holds NaN or infinity"),
         (tmp_path, "items: .* has pictures; this run was trained on vectors of 12 numbers"),
         (tmp_path / "gone.npy", "pictures: .* does not exist"),
+        (None, "pictures: are no array of numbers, but NoneType; expected an array, or a folder"),
+        ([[1.0], [1.0, 2.0]], "pictures: are no array of numbers, but list"),
     ):
         with pytest.raises(UserError, match=sentence):
             predict(run, what)

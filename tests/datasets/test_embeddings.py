@@ -76,7 +76,9 @@ def test_a_npy_stays_on_the_disk(tmp_path, monkeypatch):
         ([7, -1, 30] * 30, {}, ("7", "30"), [0, -1, 1]),
         ([7.0, np.nan, 30.0] * 30, {}, ("7", "30"), [0, -1, 1]),
         (["7", "-1", "30"] * 30, {}, ("7", "30"), [0, -1, 1]),
-        (["7.0", "-1.0", "30.0"] * 30, {}, ("30.0", "7.0"), [1, -1, 0]),
+        (["7.0", "-1.0", "30.0"] * 30, {}, ("7", "30"), [0, -1, 1]),
+        (["7.0", "-1.0", "30"] * 30, {}, ("30", "7.0"), [1, -1, 0]),
+        (["b", "NaN", "a", "NA", "<NA>", "None"] * 15, {}, ("a", "b"), [1, -1, 0]),
         (["7", "--5", "-3"] * 30, {}, ("--5", "-3", "7"), [2, 0, 1]),
         ([1, 0, -1] * 30, {"class_names": ["b", "a"]}, ("b", "a"), [1, 0, -1]),
         (["b", "", " a "] * 30, {}, ("a", "b"), [1, -1, 0]),
@@ -86,6 +88,18 @@ def test_a_npy_stays_on_the_disk(tmp_path, monkeypatch):
 def test_labels_are_numbers_or_texts_and_missing_ones_are_unknown(tmp_path, labels, more, names, first):
     images = embeddings.load(str(npz(tmp_path / "a.npz", labels=np.array(labels), **more)))
     assert images.class_names == names and images.labels[:3].tolist() == first
+
+
+@pytest.mark.parametrize("kind", [">f4", ">f8", "g", ">i2"])
+def test_vectors_of_foreign_types_become_float32(tmp_path, kind):
+    vectors = (items()[0] * 10).round()
+    images = embeddings.load(str(npz(tmp_path / "a.npz", vectors=vectors.astype(kind))))
+    assert images.vectors.values.dtype == np.float32 and np.array_equal(images.vectors.values[:, 0], vectors)
+
+
+def test_arrays_have_their_names_in_any_case(tmp_path):
+    path = npz(tmp_path / "a.npz", vectors=None, labels=None, Vectors=items()[0], LABEL=labels_of(items()[1]))
+    assert embeddings.load(str(path)).class_names == ("owl", "robin") and sources.data_set_of(str(path)) == "embeddings"
 
 
 def test_several_views_come_with_an_item(tmp_path):
@@ -157,6 +171,10 @@ IDS = [f"bird-{row}" for row in range(COUNT)]
         ({"vectors": changed(7, np.inf)}, "the vector of 'bird-7' holds NaN or infinity"),
         ({"vectors": changed(8, 1e12)}, "the vector of 'bird-8' holds a number beyond 1e[+]09"),
         ({"vectors": changed(9, 0)}, "the vector of 'bird-9' is all zeros"),
+        (
+            {"vectors": items()[0].astype(float) * 1e-60},
+            "the vector of 'bird-0' has only numbers below 1e-30; rescale the vectors",
+        ),
         ({"vectors": np.full((COUNT, WIDTH), 3.0)}, "differ by less than 0.5% of their length; subtract their mean"),
         ({"vectors": np.zeros((COUNT, 0))}, "the vectors have 0 numbers; expected 1 to 4,096"),
         ({"vectors": np.zeros((0, WIDTH)), "ids": [], "labels": [], "titles": []}, "the file has 0 items"),
@@ -168,12 +186,16 @@ IDS = [f"bird-{row}" for row in range(COUNT)]
         ({"labels": objects()}, "labels has Python objects"),
         ({"vectors": None}, "no array called vectors"),
         ({"ids": [*IDS[:-1], "bird-0"]}, "two items have the id 'bird-0'"),
+        ({"ids": [*IDS[:-1], "a" * 201]}, "the id 'aaa.*… has 201 characters; expected at most 200"),
+        ({"labels": ["a" * 121, "b"] * 45}, "the label 'aaa.*… has 121 characters; expected at most 120"),
+        ({"vector": items()[0]}, "two columns, 'vector' and 'vectors', both hold the vector; expected one of them"),
+        ({"labels": [0, 1, -1] * 30, "class_names": []}, "class_names is empty; expected a name for each class"),
         ({"ids": [*IDS[:-1], " "]}, "the id of item 89 is empty"),
         ({"ids": IDS[:-1]}, "id has 89 values for 90 vectors"),
         ({"labels": ["a", "b"]}, "label has 2 values for 90 vectors"),
         ({"labels": np.zeros((COUNT, 2))}, r"label has the shape \(90, 2\); expected one value per item"),
         ({"labels": np.full(COUNT, 0.5)}, "label 0.5 is not a whole number"),
-        ({"labels": None}, "no item has a label"),
+        ({"labels": None}, "no item has a label in the column label; the file has 'ids', 'titles', 'vectors'"),
         ({"labels": [""] * COUNT}, "no item has a label"),
         ({"labels": ["a"] * COUNT}, "every item has the label 'a'; expected another class"),
         ({"labels": [0, 5, -1] * 30, "class_names": ["a", "b"]}, "label '5' is not an index of class_names"),
@@ -197,6 +219,8 @@ def test_files_that_are_no_files_of_vectors_get_one_sentence(tmp_path):
     np.save(tmp_path / "objects.npy", np.array([{"a": 1}] * 3, object), allow_pickle=True)
     np.save(tmp_path / "cut.npy", items()[0])
     (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-8])
+    with open(tmp_path / "vast.npy", "wb") as file:
+        np.lib.format.write_array_header_2_0(file, {"descr": "<f4", "fortran_order": False, "shape": (10**999, 8)})
     said = {
         None: "nothing is given; expected a file of vectors",
         "gone.npz": "does not exist",
@@ -207,6 +231,7 @@ def test_files_that_are_no_files_of_vectors_get_one_sentence(tmp_path):
         "bad.parquet": "is not a Parquet file",
         "objects.npy": "are Python objects, which are not read",
         "cut.npy": "is damaged: it has",
+        "vast.npy": r"is not a \.npy file .*: an array has more numbers than any file can hold$",
     }
     for name, sentence in said.items():
         with pytest.raises(UserError, match=sentence):
@@ -238,7 +263,8 @@ def test_blank_lines_between_all_labels_mean_nothing(tmp_path):
         ([("id", "label"), *((str(row), "a") for row in range(COUNT - 1))], "id has 89 values"),
         ([("id", "label"), ("1", "a"), ("2",)], r"line 3 of .*birds\.csv' has 1 cells"),
         ([("vector", "label"), ("1", "a")], "has a column of vectors"),
-        ([("name", "kind"), ("1", "a")], "no item has a label"),
+        ([("name", "kind"), ("1", "a")], "no item has a label in the column label; the file has 'name', 'kind'"),
+        ([("id;label",), ("1;a",)], "the file has 'id;label'; expected a column label"),
     ],
 )
 def test_a_misfit_in_the_table_beside_a_npy_gets_one_sentence(tmp_path, rows, sentence):
@@ -261,6 +287,40 @@ def test_a_misfit_in_parquet_gets_one_sentence(tmp_path, vector, sentence):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     columns = {"label": ["a", None]} | ({} if vector is None else {"vector": vector})
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=sentence):
+        embeddings.load(str(tmp_path / "a.parquet"))
+
+
+def test_parquet_that_decodes_to_far_more_than_its_size_is_bounded(tmp_path, monkeypatch):
+    """A text of the file that repeats is one object, and vectors count with their decoded size."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(np.tile(np.float32([1, 2]), 400_000)), 400)
+    columns = {"vector": vectors, "label": ["a", "b"] * 1000, "title": ["x" * 10_000] * 2000}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet", row_group_size=500)
+    texts = vector_files.read_vectors(tmp_path / "a.parquet").titles
+    assert len(texts) == 2000 and len(texts[0]) == 2000
+    file = parquet.ParquetFile(tmp_path / "a.parquet")
+    columns = vector_files._of_batches(
+        parquet.ParquetFile(tmp_path / "a.parquet", read_dictionary=["title"]), {"vector": "vector", "title": "title"}
+    )
+    assert len({id(text) for text in columns["title"]}) <= file.num_row_groups
+    monkeypatch.setattr(memory, "free_memory", lambda: (5_000_000, False))
+    with pytest.raises(UserError, match="of memory, but only 5 MB are free"):
+        embeddings.load(str(tmp_path / "a.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (("vector", [[1.0, 2.0]] * 2), "two columns, 'vector' and 'vector', both hold the vector"),
+        (("label", [["a"], ["b"]]), "the column label holds list<.*>; expected one number or text per item"),
+    ],
+)
+def test_columns_of_parquet_that_are_not_clear_are_refused(tmp_path, more, sentence):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = [("vector", [[1.0, 2.0], [3.0, 1.0]]), more]
+    table = pyarrow.Table.from_arrays([pyarrow.array(values) for _, values in columns], [name for name, _ in columns])
+    parquet.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(UserError, match=sentence):
         embeddings.load(str(tmp_path / "a.parquet"))
 

@@ -6,7 +6,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
@@ -19,6 +19,7 @@ from lps.files.atomic import clean_line
 from lps.files.untrusted_files import RATIO, SLACK, Allowance, open_zip, zip_members
 
 _LONGEST_HEAD = 1 << 16  # bytes
+_MAX_NUMBERS = 1 << 60
 _PIECE = 16 << 20  # bytes of an array that are unpacked at once
 _AT_ONCE = 1 << 20  # bytes requested from the archive at once; `open_zip` refuses more than 4 MB
 _SPARSE = 4  # rows of an array for each one that is read, from which the others are skipped
@@ -146,9 +147,9 @@ class ArrayFile:
 
 @contextmanager
 def opened(
-    path: str | None, names: Sequence[str], check: Callable[[dict[str, ArrayHead]], None], expected: str
+    path: str | None, is_wanted: Callable[[str], object], check: Callable[[dict[str, ArrayHead]], None], expected: str
 ) -> Iterator[tuple[ArrayFile, dict[str, ArrayHead]]]:
-    """Open a `.npz` and yield it with the headers of its arrays among `names`, after `check`.
+    """Open a `.npz` and yield it with the headers of the arrays whose names are wanted, after `check`.
 
     Errors of the file, also inside the `with`, become a `UserError`. expected: description of missing parts.
     """
@@ -159,7 +160,7 @@ def opened(
         raise UserError("dataset.path", f"{quoted(path)} {reason}; expected {expected}")
     try:
         with open(path, "rb") as file, ArrayFile(file) as stored:
-            heads = {name: stored.head(name) for name in names if name in stored.names}
+            heads = {name: stored.head(name) for name in sorted(stored.names) if is_wanted(name)}
             if objects := [name for name, head in heads.items() if head.dtype.hasobject]:
                 raise UserError(
                     "dataset.path", f"{objects[0]} has Python objects; expected numbers (or texts of fixed width)"
@@ -191,6 +192,8 @@ def read_head(stream: BinaryIO) -> ArrayHead:
         raise ValueError("the header of an array cannot be read") from None
     if any(side < 0 for side in shape):
         raise ValueError("an array has a negative dimension")
+    if math.prod(shape) > _MAX_NUMBERS or max(shape, default=0) > _MAX_NUMBERS:
+        raise ValueError("an array has more numbers than any file can hold")
     return ArrayHead(shape, dtype, by_columns and len(shape) > 1, stream.tell())
 
 

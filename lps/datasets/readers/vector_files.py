@@ -29,15 +29,21 @@ _VECTOR = "vector"
 _EXPECTED = f"a file of vectors that ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
 _COLUMNS = (_VECTOR, "id", "label", "title", "text", "picture")
 _ARRAYS = (*_COLUMNS, "class_name")
+_PRESENT = "names of all columns"  # beside the columns that a reader returns
 _MAX_VIEWS = 64
+_SHOWN = 6  # names of columns in a sentence
 _LARGEST_TABLE = 1 << 30  # bytes of a .csv
 _ROOM = 0.8  # share of the free memory for data that are not mapped
-_LONGEST_ID, _LONGEST_TITLE = 200, 2000  # characters that are kept
+_LONGEST_ID, _LONGEST_LABEL = 200, 120  # characters; a longer one is refused
+_LONGEST_TITLE = 2000  # characters that are kept
 _LARGEST = 1e9  # largest number in a vector
+_SMALLEST = 1e-30  # a vector with only smaller numbers is lost in float32
 _PIECE = 4096  # vectors processed together
+_TABLE_ROWS = 4096  # rows of Parquet decoded together
 _WHOLE = re.compile("-?[0-9]+")
-# As labels: pandas writes a column of whole numbers with gaps as 0.0, -1.0; NumPy writes a gap among texts as nan.
-_UNKNOWN = ("-1", "-1.0", "nan")
+# pandas writes a column of whole numbers with gaps as 0.0, -1.0, and a gap among texts as one of the others.
+_WHOLE_FLOAT = re.compile(r"-?[0-9]+\.0")
+_UNKNOWN = ("-1", "-1.0", "nan", "NaN", "NA", "<NA>", "None")
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class VectorTable:
     """Columns of a file. values: (n, views, d) of a real type. ids: unique. labels: one per item as read, or None.
 
     class_names: for numeric labels, or None. titles: the id if an item has none; pictures: paths, "" for
-    none, () if there are none at all.
+    none, () if there are none at all. present: names of all arrays or columns that were found, for messages.
     """
 
     values: np.ndarray
@@ -54,6 +60,7 @@ class VectorTable:
     class_names: list | None
     titles: tuple[str, ...]
     pictures: tuple[str, ...]
+    present: tuple[str, ...] = ()
 
 
 def is_vector_file(path: str | os.PathLike) -> bool:
@@ -67,7 +74,7 @@ def has_vectors(path: str | os.PathLike) -> bool:
         return is_vector_file(path)
     try:
         with open(path, "rb") as file, ArrayFile(file) as stored:
-            return _VECTOR in _column_indices(stored.names)
+            return any(_singular(name) == _VECTOR for name in stored.names)
     except (OSError, ValueError, RuntimeError, NotImplementedError, zipfile.BadZipFile):
         return False
 
@@ -96,14 +103,19 @@ def of_columns(columns: Mapping[str, object]) -> VectorTable:
     values = _checked_vectors(columns[_VECTOR])
     count = len(values)
     other_columns = {name: _listed(name, columns[name], count) for name in _ARRAYS[1:] if name in columns}
-    ids = tuple(_texts(other_columns["id"], _LONGEST_ID)) if "id" in other_columns else tuple(map(str, range(count)))
+    ids = (
+        tuple(_texts(other_columns["id"], _LONGEST_ID, "id"))
+        if "id" in other_columns
+        else tuple(map(str, range(count)))
+    )
     _check_ids(ids)
     texts = other_columns.get("title", other_columns.get("text"))
     titles = (
         ids if texts is None else tuple(text or item_id for text, item_id in zip(_texts(texts, _LONGEST_TITLE), ids))
     )
     pictures = tuple(_texts(other_columns["picture"], 1000)) if "picture" in other_columns else ()
-    return VectorTable(values, ids, other_columns.get("label"), other_columns.get("class_name"), titles, pictures)
+    labels, class_names = other_columns.get("label"), other_columns.get("class_name")
+    return VectorTable(values, ids, labels, class_names, titles, pictures, tuple(columns.get(_PRESENT, ())))
 
 
 def statistics(values: np.ndarray, ids: Sequence[str]) -> tuple[np.ndarray, np.ndarray, float]:
@@ -137,6 +149,7 @@ def _check_piece(piece: np.ndarray, ids: Sequence[str]) -> None:
         (~np.isfinite(largest), "holds NaN or infinity; expected finite numbers"),
         (largest > _LARGEST, f"holds a number beyond {_LARGEST:g}; rescale the vectors"),
         ((np.abs(piece).max(axis=2) == 0).any(axis=1), "is all zeros, which has no direction; leave the item out"),
+        (largest < _SMALLEST, f"has only numbers below {_SMALLEST:g}; rescale the vectors"),
     ):
         if is_bad.any():
             raise _wrong(f"the vector of {shorten(ids[int(is_bad.argmax())])} {problem}")
@@ -195,8 +208,8 @@ def _of_csv(path: Path, count: int) -> dict[str, object]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise _wrong(f"{quoted(path)} is not a .csv file in UTF-8 ({clean_line(error)})") from None
     if len(header) == 1:
-        return {name: _without_extra_blanks(column, count) for name, column in values_by_name.items()}
-    return dict(values_by_name)
+        values_by_name = {name: _without_extra_blanks(column, count) for name, column in values_by_name.items()}
+    return {_PRESENT: header, **values_by_name}
 
 
 def _without_extra_blanks(column: list[str], count: int) -> list[str]:
@@ -208,8 +221,6 @@ def _without_extra_blanks(column: list[str], count: int) -> list[str]:
 
 
 def _of_npz(path: Path) -> dict[str, object]:
-    names = [name for column in _ARRAYS for name in (column, f"{column}s")]
-
     def check(heads: dict[str, ArrayHead]) -> None:
         named = _column_indices(heads, _ARRAYS)
         if _VECTOR not in named:
@@ -217,9 +228,10 @@ def _of_npz(path: Path) -> dict[str, object]:
         _check_head(heads[list(heads)[named[_VECTOR]]])
         _check_room(sum(2 * head.size for head in heads.values()))
 
-    with opened(str(path), names, check, _EXPECTED) as (stored, heads):
+    with opened(str(path), lambda name: _singular(name, _ARRAYS), check, _EXPECTED) as (stored, heads):
         stored_names = list(heads)
-        return {name: stored.read(stored_names[index]) for name, index in _column_indices(heads, _ARRAYS).items()}
+        columns = {name: stored.read(stored_names[index]) for name, index in _column_indices(heads, _ARRAYS).items()}
+        return {_PRESENT: sorted(stored.names), **columns}
 
 
 def _of_parquet(path: Path) -> dict[str, object]:
@@ -230,28 +242,81 @@ def _of_parquet(path: Path) -> dict[str, object]:
         raise _wrong("needs pyarrow to read Parquet: python -m pip install pyarrow; or save it as .npz") from None
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            names = _column_indices(file.schema_arrow.names)
-            if _VECTOR not in names:
-                raise _wrong("the table has no column called vector; expected lists of numbers, equally long")
-            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
-            _check_count(file.metadata.num_rows)
-            _check_room(3 * sum(group.total_byte_size for group in groups))
-            table = file.read([file.schema_arrow.names[index] for index in names.values()])
-            columns = {name: table.column(number).combine_chunks() for number, name in enumerate(names)}
-            lists = _unnested(columns.pop(_VECTOR), table.num_rows)
-            return {_VECTOR: lists} | {name: column.to_pylist() for name, column in columns.items()}
+            schema = file.schema_arrow
+        names = {name: schema.names[index] for name, index in _column_indices(schema.names).items()}
+        if _VECTOR not in names:
+            raise _wrong("the table has no column called vector; expected lists of numbers, equally long")
+        _check_types(schema, names)
+        texts = [name for name in names.values() if name != names[_VECTOR]]
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+            return {_PRESENT: schema.names, **_of_batches(file, names)}
+    except MemoryError:  # also pyarrow's
+        raise
     except (pyarrow.ArrowException, OSError) as error:
         if isinstance(error, PermissionError):
             raise
         raise _wrong(f"{quoted(path)} is not a Parquet file (or is damaged): {clean_line(error)}") from None
 
 
-def _unnested(column, count: int) -> np.ndarray:
-    """Convert a column of equally long lists of numbers, or of lists of such lists, to an array."""
+def _of_batches(file, names: Mapping[str, str]) -> dict[str, object]:
+    """Read columns (real names by singular ones) in small batches: encoded sizes do not tell the decoded ones.
+
+    Texts that repeat share one object, here as in the file.
+    """
     import pyarrow
 
-    shape, kind = [count], pyarrow.types
-    while kind.is_list(column.type) or kind.is_large_list(column.type) or kind.is_fixed_size_list(column.type):
+    metadata = file.metadata
+    _check_count(metadata.num_rows)
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
+    numbers = sum(chunk.num_values for chunk in chunks if chunk.path_in_schema.partition(".")[0] == names[_VECTOR])
+    _check_room(max(3 * sum(group.total_byte_size for group in groups), 4 * numbers))
+    vectors, values_by_name, size = [], {name: [] for name in names if name != _VECTOR}, 0
+    for batch in file.iter_batches(_TABLE_ROWS, columns=list(names.values())):
+        vectors.append(batch.column(names[_VECTOR]))
+        size += 2 * vectors[-1].nbytes
+        for name, values in values_by_name.items():
+            column = batch.column(names[name])
+            if pyarrow.types.is_dictionary(column.type):
+                used = column.indices.unique()
+                different = column.dictionary.take(used)
+                by_index = dict(zip(used.to_pylist(), different.to_pylist()))
+                values += [by_index[index] for index in column.indices.to_pylist()]
+                size += different.nbytes
+            else:
+                values += column.to_pylist()
+                size += column.nbytes
+        _check_room(size)
+    rows = sum(map(len, vectors))
+    return {_VECTOR: _unnested(pyarrow.chunked_array(vectors).combine_chunks(), rows), **values_by_name}
+
+
+def _check_types(schema, names: Mapping[str, str]) -> None:
+    """Raise `UserError` unless vectors are numbers and other columns have one value per row."""
+    import pyarrow
+
+    kind = pyarrow.types
+    for name, column in names.items():
+        column_type = schema.field(column).type
+        while name == _VECTOR and _is_list(column_type):
+            column_type = column_type.value_type
+        if name == _VECTOR and not (kind.is_integer(column_type) or kind.is_floating(column_type)):
+            raise _wrong(f"the column vector holds {column_type}; expected lists of numbers")
+        if name != _VECTOR and (kind.is_nested(column_type) or kind.is_fixed_size_binary(column_type)):
+            raise _wrong(f"the column {name} holds {column_type}; expected one number or text per item")
+
+
+def _is_list(column_type) -> bool:
+    import pyarrow
+
+    kind = pyarrow.types
+    return kind.is_list(column_type) or kind.is_large_list(column_type) or kind.is_fixed_size_list(column_type)
+
+
+def _unnested(column, count: int) -> np.ndarray:
+    """Convert a column of equally long lists of numbers, or of lists of such lists, to an array."""
+    shape = [count]
+    while _is_list(column.type):
         inner = column.flatten()
         if column.null_count:
             raise _wrong(f"the column vector has {column.null_count:,} empty cells; expected a list of numbers in each")
@@ -264,20 +329,26 @@ def _unnested(column, count: int) -> np.ndarray:
         column = inner
     if column.null_count:
         raise _wrong(f"the column vector has {column.null_count:,} missing numbers; expected none")
-    if len(shape) == 1 or not (kind.is_integer(column.type) or kind.is_floating(column.type)):
+    if len(shape) == 1:
         raise _wrong(f"the column vector holds {column.type}; expected lists of numbers")
     return column.to_numpy(zero_copy_only=False).reshape(shape)
 
 
 def _column_indices(names: Iterable, columns: Sequence[str] = _COLUMNS) -> dict[str, int]:
-    """Return the index of every known column, by its singular name."""
-    index_by_name = {}
+    """Return the index of every known column, by its singular name; raises `UserError` if two have the same one."""
+    names, index_by_name = list(names), {}
     for index, name in enumerate(names):
-        lower_name = str(name).strip().lower()
-        singular = next((candidate for candidate in columns if lower_name in (candidate, f"{candidate}s")), None)
-        if singular is not None:
-            index_by_name.setdefault(singular, index)
+        singular = _singular(name, columns)
+        if singular is not None and index_by_name.setdefault(singular, index) != index:
+            first = shorten(names[index_by_name[singular]])
+            raise _wrong(f"two columns, {first} and {shorten(name)}, both hold the {singular}; expected one of them")
     return index_by_name
+
+
+def _singular(name: object, columns: Sequence[str] = _COLUMNS) -> str | None:
+    """Return the known name, in the singular, that a column or array has in any case; None for others."""
+    lower_name = str(name).strip().lower()
+    return next((candidate for candidate in columns if lower_name in (candidate, f"{candidate}s")), None)
 
 
 # ---------------------------------------------------------------------------------------------------- checks
@@ -318,8 +389,11 @@ def _check_room(needed: int) -> None:
 
 def _checked_vectors(vectors) -> np.ndarray:
     """Return the vectors as (n, views, d)."""
-    values = vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors)
+    values = vectors if isinstance(vectors, np.memmap) else np.asarray(vectors)
     _check_kind(values.dtype, values.shape)
+    if not values.dtype.isnative or values.itemsize > 8 or min(values.strides) < 0:  # PyTorch has none of these
+        _check_room(4 * values.size)
+        values = values.astype(np.float32, order="C")
     return values if values.ndim == 3 else values[:, None]
 
 
@@ -334,10 +408,14 @@ def _listed(name: str, column, count: int) -> list:
     return column
 
 
-def _texts(column: list, longest: int) -> Iterator[str]:
+def _texts(column: list, longest: int, refused: str = "") -> Iterator[str]:
+    """Yield values as clean texts; longer ones are cut, or raise `UserError` if `refused` says what they are."""
     for value in column:
         text = "" if value is None else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-        yield clean_line(text, longest)
+        text = clean_line(text, max(longest, len(text)) if refused else longest)
+        if len(text) > longest:
+            raise _wrong(f"the {refused} {shorten(text)} has {len(text):,} characters; expected at most {longest}")
+        yield text
 
 
 def _check_ids(ids: tuple[str, ...]) -> None:
@@ -353,15 +431,24 @@ def _check_ids(ids: tuple[str, ...]) -> None:
 def class_ids(table: VectorTable) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return (int64 (n,), -1 unknown, names of the classes) of a table's labels; raises `UserError`.
 
-    A missing label, an empty one, `nan` and -1 are unknown. Numeric labels are indices of class_names if a file
-    has these; otherwise every different label is a class: numbers by size, texts alphabetically.
+    A missing label, an empty one, -1 and `_UNKNOWN` texts are unknown. Numeric labels are indices of class_names if a
+    file has these; otherwise every different label is a class: numbers by size, texts alphabetically.
     """
     label_texts = [] if table.labels is None else [_label(value) for value in table.labels]
     different = set(label_texts) - {""}
     if not different:
-        raise _wrong("no item has a label; expected a column label with labels of at least one class")
+        found = ", ".join(map(shorten, table.present[:_SHOWN]))
+        found = f" in the column label; the file has {found}" if table.labels is None and found else ""
+        raise _wrong(f"no item has a label{found}; expected a column label with labels of at least one class")
+    if all(map(_WHOLE_FLOAT.fullmatch, different)):  # as pandas writes whole numbers
+        label_texts = [text.removesuffix(".0") for text in label_texts]
+        different = set(label_texts) - {""}
     if table.class_names is not None:
-        names = [text or str(number) for number, text in enumerate(_texts(table.class_names, 120))]
+        names = [
+            text or str(number) for number, text in enumerate(_texts(table.class_names, _LONGEST_LABEL, "class name"))
+        ]
+        if not names:
+            raise _wrong("class_names is empty; expected a name for each class, or no class_names")
         if lost := sorted(
             text for text in different if not (text.isascii() and text.isdigit() and int(text) < len(names))
         ):
@@ -392,5 +479,5 @@ def _label(value) -> str:
         if not value.is_integer():
             raise _wrong(f"label {value:g} is not a whole number; expected class ids, names, or -1 for unknown")
         value = int(value)
-    text = next(_texts([value], 120))
+    text = next(_texts([value], _LONGEST_LABEL, "label"))
     return "" if text in _UNKNOWN else text
