@@ -293,7 +293,8 @@ def _check_labeled(
 def _too_little(images: float, config: Config) -> tuple[str, str, str]:
     """Name the setting that leaves a class of this size too few training images, its value, and the remedy."""
     ratio = f"{config.split_labeled_ratio:g}"
-    if images < _FEW and config.dataset_images_per_class:
+    most = config.dataset_images_per_class
+    if images < _FEW and most and (images >= most or config.split_imbalance == 1):
         return "dataset.images_per_class", str(config.dataset_images_per_class), "raise it"
     if images < _FEW and config.split_imbalance > 1:
         return "split.imbalance", f"{config.split_imbalance:g}", "lower it"

@@ -7,16 +7,17 @@ import numpy as np
 
 from lps import datasets
 from lps.data import sources
-from lps.data.class_shares import PriorAdvice, advise_prior, first_prior
+from lps.data.class_shares import PriorAdvice, advise_prior, class_sizes, first_prior
 from lps.data.split import Split, open_world_split
 from lps.files import disk
 from lps.machine import devices
 from lps.scheduler import costs, disk_use
-from lps.settings import backbone_names
+from lps.settings import backbone_names, nouns
 from lps.settings.config import Config
-from lps.wording import data_size
+from lps.wording import counted, data_size
 
 _SHOWN = 5  # names of classes in a sentence
+_REACHED = 0.9  # share of the chosen imbalance from which no warning is needed
 AMPLE_BYTES = 20_000_000_000  # bytes; with so many free, no estimate is made
 _MEMORY_SETTINGS = (
     "dataset dataset.path dataset.image_size dataset.images_per_class device batch_size views precision network.name "
@@ -52,6 +53,26 @@ def prior_advice(config: Config) -> PriorAdvice | None:
 
 def start_warnings(config: Config) -> list[str]:
     """Return warnings that do not block the start, one sentence each; raises `UserError`."""
+    return [*_imbalance_warnings(config), *_novel_class_warnings(config)]
+
+
+def _imbalance_warnings(config: Config) -> list[str]:
+    if config.split_imbalance == 1:
+        return []
+    images = sources.images_of(config)
+    split = open_world_split(images.labels, images.class_names, config, images.num_test)
+    sizes = class_sizes(split, split.targets(images.labels))
+    largest, smallest = int(sizes.max()), int(sizes[sizes > 0].min())
+    if largest >= _REACHED * config.split_imbalance * smallest:
+        return []
+    sentence = (
+        f"The imbalance is {largest / smallest:.0f} instead of {config.split_imbalance:g} (split.imbalance): the "
+        f"largest class has only {counted(largest, 'training image')}, and the smallest one keeps {smallest}."
+    )
+    return [nouns.of_dataset(config.dataset)(sentence)]
+
+
+def _novel_class_warnings(config: Config) -> list[str]:
     is_chosen = config.split_num_seen or config.split_num_novel or config.split_seen_classes != "first"
     if config.dataset != "folder" or is_chosen:
         return []

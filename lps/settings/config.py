@@ -590,6 +590,8 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     """
     method = protocol_parameters()["method"].check(values.get("method", "lps"))
     documented = parameters(method)
+    if given_prior.SHARES in values:
+        values = {**values, given_prior.SHARES: given_prior.as_text(values[given_prior.SHARES])}
     for key in values:
         if key not in documented:
             raise BadSetting(
@@ -608,7 +610,7 @@ def configure(values: Mapping[str, object] = MappingProxyType({})) -> Config:
     for key in ("network.checkpoint", "split.index_files"):
         if checked[key]:
             checked[key] = os.path.abspath(os.path.expanduser(checked[key]))
-    if checked[given_prior.SHARES]:
+    if checked[given_prior.SHARES] is not None:
         checked[given_prior.SHARES] = given_prior.read_shares(checked[given_prior.SHARES])
     _check_together(checked)
     _set_decisions(checked, values)
@@ -778,9 +780,7 @@ def _check_prior(checked: Mapping[str, object]) -> None:
             f"{prior} has no effect with {method.title}; choose prior=uniform, or a method that uses it: {names}",
         )
     if prior == "given" and shares is None:
-        raise BadSetting(
-            given_prior.SHARES, "nothing is given; prior=given needs a share for each class, or a file of them"
-        )
+        raise BadSetting(given_prior.SHARES, f"nothing is given; prior=given needs {given_prior.EXPECTED}")
     if prior != "given" and shares is not None:
         raise BadSetting(given_prior.SHARES, "can only be used with prior=given; remove it")
 
@@ -788,6 +788,8 @@ def _check_prior(checked: Mapping[str, object]) -> None:
 def _check_embeddings(checked: dict[str, object]) -> None:
     """Check that embeddings have stored features, no backbone, random start and own views; pictures none of these."""
     required = {"features": "stored", "network.name": GIVEN, "network.start": "random", "views": "vectors"}
+    if checked["network.name"] != GIVEN and checked["views"] == "vectors" != recipe(checked["dataset"]).get("views"):
+        raise BadSetting("views", f"vectors is only possible with embeddings, not with {checked['dataset']}")
     if checked["network.name"] == GIVEN or checked["views"] == "vectors":
         for key, value in required.items():
             if checked[key] != value:

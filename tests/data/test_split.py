@@ -184,9 +184,12 @@ def test_an_imbalance_that_cannot_be_is_one_sentence(values, words):
 
 def test_an_imbalance_that_leaves_no_label_is_one_sentence():
     labels = np.repeat(np.arange(8), 40)
-    config = configure({"split.imbalance": 40.0, "split.labeled_ratio": 0.3, "split.imbalance_order": "novel"})
-    with pytest.raises(UserError, match=r"split\.imbalance: with 40, class '.' \(. training images?\) has no labeled"):
-        open_world_split(labels, NAMES, config)
+    asked = {"split.imbalance": 40.0, "split.labeled_ratio": 0.3, "split.imbalance_order": "novel"}
+    for settings_ in (asked, asked | {"dataset.images_per_class": 40}):
+        with pytest.raises(
+            UserError, match=r"split\.imbalance: with 40, class '.' \(. training images?\) has no label"
+        ):
+            open_world_split(labels, NAMES, configure(settings_))
 
 
 def test_hand_picked_classes_come_first_and_unknown_truth_is_unlabeled():

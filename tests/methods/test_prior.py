@@ -1,6 +1,7 @@
 """Priors other than equal shares: what each is, where it enters the losses, and that the uniform one changes none."""
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from lps.data.class_shares import first_prior, true_shares
 from lps.data.classes import Classes
 from lps.data.split import Split
 from lps.errors import UserError
+from lps.files.atomic import SMALL_FILE
 from lps.methods import Inference, Method, Prediction
 from lps.methods.nach import logit_adjusted_cross_entropy
 from lps.methods.parts import prior
@@ -162,7 +164,10 @@ def test_the_uniform_prior_is_none_and_hidden_labels_reach_the_oracle_alone():
         ("inf 0", "prior.shares: inf is not a finite number"),
         ("0 0", "prior.shares: the shares add up to 0; expected 1"),
         ("/nowhere/shares.txt", "prior.shares: '/nowhere/shares.txt' is neither shares such as .* nor a file"),
-        ("0.5 half", "prior.shares: '0.5 half' is neither shares"),
+        ("0.5 half", "prior.shares: '0.5 half' is neither shares .* because 'half' is not a number"),
+        (" ", "prior.shares: is empty; expected a share for each class"),
+        (0.5, "prior.shares: 0.5 is not a share for each class, .*such as 0.5 0.3 0.2"),
+        ([0.5, "x"], "prior.shares: .* is not a share for each class"),
         (None, "prior.shares: nothing is given"),
     ],
 )
@@ -178,6 +183,11 @@ def test_shares_have_to_be_as_many_as_classes():
         first_prior(config, _split(TRUTH, LABELED), TRUTH)
 
 
+@pytest.mark.parametrize("shares", [[0.5, 0.25, 0.25], (0.5, 0.25, 0.25), np.array([0.5, 0.25, 0.25])])
+def test_shares_may_be_a_list_of_numbers(shares):
+    assert configure({"prior": "given", "prior.shares": shares}).prior_shares == "0.5 0.25 0.25"
+
+
 def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
     path = tmp_path / "shares.txt"
     path.write_text("0.5\n0.25,\n0.25\n")
@@ -187,7 +197,18 @@ def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
     path.unlink()
     assert config.prior_shares == "0.5 0.25 0.25"
     assert type(config).from_json(config.to_json()) == config
-    for content, words in ((b"0.5 half", "not numbers"), (b"\xff\xfe", "not text"), (b"", "is empty")):
+    (tmp_path / "link.txt").symlink_to(path)
+    path.write_text("0.5 0.25 0.25")
+    assert configure({"prior": "given", "prior.shares": str(tmp_path / "link.txt")}) == config
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(UserError, match="nor a file that can be read .it is not a regular file"):
+        configure({"prior": "given", "prior.shares": str(tmp_path / "pipe.txt")})
+    for content, words in (
+        (b"0.5 half", "has 'half', which is not a number"),
+        (b"\xff\xfe", "not text"),
+        (b"", "is empty"),
+        (b" " * (SMALL_FILE + 1), "too large"),
+    ):
         path.write_bytes(content)
         with pytest.raises(UserError, match=words):
             configure({"prior": "given", "prior.shares": str(path)})

@@ -1,5 +1,6 @@
 """Disk space for runs: a warning before they start, only if it is known to be short."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -56,6 +57,15 @@ def test_the_command_line_says_it(left, tmp_path, capsys):
     left(10**15)
     assert main(["sweep", "--dry-run", "--seeds", "0,1", "--runs", str(tmp_path)]) == 0
     assert "disk" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("imbalance", "is_told"), [(10.0, False), (1000.0, True)])
+def test_an_imbalance_that_is_not_reached_is_told(imbalance, is_told):
+    config = configure({"split.imbalance": imbalance, "split.rule": "stratified", "split.num_seen": 5})
+    warnings = preflight.start_warnings(config)
+    assert len(warnings) == is_told
+    if is_told:
+        assert re.search(r"The imbalance is 183 instead of 1000 .split.imbalance.: the largest class", warnings[0])
 
 
 def test_the_command_line_advises_a_prior_where_labels_look_unequal(tmp_path, monkeypatch, capsys):
