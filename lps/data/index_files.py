@@ -21,6 +21,7 @@ NAMES = ("l_k_uq_idxs", "unl_k_uq_idxs", "unl_unk_uq_idxs")
 _DAMAGES = (OSError, ValueError, LookupError, EOFError, TypeError, AttributeError, MemoryError, NotImplementedError,
             RuntimeError, zipfile.BadZipFile, pickle.UnpicklingError)  # fmt: skip
 _PICKLE = "/data.pkl"  # its name inside a file of torch.save
+_ARRAY = object()  # stands for numpy.ndarray in a pickle, which could otherwise make one of any size
 
 
 class IndexedImages(NamedTuple):
@@ -58,11 +59,13 @@ def _read(folder: Path, name: str) -> np.ndarray:
         if path.is_file():
             try:
                 ids = read(read_small(path))
+                is_list = isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind in "iu"
+                ids = ids.astype(np.int64) if is_list else None
             except _DAMAGES as error:
                 raise UserError(SETTING, f"{shorten(str(path), 120)} cannot be read ({shorten(str(error))})") from None
-            if not isinstance(ids, np.ndarray) or ids.ndim != 1 or ids.dtype.kind not in "iu":
+            if ids is None:
                 raise UserError(SETTING, f"{shorten(str(path), 120)} is not a list of whole numbers")
-            return ids.astype(np.int64)
+            return ids
     raise UserError(
         SETTING,
         f"{shorten(str(folder), 120)} has no {name}.pt or {name}.npy; expected the three index files of a split, as "
@@ -90,8 +93,10 @@ class _ArrayUnpickler(pickle.Unpickler):
             return _encode_latin1
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
             return _empty_array  # shape, type and bytes are set afterwards
-        if module == "numpy" and name in ("ndarray", "dtype"):
-            return getattr(np, name)
+        if (module, name) == ("numpy", "ndarray"):
+            return _ARRAY
+        if (module, name) == ("numpy", "dtype"):
+            return np.dtype
         raise pickle.UnpicklingError(f"it refers to {module}.{name}, which is not an array of numbers")
 
 
@@ -102,6 +107,6 @@ def _encode_latin1(text: str, encoding: str) -> bytes:
 
 
 def _empty_array(kind: type, shape: tuple, code: bytes) -> np.ndarray:
-    if kind is not np.ndarray or shape != (0,):
+    if kind is not _ARRAY or shape != (0,):
         raise pickle.UnpicklingError("it is not an array of numbers")
     return np.empty(0, np.int8)

@@ -64,6 +64,12 @@ def _species(root: Path) -> list[str]:
     if not (root / _TRAINING).is_dir():
         raise _DOWNLOAD.missing(root, _TRAINING)
     species = [path.name for path in list_entries(root / _TRAINING) if path.is_dir()]
+    numbers = set(map(str, range(CLASSES)))
+    if foreign := [name for name in species if name not in numbers]:
+        raise UserError(
+            "dataset.path",
+            f"{_TRAINING} has a folder {shorten(foreign[0])}; expected only folders that are called 0 to {CLASSES - 1}",
+        )
     if len(species) != CLASSES:
         raise UserError(
             "dataset.path",

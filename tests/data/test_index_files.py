@@ -70,6 +70,11 @@ class _Harmful:
         return print, ("a stranger's code ran",)
 
 
+class _Large:
+    def __reduce__(self):
+        return np.ndarray, ((1 << 60,), "i1")
+
+
 def _pickled(path, thing) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", pickle.dumps(thing, 2))
@@ -77,6 +82,7 @@ def _pickled(path, thing) -> None:
 
 @pytest.mark.parametrize("thing, words", [
     (_Harmful(), "builtins.print|__builtin__.print"), ([1, 2], "not a list of whole numbers"),
+    (_Large(), "cannot be read .*not callable"),
     (np.zeros(3), "not a list of whole numbers"), (np.zeros((2, 2), int), "not a list"),
     (np.array([0, 50_000]), "not training images.* 0 to 49,999"), (np.array([-1]), "not training images"),
     (np.zeros(0, int), "cannot be read"), (np.array([1, 1]), "names an image twice"),

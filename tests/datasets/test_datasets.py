@@ -369,7 +369,7 @@ def test_folders_that_make_no_data_set(tmp_path, animals):
     with pytest.raises(UserError, match="class 'eel' has no picture"):
         sources.load("folder", str(animals))
     (animals / "eel/1.png").touch()
-    with pytest.raises(UserError, match="class 'eel' has no readable picture"):
+    with pytest.raises(UserError, match="class 'eel' has no readable training picture"):
         sources.load("folder", str(animals))
     draw(animals / "eel/1.png")
     draw(animals / "test/frog/1.png")

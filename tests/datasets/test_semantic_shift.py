@@ -248,11 +248,21 @@ WRONG = [
         "has no class: it is the test list without labels",
     ),
     ("stanford_cars", matlab(TRAINING, annotations=annotations([0], [196])), "the class '197'; expected 1 to 196"),
-    ("stanford_cars", matlab(TRAINING, annotations=annotations([0], [0])), "has no readable picture"),
+    ("stanford_cars", matlab(TRAINING, annotations=annotations([0], [0])), "has no readable training picture"),
     ("stanford_cars", matlab("devkit/cars_meta.mat", class_names=NAMED[:, :195]), "names 195 classes; expected 196"),
     ("stanford_cars", matlab("devkit/cars_meta.mat", class_names=np.arange(196)), "names '0', which is not a class"),
     ("herbarium19", without("small-train"), "has no small-train; .*get Herbarium 19 from www.kaggle.com"),
     ("herbarium19", without("small-train/682"), "small-train has 682 folders; expected 683.*get Herbarium 19 from"),
+    (
+        "herbarium19",
+        lambda root: (root / "small-train/17").rename(root / "small-train/oak"),
+        "a folder 'oak'; expected only folders that are called 0 to 682",
+    ),
+    (
+        "herbarium19",
+        lambda root: (root / "small-train/__MACOSX").mkdir(),
+        "a folder '__MACOSX'; expected only folders",
+    ),
     ("herbarium19", without("small-train/17/1.jpg"), "small-train/'17' has no picture"),
     ("herbarium19", lambda root: draw(root / "small-validation/999/1.jpg", 0), "small-validation has a folder '999'"),
 ]  # fmt: skip
@@ -294,7 +304,7 @@ def test_a_picture_that_cannot_be_read_is_listed_and_a_class_without_any_is_refu
     assert first not in images.file_names
     rewrite(root / second, b"no picture")
     sources._load.cache_clear()
-    with pytest.raises(UserError, match="has no readable picture"):
+    with pytest.raises(UserError, match="has no readable training picture"):
         sources.load(name, str(root), SIDE)
 
 

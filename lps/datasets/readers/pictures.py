@@ -183,7 +183,9 @@ def check_classes(labels: np.ndarray, class_names: Sequence[str]) -> None:
     present = set(np.unique(labels).tolist())
     for label, name in enumerate(class_names):
         if label not in present:
-            raise UserError("dataset.path", f"class {shorten(name)} has no readable picture; expected at least one")
+            raise UserError(
+                "dataset.path", f"class {shorten(name)} has no readable training picture; expected at least one"
+            )
 
 
 def resize_images(images: Images, size: int, source: tuple, content: str) -> Images:
