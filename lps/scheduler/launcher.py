@@ -139,7 +139,9 @@ def resume(run: Run, trainer=TRAINER) -> State:
     with run.changing():
         state = run.state()
         if not state.is_over or state.name == "finished":
-            raise UserError("run", f"{run.id} is {state.name}; only stopped, failed and crashed runs can be resumed")
+            reason = f" ({state.reason})" if state.name == "unreadable" else ""
+            sentence = f"{run.id} is {state.name}{reason}; only stopped, failed and crashed runs can be resumed"
+            raise UserError("run", sentence)
         on = cluster_submit.options_of(run)
         _check_place(run.config(), on)
         if on is None:

@@ -231,7 +231,7 @@ def test_files_that_are_no_files_of_vectors_get_one_sentence(tmp_path):
         "bad.parquet": "is not a Parquet file",
         "objects.npy": "are Python objects, which are not read",
         "cut.npy": "is damaged: it has",
-        "vast.npy": r"is not a \.npy file .*: an array has more numbers than any file can hold$",
+        "vast.npy": r"is not a \.npy file .*: an array has a dimension beyond 2\^63$",
     }
     for name, sentence in said.items():
         with pytest.raises(UserError, match=sentence):

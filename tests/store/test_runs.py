@@ -602,6 +602,13 @@ def test_an_attempt_beyond_all_counting_is_refused_and_not_written(run, monkeypa
     assert (run.folder / "want.json").read_bytes() == before
 
 
+def test_who_resumes_an_unreadable_run_reads_why(run):
+    values = json.loads((run.folder / "config.json").read_text())
+    write_json(run.folder / "config.json", values | {"prior": "given", "prior.shares": "nan 1"})
+    with pytest.raises(UserError, match=f"{run.id} is unreadable .prior.shares: nan is not a finite number.*; only"):
+        launcher.resume(run)
+
+
 @pytest.mark.parametrize("text", ["x \ud800", "\udcff", "a\nb \udfff c"])
 def test_halves_of_characters_in_texts_are_question_marks(run, text):
     write_json(run.folder / "meta.json", {"name": text, "notes": text, "tags": [text], "rev": 1})

@@ -19,7 +19,6 @@ from lps.files.atomic import clean_line
 from lps.files.untrusted_files import RATIO, SLACK, Allowance, open_zip, zip_members
 
 _LONGEST_HEAD = 1 << 16  # bytes
-_MAX_NUMBERS = 1 << 60
 _PIECE = 16 << 20  # bytes of an array that are unpacked at once
 _AT_ONCE = 1 << 20  # bytes requested from the archive at once; `open_zip` refuses more than 4 MB
 _SPARSE = 4  # rows of an array for each one that is read, from which the others are skipped
@@ -192,8 +191,8 @@ def read_head(stream: BinaryIO) -> ArrayHead:
         raise ValueError("the header of an array cannot be read") from None
     if any(side < 0 for side in shape):
         raise ValueError("an array has a negative dimension")
-    if math.prod(shape) > _MAX_NUMBERS or max(shape, default=0) > _MAX_NUMBERS:
-        raise ValueError("an array has more numbers than any file can hold")
+    if max(shape, default=0) >> 63:
+        raise ValueError("an array has a dimension beyond 2^63")
     return ArrayHead(shape, dtype, by_columns and len(shape) > 1, stream.tell())
 
 

@@ -365,7 +365,9 @@ def _check_kind(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     if dtype.kind not in "fiu":
         raise _wrong(f"the vectors are {dtype}; expected real numbers such as float32")
     if len(shape) not in (2, 3):
-        raise _wrong(f"the vectors have the shape {shape}; expected (items, numbers) or (items, views, numbers)")
+        raise _wrong(
+            f"the vectors have the shape {shorten(shape)}; expected (items, numbers) or (items, views, numbers)"
+        )
     _check_count(shape[0])
     if not 1 <= shape[-1] <= MAX_WIDTH:
         raise _wrong(f"the vectors have {shape[-1]:,} numbers; expected 1 to {MAX_WIDTH:,}")
