@@ -74,7 +74,9 @@ def split_difference(first: Run, second: Run, read: Callable = lambda run: read_
         return DAMAGED
     if names := differing_settings(first_config, settings):
         name = names[0]
-        return f"{name} is {text_of(settings.flat()[name])} and {text_of(first_config.flat()[name])}"
+        return (
+            f"{name} is {text_of(settings.flat()[name])} in one and {text_of(first_config.flat()[name])} in the other"
+        )
     return "" if is_same is None else "the images of the data set have changed between the two"
 
 

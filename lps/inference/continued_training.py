@@ -279,8 +279,8 @@ def _check_options(run: Run, rule: str, threshold: float, changes: Mapping[str, 
         if key in _OWN or key.partition(".")[0] in _FIXED:
             raise UserError(
                 key,
-                "must stay as in the first run so that both runs can be compared; to change it, launch a new run, "
-                "which does not use the cluster names",
+                "must stay as in the run that you continue so that both can be compared; to change it, launch a new "
+                "run, which does not use the cluster names",
             )
     run.check_writable()
 
@@ -329,18 +329,20 @@ def _labels(
 
 def _why_no_labels(label_check: LabelCheck, rule: str, threshold: float) -> str:
     if not _named_clusters(label_check) and not label_check.decisions.moved and not label_check.decisions.parents:
-        return "would have the same labels as the first run: no cluster with images has a name; name one first"
+        return (
+            "would have the same labels as the run that you continue: no cluster with images has a name; name one first"
+        )
     if rule == "confident":
         return (
-            "would have the same labels as the first run: the model is not "
+            "would have the same labels as the run that you continue: the model is not "
             f"{100 * threshold:g} % sure of any picture of a named cluster; lower the confidence"
         )
     if rule == "looked-at":
         return (
-            "would have the same labels as the first run: you did not put a single picture in a named cluster; choose "
-            "confident or all"
+            "would have the same labels as the run that you continue: you did not put a single picture in a named "
+            "cluster; choose confident or all"
         )
-    return "would have the same labels as the first run: no picture is left in a named cluster"
+    return "would have the same labels as the run that you continue: no picture is left in a named cluster"
 
 
 def _join_labels(

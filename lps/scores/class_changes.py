@@ -66,11 +66,15 @@ def changes_in_words(changes: Sequence[ClassChange]) -> str:
     measured = [change for change in changes if change.withheld]
     worse = [change for change in measured if change.right_after < change.right_before]
     listed = ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld})" for c in worse)
-    sentences = [f"Fewer withheld labels are predicted correctly than in the run before: {listed}."] if worse else []
+    sentences = (
+        [f"Fewer withheld labels are predicted correctly than in the run that this one continues: {listed}."]
+        if worse
+        else []
+    )
     if measured and not worse:
         sentences.append(
             f"No class with withheld labels got worse ({len(measured)} checked): none has fewer correct predictions of "
-            "these labels than in the run before."
+            "these labels than in the run that this one continues."
         )
     smaller_classes = [change for change in changes if not change.withheld and change.stayed < change.before]
     if smaller_classes:

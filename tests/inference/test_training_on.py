@@ -206,8 +206,8 @@ def test_one_class_is_looked_for_even_where_all_have_names(run):
         ({"epoch": 2}, "names: do not exist at epoch 2"),
         ({"epoch": 9}, "epoch: 9 has no stored predictions"),
         ({"rule": "looked-at"}, "a single picture in a named cluster; choose confident or all"),
-        ({"changes": {"split.seed": 3}}, "split.seed: must stay as in the first run"),
-        ({"changes": {"network.name": "resnet50"}}, "network.name: must stay as in the first run"),
+        ({"changes": {"split.seed": 3}}, "split.seed: must stay as in the run that you continue"),
+        ({"changes": {"network.name": "resnet50"}}, "network.name: must stay as in the run that you continue"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(run, how, words):

@@ -109,7 +109,7 @@ def test_after_training_on_the_classes_that_got_worse_are_named_with_n(root, mon
         assert (line in words) == (after < before)
     classes = len(np.unique(truth[truth >= 0]))
     assert right[parent.id] != right[run.id] or f"({classes} checked)" in words
-    next(button for button in at.button if button.label == "Go back to the run before").click().run()
+    next(button for button in at.button if button.label == "Go back to that run").click().run()
     assert at.query_params["run"] in (parent.id, [parent.id]) and at.query_params["epoch"] in ("3", ["3"])
     parent.folder.rename(root / "elsewhere")
     assert found_clusters.read_parent(here) is None

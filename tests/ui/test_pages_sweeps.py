@@ -195,7 +195,7 @@ def test_existing_runs_are_recognised_before_anything_starts(root):
     at.text_input(key="fix:epochs").set_value("2").run()
     assert "3 runs: 1 new, 1 exists already, 1 continues where it stopped" in plain(at)
     told = at.dataframe[0].value["Status"].tolist()
-    assert told == ["exists (finished), not run again", "resumes: stopped", "new"]
+    assert told == ["exists (finished), not run again", "stopped, is resumed", "new"]
 
 
 # ---------------------------------------------------------------------------------------------------- one sweep

@@ -108,10 +108,10 @@ def test_splits_are_compared_by_what_is_stored(tmp_path):
     written_out = short(tmp_path, **{"split.num_seen": 5})  # what the default means for ten classes
     assert comparable_runs.split_difference(first, written_out) == ""
     fewer = short(tmp_path, **{"split.labeled_ratio": 0.1, "split.seed": 3})
-    assert comparable_runs.split_difference(first, fewer) == "split.labeled_ratio is 0.1 and 0.5"
+    assert comparable_runs.split_difference(first, fewer) == "split.labeled_ratio is 0.1 in one and 0.5 in the other"
     assert comparable_runs.split_difference(fewer, first) == "split.labeled_ratio is 0.5 and 0.1"
     queued = make_run(tmp_path, "queued", settings={"split.seed": 3})
-    assert comparable_runs.split_difference(first, queued) == "split.seed is 3 and 0"
+    assert comparable_runs.split_difference(first, queued) == "split.seed is 3 in one and 0 in the other"
     assert comparable_runs.split_difference(first, make_run(tmp_path, "queued")) == ""
     assert comparable_runs.split_difference(first, make_unreadable(tmp_path)) == run_diff.DAMAGED
 

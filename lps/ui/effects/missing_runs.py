@@ -83,7 +83,7 @@ def _describe_start(about: str, items: Sequence[Item], cost: str = "") -> str:
         else [f"**{escape.markdown(about)}**:"]
     )
     for action, singular, plural in (
-        ("resumed", "that was {} is resumed", "that were {} are resumed"),
+        ("resumed", "with the state {} is resumed", "with the state {} are resumed"),
         ("exists", "exists and is {}", "exist and are {}"),
     ):
         states = Counter(item.state.name for item in items if item.action == action)

@@ -103,11 +103,11 @@ def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> 
     changes = compare_with_parent(view, parent) if state.is_over else []
     with st.container(border=True, gap="small", key="parent"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            sentence = f"The run before this one is **{escape.markdown(titles.run_label(parent.run))}**."
+            sentence = f"This run continues **{escape.markdown(titles.run_label(parent.run))}**."
             comparison = escape.markdown(class_changes.compare_in_words(changes)) if changes else ""
             st.markdown(f"{sentence} {comparison}".rstrip(), width="stretch")
             if st.button(
-                "Go back to the run before",
+                "Go back to that run",
                 key=f"parent:{view.run.id}",
                 icon=":material/arrow_back:",
                 help="Opens its clusters. Its names are still there, and you can train again from it",

@@ -35,8 +35,8 @@ _ALL = "All pictures"
 _KIND = "Possible novel class"
 _ABOUT_COLUMNS = (
     f"In the table, `name` is the answer; it is empty for “{NONE}”. `guess` is the most likely class, also for "
-    f"“{NONE}”. `predicted` is the id of the model and `cluster` the id after your merges and splits. `group` is seen "
-    "or novel. `new_kind` is the number of a possible novel class."
+    f"“{NONE}”. `predicted` is the id that the model predicted and `cluster` the id after your merges and splits. "
+    "`group` is seen or novel. `new_kind` is the number of a possible novel class."
 )
 _MAX_KINDS, _FIRST = 5, 12  # kinds, and pictures of each, that are shown above the others
 

@@ -28,7 +28,7 @@ from lps.wording import capitalized, counted, data_size
 _KINDS = {"preset": "Table of the paper", "own": "Custom"}
 _SCALES = {"demo": "Demo, on digits", "paper": "The paper's"}
 _MODES = {"grid": "Grid", "list": "List", "random": "Random"}
-_ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "resumes: {}"}
+_ACTIONS = {"new": "new", "exists": "exists ({}), not run again", "resumed": "{}, is resumed"}
 _FIXED = "fix:"  # in the URL, before a setting of all runs
 _CHANGED = "sweep_changed"  # in the session: settings of all runs whose field was changed
 _MAX_ROWS = 12  # of the preview that are seen at once
