@@ -94,9 +94,10 @@ def _content(path: str) -> str:
         return content.decode("utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        word = shorten(_first_misfit(_split_shares(path)))
+        word = _first_misfit(_split_shares(path))
+        misfit = "" if word == path.strip() else f" ({shorten(word)} is not a number)"
         raise BadSetting(
             SHARES,
-            f"{shorten(path, 120)} is neither shares such as 0.5 0.3 0.2, because {word} is not a number, nor a file "
-            f"that can be read ({reason})",
+            f"{shorten(path, 120)} is neither shares such as 0.5 0.3 0.2{misfit} nor a file that "
+            f"can be read ({reason})",
         ) from None
