@@ -109,7 +109,7 @@ def test_splits_are_compared_by_what_is_stored(tmp_path):
     assert comparable_runs.split_difference(first, written_out) == ""
     fewer = short(tmp_path, **{"split.labeled_ratio": 0.1, "split.seed": 3})
     assert comparable_runs.split_difference(first, fewer) == "split.labeled_ratio is 0.1 in one and 0.5 in the other"
-    assert comparable_runs.split_difference(fewer, first) == "split.labeled_ratio is 0.5 and 0.1"
+    assert comparable_runs.split_difference(fewer, first) == "split.labeled_ratio is 0.5 in one and 0.1 in the other"
     queued = make_run(tmp_path, "queued", settings={"split.seed": 3})
     assert comparable_runs.split_difference(first, queued) == "split.seed is 3 in one and 0 in the other"
     assert comparable_runs.split_difference(first, make_run(tmp_path, "queued")) == ""
