@@ -51,7 +51,7 @@ class TradeOff:
         at = self._row(threshold)
         if at < 0:
             return "No picture gets a class."
-        sentence = f"{_percent(self.kept[at])} of the pictures that show known classes get a class."
+        sentence = f"{_percent(self.kept[at])} of the pictures of known classes get a class."
         if self.withheld:
             accepted, right = (share_of(shares[at], self.withheld) for shares in (self.withheld_kept, self.right))
             accepted, right = accepted.partition(" of ")[0], right.partition(" of ")[0]

@@ -192,7 +192,7 @@ def test_the_command_line_calls_them_items(trained, capsys):
     run, path = trained
     assert not main(["predict", run.id, str(path), "--runs", str(run.root)])
     message = capsys.readouterr().err
-    assert "% of the items that show known classes" in message and "picture" not in message and "image" not in message
+    assert "% of the items of known classes" in message and "picture" not in message and "image" not in message
 
 
 @pytest.mark.slow

@@ -118,7 +118,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     assert found.basis.startswith("Measured on 200 training images. Labels are withheld from seen classes only.")
     assert "other classes" in found.basis and "not known" in found.basis
     first, second = found.in_words(found.thresholds[-1]).split(". ")
-    assert first == "100 % of the pictures that show known classes get a class"
+    assert first == "100 % of the pictures of known classes get a class"
     assert second == "Of 20 pictures with a withheld label, 20 get a class, and 15 the right one."
 
 

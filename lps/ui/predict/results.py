@@ -89,7 +89,7 @@ def _ask_threshold(run: Run, predicted: PredictionResult) -> float:
     )
     with st.container(border=True, gap="small"):
         share = st.slider(
-            say("Accepted share of the pictures that show known classes"), 50, 100, round(100 * DEFAULT_KEEP),
+            say("Accepted share of the pictures of known classes"), 50, 100, round(100 * DEFAULT_KEEP),
             format="%d %%", key="predict_keep", help=say(help_text),
         )  # fmt: skip
         threshold = predicted.threshold(share / 100)
