@@ -24,7 +24,7 @@ def figures(table: PaperTable, groups: Mapping, colors: Palette) -> list[tuple[s
             continue
         figure = effect_charts.curves(axis, values, our_runs, paper_rows, colors)
         title = f"{block.title}, dotted: the paper's {block.published}"
-        charts.append((title, figure, f"Seen, novel and all accuracy on {block.title} by {axis.setting}"))
+        charts.append((title, figure, f"Accuracy on seen, novel and all classes of {block.title} by {axis.setting}"))
     return charts
 
 

@@ -129,7 +129,7 @@ def check_source(source) -> str | os.PathLike | np.ndarray:
             array = np.array(None)
         if array.dtype.hasobject:
             kind = type(source).__name__
-            raise UserError("pictures", f"are no array of numbers, but {kind}; expected an array, or {_EXPECTED}")
+            raise UserError("pictures", f"are not an array of numbers but {kind}; expected an array, or {_EXPECTED}")
         return array
     if os.path.isdir(source):
         return source

@@ -50,7 +50,7 @@ def compare_in_words(changes: Sequence[ClassChange]) -> str:
     count, before, after, lost = (sum(getattr(change, name) for change in changes) for name in names)
     if not count:
         return "No labels were withheld, so the accuracies of the two runs cannot be compared."
-    sentence = f"Of the same {counted(count, 'withheld label')}, it predicted {before} correctly; this run, {after}."
+    sentence = f"That run predicts {before} of {counted(count, 'withheld label')} correctly; this run predicts {after}."
     is_chance = before != after and _sign_test(lost, after - before + lost) > _CHANCE
     return sentence + " The difference may be chance." * is_chance
 

@@ -98,6 +98,6 @@ def _content(path: str) -> str:
         misfit = "" if word == path.strip() else f" ({shorten(word)} is not a number)"
         raise BadSetting(
             SHARES,
-            f"{shorten(path, 120)} is neither shares such as 0.5 0.3 0.2{misfit} nor a file that "
-            f"can be read ({reason})",
+            f"{shorten(path, 120)} is not a list of shares such as 0.5 0.3 0.2{misfit}, and "
+            f"cannot be read as a file ({reason})",
         ) from None

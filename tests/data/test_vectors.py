@@ -179,8 +179,8 @@ def test_what_cannot_be_predicted_gets_one_sentence(trained, tmp_path):
         (tmp_path / "nan.npy", "items: the vector of '0' holds NaN or infinity"),
         (tmp_path, "items: .* has pictures; this run was trained on vectors of 12 numbers"),
         (tmp_path / "gone.npy", "pictures: .* does not exist"),
-        (None, "pictures: are no array of numbers, but NoneType; expected an array, or a folder"),
-        ([[1.0], [1.0, 2.0]], "pictures: are no array of numbers, but list"),
+        (None, "pictures: are not an array of numbers but NoneType; expected an array, or a folder"),
+        ([[1.0], [1.0, 2.0]], "pictures: are not an array of numbers but list"),
     ):
         with pytest.raises(UserError, match=sentence):
             predict(run, what)

@@ -163,8 +163,11 @@ def test_the_uniform_prior_is_none_and_hidden_labels_reach_the_oracle_alone():
         ("nan 1", "prior.shares: nan is not a finite number"),
         ("inf 0", "prior.shares: inf is not a finite number"),
         ("0 0", "prior.shares: the shares add up to 0; expected 1"),
-        ("/nowhere/shares.txt", "prior.shares: '/nowhere/shares.txt' is neither shares such as 0.5 0.3 0.2 nor a file"),
-        ("0.5 half", "prior.shares: '0.5 half' is neither shares .* .'half' is not a number. nor a file"),
+        (
+            "/nowhere/shares.txt",
+            "prior.shares: '/nowhere/shares.txt' is not a list of shares such as 0.5 0.3 0.2, and cannot be",
+        ),
+        ("0.5 half", "prior.shares: '0.5 half' is not a list of shares .* .'half' is not a number., and"),
         (" ", "prior.shares: is empty; expected a share for each class"),
         (0.5, "prior.shares: 0.5 is not a share for each class, .*such as 0.5 0.3 0.2"),
         ([0.5, "x"], "prior.shares: .* is not a share for each class"),
@@ -201,7 +204,7 @@ def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
     path.write_text("0.5 0.25 0.25")
     assert configure({"prior": "given", "prior.shares": str(tmp_path / "link.txt")}) == config
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(UserError, match="nor a file that can be read .it is not a regular file"):
+    with pytest.raises(UserError, match="cannot be read as a file .it is not a regular file"):
         configure({"prior": "given", "prior.shares": str(tmp_path / "pipe.txt")})
     for content, words in (
         (b"0.5 half", "has 'half', which is not a number"),
@@ -212,7 +215,7 @@ def test_a_file_of_shares_is_read_once_and_kept_as_numbers(tmp_path):
         path.write_bytes(content)
         with pytest.raises(UserError, match=words):
             configure({"prior": "given", "prior.shares": str(path)})
-    with pytest.raises(UserError, match="neither shares"):
+    with pytest.raises(UserError, match="not a list of shares"):
         configure({"prior": "given", "prior.shares": "/dev/zero"})
     many = " ".join(["0.001"] * 1000)
     assert len(configure({"prior": "given", "prior.shares": many}).prior_shares) > 4096

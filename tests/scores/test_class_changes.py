@@ -16,7 +16,7 @@ def test_right_predictions_and_pictures_that_stay_are_counted_by_class():
     assert (owl.withheld, owl.before, owl.stayed) == (0, 3, 2)
     words = changes_in_words([cat, dog, owl])
     assert compare_in_words([cat, dog, owl]) == (
-        "Of the same 4 withheld labels, it predicted 3 correctly; this run, 2. The difference may be chance."
+        "That run predicts 3 of 4 withheld labels correctly; this run predicts 2. The difference may be chance."
     )
     assert "cat (2 → 1 of 3)" in words and "owl (1 of 3)" in words and "dog" not in words
 
@@ -31,6 +31,6 @@ def test_the_numbers_of_two_runs_are_said_to_differ_by_chance_only_where_a_sign_
     truth = np.array(["cat"] * 20)
     worse = np.array(["cat"] * 12 + ["dog"] * 8)  # eight lost, none gained: p = 2 / 256
     (cat,) = compare_classes(["cat"], truth, worse, truth)
-    assert compare_in_words([cat]).endswith("it predicted 20 correctly; this run, 12.")
+    assert compare_in_words([cat]).endswith("predicts 20 of 20 withheld labels correctly; this run predicts 12.")
     assert "chance" not in compare_in_words(compare_classes(["cat"], truth, truth, truth))
     assert "cannot be compared" in compare_in_words([])

@@ -244,7 +244,9 @@ def _of_parquet(shards: Shards, shard: os.DirEntry) -> Iterator[Sample]:
         with pyarrow.parquet.ParquetFile(shard.path) as file:
             schema = file.schema_arrow
             if len(set(schema.names)) < len(schema.names):
-                shards.skip(shard.name, f"has two columns of one name among {shorten(', '.join(schema.names))}")
+                shards.skip(
+                    shard.name, f"has two columns with the same name; its columns: {shorten(', '.join(schema.names))}"
+                )
                 return
             shards.names = shards.names or _names_in(schema.metadata)
             image, label = _columns(schema)

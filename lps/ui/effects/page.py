@@ -318,7 +318,7 @@ def _show_setting(scored: Sequence[Scored], varied: Mapping[str, list], measure:
     axis_with_paper = Axis.from_values(setting, effects.sort_values({*axis.values, *published}))
     figure = effect_charts.curves(axis_with_paper, axis.values, groups, published, theme.current_palette())
     figure.update_layout(uirevision=f"{setting} {background.id}")
-    alt = f"Seen, novel and all accuracy and the gap for {len(groups)} values of {setting}"
+    alt = f"Accuracy on seen, novel and all classes, and the gap, for {len(groups)} values of {setting}"
     if len(groups) > 1:
         scoring = group_differences.scoring_of(list(groups.values()))
         code = code_of("setting_curves", [member.run for member in background.members], setting, **scoring)

@@ -181,7 +181,7 @@ def _show_nothing(hidden: int = 0) -> None:
     if hidden:
         st.caption("All runs are hidden. Open the page Runs to see them.")
     else:
-        st.caption("No runs yet. Press Start the demo or New run. Your runs will be listed here.")
+        st.caption("No runs yet. Press **Start the demo** or **New run**. Your runs will be listed here.")
 
 
 def _show_question() -> None:

@@ -72,7 +72,8 @@ def show_found_clusters(run: Run, state: State, history: History) -> None:
             _show_card(view, images, cluster, state.is_over)
     if len(ordered) > _MAX_CLUSTERS:
         st.caption(
-            f"Not shown: {counted(len(ordered) - _MAX_CLUSTERS, 'more cluster')}. Press See all clusters to see them."
+            f"Not shown: {counted(len(ordered) - _MAX_CLUSTERS, 'more cluster')}. To see them, press "
+            "**See all clusters**."
         )
 
 

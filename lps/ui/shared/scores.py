@@ -140,7 +140,8 @@ def _score_columns(groups: Sequence[Group]) -> list[Column]:
     about_n = "Number of runs, one per seed. If a seed was run again, its newest finished run counts"
     columns.append(Column("n", lambda group: len(group.members), "number", width=40, help=about_n))
     about_paper = (
-        "Seen, novel and all accuracy of the same experiment in the LPS paper. †: the paper's numbers do not add up"
+        "Accuracy on seen, novel and all classes in the same experiment of the LPS paper. †: the paper's numbers do "
+        "not add up"
     )
     columns.append(
         Column("Paper", score_tables.paper_cell, "text", help=about_paper, hidden=not score_tables.has_paper(groups))
