@@ -26,12 +26,12 @@ from lps.files.folder_cache import FolderCache
 from lps.settings.config import Config
 from lps.store import row_index, score_cache, snapshots, titles
 from lps.store.events_tail import RecentEvents, read_recent
-from lps.store.runs import RUN_ID, Run, State, settled_states
+from lps.store.runs import RUN_ID, STATE_FILES, Run, State, settled_states
 
 _MAX_KNOWN = 40_000  # runs whose measurements are cached
 _MIN_UNSAVED = 20  # new rows that are stored; of many rows 1 %
 _RECORDS = ("config.json", "meta.json", "want.json", "process.json", "exit.json", "recorded.json", "events.jsonl")
-_EDITED = ("config.json", "meta.json", "events.jsonl")  # files that change in place, by hand or while a run trains
+_EDITED = (*STATE_FILES, "config.json", "meta.json", "events.jsonl")  # files that can change in place
 _ENTRY_FILES = (*_RECORDS, "split.npz", "lock")  # on which a row of a run that is over depends
 _WRONG_CONTENT = (AttributeError, IndexError, KeyError, TypeError, ValueError, UserError)  # of a stored row
 _PACKED_APART = ("run", "state", "measured", "config")  # parts of a row that are stored in their own way
@@ -282,7 +282,7 @@ def _is_settled(row: RunRow) -> bool:
 def _row_of(run: Run, stamp: tuple | None) -> RunRow:
     row = _checked_row(run, _digest(stamp) if stamp else "")
     if stamp and row.state.is_settled:
-        settled_states.keep(str(run.folder), stamp[:1], row.state)
+        settled_states.keep(str(run.folder), stamp[: 1 + len(STATE_FILES)], row.state)
     return row
 
 

@@ -21,7 +21,7 @@ from lps.files.folder_cache import FolderCache
 from lps.files.locks import is_held, try_lock
 from lps.store.desired_state import MAX_PRIORITY, DesiredState, positive_integer, stored_number
 from lps.store.run_folders import list_runs
-from lps.store.runs import Run, State, settled_states
+from lps.store.runs import STATE_FILES, Run, State, settled_states
 
 TURN_PATIENCE_S = 10.0
 SWITCH = ".queue.json"
@@ -121,14 +121,13 @@ def _entries(root: Path) -> Iterator[tuple[Run, _Entry]]:
             yield run, entry
 
 
-# An entry follows from want.json, process.json and exit.json; each change replaces the whole file.
-_entries_by_folder: FolderCache[_Entry | None] = FolderCache()
+_entries_by_folder: FolderCache[_Entry | None] = FolderCache(*STATE_FILES)
 
 
 def _read_entry(run: Run, stamp: tuple | None) -> _Entry | None:
     """Read the entry of a run; None if the run was never requested. stamp: of its folder."""
     state = settled_states.known(str(run.folder), stamp)
-    if state is not None and not _is_preempted(state.name, state.kind):
+    if state is not None and state.name != "crashed" and not _is_preempted(state.name, state.kind):
         return _Entry(DesiredState(), outcome=state.name)
     if not os.path.exists(f"{run.folder}/want.json"):
         return None

@@ -283,7 +283,7 @@ def _margin_turned(path: Path) -> bool:
     settings = path.with_name("config.json")
     try:
         status = os.lstat(settings)
-        return _uses_estimate_first(str(settings), status.st_ino, status.st_mtime_ns)
+        return _uses_estimate_first(str(settings), status.st_ino, status.st_ctime_ns)
     except OSError:
         return False
 

@@ -84,7 +84,9 @@ class State:
         return self.name in OVER
 
 
-settled_states: FolderCache[State] = FolderCache()  # that this process has derived, so that the queue reads no files
+STATE_FILES = ("want.json", "process.json", "exit.json")  # from which the state of a run that is over follows
+# States that this process has derived, so that the queue reads no files.
+settled_states: FolderCache[State] = FolderCache(*STATE_FILES)
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ class Run:
         path = f"{self.folder}/config.json"
         try:
             status = os.stat(path)
-            config = _read_config(path, status.st_mtime_ns, status.st_size, status.st_ino)
+            config = _read_config(path, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
             check_version(self.events)
             return config
         except FileNotFoundError:
@@ -416,7 +418,7 @@ def _recorded_state(record: dict) -> State:
 
 
 @lru_cache(maxsize=16_384)
-def _read_config(path: str, mtime_ns: int, size: int, inode: int) -> Config:
+def _read_config(path: str, mtime_ns: int, ctime_ns: int, size: int, inode: int) -> Config:
     """Read the settings; the other arguments identify the version of the file for the cache."""
     return Config.from_json(read_small(path).decode("utf-8"))
 

@@ -87,9 +87,11 @@ def _import_pages() -> None:
 def _read_runs() -> None:
     """Read the records of all runs and what varies in them, which are then cached, while the first browser starts."""
     gc.disable()  # nothing of 10,000 rows is garbage, and looking for it takes 0.1 s
-    with suppress(UserError, OSError):  # the page that needs them shows the error
-        varying_settings(run_index.read_rows(list_runs(runs_root()) + recorded_runs()))
-    gc.enable()
+    try:
+        with suppress(UserError, OSError):  # the page that needs them shows the error
+            varying_settings(run_index.read_rows(list_runs(runs_root()) + recorded_runs()))
+    finally:
+        gc.enable()
     gc.freeze()  # rows of 10,000 runs would make each of Streamlit's collections 110 ms longer
 
 
