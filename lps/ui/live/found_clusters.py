@@ -101,7 +101,7 @@ def read_parent(view: PredictionView) -> PredictionView | None:
 
 def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> None:
     """Show which of the two runs is better, and the way back to the clusters and names of the run before."""
-    changes = compare_with_parent(view, parent) if state.is_over else []
+    changes = _compare_with_parent(view, parent) if state.is_over else []
     with st.container(border=True, gap="small", key="parent"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             sentence = f"This run continues **{escape.markdown(titles.run_label(parent.run))}**."
@@ -118,7 +118,7 @@ def _show_parent(view: PredictionView, parent: PredictionView, state: State) -> 
             st.caption(escape.markdown(text))
 
 
-def compare_with_parent(view: PredictionView, parent: PredictionView) -> list[ClassChange]:
+def _compare_with_parent(view: PredictionView, parent: PredictionView) -> list[ClassChange]:
     """Return what changed by class since the run that this one continues, on the pictures that both predict."""
     _, rows, parent_rows = np.intersect1d(view.split.unlabeled, parent.split.unlabeled, return_indices=True)
     before = np.array([parent.name(cluster).casefold() for cluster in parent.assigned[parent_rows].tolist()])
