@@ -141,7 +141,7 @@ def test_what_cannot_race_is_one_sentence(root, pair):
         ([], "0 runs; expected one to 3"),
         ([*pair, *pair], "4 runs"),
         ([pair[0], pair[0]], "names a run twice"),
-        ([pair[0], other], "split.labeled_ratio is 0.3 and 0.5"),
+        ([pair[0], other], "split.labeled_ratio is 0.3 in one and 0.5 in the other"),
         ([make_run(root, "queued")], "has recorded no epoch of training yet"),
         ([pair[0], make_unreadable(root)], "its settings cannot be read"),
     ):

@@ -249,7 +249,7 @@ def test_an_empty_cell_gets_the_seeds_of_the_others_and_a_run_that_broke_off_goe
     make_grid(root, seeds=(0, 2))
     make(root, 2, state="stopped", margin_scale=10.0, temperature=0.2)
     app = visit("effects", rows="margin_scale", cell=["10", "0.2"])
-    assert "**2 runs** would start" in words_of(app) and "1 run that was stopped is resumed" in words_of(app)
+    assert "**2 runs** would start" in words_of(app) and "1 run with the state stopped is resumed" in words_of(app)
     app.button(key="missing_cell").click().run()
     made = [run for run in list_runs(root) if run.config().flat()["temperature"] == 0.2]
     wanted = [run for run in made if run.config().flat()["margin_scale"] == 10.0]

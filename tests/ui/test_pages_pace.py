@@ -103,7 +103,9 @@ def test_two_runs_are_drawn_on_the_same_axes(opened):
 def test_a_run_of_another_split_is_refused_in_a_sentence(opened):
     app = opened("lps", "other split", "orca")
     (warning,) = app.warning
-    assert "split.labeled_ratio is 0.3 and 0.5." in warning.value.replace("\\", "").replace("\u2060", "")
+    assert "split.labeled_ratio is 0.3 in one and 0.5 in the other." in warning.value.replace("\\", "").replace(
+        "\u2060", ""
+    )
     drawn = charts_of(app)
     assert "ORCA" in drawn["pace-B"]["alt"] and "pace-C" not in drawn
 

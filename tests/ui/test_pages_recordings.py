@@ -109,7 +109,7 @@ def test_a_pair_shows_what_a_prior_does_with_unequal_classes(root):
         assert sizes.max() >= 9 * sizes.min()
         total, novel = (100 * read_history(run).last(f"accuracy/{name}") for name in ("all", "novel"))
         assert (
-            f"prior = {run.config().prior}. " in shown
+            f"prior = {run.config().prior} says" in shown
             and f"{total:.0f} % on all classes and {novel:.0f} % on novel" in shown
         )
     (link,) = [link for link in at.page_link if "unequal size" in link.label]
@@ -401,7 +401,7 @@ def test_the_target_of_equal_shares_is_told_beside_the_true_ones(root):
     told = texts(visit("story", step="5"))
     assert f"({100 * trained.min():.1f} to {100 * trained.max():.1f} %)" in told
     seen = split.classes.seen
-    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many pictures" in told
+    assert f"{body[seen:].mean() / body[:seen].mean():.1f} times as many" in told
 
 
 def test_the_margins_of_both_groups_are_told(root):
