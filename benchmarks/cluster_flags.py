@@ -11,8 +11,9 @@ seeds from 100 on, which use other pictures of CIFAR-10.
 
 looks mixed, and unsure, unstable, close (which are no flags): right if less than 80 % of a cluster's pictures are of
 its most frequent class; close: if two clusters have the same most frequent class. "as before": looks mixed by its
-earlier rule, ten neighbours by the features of the last epoch. part of a class, mixes classes: right if the flag is
-also set with all true classes known.
+earlier rule, 28 % of the neighbours elsewhere and no limit of a third. `--split`: the three purest clusters of every
+run are cut in two first, as if it had too many clusters; flags should not fall on such parts. part of a class, mixes
+classes: right if the flag is also set with all true classes known.
 """
 
 import argparse
@@ -22,9 +23,19 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.report import section
-from lps.analysis.clusters import FLAGS, WINDOW, Cluster, describe_clusters, read_assignment, read_first_features
-from lps.analysis.mixed_clusters import FEWEST, PARTS, neighbours_elsewhere
+from lps.analysis.clusters import (
+    FLAGS,
+    WINDOW,
+    Assignment,
+    Cluster,
+    describe_clusters,
+    find_mixed_ids,
+    read_assignment,
+    read_first_features,
+)
+from lps.analysis.mixed_clusters import FEWEST, PARTS
 from lps.analysis.mixed_clusters import split_features as split_parts
+from lps.analysis.projection import nearest_rows
 from lps.scores.estimates import INTERVAL, INTERVAL_CONFIDENCE
 from lps.settings.config import Config, configure
 from lps.store.run_folders import create_run, list_runs
@@ -112,7 +123,7 @@ def make(root: Path, file: Path, seeds: Sequence[int], only: str = "") -> dict[s
     return {name: done[name] for name in (f"{data}, {size}, {seed}" for data, size, seed in wanted)}
 
 
-def clusters_of(name: str, run: Run) -> list[dict]:
+def clusters_of(name: str, run: Run, is_split: bool = False) -> list[dict]:
     """What was said of every cluster with pictures at the last epoch, and what is true of it."""
     split, targets = read_split(run.folder)
     last = epochs_of(name)
@@ -120,8 +131,12 @@ def clusters_of(name: str, run: Run) -> list[dict]:
     earlier = [read_assignment(run, epoch, split).predicted for epoch in range(last - WINDOW, last)]
     predicted, ids = snapshot.predicted.astype(np.int64), np.arange(split.classes.total)
     rows = np.searchsorted(split.unlabeled, snapshot.feature_index)
+    if is_split:
+        predicted = split_purest(predicted, truth, snapshot.features, rows)
+        ids = np.arange(predicted.max() + 1)
     first = read_first_features(run, split.unlabeled)
-    more = {"earlier": earlier, "features": snapshot.features, "feature_rows": rows, "first": first}
+    mixed = find_mixed_ids(Assignment(predicted, snapshot.confidence), first)
+    more = {"earlier": earlier, "features": snapshot.features, "feature_rows": rows, "mixed": mixed}
 
     def described(known: np.ndarray) -> list[Cluster]:
         return describe_clusters(predicted, snapshot.confidence, known, ids, len(split.class_names), **more)
@@ -130,12 +145,16 @@ def clusters_of(name: str, run: Run) -> list[dict]:
     hidden = np.random.default_rng(0).random(len(truth)) < _HIDDEN
     part = described(np.where(hidden, -1, truth))
     majority, found = {c.id: c.majority for c in whole}, []
-    by_last = neighbours_elsewhere(snapshot.features, predicted[rows], len(ids), 10)
+    around = np.zeros(len(ids))
+    if first is not None:
+        places = predicted[first[1]]
+        elsewhere = (places[nearest_rows(first[0], 5)] != places[:, None]).mean(axis=1)
+        around = np.bincount(places, elsewhere, len(ids)) / np.maximum(1, np.bincount(places, minlength=len(ids)))
     for full, seen, some in zip(whole, none, part, strict=True):
         if not full.size:
             continue
         said = {"looks mixed": "mixed" in seen.flags, "unsure": seen.confidence < 0.5}
-        said |= {"as before": full.size >= FEWEST and full.confidence < 0.85 and by_last[full.id] >= 0.16}
+        said |= {"as before": full.size >= FEWEST and full.confidence < 0.9 and around[full.id] >= 0.28}
         said |= {"unstable": seen.stability < 0.5, "close": seen.similarity > 0.9}
         is_mixed, is_same = full.purity < MIXED, majority.get(seen.nearest) == full.majority
         right = {
@@ -157,6 +176,17 @@ def clusters_of(name: str, run: Run) -> list[dict]:
     return found
 
 
+def split_purest(predicted: np.ndarray, truth: np.ndarray, features: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The clusters `predicted` (n,), with the three purest of at least 20 pictures cut in two."""
+    clusters = [c for c in np.unique(predicted) if (predicted == c).sum() >= 20]
+    known = {c: purity(truth[predicted == c], np.zeros((predicted == c).sum())) for c in clusters}
+    predicted = predicted.copy()
+    for cluster in sorted(clusters, key=known.get, reverse=True)[:3]:
+        members = predicted[rows] == cluster
+        predicted[rows[members][split_parts(features[members], 2) == 1]] = predicted.max() + 1
+    return predicted
+
+
 def purity(classes: np.ndarray, parts: np.ndarray) -> float:
     """The share of pictures that are of the most frequent class of their part."""
     return sum(np.bincount(classes[parts == part]).max() for part in np.unique(parts)) / max(1, len(classes))
@@ -174,6 +204,10 @@ def rates(found: Sequence[dict]) -> list[dict]:
             _, runs = np.unique([one["run"].id for one in some], return_inverse=True)
             row = {"flag": flag, "data": data, "clusters": len(some), "true of": int(right.sum())}
             row |= {"said of": int(said.sum()), "right": int((said & right).sum())}
+            row |= {"of the others": int((right & ~said).sum())}
+            if "purity" in some[0]:
+                pure = np.array([one["purity"] for one in some])
+                row |= {"purity": pure[said].mean() if said.any() else np.nan, "purity, others": pure[~said].mean()}
             row |= {"precision": share(said & right, said, runs), "recall": share(said & right, right, runs)}
             rows.append(row)
     return rows
@@ -209,11 +243,12 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/cluster-flags"))
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(10)))
     parser.add_argument("--only", default="", help="such as 'digits, few'; arrays are CIFAR-10")
+    parser.add_argument("--split", action="store_true", help="cut the three purest clusters in two first")
     asked = parser.parse_args()
     root = asked.runs.absolute()
     root.mkdir(parents=True, exist_ok=True)
     runs = make(root, asked.pictures.absolute(), asked.seeds, asked.only)
-    found = [one for name, run in runs.items() for one in clusters_of(name, run)]
+    found = [one for name, run in runs.items() for one in clusters_of(name, run, asked.split)]
     about = f"{len(found)} clusters of {len(runs)} runs, seeds {asked.seeds[0]} to {asked.seeds[-1]}"
     print(section("Flags of clusters", f"{about}; {INTERVAL}s over the runs.", rates(found)))
     print(section("Mixed clusters in parts", about, splits(found)))

@@ -5,7 +5,7 @@ A cluster is the set of unlabeled images with one id: the network's prediction, 
 the truth.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,7 +28,10 @@ WINDOW = 5  # earlier snapshots used for stability
 
 
 class _Flag(NamedTuple):
-    """A reason to check a cluster first: text for users, when it is shown and how often it is right, what to do."""
+    """A reason to check a cluster first: text for users, when it is shown and how often it is right, what to do there.
+
+    advice: with {where} for the place of the tools.
+    """
 
     text: str
     meaning: str
@@ -39,20 +42,20 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on d
     "split": _Flag(
         "part of a class",
         "this cluster and another one have the same most frequent class; in a test, 8 of 8 such flags were correct",
-        "merge it into the other cluster on Clusters",
+        "merge it into the other cluster {where}",
     ),
     "merge": _Flag(
         "mixes classes",
         "at least two classes have a third or more of their images in this cluster; in a test, 15 of 16 such flags "
         "were correct",
-        "split it on Clusters; if it is a novel class, you can also leave it unnamed",
+        "split it {where}; if it is a novel class, you can also leave it unnamed",
     ),
     "mixed": _Flag(
         "looks mixed",
-        "after the first epoch, many of its pictures looked most like pictures that are now in other clusters; in a "
-        "test on collections of 600 photographs, 76 of 79 clusters with this flag were mixed, and 76 of 100 mixed "
-        "clusters had it",
-        "split it on Clusters; if it is a novel class, you can also leave it unnamed",
+        "after the first epoch, many of its pictures looked most like pictures that are now in several other clusters; "
+        "at most a third of the clusters has this flag; in a test on collections of 600 photographs, 31 of 32 clusters "
+        "with this flag were mixed, and 69 of 96 without it",
+        "split it {where}; if it is a novel class, you can also leave it unnamed",
     ),
 }
 _PIECE = 512  # images whose unit features are in memory at once
@@ -99,10 +102,10 @@ class Cluster:
         return self.size > 0 and self.known >= _TRUSTED * self.size
 
 
-def explain_flag(flag: str) -> str:
-    """Return the meaning of a flag and what to do, as a line of markdown."""
+def explain_flag(flag: str, where: str = "on Clusters") -> str:
+    """Return the meaning of a flag and what to do, as a line of markdown. where: "below" on Clusters."""
     text, meaning, advice = FLAGS[flag]
-    return f"**{capitalized(text)}**: {meaning}. **What to do**: {advice}."
+    return f"**{capitalized(text)}**: {meaning}. **What to do**: {advice.format(where=where)}."
 
 
 def flags_in_words(clusters: Iterable[Cluster]) -> str:
@@ -142,6 +145,15 @@ def read_first_features(run: Run, unlabeled: np.ndarray) -> tuple[np.ndarray, np
         return None
     is_here = np.isin(index, unlabeled)
     return features[is_here], np.searchsorted(unlabeled, index[is_here])
+
+
+def find_mixed_ids(network: Assignment, first: tuple[np.ndarray, np.ndarray] | None) -> set[int]:
+    """Return the network's clusters that look mixed; first: `read_first_features`."""
+    if first is None or not len(first[0]):
+        return set()
+    ids, places = np.unique(network.predicted, return_inverse=True)
+    confidence = np.bincount(places, weights=network.confidence) / np.bincount(places)
+    return set(ids[mixed_clusters.find_mixed(first[0], places[first[1]], confidence)].tolist())
 
 
 # ---------------------------------------------------------------------------------------------------- counts
@@ -245,13 +257,13 @@ def describe_clusters(
     earlier: Sequence[np.ndarray] = (),
     features: np.ndarray | None = None,
     feature_rows: np.ndarray | None = None,
-    first: tuple[np.ndarray, np.ndarray] | None = None,
+    mixed: Collection[int] = (),
 ) -> list[Cluster]:
     """Return one `Cluster` for each of `ids` (ascending).
 
     assigned, confidence, truth: (n,), of the unlabeled images. withheld: rows whose label is known and was withheld.
-    earlier: predicted ids at epochs before. features (m, d): of the images in the rows `feature_rows` (m,). first: the
-    same after the first epoch, as (features, rows).
+    earlier: predicted ids at epochs before. features (m, d): of the images in the rows `feature_rows` (m,). mixed: the
+    ids that look mixed (`find_mixed_ids`).
     """
     cluster_places = cluster_indices(assigned, ids)
     counts = confusion_counts(assigned, truth, ids, num_classes)
@@ -271,11 +283,9 @@ def describe_clusters(
     sums = np.bincount(
         cluster_places[cluster_places >= 0], weights=confidence[cluster_places >= 0].astype(float), minlength=len(ids)
     )
-    nearest, similarity, mixed = np.full(len(ids), -1), np.full(len(ids), np.nan), np.zeros(len(ids), bool)
+    nearest, similarity = np.full(len(ids), -1), np.full(len(ids), np.nan)
     if features is not None and feature_rows is not None and len(features):
         nearest, similarity = nearest_clusters(features, cluster_places[feature_rows], len(ids))
-    if first is not None and len(first[0]):
-        mixed = mixed_clusters.find_mixed(first[0], cluster_places[first[1]], _over(sums, sizes))
     columns = {
         "size": sizes,
         "known": num_known,
@@ -291,7 +301,7 @@ def describe_clusters(
         "nearest": np.where(nearest >= 0, ids[nearest], -1),
         "similarity": similarity,
     }
-    flags = _flags(counts, trusted & (num_known >= _JUDGED * sizes), mixed)
+    flags = _flags(counts, trusted & (num_known >= _JUDGED * sizes), np.isin(ids, [*mixed]))
     rows = zip(*(column.tolist() for column in columns.values()))
     return [Cluster(int(i), **dict(zip(columns, row)), flags=marks) for i, row, marks in zip(ids, rows, flags)]
 

@@ -1,18 +1,20 @@
 """Detect clusters that look mixed, and the pictures that would form their parts.
 
-A cluster looks mixed if many of the nearest neighbours of its pictures are in other clusters, by the features after the
-first epoch: training pulls the pictures of a cluster together, also those of another class. `python -m
-benchmarks.cluster_flags` measures how often that is right; the thresholds were chosen on other runs than those that it
-reports. Whether k-means splits a cluster better than chance (the gap of Tibshirani, Walther and Hastie 2001) was right
-for 1 of 11 clusters there and is not used. NumPy only.
+A cluster looks mixed if its pictures' nearest neighbours, by the features after the first epoch, are in several other
+clusters, and it is among the clearest third of a run: training pulls the pictures of a cluster together, also those of
+another class. The other cluster with most of these neighbours does not count, because it may be a part of the same
+class. `python -m benchmarks.cluster_flags` measures how often that is right. Whether k-means splits a cluster better
+than chance (the gap of Tibshirani, Walther and Hastie 2001) was right for 1 of 11 clusters there and is not used. NumPy
+only.
 """
 
 import numpy as np
 
 from lps.analysis.projection import nearest_rows, unit_rows
 
-ELSEWHERE = 0.28  # share of the nearest pictures in other clusters from which a cluster looks mixed
+_ELSEWHERE = 0.2  # share of the nearest pictures in all other clusters but one from which a cluster can look mixed
 _SURE = 0.9  # mean confidence from which a cluster does not look mixed
+_MIN_PER_FLAG = 3  # clusters of a run for each that looks mixed: a flag on most of them would not say where to look
 FEWEST = 8  # smallest cluster that is judged
 PARTS = (2, 3)  # numbers of parts that a cluster can be split into
 _NEIGHBOURS = 5  # few, so that those of a small cluster can all be in it
@@ -30,25 +32,19 @@ def find_mixed(features: np.ndarray, cluster_places: np.ndarray, confidence: np.
         rows = np.linspace(0, len(cluster_places) - 1, _MAX_IMAGES).round().astype(int)
         features, cluster_places = features[rows], cluster_places[rows]
     sizes = np.bincount(cluster_places[cluster_places >= 0], minlength=len(confidence))
-    return (
-        (sizes >= FEWEST)
-        & (confidence < _SURE)
-        & (neighbours_elsewhere(features, cluster_places, len(confidence)) >= ELSEWHERE)
-    )
+    nearest = nearest_rows(features, _NEIGHBOURS)
+    doubts = np.zeros(len(confidence))
+    for cluster in np.flatnonzero((sizes >= FEWEST) & (confidence < _SURE)):
+        share = _share_elsewhere(cluster_places[nearest[cluster_places == cluster]].ravel(), cluster)
+        doubts[cluster] = share * (1 - confidence[cluster]) if share >= _ELSEWHERE else 0
+    clearest = np.argsort(-doubts, kind="stable")[: max(1, np.count_nonzero(sizes) // _MIN_PER_FLAG)]
+    return (doubts > 0) & np.isin(np.arange(len(doubts)), clearest)
 
 
-def neighbours_elsewhere(
-    features: np.ndarray, cluster_places: np.ndarray, count: int, neighbours: int = _NEIGHBOURS
-) -> np.ndarray:
-    """Return (count,): share of the nearest neighbours of each cluster's pictures in other clusters; 0 if empty."""
-    nearest = nearest_rows(features, neighbours)
-    shares = (
-        (cluster_places[nearest] != cluster_places[:, None]).mean(axis=1)
-        if nearest.size
-        else np.zeros(len(cluster_places))
-    )
-    sums = np.bincount(cluster_places[cluster_places >= 0], weights=shares[cluster_places >= 0], minlength=count)
-    return sums / np.maximum(np.bincount(cluster_places[cluster_places >= 0], minlength=count), 1)
+def _share_elsewhere(neighbours: np.ndarray, cluster: int) -> float:
+    """Return the share of `neighbours` (their clusters) in all other clusters but the one that has most of them."""
+    others = neighbours[(neighbours != cluster) & (neighbours >= 0)]
+    return (len(others) - np.bincount(others).max(initial=0)) / max(1, len(neighbours))
 
 
 def split_features(features: np.ndarray, count: int) -> np.ndarray:

@@ -151,7 +151,8 @@ def test_flags_have_words_for_people():
     assert titles == {"split": "part of a class", "merge": "mixes classes", "mixed": "looks mixed"}
     for key, flag in clusters.FLAGS.items():
         assert flag.meaning in clusters.explain_flag(key)
-        assert f"What to do**: {flag.advice}" in clusters.explain_flag(key)
+        assert "{where}" in flag.advice
+        assert f"What to do**: {flag.advice.format(where='below')}" in clusters.explain_flag(key, "below")
 
 
 def test_flags():

@@ -15,19 +15,15 @@ def kinds(*sizes: int, apart: float = 3.0, seed: int = 0) -> np.ndarray:
     return np.concatenate([center + draws.normal(0, 0.5, (size, WIDTH)) for center, size in zip(centers, sizes)])
 
 
-def test_a_cluster_among_others_is_suspected_where_the_network_is_not_sure_of_it():
-    features = np.concatenate([kinds(100, seed=1), kinds(120, seed=2) * -1])
-    here = np.repeat([0, 1], [100, 120])
-    here[100:] += np.arange(120) % 2  # one kind, strewn over two clusters
-    assert mixed_clusters.find_mixed(features, here, np.full(4, 0.6)).tolist() == [False, True, True, False]
-    assert mixed_clusters.find_mixed(features, here, np.array([0.6, 0.9, 0.6, np.nan])).tolist() == [
-        False,
-        False,
-        True,
-        False,
-    ]
-    few = np.r_[:100, 100:114]  # seven pictures of each of two clusters
-    assert not mixed_clusters.find_mixed(features[few], here[few], np.full(3, 0.6)).any(), "too few to say"
+def test_the_clearest_third_of_the_clusters_strewn_among_several_others_is_suspected():
+    features = np.concatenate([kinds(100, seed=1), kinds(100, seed=2) * -1])
+    here = np.r_[np.arange(100) % 2, 2 + np.arange(100) % 4]  # a class cut in two, and one strewn over four clusters
+    sure = np.array([0.3, 0.3, 0.6, 0.7, 0.8, 0.9, np.nan])
+    assert np.flatnonzero(mixed_clusters.find_mixed(features, here, sure)).tolist() == [2, 3], "two of six at most"
+    sure[2:5] = 0.95
+    assert not mixed_clusters.find_mixed(features, here, sure).any(), "the parts of one class are no mixture"
+    few = np.r_[:100, 100:128]  # seven pictures of each of four clusters
+    assert not mixed_clusters.find_mixed(features[few], here[few], np.full(6, 0.6)).any(), "too few to say"
     assert mixed_clusters.find_mixed(np.zeros((0, 4)), np.zeros(0, int), np.full(3, 0.6)).tolist() == [False] * 3
 
 

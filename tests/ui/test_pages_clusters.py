@@ -256,7 +256,19 @@ def test_flags_are_explained_where_they_are_shown(open_page, run):
     assert list(table(app).loc[7, "Flags"])[0] == "split", "what is shown has other words; the keys stay"
     column = look_of("Flags", run)
     assert [option["label"] for option in column["type_config"]["options"]] == [flag.text for flag in FLAGS.values()]
-    assert all(flag.meaning in column["help"] and flag.advice in column["help"] for flag in FLAGS.values())
+    assert all(flag.meaning in column["help"] for flag in FLAGS.values())
+    assert "split it below" in column["help"] and "on Clusters" not in column["help"]
+
+
+def test_what_the_user_split_or_merged_no_longer_looks_mixed(run, monkeypatch):
+    let_look_mixed(monkeypatch, 7)
+    assert predictions.read_view(run, 6).clusters[7].flags == ("mixed",)
+    naming.record_steps(run, 6, [{"do": "split", "new": 10, "images": shown_of(run, 6, 7)[:3]}])
+    assert not any("mixed" in cluster.flags for cluster in predictions.read_view(run, 6).clusters)
+    naming.undo_last(run, 6)
+    assert predictions.read_view(run, 6).clusters[7].flags == ("mixed",)
+    naming.record_steps(run, 6, [{"do": "merge", "id": 8, "into": 7}])
+    assert not any("mixed" in cluster.flags for cluster in predictions.read_view(run, 6).clusters)
 
 
 def test_frames_are_explained_where_there_are_some(open_page, stored):
@@ -405,7 +417,8 @@ def test_an_address_opens_the_dialog_of_training_on_once(open_page, run):
 
 def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(open_page, run, monkeypatch):
     let_look_mixed(monkeypatch, 7)
-    steps = [{"do": "name", "id": 7, "name": "sevens"}, {"do": "merge", "id": 8, "into": 7}]
+    steps = [{"do": "name", "id": 7 + i, "name": name} for i, name in enumerate(["sevens", "eights"])]
+    steps += [{"do": "merge", "id": 9, "into": 8}]
     naming.record_steps(run, 6, steps)
     app = open_page(run.root, cluster=7)
     app.button(key="train_on").click()
@@ -413,7 +426,7 @@ def test_a_named_cluster_that_looks_mixed_is_warned_about_before_training_on(ope
     app.run()
     assert not app.exception and any("sevens looks mixed" in one.value for one in app.warning)
     by_name = next(one.value for one in app.dataframe if "Become labeled" in one.value)
-    assert by_name["Merged in"].tolist() == ["8"] and "looks mixed" in by_name["Flags"][0]
+    assert by_name["Merged in"].tolist()[1] == "9" and "looks mixed" in by_name["Flags"][0]
 
 
 @pytest.mark.parametrize(("turn", "rows"), [("true", 4), ("false", 11)])

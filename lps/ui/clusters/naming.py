@@ -206,7 +206,7 @@ def _show_steps(view: PredictionView, cluster: int, entries: Sequence[Mapping]) 
 
 def _show_flags(view: PredictionView, cluster: int) -> None:
     about = next(c for c in view.clusters if c.id == cluster)
-    explanations = [clusters.explain_flag(flag) for flag in about.flags]
+    explanations = [clusters.explain_flag(flag, "below") for flag in about.flags]
     if explanations:
         st.caption("  \n".join(explanations))
 

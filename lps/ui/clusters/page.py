@@ -211,7 +211,7 @@ def _listed_clusters(view: PredictionView, cluster: int) -> list[Cluster]:
 def cluster_columns(view: PredictionView) -> list[Column]:
     """Return the columns of the table; true classes only if enough are known, otherwise the known labels."""
     percent, say = "%.0f %%", nouns.of(view.run)
-    marks = "\n\n".join(map(clusters.explain_flag, FLAGS))
+    marks = "\n\n".join(clusters.explain_flag(flag, "below") for flag in FLAGS)
     overlap = say(
         f"How stable the cluster is: its largest overlap with a cluster of another epoch, averaged over the last "
         f"{clusters.WINDOW} stored epochs. The overlap of two clusters is the number of images in both, divided by the "

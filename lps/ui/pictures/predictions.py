@@ -116,13 +116,20 @@ def _describe_clusters(folder: str, epoch: int, stamps, key: str, is_thorough: b
     features, index = snapshots.read_thinned_features(run.snapshots, epoch)
     rows = np.searchsorted(unlabeled, index).clip(max=len(unlabeled) - 1)
     earlier = [a.predicted for a in _readable_assignments(run, [e for e, _ in stamps[:-1]])]
-    first = clusters.read_first_features(run, unlabeled)
-    cluster_list = described(earlier=earlier, features=features, feature_rows=rows, first=first)
     made_by_user = {
         *_decisions.created_clusters,
         *map(_decisions.root, _decisions.parents),
     }  # whether the network always had these says nothing
+    mixed = clusters.find_mixed_ids(network, clusters.read_first_features(run, unlabeled)) - made_by_user
+    mixed -= _split_by_user(_decisions, network, unlabeled)
+    cluster_list = described(earlier=earlier, features=features, feature_rows=rows, mixed=mixed)
     return assigned, ids, [replace(c, stability=np.nan) if c.id in made_by_user else c for c in cluster_list]
+
+
+def _split_by_user(decisions: Naming, network: Assignment, unlabeled: np.ndarray) -> set[int]:
+    """Return the clusters of the network from which the user split pictures off."""
+    split_off = [image for image, cluster in decisions.moved.items() if cluster in decisions.created_clusters]
+    return set(network.predicted[np.isin(unlabeled, split_off)].tolist())
 
 
 def _readable_assignments(run: Run, epochs: list[int]) -> list[Assignment]:
