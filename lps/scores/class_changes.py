@@ -51,6 +51,8 @@ def compare_in_words(changes: Sequence[ClassChange]) -> str:
     if not count:
         return "No labels were withheld, so the accuracies of the two runs cannot be compared."
     sentence = f"That run predicts {before} of {counted(count, 'withheld label')} correctly; this run predicts {after}."
+    if before == after:
+        sentence = f"No difference in total: both runs predict {after} of {counted(count, 'withheld label')} correctly."
     is_chance = before != after and _sign_test(lost, after - before + lost) > _CHANCE
     return sentence + " The difference may be chance." * is_chance
 
@@ -62,19 +64,21 @@ def _sign_test(first: int, second: int) -> float:
 
 
 def changes_in_words(changes: Sequence[ClassChange]) -> str:
-    """Describe which classes got worse on withheld labels, with n, and changes that cannot be measured."""
+    """Describe which classes got worse or better on withheld labels, with n, and changes that cannot be measured."""
     measured = [change for change in changes if change.withheld]
     worse = [change for change in measured if change.right_after < change.right_before]
-    listed = ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld})" for c in worse)
-    sentences = (
-        [f"Fewer withheld labels are predicted correctly than in the run that this one continues: {listed}."]
-        if worse
-        else []
-    )
+    better = [change for change in measured if change.right_after > change.right_before]
+    parts = [
+        f"{word} for " + ", ".join(f"{c.name} ({c.right_before} → {c.right_after} of {c.withheld})" for c in some)
+        for word, some in (("fewer", worse), ("more", better))
+        if some
+    ]
+    listed = ", and ".join(parts)
+    sentences = [f"Correct predictions of withheld labels: {listed}."] if worse else []
     if measured and not worse:
         sentences.append(
             f"No class with withheld labels got worse ({len(measured)} checked): none has fewer correct predictions of "
-            "these labels than in the run that this one continues."
+            "these labels than in the run that this one continues" + (f"; {listed}." if better else ".")
         )
     smaller_classes = [change for change in changes if not change.withheld and change.stayed < change.before]
     if smaller_classes:

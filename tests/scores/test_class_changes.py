@@ -24,6 +24,17 @@ def test_right_predictions_and_pictures_that_stay_are_counted_by_class():
 def test_where_nothing_got_worse_it_says_so_with_the_number_of_classes():
     words = changes_in_words(compare_classes(["cat", "dog", "owl"], BEFORE, BEFORE, TRUTH))
     assert "(2 checked)" in words and "→" not in words
+    better = changes_in_words(compare_classes(["cat", "dog"], BEFORE, np.where(TRUTH == "", BEFORE, TRUTH), TRUTH))
+    assert better.endswith("continues; more for cat (2 → 3 of 3).")
+
+
+def test_classes_that_got_worse_and_better_are_one_sentence_and_an_equal_total_comes_first():
+    truth = np.array(["cat", "cat", "dog", "dog"])
+    before, after = np.array(["cat", "cat", "cat", "dog"]), np.array(["cat", "dog", "dog", "dog"])
+    changes = compare_classes(["cat", "dog"], before, after, truth)
+    assert compare_in_words(changes) == "No difference in total: both runs predict 3 of 4 withheld labels correctly."
+    words = "Correct predictions of withheld labels: fewer for cat (2 → 1 of 2), and more for dog (1 → 2 of 2)."
+    assert changes_in_words(changes) == words
     assert changes_in_words([]) == ""
 
 

@@ -232,7 +232,7 @@ def _show_card(view: PredictionView, images: Images | None, cluster: Cluster, is
             kind = "texts" if are_texts else "pictures"
             with st.container(key=f"{kind}-of-cluster-{cluster.id}"):  # page.css keeps room for two rows of pictures
                 frames.show_frames([("", _make_frames(view, images, cluster, group, most))], size)
-        if not view.run.is_recorded:
+        if not view.run.is_recorded and cluster.size:
             options = {
                 "label": f"Name of cluster {cluster.id}",
                 "label_visibility": "collapsed",
