@@ -1,5 +1,7 @@
 """Which runs a page begins with."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from lps.store import run_folders
@@ -36,3 +38,16 @@ def test_pages_say_why_a_folder_of_runs_cannot_be_read(tmp_path, monkeypatch, pa
     monkeypatch.setenv("LPS_RUNS", str(tmp_path / "runs"))
     at = visit(page)
     assert len(at.error) == 1 and "is a file, where a folder should be. Set LPS_RUNS" in words_of(at)
+
+
+def test_the_run_chosen_last_is_kept_between_pages_until_there_is_a_newer_one(tmp_path, monkeypatch):
+    first, second, third = sorted((make_run(tmp_path, epochs=1) for _ in range(3)), key=lambda run: run.id)
+    address, shown = {"run": [first.id]}, []
+    query_params = SimpleNamespace(get_all=lambda name: address.get(name, []))
+    monkeypatch.setattr(select, "st", SimpleNamespace(session_state={}, query_params=query_params, selectbox=None))
+    monkeypatch.setattr(select.url_fields, "draw_field", lambda _widget, _key, value, *_, **__: shown.append(value))
+    select.pick_run([second, first], prefers_own_data=True)
+    address.clear()
+    for runs in ([second, first], [second], [third, second, first]):
+        select.pick_run(runs, prefers_own_data=True)
+    assert shown == [first.id, first.id, second.id, third.id]

@@ -18,6 +18,7 @@ from lps.ui.shared import escape, url_fields
 from lps.wording import counted
 
 _FEW = 2  # finished runs that can be held against each other
+_KEPT = "kept_run"  # in the session: the run chosen last for a page on own data, and the newest run at that time
 _HIDDEN = "hidden"  # in the address, where hidden runs are shown
 
 
@@ -135,13 +136,20 @@ def pick_runs(runs: list[Run]) -> list[Run]:
 def pick_run(runs: list[Run], prefers_own_data: bool = False) -> Run | None:
     """Show a field for exactly one run and return it: the first one in the URL, otherwise the latest.
 
-    prefers_own_data: otherwise the latest on a file or folder of the user, if there is one.
+    prefers_own_data: otherwise the one chosen last on such a page, unless there is a newer run than at that time;
+    otherwise the latest on a file or folder of the user, if there is one.
     """
     if not runs:
         return None
     by_id = {run.id: run for run in runs}
     named_runs = runs_of_address(runs)
     preferred = [run for run in runs if _has_own_data(run)] if prefers_own_data and not named_runs else []
+    newest = max(by_id)  # ids begin with the time of creation
+    kept, newest_then = st.session_state.get(_KEPT, ("", ""))
+    if prefers_own_data and named_runs:
+        st.session_state[_KEPT] = named_runs[0].id, newest
+    elif prefers_own_data and kept in by_id and newest <= newest_then:
+        named_runs = [by_id[kept]]
     chosen = named_runs[0] if named_runs else latest_run(preferred or runs)
     url_fields.draw_field(
         st.selectbox,
