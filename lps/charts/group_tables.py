@@ -43,7 +43,11 @@ FRACTIONS = ("accuracy/", "nmi/", "ari/", "pseudo_label/", "threshold/")
 SCORE_COLUMNS = {
     "seen": ("Seen", "Accuracy on images of seen classes, percent. *: after matching ids to classes"),
     "novel": ("Novel", "Accuracy on images of novel classes after their best matching, percent"),
-    "all": ("All", "Accuracy on all unlabeled images with one matching, percent"),
+    "all": (
+        "All",
+        "Accuracy on all unlabeled images, percent. All classes are matched at once, so All can be lower than both "
+        "Seen and Novel",
+    ),
     "nmi": ("NMI", "Normalized mutual information: agreement of clusters and classes on novel images, percent"),
     "gap": ("Gap", "Seen accuracy minus novel accuracy, points"),
     "conflict": (
