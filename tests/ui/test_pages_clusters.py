@@ -191,6 +191,7 @@ def test_the_table_says_what_the_split_says(open_page, stored):
     predicted = snapshots.read_snapshot(stored.snapshots, 6).predicted
     found = table(app)
     assert found["Images"].tolist() == np.bincount(predicted, minlength=10).tolist()
+    assert found["Nearest"].str.fullmatch(r"([0-4]|cluster [5-9]), -?\d\.\d\d").all(), "the other cluster by its name"
     for cluster in range(10):
         inside = truth[split.unlabeled][predicted == cluster]
         assert found.loc[cluster, "Purity"] == pytest.approx(100 * np.bincount(inside).max() / len(inside), abs=0.06)
@@ -297,6 +298,15 @@ def shown_of(run, epoch, cluster) -> list[int]:
 def test_strange_links_mean_the_usual(open_page, stored, query):
     app = open_page(stored.root, **query)
     assert len(table(app)) == 10 and shown(app)
+
+
+def test_a_click_on_any_cell_of_a_row_opens_its_cluster(monkeypatch):
+    opened = []
+    monkeypatch.setattr(page, "_open_cluster", opened.append)
+    for selection in ({"rows": [0], "cells": [(2, "Name")]}, {"rows": [1], "cells": []}, {"rows": [], "cells": []}):
+        monkeypatch.setattr(page.st, "session_state", {"clusters_table": {"selection": selection}})
+        page._open_row([5, 6, 7])
+    assert opened == [7, 6]
 
 
 def test_a_cell_of_the_confusion_matrix_shows_its_images(open_page, stored):

@@ -185,7 +185,7 @@ def _show_table(view: PredictionView, cluster: int) -> None:
     ids = [c.id for c in rows]
     row = ids.index(cluster)
     selection = st.session_state.get("clusters_table")
-    if not selection or list(selection["selection"]["rows"]) != [row]:
+    if not selection or selection["selection"]["cells"] or list(selection["selection"]["rows"]) != [row]:
         st.session_state["clusters_table"] = {"selection": {"rows": [row], "columns": [], "cells": []}}
     data_table.show_data_table(
         cluster_columns(view),
@@ -194,7 +194,7 @@ def _show_table(view: PredictionView, cluster: int) -> None:
         max_rows=_WIZARD_ROWS if naming_wizard.is_on() else _TABLE_ROWS,
         key="clusters_table",
         on_select=lambda: _open_row(ids),
-        selection_mode="single-row-required",
+        selection_mode=["single-row-required", "single-cell"],
     )
 
 
@@ -225,7 +225,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
         "It says nothing about the other images"
     )
     about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
-    about_nearest = "The id of the most similar other cluster, and the cosine similarity of the mean features of both "
+    about_nearest = "The most similar other cluster, and the cosine similarity of the mean features of both "
     about_nearest += "clusters: 1 means the same direction, 0 means unrelated"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
@@ -272,7 +272,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
         Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),
         Column("Confidence", lambda c: _as_percent(c.confidence), "number", 82, about_confidence, format=percent),
         Column("Stability", lambda c: _as_percent(c.stability), "number", 74, overlap, format=percent),
-        Column("Nearest", _nearest_class, "text", 70, about_nearest),
+        Column("Nearest", lambda c: _nearest_cluster(view, c), "text", 100 + spare, about_nearest),
     ]
 
 
@@ -283,12 +283,13 @@ def _known_labels(view: PredictionView, c: Cluster) -> str:
     return f"{c.known} known: {f'{most} ' * (most < c.known)}{view.class_name(c.majority)}"
 
 
-def _nearest_class(c: Cluster) -> str:
-    return f"{c.nearest}, {c.similarity:.2f}" if c.nearest >= 0 else ""
+def _nearest_cluster(view: PredictionView, c: Cluster) -> str:
+    return f"{view.name(c.nearest)}, {c.similarity:.2f}" if c.nearest >= 0 else ""
 
 
 def _open_row(ids: list[int]) -> None:
-    rows = st.session_state["clusters_table"]["selection"]["rows"]
+    selection = st.session_state["clusters_table"]["selection"]
+    rows = [row for row, _ in selection["cells"]] or selection["rows"]
     if rows and rows[0] < len(ids):
         _open_cluster(ids[rows[0]])
 
