@@ -225,8 +225,8 @@ def cluster_columns(view: PredictionView) -> list[Column]:
         "It says nothing about the other images"
     )
     about_confidence = say(f"Mean over the images of the cluster. {image_history.HELPS['Confidence']}")
-    about_nearest = "The most similar other cluster, and the cosine similarity of the mean features of both "
-    about_nearest += "clusters: 1 means the same direction, 0 means unrelated"
+    about_nearest = "The name, otherwise the id, of the most similar other cluster, and the cosine similarity of the "
+    about_nearest += "mean features of both clusters: 1 means the same direction, 0 means unrelated"
     flags = {"options": list(FLAGS), "color": [_FLAG_COLORS[name] for name in FLAGS]}
     bar = {"min_value": 0, "max_value": 100, "format": percent}
     classes = {"hidden": not any(c.is_trusted for c in view.clusters)}
@@ -272,7 +272,7 @@ def cluster_columns(view: PredictionView) -> list[Column]:
         Column("Known labels", lambda c: _known_labels(view, c), "text", 130, about_known, **is_known),
         Column("Confidence", lambda c: _as_percent(c.confidence), "number", 82, about_confidence, format=percent),
         Column("Stability", lambda c: _as_percent(c.stability), "number", 74, overlap, format=percent),
-        Column("Nearest", lambda c: _nearest_cluster(view, c), "text", 100 + spare, about_nearest),
+        Column("Nearest", lambda c: _nearest_cluster(view, c), "text", 130 if classes["hidden"] else 70, about_nearest),
     ]
 
 
@@ -284,7 +284,8 @@ def _known_labels(view: PredictionView, c: Cluster) -> str:
 
 
 def _nearest_cluster(view: PredictionView, c: Cluster) -> str:
-    return f"{view.name(c.nearest)}, {c.similarity:.2f}" if c.nearest >= 0 else ""
+    name = view.decisions.names.get(c.nearest) or view.defaults.get(c.nearest, c.nearest)
+    return f"{name}, {c.similarity:.2f}" if c.nearest >= 0 else ""
 
 
 def _open_row(ids: list[int]) -> None:
