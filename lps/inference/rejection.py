@@ -66,7 +66,7 @@ class TradeOff:
             return ""
         is_enough = at > 0 and self.kept[at - 1] >= share - 1e-9
         cause = (
-            f"the limit also lets {_percent(share)} of the pictures with a withheld label get one"
+            f"the limit was raised until {_percent(share)} of the pictures with a withheld label get one, too"
             if is_enough
             else "few pictures were measured"
         )

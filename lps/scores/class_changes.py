@@ -84,7 +84,7 @@ def changes_in_words(changes: Sequence[ClassChange]) -> str:
     if smaller_classes:
         moved = ", ".join(f"{c.name} ({c.before - c.stayed} of {c.before})" for c in smaller_classes)
         sentences.append(
-            "Some classes have no withheld labels, and part of their pictures are now predicted as another class: "
+            "Some classes have no withheld labels, and some of their pictures are now predicted as another class: "
             f"{moved}. Check these classes on Clusters."
         )
     return " ".join(sentences)

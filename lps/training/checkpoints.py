@@ -11,7 +11,7 @@ from lps.files.atomic import read_checked, write_checked
 
 _ASIDE = "damaged-"  # prefix of damaged checkpoints
 DAMAGED = "is damaged"
-_UNFIT = "belongs to another training run, with other settings or of another version,"
+_UNFIT = "belongs to a run with other settings, or to another version of LPS Studio,"
 FOREIGN = "has the right checksum but contains more than weights, as if another program had written it,"
 
 

@@ -19,7 +19,7 @@ def show_upload(choose: Callable[[Path], None], takes_vectors: bool) -> None:
     takes_vectors: the run was trained on embeddings and predicts vectors, not pictures.
     """
     error_toasts.show_errors("predict")
-    help_text = "A folder with pictures, also in sub-folders. Your files are not changed"
+    help_text = "A folder of pictures. Its sub-folders are read, too. Your files are not changed"
     endings = uploaded_folders.VECTORS if takes_vectors else ()
     earlier = uploaded_folders.folders(uploaded_folders.home_of_new())
     ask_for_files = _ask_for_vectors if takes_vectors else _ask_for_files
