@@ -53,8 +53,8 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on d
     "mixed": _Flag(
         "looks mixed",
         "after the first epoch, many of its pictures were most similar to pictures that are now in several other "
-        "clusters; at most a third of the clusters have this flag; in a test on collections of 600 photographs, 31 of "
-        "32 clusters with this flag were mixed, and 69 of 96 without it",
+        "clusters; at most a third of the clusters have this flag; in the collections of 600 photographs on which this "
+        "rule was chosen, 31 of 32 clusters with this flag were mixed, and 69 of 96 without it",
         "split it {where}; if it is a novel class, you can also leave it unnamed",
     ),
 }
