@@ -48,14 +48,14 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on d
         "mixes classes",
         "at least two classes have a third or more of their images in this cluster; in a test, 15 of 16 such flags "
         "were correct",
-        "split it {where}; if it is a novel class, you can also leave it unnamed",
+        "split it {where}; a novel cluster can also stay unnamed",
     ),
     "mixed": _Flag(
         "looks mixed",
         "after the first epoch, many of its pictures were most similar to pictures that are now in several other "
         "clusters; at most a third of the clusters have this flag; in the collections of 600 photographs on which this "
         "rule was chosen, 31 of 32 clusters with this flag were mixed, and 69 of 96 without it",
-        "split it {where}; if it is a novel class, you can also leave it unnamed",
+        "split it {where}; a novel cluster can also stay unnamed",
     ),
 }
 _PIECE = 512  # images whose unit features are in memory at once

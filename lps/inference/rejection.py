@@ -66,7 +66,7 @@ class TradeOff:
             return ""
         is_enough = at > 0 and self.kept[at - 1] >= share - 1e-9
         cause = (
-            f"the limit was raised until {_percent(share)} of the pictures with a withheld label get one, too"
+            f"the limit also gives a class to {_percent(share)} of the pictures with a withheld label"
             if is_enough
             else "few pictures were measured"
         )
@@ -79,7 +79,7 @@ class TradeOff:
     @property
     def basis(self) -> str:
         """Say which pictures were measured, and what is not known."""
-        about_withheld = " Labels are withheld from seen classes only." * bool(self.withheld)
+        about_withheld = " Only labels of seen classes are withheld." * bool(self.withheld)
         unknown = "How many pictures of other classes wrongly get a class is not known."
         return f"Measured on {self.measured}.{about_withheld} {unknown}"
 

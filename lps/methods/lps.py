@@ -25,9 +25,9 @@ Deviations:
     - Contrastive sums are log-sum-exps in float32 with the diagonal masked. The authors' code sums over all entries and
       then subtracts the exponential of the diagonal.
     - The estimated distribution is clamped at 1e-8 inside the logarithm.
-    - The prior of the paper is equal shares. With another prior q (`prior`), KL is KL(q || pi) or KL(pi || q). The
-      entropy term is w KL(p || q), up to a constant. The last factor of the margin is r_k / max r instead of
-      pi_k / max pi, with r_k = pi_k / max(q_k, 0.1 / K).
+    - The prior of the paper is equal shares. With another prior q (`prior`) and the estimate pi, KL is KL(q || pi) or
+      KL(pi || q). The entropy term is w KL(p || q), up to a constant. The last factor of the margin is r_k / max r
+      instead of pi_k / max pi, with r_k = pi_k / max(q_k, 0.1 / K).
 """
 
 from typing import Annotated, Literal

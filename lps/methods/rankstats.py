@@ -33,7 +33,7 @@ Deviations:
       length of the ramp, is a share of the epochs after the supervised stage (original: 50 of 200 epochs on CIFAR-10,
       150 on CIFAR-100).
     - The supervised stage, if there is one, uses only the labeled rows of a batch.
-    - 1 - s is at least 0. Without this limit, rounding errors could make it negative.
+    - In the pair loss, 1 - s_ij is limited to at least 0. Without this, rounding errors could make it negative.
 """
 
 from typing import Annotated

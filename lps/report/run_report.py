@@ -37,7 +37,7 @@ _CURVES = ("accuracy/novel", "accuracy/seen", "accuracy/all", "kl")
 _ABOUT_CURVES = (
     "Each line is the mean of n runs at each epoch. The band is the range from the lowest run to the highest. The "
     "values were recorded during training under the protocol orca. Seen accuracy is raw or "
-    "matched, as the method defines."
+    "matched, depending on the method."
 )
 _MISSING = "–"
 _FOOTER = "Made by LPS Studio. This file is complete and works offline."
@@ -155,7 +155,7 @@ def _split_in_words(config: Config, start: dict) -> str:
     if config.split_imbalance > 1:
         sentence += f", class sizes {config.split_imbalance:g} to 1 ({config.split_imbalance_order})"
     if config.split_labeled_imbalance > 1:
-        sentence += f", labels {config.split_labeled_imbalance:g} to 1"
+        sentence += f", labels per class {config.split_labeled_imbalance:g} to 1"
     return sentence
 
 

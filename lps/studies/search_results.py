@@ -137,7 +137,7 @@ def _importance(study, result: SearchResult) -> dict[str, float]:
 def importance_caution(result: SearchResult) -> str:
     """Return one sentence on the basis of the shares of importance."""
     trials, settings = len(result.complete_trials), len(result.request.space)
-    basis = f"{counted(trials, 'finished trial')}; pruned ones are left out"
+    basis = f"{counted(trials, 'finished trial')}; trials that were stopped early are left out"
     if trials < MIN_TRIALS:
         return f"Importance needs at least {MIN_TRIALS} finished trials; there are {trials}."
     if trials < _FEW_TRIALS * settings:

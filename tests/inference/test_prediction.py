@@ -115,7 +115,7 @@ def test_what_is_far_from_everything_is_none_of_these():
     assert found.right[-1] == 0.75 and found.withheld == 20
     away, _ = rejection.nearest_images(np.eye(8, dtype=np.float32)[4:6], points)
     assert (away.mean(axis=1) > limit).all()
-    assert found.basis.startswith("Measured on 200 training images. Labels are withheld from seen classes only.")
+    assert found.basis.startswith("Measured on 200 training images. Only labels of seen classes are withheld.")
     assert "other classes" in found.basis and "not known" in found.basis
     first, second = found.in_words(found.thresholds[-1]).split(". ")
     assert first == "100 % of the pictures of known classes get a class"
@@ -127,7 +127,7 @@ def test_a_limit_that_accepts_more_than_requested_says_why():
     few = rejection.TradeOff(np.arange(3.0), curve, "40 training images", 16, np.array([0.8, 0.9, 1.0]), curve)
     assert few.threshold(0.95) == 2.0
     assert few.explain_excess(2.0, 0.95).startswith(
-        "More than 95 % get a class because the limit was raised until 95 %"
+        "More than 95 % get a class because the limit also gives a class to 95 %"
     )
     rough = rejection.TradeOff(np.arange(2.0), np.array([0.8, 1.0]), "5 training images", 0, np.ones(2), np.ones(2))
     assert "because few pictures were measured" in rough.explain_excess(rough.threshold(0.95), 0.95)

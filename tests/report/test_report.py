@@ -437,4 +437,4 @@ def test_an_imbalance_is_told_with_the_split(tmp_path):
     asked = {"split.imbalance": 10.0, "split.imbalance_order": "novel", "split.labeled_imbalance": 3.0}
     run = make_run(tmp_path, epochs=1, settings=asked | {"split.rule": "stratified"})
     text = Page(run_report.render_run_report([run], SCORING, NOW)).text
-    assert "split seed 0, class sizes 10 to 1 (novel), labels 3 to 1" in text
+    assert "split seed 0, class sizes 10 to 1 (novel), labels per class 3 to 1" in text

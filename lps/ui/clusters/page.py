@@ -326,7 +326,7 @@ def _show_confusion(view: PredictionView, selected: int) -> None:
     _pick_cell(titles, dict(enumerate(view.split.class_names[:width])), (selected, column))
     st.caption(
         say(
-            "The colour shows how many percent of the cluster's images belong to the class. Seen classes are "
+            "The colour shows the percentage of the cluster's images that belong to the class. Seen classes are "
             "left of the dotted line, novel classes right of it. Click a cell, or choose it above, to see its images. "
             "Clusters are sorted by their matched class."
         ),
