@@ -25,8 +25,8 @@ Deviations:
     - The confidence $\theta$ is 0.95, as in their CIFAR-10 script. They use 0.85 on CIFAR-100 and 0.8 on ImageNet-100.
       An earlier revision of the scripts had 0.97, 0.9 and 0.8.
     - q, the moving average of the mean prediction, is computed from cosines that are not divided by a temperature, as
-      in their code. q stays nearly uniform, so m has little effect. m does not use `prior`; a prior other than equal
-      shares is used only in the entropy term of SimGCD.
+      in their code. q stays nearly uniform, so m has little effect. The setting `prior` does not change m;
+      a prior other than equal shares is used only in the entropy term of SimGCD.
 """
 
 from typing import Annotated, Literal

@@ -358,7 +358,7 @@ def _explain_curves(
     if num_backgrounds > 1:
         sentences.append("Runs that differ in other settings are not included; choose them above.")
     if axis_with_paper.kind == "places":
-        sentences.append("The axis is not to scale: neighbouring values have equal distances.")
+        sentences.append("The axis is not to scale: the values are evenly spaced.")
     elif axis_with_paper.kind == "log":
         sentences.append("The axis is logarithmic.")
     if reasons:
