@@ -142,7 +142,7 @@ def check_leftovers(machine: Machine) -> Iterator[tuple]:
         count = f"{counted(len(set_aside), 'damaged file')} {'was' if len(set_aside) == 1 else 'were'}"
         yield NOTE, f"{count} set aside ({_size(set_aside)}): {set_aside[0]}{', ...' * (len(set_aside) > 1)}"
     for pid, run in orphaned_processes(machine):
-        remedy = f"kill {pid} (or start the next run, which does it)"
+        remedy = f"kill {pid} (or start the next run, which ends this process)"
         yield PROBLEM, f"process {pid} belongs to {run.id}, which has ended", "processes", remedy
 
 
@@ -181,7 +181,11 @@ def check_runs(machine: Machine) -> Iterator[tuple]:
             yield NOTE, f"{len(ids)} {name}: {', '.join(ids[:3])}", "runs", remedy
     damaged = [(run, message) for run in machine.listed if states[run] != "unreadable" for message in run.damages()]
     for run, message in damaged[:_SHOWN]:
-        command = f"resume {run.id} (or stop)" if message.startswith("want.json") else f"rename {run.id} NAME"
+        command = (
+            f"resume {run.id} or python -m lps stop {run.id}"
+            if message.startswith("want.json")
+            else f"rename {run.id} NAME"
+        )
         remedy = f"python -m lps {command} writes a new file and keeps the damaged one beside it."
         if "newer" in message:
             remedy = "Use the LPS Studio version that wrote it; this version does not change it."

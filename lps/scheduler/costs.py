@@ -430,7 +430,7 @@ def wide_reason(span: Span) -> str:
 
 def wide_cause() -> str:
     """Return why ranges are wide now."""
-    return "other programs use the processor" if load_per_core() > _BUSY else "no run like this one has finished here"
+    return "other programs use the processor" if load_per_core() > _BUSY else "no similar run has finished here"
 
 
 def is_wide(span: Span) -> bool:

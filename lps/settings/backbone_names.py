@@ -135,7 +135,7 @@ def check_start(name: str, start: str, checkpoint: str | None) -> None:
         raise BadSetting("network.checkpoint", "nothing is given; network.start=checkpoint needs the path of a file")
     if start != "checkpoint" and checkpoint:
         raise BadSetting(
-            "network.start", f"{start} does not use network.checkpoint; choose checkpoint, or remove the file"
+            "network.start", f"{start} does not use network.checkpoint; choose checkpoint, or leave it empty"
         )
     if weight_layout(name) and start != "checkpoint":
         raise BadSetting(

@@ -173,7 +173,10 @@ def check_whole_request(request: Request) -> Request:
             raise UserError(key, f"{shorten(value)} is not a whole number from {least} to {most}")
     seeds = {seed for seed in request.seeds if type(seed) is int}
     if not 1 <= len(seeds) == len(request.seeds) <= _MAX_SEEDS:
-        raise UserError("seeds", f"{shorten(list(request.seeds))} are not 1 to {_MAX_SEEDS} different whole numbers")
+        raise UserError(
+            "seeds",
+            f"{shorten(list(request.seeds))} are not seeds; expected at most {_MAX_SEEDS} different whole numbers",
+        )
     if request.prune and any(dimension.name == "epochs" for dimension in request.space):
         raise UserError(
             "epochs",

@@ -225,7 +225,7 @@ def test_a_wide_range_says_how_it_gets_narrower():
     assert "narrower" not in costs.source_in_words(Span(600.0, 550.0, 660.0))
 
 
-@pytest.mark.parametrize("load, words", [(3.0, "processor"), (1.0, "no run")])
+@pytest.mark.parametrize("load, words", [(3.0, "processor"), (1.0, "no similar run")])
 def test_a_wide_range_says_why(load, words, monkeypatch):
     monkeypatch.setattr(costs, "load_per_core", lambda: load)
     assert words in costs.wide_reason(Span(250.0, 50.0, 1020.0))

@@ -228,7 +228,7 @@ def test_labels_are_withheld_where_the_objective_needs_them():
         ({"parallel": 0}, "parallel: 0 is not a whole number from 1 to 64"),
         ({"name": "../x"}, "name: '../x' is not 1 to 32 letters"),
         ({"seeds": "0,x"}, "seed: 'x' is not a whole number"),
-        ({"seeds": ""}, "seeds: [] are not 1 to 16 different whole numbers"),
+        ({"seeds": ""}, "seeds: [] are not seeds; expected at most 16 different whole numbers"),
         ({"fixed": ["lr=0.1"]}, "lr: is both set and searched; choose one"),
         ({"fixed": ["method=orca"]}, "method: cannot be set by --set; use --method"),
         ({"space": ["epochs=2..8"]}, "epochs: cannot be searched together with early stopping"),

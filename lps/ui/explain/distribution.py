@@ -21,7 +21,7 @@ from lps.ui.shared.plot import code_of, plot
 MADE_UP_SEEN = 5
 MADE_UP = (*(f"S{i}" for i in range(1, 6)), *(f"N{i}" for i in range(1, 6)))  # classes of a distribution made by hand
 PRESETS = {  # share of the seen classes, unevenness within the seen and within the novel ones, all in percent
-    "leaning": ("Biased to seen", (75, 10, 35)),
+    "leaning": ("Biased towards seen", (75, 10, 35)),
     "balanced": ("Balanced", (50, 0, 0)),
     "collapsed": ("Collapsed onto seen", (98, 10, 20)),
     "one": ("One novel class dominates", (45, 0, 85)),

@@ -86,8 +86,8 @@ def _show_count(result: ClassCount, with_noun: Callable[[str], str]) -> None:
         f"**{result.in_words}**. The search measured the accuracy on the labels for each number of classes. It kept "
         f"the numbers whose accuracy is at most {100 * result.tolerance:.1f} points (one standard error) below the "
         "best. Of these, it chose the one with the clearest separation of the clusters.  \n"
-        "If the number is too large, a class may be split over two clusters. You can give both clusters the same name "
-        "or merge them. If the number is too small, two classes may share a cluster. You can then split this "
+        "If the number is too large, a class may be split over two clusters. You can then merge the two "
+        "clusters. If the number is too small, two classes may share a cluster. You can then split this "
         f"cluster on Clusters, but you have to check {with_noun('its pictures')}. If you are unsure, choose one class "
         "more."
     )

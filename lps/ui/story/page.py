@@ -266,8 +266,8 @@ def _tell_margin(scene: Scene) -> str:
     idle, total = recordings.empty_clusters(scene.runs["no_margin"])
     without = f" Without the margin, {idle} of the {total} clusters for novel classes are almost empty." if idle else ""
     return (
-        "The model learns :blue[seen] classes first and :orange[novel] classes later. The difference is "
-        "the **gap**. The more often LPS guesses a class, the more a **margin** holds it back. At "
+        "The model learns :blue[seen] classes first and :orange[novel] classes later. Their accuracies "
+        "differ: the **gap**. The more often LPS guesses a class, the more a **margin** holds it back. At "
         f"the end, novel accuracy is {novel['lps']:.1f} % with the margin and {novel['no_margin']:.1f} % "
         f"without it.{without}"
     )
