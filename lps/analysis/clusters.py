@@ -52,9 +52,9 @@ FLAGS = {  # the figures are those of `python -m benchmarks.cluster_flags`, on d
     ),
     "mixed": _Flag(
         "looks mixed",
-        "after the first epoch, many of its pictures were most similar to pictures that are now in several other "
-        "clusters; at most a third of the clusters have this flag; in the collections of 600 photographs on which this "
-        "rule was chosen, 31 of 32 clusters with this flag were mixed; of the 96 without it, 69 were mixed, too",
+        "many of its pictures resemble pictures of several other clusters. At most a third of the clusters get this "
+        "flag. The rule was chosen on collections of 600 photographs: 31 of the 32 clusters with the flag were mixed, "
+        "but also 69 of the 96 without it",
         "split it {where}; a novel cluster can also stay unnamed",
     ),
 }

@@ -146,5 +146,7 @@ def _find_store(key: str) -> StoredEntry:
     matches = [entry for entry in feature_store.list_stores() if entry.store.key.endswith(key)]
     if not key or len(matches) != 1:
         matched = "several stores; give more of the key" if len(matches) > 1 and key else "no store"
-        raise UserError("features", f"{shown(key, 60)} matches {matched}; python -m lps features lists all stores")
+        raise UserError(
+            "features", f"{shown(key, 60)} matches {matched}; to list all stores, run python -m lps features"
+        )
     return matches[0]

@@ -191,7 +191,12 @@ def check_runs(machine: Machine) -> Iterator[tuple]:
             remedy = "Use the LPS Studio version that wrote it; this version does not change it."
         yield NOTE, f"{run.id}: {message}", "runs", remedy
     if len(damaged) > _SHOWN:
-        yield NOTE, counted(len(damaged) - _SHOWN, "more damaged file"), "runs", "python -m lps list names them."
+        yield (
+            NOTE,
+            counted(len(damaged) - _SHOWN, "more damaged file"),
+            "runs",
+            "To see their names, run python -m lps list.",
+        )
 
 
 def check_datasets(machine: Machine) -> Iterator[tuple]:

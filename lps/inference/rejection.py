@@ -66,11 +66,11 @@ class TradeOff:
             return ""
         is_enough = at > 0 and self.kept[at - 1] >= share - 1e-9
         cause = (
-            f"the limit also gives a class to {_percent(share)} of the pictures with a withheld label"
+            f"{_percent(share)} of the pictures with a withheld label must get a class, too"
             if is_enough
-            else "few pictures were measured"
+            else "few pictures were measured, so the limit is coarse"
         )
-        return f"More than {_percent(share)} get a class because {cause}."
+        return f"This share is larger than the {_percent(share)} that you chose, because {cause}."
 
     def _row(self, threshold: float) -> int:
         """Return the row of the curve for a threshold, -1 if it is below all of them."""

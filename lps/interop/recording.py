@@ -93,7 +93,9 @@ def _fill(draft: Run, run: Run, config: Config, name: str) -> None:
     _write_epochs(draft, run, epochs)
     size = folder_bytes(folder)
     if size > SIZE:
-        raise UserError("run", f"{run.id} takes {size / 1e6:.1f} MB as a recording, more than {SIZE / 1e6:.0f} MB")
+        raise UserError(
+            "run", f"{run.id} takes {size / 1e6:.1f} MB as a recording; expected at most {SIZE / 1e6:.0f} MB"
+        )
 
 
 def _events(run: Run) -> bytes:

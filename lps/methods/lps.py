@@ -13,8 +13,8 @@ Objective:
 Views:
     w1 and w2 are weak, s is strong. View w1 is used for the cross-entropy of labeled rows and for the entropy term.
     View w2 gives the pseudo-labels and the class distribution. View s is used for the cross-entropy of confident
-    unlabeled rows. Both contrastive terms use w2 and s. No gradient flows through pseudo-labels, class distribution and
-    margin.
+    unlabeled rows. Both contrastive terms use w2 and s. No gradient flows through the pseudo-labels, the class
+    distribution or the margin.
 
 Deviations:
     - The defaults follow the authors' code where it differs from the paper. The variants of the paper are options:

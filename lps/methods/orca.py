@@ -12,8 +12,8 @@ Objective:
 Views:
     w1 and w2 are weak. View w1 is used for the cross-entropy, the entropy term and the first image of every pair. View
     w2 is used for the second image of every pair. Gradients flow through both images of a pair. The nearest neighbour
-    is found with the features of w1. No gradient flows through nearest neighbour, uncertainty and margin. Uncertainty
-    is measured before every epoch over all unlabeled images, in evaluation mode and without augmentation.
+    is found with the features of w1. No gradient flows through the neighbour, the uncertainty or the margin. The
+    uncertainty is measured before every epoch over all unlabeled images, in evaluation mode and without augmentation.
 
 Deviations:
     - Learning rate, steps, batch and views follow the common protocol (original: learning rate 0.1, times 0.1 after 70

@@ -419,7 +419,7 @@ def parallel_duration(spans: Iterable[Span], slots: int) -> Span:
 
 def source_in_words(span: Span) -> str:
     """Return what the estimate of planned runs is from, and how a wide range becomes narrower."""
-    narrower = "; the range gets narrower once one of these runs has finished" if is_wide(span) else ""
+    narrower = "; the range gets narrower once one of the new runs has finished" if is_wide(span) else ""
     return f"estimated from finished and recorded runs{narrower}"
 
 

@@ -159,7 +159,7 @@ def test_a_long_run_keeps_fewer_epochs(source, recorded, tmp_path, monkeypatch):
 
 def test_what_cannot_be_small_is_refused_and_leaves_nothing(source, tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "SIZE", 20_000)
-    with pytest.raises(UserError, match="MB as a recording, more than 0 MB"):
+    with pytest.raises(UserError, match="MB as a recording; expected at most 0 MB"):
         record_run(source, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -150,7 +150,7 @@ REASONS = {
     "JobHeldAdmin": "an administrator has put it on hold",
     "PartitionTimeLimit": "its time limit exceeds that of the partition, so it will not start",
     "PartitionNodeLimit": "it requests more than the partition allows, so it will not start",
-    "JobArrayTaskLimit": "as many runs of this sweep as allowed are already running",
+    "JobArrayTaskLimit": "the allowed number of runs of this sweep is already running",
 }
 
 

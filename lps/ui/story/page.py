@@ -325,9 +325,9 @@ def _note_target(scene: Scene) -> str:
     return (
         "LPS aims for equal shares, because the true ones are unknown. It estimates the current shares "
         "from labels and confident guesses. Here, all classes have nearly the same size "
-        f"({100 * all_shares.min():.1f} to {100 * all_shares.max():.1f} %). Among pictures without labels, a "
-        f"novel class has {factor:.1f} times as many as a seen class. If classes differ in size, equal shares are an "
-        "approximation."
+        f"({100 * all_shares.min():.1f} to {100 * all_shares.max():.1f} %). A novel class has "
+        f"{factor:.1f} times as many pictures without labels as a seen class. If classes differ in size, equal "
+        "shares are an approximation."
     )
 
 
