@@ -296,7 +296,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_passed_over_in_its_own_word
     run = once_more(finished, tmp_path)
     name, state, _ = checkpoints.load_newest(run.checkpoints)
     method, first, path = state["method"], next(iter(state["method"])), run.checkpoints / f"{name}.pt"
-    words = f"checkpoint {name} belongs to another training"
+    words = f"checkpoint {name} belongs to a run with other settings"
     if how == "damaged":
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
