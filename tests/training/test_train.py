@@ -315,7 +315,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_passed_over_in_its_own_word
         del state["averages"]
     else:
         state["epoch"] = "two" if how == "type" else 10**6
-    if "another training" in words:
+    if "other settings" in words:
         checkpoints.save_checkpoint(run.checkpoints, name, state)
     assert training.train(run) == 0
     assert words in capsys.readouterr().out
