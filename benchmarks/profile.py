@@ -1,6 +1,5 @@
 """Profile training steps by operator: time on the device, calls, and how often the host waits for a GPU."""
 
-import time
 from collections import Counter
 
 import torch
@@ -8,7 +7,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import steps
 from benchmarks.cases import Case
-from benchmarks.clocks import wait_for
+from benchmarks.clocks import spent, wait_for
 
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 LARGEST = 15  # operators with a row of their own
@@ -22,21 +21,21 @@ def measure(case: Case, count: int) -> list[dict]:
     """
     is_gpu = case.device.type == "cuda"
     steps.steps(case, count)  # memory, kernels and caches
-    wall = _wall(case, count)
+    wall = 1000 * spent(lambda: steps.steps(case, count), case.device).wall / count
     with profile(activities=[ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * is_gpu) as found:
         steps.steps(case, count)
         wait_for(case.device)
-    spent, calls = Counter(), Counter()
+    milliseconds, calls = Counter(), Counter()
     for event in found.key_averages():
         microseconds = event.self_device_time_total if is_gpu else event.self_cpu_time_total
         if event.key.startswith(("aten::", "Memcpy", "Memset", "Optimizer", "_fused")) or event.key in WAITS:
-            spent[event.key] += microseconds / 1000 / count
+            milliseconds[event.key] += microseconds / 1000 / count
             calls[event.key] += event.count / count
-    operators = [name for name, _ in spent.most_common(LARGEST) if name not in WAITS]
-    whole = sum(spent.values())
-    rest = whole - sum(spent[name] for name in operators)
+    operators = [name for name, _ in milliseconds.most_common(LARGEST) if name not in WAITS]
+    whole = sum(milliseconds.values())
+    rest = whole - sum(milliseconds[name] for name in operators)
     rows = [
-        {"operator": name, "ms": spent[name], "%": 100 * spent[name] / whole, "calls": calls[name]}
+        {"operator": name, "ms": milliseconds[name], "%": 100 * milliseconds[name] / whole, "calls": calls[name]}
         for name in operators
     ]
     rows.append({"operator": "all others", "ms": rest, "%": 100 * rest / whole})
@@ -45,12 +44,3 @@ def measure(case: Case, count: int) -> list[dict]:
         kernels = sum(event.device_type == torch.autograd.DeviceType.CUDA for event in found.events())
         step |= {"kernels": kernels / count, "waits": float(sum(calls[name] for name in WAITS))}
     return [*rows, step]
-
-
-def _wall(case: Case, count: int) -> float:
-    """Milliseconds of wall time per step."""
-    wait_for(case.device)
-    began = time.perf_counter()
-    steps.steps(case, count)
-    wait_for(case.device)
-    return 1000 * (time.perf_counter() - began) / count

@@ -4,37 +4,28 @@
 these numbers less than durations. Processes whose parent has ended are counted, too: they become children of this one.
 """
 
-import ctypes
+import contextlib
 import os
 import subprocess
 import sys
 from collections import Counter
 
+import psutil
 import pytest
 
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
+from lps.machine.processes import become_subreaper
+
 _COUNTER = "LPS_CPU_SECONDS"  # in the environment: the process below which all are counted
-_TICKS = os.sysconf("SC_CLK_TCK")
 _taken: Counter = Counter()
 
 
 def seconds_below(process: int) -> float:
     """Return the time of a process and of all below it, with those that have ended and were waited for."""
-    children, ticks = {}, {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        children.setdefault(int(fields[1]), []).append(int(name))
-        ticks[int(name)] = sum(map(int, fields[11:15]))
-    total, left = 0, [process]
-    while left:
-        each = left.pop()
-        total += ticks.get(each, 0)
-        left += children.get(each, [])
-    return total / _TICKS
+    root, total = psutil.Process(process), 0.0
+    for each in (root, *root.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            total += sum(each.cpu_times()[:4])  # user and system, its own and its children's
+    return total
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -53,7 +44,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def main() -> int:
-    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    become_subreaper()
     command = [sys.executable, "-m", "pytest", "-p", "tests.cpu_seconds", "-n", "0", *sys.argv[1:]]
     tests = subprocess.Popen(command, env=os.environ | {_COUNTER: str(os.getpid())})
     while True:
