@@ -281,6 +281,7 @@ def examples() -> str:
     return "\n".join(blocks)
 
 
+@pytest.mark.turn(1, 3)
 @pytest.mark.slow
 def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

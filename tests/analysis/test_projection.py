@@ -247,6 +247,7 @@ def test_maps_of_all_epochs_refuse_what_is_not_there(run):
         projection.compute_all_maps(run, "umap", 99)
 
 
+@pytest.mark.turn(1, 3)
 @pytest.mark.slow
 def test_points_of_tsne_move_less_when_they_begin_from_the_map_before(tmp_path):
     """The control is the same epoch begun from nothing, turned towards the same map."""

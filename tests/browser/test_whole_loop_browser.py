@@ -23,6 +23,7 @@ def studio(tmp_path_factory, chromium):
         yield found
 
 
+@pytest.mark.turn(1, 2)
 @pytest.mark.slow
 @pytest.mark.timeout(1000)
 def test_from_a_folder_to_the_model_and_back(open_page, studio, tmp_path):

@@ -30,6 +30,7 @@ def test_methods_and_datasets_as_json(capsys):
         assert main([command]) == 0 and expected in capsys.readouterr().out
 
 
+@pytest.mark.turn(2, 3)
 @pytest.mark.slow
 def test_a_run_from_the_first_command_to_the_trash(lps, tmp_path):
     tiny = [w for text in ("epochs=1", "pretrain.epochs=1", "dataset.images_per_class=60") for w in ("--set", text)]

@@ -17,6 +17,7 @@ def lines_of_readme() -> list[str]:
     return [line.partition(" #")[0].strip() for line in block.strip().splitlines()]
 
 
+@pytest.mark.turn(0, 2)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_lines_of_readme_lead_from_a_folder_to_the_model(tmp_path, monkeypatch, forks):

@@ -93,6 +93,7 @@ def test_labels_and_maps_are_written(command, unbroken, tmp_path):
         command("project", unbroken.id, "--method", method)
 
 
+@pytest.mark.turn(0, 3)
 def test_dashboard_libraries_draw_a_map_and_write_tables(command, unbroken, tmp_path):
     command("project", unbroken.id, "--method", "umap")
     command("export", unbroken.id, "--to", "parquet", "--into", tmp_path / "tables")

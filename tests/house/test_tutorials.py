@@ -83,6 +83,7 @@ def test_every_tutorial_and_instruction_is_followed_or_has_a_reason():
     assert {f"{path.parent.name}/{path.name}" for path in pages} == {*FOLLOWED, *OTHERWISE}
 
 
+@pytest.mark.turn(0, 3)
 def test_the_tutorial_for_researchers(tmp_path, shell):
     lines = commands(page("start/researcher.md"))
     said = {line: shell.follow_shortly(line if "--dry-run" in line else _fewer_runs(line)) for line in lines}
@@ -155,6 +156,7 @@ def test_the_race_of_the_lesson_is_one_file(tmp_path, shell):
     assert "<script" in (tmp_path / "race.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.turn(2, 3)
 def test_the_instructions_for_sweeps(tmp_path, shell):
     lines = commands(page("how-to/sweeps.md"))
     shell.run(*"-m lps sweep --method lps --vary use_margin=true,false --name labels --wait".split(), *SHORT)
@@ -164,6 +166,7 @@ def test_the_instructions_for_sweeps(tmp_path, shell):
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.turn(1, 3)
 def test_the_text_example_goes_from_vectors_to_named_clusters(tmp_path, shell):
     """That novel subpackages are found is what the page is for, and holds after fewer epochs, too."""
     (make_vectors,) = blocks_of_python(page("how-to/embeddings.md"))
@@ -182,6 +185,7 @@ def test_the_text_example_goes_from_vectors_to_named_clusters(tmp_path, shell):
     assert "optimize" in {row["name"] for row in rows}
 
 
+@pytest.mark.turn(0, 3)
 def test_the_instructions_for_searches(tmp_path, shell):
     search, show = commands(page("how-to/search.md"))
     shell.follow_shortly(search.replace("--trials 20", "--trials 1"))

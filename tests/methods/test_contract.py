@@ -17,6 +17,7 @@ from tests.methods.test_fixmatch import fixmatch
 from tests.methods.test_openncd import openncd
 from tests.methods.test_rankstats import rankstats
 from tests.scenes import WIDTH, Recorded, scene
+from tests.shares import OFFSET, share
 from tests.short_runs import (
     assert_numbers_documented,
     assert_same_end,
@@ -255,7 +256,7 @@ RUNS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", ["lps", *share([name for name in LEARNERS if name != "lps"], OFFSET, 2)])
 def test_a_short_run_is_well_told_and_resumes_to_the_same_end(name, tmp_path, monkeypatch):
     settings, check = RUNS.get(name, (PRIOR, own_prior))
     run = finished_run(tmp_path / "whole", name, **settings)

@@ -63,6 +63,7 @@ def differences(ours: dict, theirs: dict) -> dict[str, float]:
     return result
 
 
+@pytest.mark.turn(0, 2)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_two_ranks_equal_one_process(found, case):
@@ -75,6 +76,7 @@ def test_two_ranks_equal_one_process(found, case):
     assert len(gradients) > 10 and all(torch.equal(together[0][name], together[1][name]) for name in gradients)
 
 
+@pytest.mark.turn(0, 2)
 @pytest.mark.slow
 def test_batch_norm_of_own_rows_alone_is_another_gradient(found):
     """A control: the comparison sees what is left out."""
@@ -97,6 +99,7 @@ def unbroken(tmp_path_factory) -> Run:
     return run
 
 
+@pytest.mark.turn(1, 2)
 @pytest.mark.slow
 def test_a_run_of_two_ranks_is_close_to_that_of_one_process(unbroken):
     """And tells everything once. Rounding grows with every step: what is left after two epochs is a percent."""
@@ -111,6 +114,7 @@ def test_a_run_of_two_ranks_is_close_to_that_of_one_process(unbroken):
         assert ours["eval", epoch]["accuracy/all"] == pytest.approx(theirs["eval", epoch]["accuracy/all"], abs=0.03)
 
 
+@pytest.mark.turn(1, 2)
 @pytest.mark.slow
 def test_two_ranks_on_stored_features_are_close_to_one_process(tmp_path):
     """The first rank makes the store, the other one waits for it; then both draw from it."""
@@ -127,6 +131,7 @@ def test_two_ranks_on_stored_features_are_close_to_one_process(tmp_path):
         assert ours["eval", epoch]["accuracy/all"] == pytest.approx(theirs["eval", epoch]["accuracy/all"], abs=0.03)
 
 
+@pytest.mark.turn(1, 2)
 @pytest.mark.slow
 def test_two_ranks_stop_together_and_resume_where_they_were(unbroken):
     run = create_run(unbroken.root, configure(SHORT | {"processes": 2}))

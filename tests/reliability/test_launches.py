@@ -13,6 +13,7 @@ def test_two_servers_that_are_killed_start_every_run_once(tmp_path):
     assert (done["runs"], done["starts"], done["slots"]) == (20, 20, 4) and done["kills"] >= 2
 
 
+@pytest.mark.turn(2, 3)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_servers_without_locks_are_found_out(tmp_path):

@@ -110,6 +110,7 @@ def test_of_much_output_both_ends_are_kept(tmp_path):
     assert text.startswith(b"the beginning\n") and text.endswith(b"the end\n")
 
 
+@pytest.mark.turn(2, 3)
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_sessions_on_one_live_run_cost_no_more_with_time(tmp_path):

@@ -42,6 +42,7 @@ def public_folder():
         yield folder
 
 
+@pytest.mark.turn(1, 3)
 def test_random_kills_of_trainer_runner_and_server_lose_nothing(tmp_path):
     done, wrong = kill_and_count(tmp_path, kills=20, seed=1)
     assert done["server"] and done["runner"] and done["trainer"]

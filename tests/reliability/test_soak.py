@@ -13,6 +13,7 @@ def own_environment(monkeypatch):
         monkeypatch.setenv(name, "1")  # so that what the trial sets is taken back
 
 
+@pytest.mark.turn(0, 3)
 def test_random_faults_leave_nothing_stuck_and_nothing_grown(tmp_path):
     trial = Soak(tmp_path / "runs", seed=3)
     assert trial.carry_out(30, 0.8, tmp_path / "app.txt") == []

@@ -8,6 +8,7 @@ from tests.reliability.trainer_kills import kill_again, unbroken
 from tests.shares import ALL
 
 
+@pytest.mark.turn(1, 3)
 @pytest.mark.slow
 def test_a_real_run_whose_trainer_is_killed_ends_with_the_numbers_of_an_unbroken_one(tmp_path):
     kills, epochs = (3, 24) if ALL else (1, 8)

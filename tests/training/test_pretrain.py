@@ -286,6 +286,7 @@ def test_who_waits_takes_over_from_one_who_died(unbroken, tmp_path):
     assert steps[0] == (1, 2)
 
 
+@pytest.mark.turn(2, 3)
 @pytest.mark.slow
 def test_kill_9_of_a_real_process_and_another_that_was_waiting(tmp_path):
     """Two processes want the same weights; the one that makes them is killed and the other one ends with them."""
